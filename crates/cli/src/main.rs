@@ -1,0 +1,2 @@
+//! The anabranch command.
+fn main() {}
