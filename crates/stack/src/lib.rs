@@ -1,1 +1,14 @@
-//! stack
+//! Multipath TCP (RFC 8684) as a pure state machine over numbers.
+//!
+//! The stack reads no clock, opens no socket, starts no thread, draws no randomness of its own
+//! and holds no payload bytes. It is told what happened and when, and says what to send and when
+//! to wake it. So the same code runs in a simulator and on a real network.
+
+pub mod config;
+pub mod congestion;
+pub mod event;
+pub mod observer;
+pub mod path_manager;
+pub mod scheduler;
+pub mod segment;
+pub mod seq;

@@ -1,0 +1,347 @@
+//! What a connection and an endpoint can be told. Every part of a profile is a knob of its own.
+
+use core::net::IpAddr;
+
+use anabranch_units::{Bytes, Duration, RandomStream};
+
+use crate::congestion::CongestionKind;
+use crate::path_manager::PathManagerKind;
+use crate::scheduler::SchedulerKind;
+use crate::segment::PathId;
+use crate::seq::{Dsn, Seq};
+
+/// What an endpoint (a host) is told once.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// The host's addresses, in order of preference.
+    pub addresses: Vec<LocalAddress>,
+    /// How many connections may exist at once; a SYN beyond is refused.
+    pub max_connections: usize,
+}
+
+/// An address of this host and the interface that has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LocalAddress {
+    /// The IP address.
+    pub ip: IpAddr,
+    /// The interface by which its packets leave.
+    pub path: PathId,
+    /// Joins from here ask to be backups.
+    pub backup: bool,
+}
+
+/// Where random bits come from.
+#[derive(Clone, Debug)]
+pub enum Entropy {
+    /// A seeded stream, for simulation and tests.
+    Seeded(RandomStream),
+    /// A function that fills a buffer with the system's entropy.
+    System(fn(&mut [u8])),
+}
+
+impl Entropy {
+    /// 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        match self {
+            Entropy::Seeded(stream) => stream.next_u64(),
+            Entropy::System(fill) => {
+                let mut bytes = [0; 8];
+                fill(&mut bytes);
+                u64::from_le_bytes(bytes)
+            }
+        }
+    }
+
+    /// 32 random bits.
+    pub fn next_u32(&mut self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+}
+
+/// Which sender and receiver a connection behaves like (`definitions.md`, Profiles).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// Today's Linux.
+    #[default]
+    Linux,
+    /// The simulations of the DMPTCP paper.
+    Ns3,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Profile; 2] = [Profile::Linux, Profile::Ns3];
+
+    /// Its name in scenarios and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profile::Linux => "linux",
+            Profile::Ns3 => "ns3",
+        }
+    }
+
+    /// The profile of that name.
+    pub fn from_name(name: &str) -> Option<Profile> {
+        Profile::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+}
+
+/// How losses are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossDetection {
+    /// RACK-TLP (RFC 8985); needs SACK.
+    RackTlp,
+    /// Three duplicate ACKs, NewReno (RFC 6582).
+    DuplicateAcks,
+}
+
+/// When acknowledgements are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckConfig {
+    /// After how many full segments one is due; at least 1.
+    pub every: u32,
+    /// How long a single segment may wait for it.
+    pub delay: Duration,
+    /// How many segments at the start of a subflow are acknowledged at once.
+    pub quick: u32,
+}
+
+/// Retransmission timeouts (RFC 6298).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RtoConfig {
+    /// Before there is an RTT sample.
+    pub initial: Duration,
+    /// The least timeout.
+    pub min: Duration,
+    /// The greatest timeout.
+    pub max: Duration,
+    /// Whether each timeout in a row doubles the next.
+    pub backoff: bool,
+    /// After how many timeouts in a row a subflow is dead.
+    pub max_timeouts: u32,
+    /// How often a SYN is sent again before the attempt fails.
+    pub syn_retries: u32,
+}
+
+/// The size of the receive buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReceiveBuffer {
+    /// Always this.
+    Fixed(Bytes),
+    /// Twice the sum of the bandwidths times the largest RTT, between these two.
+    Auto {
+        /// At the start.
+        initial: Bytes,
+        /// At the most.
+        max: Bytes,
+    },
+}
+
+impl ReceiveBuffer {
+    /// The most it can become.
+    pub const fn max(self) -> Bytes {
+        match self {
+            ReceiveBuffer::Fixed(size) => size,
+            ReceiveBuffer::Auto { max, .. } => max,
+        }
+    }
+
+    /// Its size at the start.
+    pub const fn initial(self) -> Bytes {
+        match self {
+            ReceiveBuffer::Fixed(size) => size,
+            ReceiveBuffer::Auto { initial, .. } => initial,
+        }
+    }
+}
+
+/// Opportunistic retransmission with penalisation (schedulers reference section 5), a policy that
+/// combines with any scheduler.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OpportunisticRetransmission {
+    /// Neither.
+    #[default]
+    Off,
+    /// Send the blocking data again on the fast subflow.
+    Retransmit,
+    /// Also halve the window of the slow subflow that blocks.
+    RetransmitAndPenalise,
+}
+
+/// When a subflow's data is given to another as well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reinjection {
+    /// Only when the subflow has died.
+    OnDeath,
+    /// Also at each retransmission timeout.
+    OnTimeout,
+}
+
+/// The width of data sequence numbers and data ACKs on the wire.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum DsnWidth {
+    /// 64 bits.
+    #[default]
+    Wide,
+    /// 32 bits; safe while 2^32 bytes cannot pass within a segment's lifetime.
+    Narrow,
+}
+
+/// Start values of sequence numbers, in place of random ones.
+///
+/// For simulation and tests alone: RFC 8684 derives the data sequence number from the key and
+/// RFC 6528 wants an unpredictable initial sequence number. Both ends must be told the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequenceOrigin {
+    /// The initial sequence number of every subflow.
+    pub isn: Seq,
+    /// The initial data sequence number of the connection's initiator.
+    pub initiator: Dsn,
+    /// The initial data sequence number of the listener.
+    pub listener: Dsn,
+}
+
+/// What one connection is told.
+#[derive(Clone, Debug)]
+pub struct ConnectionConfig {
+    /// Multipath TCP, or a plain TCP without option 30.
+    pub mptcp: bool,
+    /// All handshakes start together and a subflow may carry data one round trip later: the
+    /// departure from RFC 8684 of profile `ns3`. Exists in the simulator alone.
+    pub simultaneous: bool,
+    /// The most payload in one segment, in bytes.
+    pub mss: u32,
+    /// The MTU of every path, in bytes; the MSS option is the MTU without the IP and TCP headers.
+    pub mtu: u32,
+    /// The initial congestion window of a subflow, in segments.
+    pub initial_window: u32,
+    /// The initial slow-start threshold in segments; none is infinite.
+    pub initial_ssthresh: Option<u32>,
+    /// How losses are found.
+    pub loss_detection: LossDetection,
+    /// Selective acknowledgements.
+    pub sack: bool,
+    /// Timestamps in microseconds.
+    pub timestamps: bool,
+    /// Proportional rate reduction (RFC 9937); else the window is halved at once.
+    pub prr: bool,
+    /// Undo of a spurious timeout or recovery.
+    pub undo: bool,
+    /// Limited transmit (RFC 3042).
+    pub limited_transmit: bool,
+    /// The window falls back to its initial value after an idle time of one timeout (RFC 5681 section 4.1).
+    pub idle_restart: bool,
+    /// Segments leave at the congestion control's pacing rate; if it names none, at a multiple of
+    /// the window per round trip (2 in slow start, 1.2 after).
+    pub pacing: bool,
+    /// Retransmission timeouts.
+    pub rto: RtoConfig,
+    /// Acknowledgements.
+    pub ack: AckConfig,
+    /// The receive buffer.
+    pub receive_buffer: ReceiveBuffer,
+    /// How many bytes may be written and not yet acknowledged.
+    pub send_buffer: Bytes,
+    /// The connection is aborted when data stays unacknowledged for so long.
+    pub user_timeout: Duration,
+    /// How long a closed subflow is remembered.
+    pub time_wait: Duration,
+    /// How long a connection without any subflow waits for a new one.
+    pub close_timeout: Duration,
+    /// The packet scheduler.
+    pub scheduler: SchedulerKind,
+    /// The congestion control.
+    pub congestion: CongestionKind,
+    /// The path manager.
+    pub path_manager: PathManagerKind,
+    /// The most subflows at once, the initial one included; at most 32.
+    pub max_subflows: u8,
+    /// Opportunistic retransmission.
+    pub opportunistic: OpportunisticRetransmission,
+    /// Reinjection.
+    pub reinjection: Reinjection,
+    /// The width of data sequence numbers.
+    pub dsn_width: DsnWidth,
+    /// How many bytes the application will write in all, where it knows.
+    pub flow_size: Option<Bytes>,
+    /// Start values of sequence numbers for simulation and tests.
+    pub sequence_origin: Option<SequenceOrigin>,
+}
+
+impl ConnectionConfig {
+    /// The connection that `profile` describes.
+    pub fn new(profile: Profile) -> ConnectionConfig {
+        match profile {
+            Profile::Linux => ConnectionConfig::linux(),
+            Profile::Ns3 => ConnectionConfig::ns3(),
+        }
+    }
+
+    /// Profile `linux`: the sender and receiver of today's kernel.
+    pub fn linux() -> ConnectionConfig {
+        ConnectionConfig {
+            mptcp: true,
+            simultaneous: false,
+            mss: 1400,
+            mtu: 1500,
+            initial_window: 10,
+            initial_ssthresh: None,
+            loss_detection: LossDetection::RackTlp,
+            sack: true,
+            timestamps: true,
+            prr: true,
+            undo: true,
+            limited_transmit: true,
+            idle_restart: true,
+            pacing: false,
+            rto: RtoConfig {
+                initial: Duration::from_secs(1),
+                min: Duration::from_millis(200),
+                max: Duration::from_secs(120),
+                backoff: true,
+                max_timeouts: 15,
+                syn_retries: 6,
+            },
+            ack: AckConfig { every: 2, delay: Duration::from_millis(40), quick: 16 },
+            receive_buffer: ReceiveBuffer::Auto {
+                initial: Bytes::from_kib(128),
+                max: Bytes::from_kib(6 << 10),
+            },
+            send_buffer: Bytes::from_kib(16 << 10),
+            user_timeout: Duration::from_secs(924),
+            time_wait: Duration::from_secs(60),
+            close_timeout: Duration::from_secs(60),
+            scheduler: SchedulerKind::MinRtt,
+            congestion: CongestionKind::Cubic,
+            path_manager: PathManagerKind::FullMesh,
+            max_subflows: 8,
+            opportunistic: OpportunisticRetransmission::Off,
+            reinjection: Reinjection::OnTimeout,
+            dsn_width: DsnWidth::Wide,
+            flow_size: None,
+            sequence_origin: None,
+        }
+    }
+
+    /// Profile `ns3`: the simulations of the DMPTCP paper.
+    pub fn ns3() -> ConnectionConfig {
+        let linux = ConnectionConfig::linux();
+        ConnectionConfig {
+            simultaneous: true,
+            initial_window: 1,
+            loss_detection: LossDetection::DuplicateAcks,
+            sack: false,
+            prr: false,
+            undo: false,
+            rto: RtoConfig {
+                backoff: false,
+                max_timeouts: 200,
+                initial: Duration::from_millis(200),
+                ..linux.rto
+            },
+            ack: AckConfig { every: 1, ..linux.ack },
+            congestion: CongestionKind::Lia,
+            ..linux
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Congestion control: one object per connection, so that coupling is natural and an uncoupled
+//! algorithm is the special case.
+//!
+//! Loss detection and recovery are not congestion control and stand apart (`subflow/recovery.rs`).
+
+use anabranch_units::{Duration, Rate, Time};
+
+use crate::event::SubflowId;
+
+/// What an acknowledgement has told about one subflow.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// When it came.
+    pub now: Time,
+    /// Bytes newly acknowledged, cumulatively or selectively.
+    pub acked_bytes: u64,
+    /// Segments newly acknowledged, cumulatively or selectively.
+    pub acked_segments: u32,
+    /// Bytes newly taken for lost.
+    pub lost_bytes: u64,
+    /// An RTT sample.
+    pub rtt: Option<Duration>,
+    /// The smoothed RTT; zero before a sample.
+    pub srtt: Duration,
+    /// The least RTT sample; zero before one.
+    pub min_rtt: Duration,
+    /// The relative one-way delay in microseconds: differences count, not the value.
+    pub one_way_delay_us: Option<i64>,
+    /// The rate at which data was delivered, over the last sample.
+    pub delivery_rate: Option<Rate>,
+    /// That sample was limited by the application.
+    pub app_limited: bool,
+    /// The subflow had used its window when it last sent.
+    pub cwnd_limited: bool,
+    /// The acknowledgement echoes a congestion mark.
+    pub ce: bool,
+    /// Bytes in flight now, losses taken off.
+    pub inflight_bytes: u64,
+    /// The subflow repairs a loss (fast recovery).
+    pub in_recovery: bool,
+    /// The cumulative acknowledgement has advanced.
+    pub una_advanced: bool,
+    /// This acknowledgement starts a new round trip.
+    pub round_start: bool,
+}
+
+/// What is told when a loss starts a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct CongestionEvent {
+    /// When.
+    pub now: Time,
+    /// Bytes in flight before the losses were taken off.
+    pub flight_bytes: u64,
+    /// RecoverFS of RFC 9937: snd.nxt - snd.una less what was selectively acknowledged before.
+    pub recover_bytes: u64,
+    /// A congestion mark and not a loss.
+    pub ecn: bool,
+}
+
+/// What is known of a subflow when it starts.
+#[derive(Clone, Copy, Debug)]
+pub struct SubflowStart {
+    /// When.
+    pub now: Time,
+    /// The most payload in one segment, in bytes.
+    pub mss: u64,
+    /// The initial window, in segments.
+    pub initial_window: u32,
+    /// The initial threshold in segments; none is infinite.
+    pub initial_ssthresh: Option<u32>,
+    /// The RTT of the handshake.
+    pub rtt: Option<Duration>,
+    /// Proportional rate reduction in recovery.
+    pub prr: bool,
+}
+
+/// Congestion control of one connection. Windows are in bytes at this interface; an algorithm may
+/// count in (fractions of) segments inside.
+pub trait CongestionControl {
+    /// A subflow has become established. Its place may have been used by a dead one.
+    fn on_subflow_up(&mut self, id: SubflowId, start: &SubflowStart);
+    /// A subflow has ended.
+    fn on_subflow_down(&mut self, id: SubflowId);
+    /// Payload was sent (retransmissions too).
+    fn on_sent(&mut self, _id: SubflowId, _now: Time, _bytes: u64) {}
+    /// An acknowledgement came that acknowledged something, or came in recovery.
+    fn on_ack(&mut self, id: SubflowId, ack: &Ack);
+    /// A loss (or mark) that calls for a reduction: at most once per window of data.
+    fn on_congestion(&mut self, id: SubflowId, event: &CongestionEvent);
+    /// What was in flight at the loss is acknowledged.
+    fn on_recovered(&mut self, id: SubflowId, now: Time);
+    /// The retransmission timer has run out; `again` if it is not the first time for this data.
+    fn on_rto(&mut self, id: SubflowId, now: Time, flight_bytes: u64, again: bool);
+    /// The last reduction was a mistake.
+    fn on_undo(&mut self, id: SubflowId, now: Time);
+    /// Nothing was sent for a retransmission timeout.
+    fn on_idle(&mut self, id: SubflowId, now: Time);
+    /// A scheduling policy asks for half the window (penalisation): the threshold too, but not in slow start.
+    fn penalise(&mut self, id: SubflowId, now: Time);
+    /// The congestion window, in bytes.
+    fn cwnd(&self, id: SubflowId) -> u64;
+    /// The slow-start threshold in bytes; none is infinite.
+    fn ssthresh(&self, id: SubflowId) -> Option<u64>;
+    /// A pacing rate of the algorithm's own.
+    fn pacing_rate(&self, _id: SubflowId) -> Option<Rate> {
+        None
+    }
+}
+
+/// A congestion control of a user's own.
+pub trait CustomCongestion: CongestionControl + Send {
+    /// A copy, so that a run can be forked.
+    fn clone_box(&self) -> Box<dyn CustomCongestion>;
+}
+
+impl Clone for Box<dyn CustomCongestion> {
+    fn clone(&self) -> Self {
+        self.clone_box()
+    }
+}
+
+/// Which congestion control a connection uses.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CongestionKind {
+    /// Reno with NewReno's recovery (RFC 5681, RFC 6582).
+    NewReno,
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// The linked increases algorithm (RFC 6356).
+    Lia,
+}

@@ -1,0 +1,312 @@
+//! Packet schedulers: which data goes on which subflow, and why.
+//!
+//! A scheduler sees a read-only [`View`] and answers with one [`Decision`] at a time until it says
+//! [`Decision::Wait`]. What it assigns waits in the subflow's own queue until congestion window,
+//! pacing and receive windows let it go. All ranges are offsets in the stream, from 0.
+
+use anabranch_units::{Duration, Rate, Time};
+
+use crate::event::{SubflowId, SubflowSet};
+use crate::seq::DataRange;
+
+/// The state of a subflow's loss recovery.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum RecoveryState {
+    /// No loss is being repaired.
+    #[default]
+    Open,
+    /// A loss is being repaired by fast recovery.
+    Recovery,
+    /// The retransmission timer has run out, and what was in flight is not all repaired.
+    Loss,
+}
+
+/// What a scheduler sees of one subflow.
+#[derive(Clone, Copy, Debug)]
+pub struct SubflowView {
+    /// Its name.
+    pub id: SubflowId,
+    /// It may carry data: established, for a join after the fourth ACK, and not closing.
+    pub usable: bool,
+    /// A timeout has fired and nothing came back since.
+    pub potentially_failed: bool,
+    /// Either side asked to use it only when no other works.
+    pub backup: bool,
+    /// Loss recovery.
+    pub recovery: RecoveryState,
+    /// The congestion window in bytes, in whole segments.
+    pub cwnd: u64,
+    /// The slow-start threshold in bytes; none until the first loss.
+    pub ssthresh: Option<u64>,
+    /// Bytes in flight: sent, and neither acknowledged nor taken for lost.
+    pub inflight: u64,
+    /// Bytes assigned to it and not yet sent for the first time.
+    pub queued: u64,
+    /// Bytes that its own receive window still admits behind what is sent and queued.
+    pub window_room: u64,
+    /// The smoothed RTT; the handshake's where there is no other. None before any sample.
+    pub srtt: Option<Duration>,
+    /// The RTT variation of RFC 6298.
+    pub rttvar: Duration,
+    /// The least RTT sample.
+    pub min_rtt: Duration,
+    /// The last RTT sample.
+    pub last_rtt: Duration,
+    /// The most payload in one segment.
+    pub mss: u64,
+    /// The pacing rate, or the window per round trip where it is not paced.
+    pub pacing_rate: Rate,
+    /// The rate at which data was last delivered; zero before a sample.
+    pub delivery_rate: Rate,
+    /// The relative one-way delay of the last sample, in microseconds: differences count, not the value.
+    pub one_way_delay_us: Option<i64>,
+    /// Segments taken for lost over segments sent, smoothed over round trips.
+    pub loss_rate: f64,
+    /// Everything sent on it, in bytes, retransmissions included.
+    pub bytes_sent: u64,
+}
+
+impl SubflowView {
+    /// Bytes of new data, in whole segments, that window and queue still admit at once.
+    pub fn room(&self) -> u64 {
+        let free = self.cwnd.saturating_sub(self.inflight + self.queued).min(self.window_room);
+        free - free % self.mss.max(1)
+    }
+
+    /// Whether new data may be put on it: the availability rule of the out-of-tree kernel
+    /// (schedulers reference section 0.2) but for room.
+    pub fn may_carry(&self) -> bool {
+        self.usable && !self.potentially_failed && self.recovery != RecoveryState::Loss
+    }
+}
+
+/// Data that shall go on another subflow than before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pending {
+    /// Which data.
+    pub range: DataRange,
+    /// The subflows it was ever put on.
+    pub tried: SubflowSet,
+}
+
+/// What a scheduler sees.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The time.
+    pub now: Time,
+    /// The subflows that exist, in the order of their IDs; not all are usable.
+    pub subflows: &'a [SubflowView],
+    /// Written and never given to any subflow, ascending, disjoint.
+    pub unassigned: &'a [DataRange],
+    /// To be sent again on another subflow, ascending, disjoint; goes before new data.
+    pub reinject: &'a [Pending],
+    /// Given to a subflow and not yet acknowledged at the data level, ascending, disjoint.
+    pub outstanding: &'a [Pending],
+    /// Everything before it is acknowledged at the data level.
+    pub data_una: u64,
+    /// Nothing at or behind it was ever given to a subflow.
+    pub data_nxt: u64,
+    /// The right edge of the connection's receive window: nothing may go beyond.
+    pub window_end: u64,
+    /// The whole window that the peer advertises, in bytes from its data acknowledgement.
+    pub peer_window: u64,
+    /// Bytes of the flow never handed to any subflow: by the size that the application has named,
+    /// else what waits in the send buffer.
+    pub remaining: u64,
+    /// Whether `remaining` comes from a size that the application has named.
+    pub size_known: bool,
+    /// The application could not write all it has.
+    pub send_buffer_full: bool,
+}
+
+impl View<'_> {
+    /// The subflow of that name.
+    pub fn subflow(&self, id: SubflowId) -> Option<&SubflowView> {
+        self.subflows.iter().find(|subflow| subflow.id == id)
+    }
+
+    /// The first unassigned bytes that the connection's window admits, at most `limit` of them.
+    ///
+    /// Cut to whole segments of `mss` unless it is the end of what was written or of the window.
+    pub fn next_new(&self, limit: u64) -> Option<DataRange> {
+        let first = self.unassigned.first()?;
+        let end = first.end.min(self.window_end).min(first.start.saturating_add(limit));
+        (end > first.start).then_some(DataRange::new(first.start, end))
+    }
+}
+
+/// Whether data is sent for the first time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AssignKind {
+    /// No subflow has it.
+    New,
+    /// A copy of what another subflow carries as well.
+    Copy,
+    /// Another subflow has failed with it.
+    Reinject,
+}
+
+/// The reason of a decision, with the scores behind it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Why {
+    /// The rule that decided.
+    pub rule: Rule,
+    /// What the chosen subflow scored, by the rule's measure.
+    pub score: f64,
+    /// What the best other scored; not a number where there is none.
+    pub other: f64,
+}
+
+impl Why {
+    /// A reason without scores.
+    pub const fn rule(rule: Rule) -> Why {
+        Why { rule, score: f64::NAN, other: f64::NAN }
+    }
+
+    /// A reason with the score of the chosen and of the best other.
+    pub const fn scored(rule: Rule, score: f64, other: f64) -> Why {
+        Why { rule, score, other }
+    }
+}
+
+/// The rule that decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// There is nothing to send.
+    NothingToSend,
+    /// The connection's receive window is full.
+    WindowFull,
+    /// No usable subflow has room.
+    NoRoom,
+    /// No subflow is usable.
+    NoSubflow,
+    /// The smoothed RTT in seconds, the least wins.
+    LowestRtt,
+    /// It is its turn.
+    Turn,
+    /// Every subflow walks the whole stream.
+    EverySubflow,
+    /// A faster subflow is full, and the slower ones are not selected: the predicted bytes of the
+    /// selected ones against the bytes that remain.
+    NotSelected,
+    /// Data whose subflow has failed.
+    Reinjection,
+    /// Data that blocks the receive window.
+    Opportunistic,
+    /// A rule of a user's own scheduler.
+    Custom(u16),
+}
+
+/// What a scheduler answers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Decision {
+    /// Put this range into that subflow's queue.
+    Assign {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Which data; inside the connection's window.
+        range: DataRange,
+        /// Whether it is new.
+        kind: AssignKind,
+        /// The reason.
+        why: Why,
+    },
+    /// Take back what waits in that subflow's queue and was never sent.
+    Recall {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Which data.
+        range: DataRange,
+        /// The reason.
+        why: Why,
+    },
+    /// Nothing more for now.
+    Wait {
+        /// Ask again at this time, even if nothing happens until then.
+        until: Option<Time>,
+        /// The reason.
+        why: Why,
+    },
+}
+
+/// What a scheduler hears between its decisions.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum SchedulerEvent {
+    /// A subflow has become usable.
+    SubflowUp(SubflowId),
+    /// A subflow has ended; what it had not sent is unassigned again.
+    SubflowDown(SubflowId),
+    /// The application has written.
+    Written,
+    /// Data has left on a subflow for the first time there.
+    Sent {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Which data.
+        range: DataRange,
+    },
+    /// A subflow has had so many bytes acknowledged.
+    Acked {
+        /// The subflow.
+        subflow: SubflowId,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// The data level is acknowledged up to here.
+    DataAcked {
+        /// The first offset that was not acknowledged before.
+        from: u64,
+        /// The first that is not acknowledged now.
+        to: u64,
+    },
+    /// A subflow has lost so many segments.
+    Lost {
+        /// The subflow.
+        subflow: SubflowId,
+        /// How many segments.
+        segments: u32,
+    },
+    /// A subflow's retransmission timer has run out.
+    Timeout(SubflowId),
+}
+
+/// A packet scheduler.
+pub trait Scheduler {
+    /// The next decision; asked again until it is [`Decision::Wait`].
+    ///
+    /// A decision that the view does not allow (an unknown subflow, a range that is not there or
+    /// outside the window) is taken for a wait.
+    fn decide(&mut self, view: &View<'_>) -> Decision;
+
+    /// Something has happened.
+    fn on_event(&mut self, _view: &View<'_>, _event: &SchedulerEvent) {}
+
+    /// Whether [`Scheduler::on_event`] wants to be called; a scheduler that does not saves the cost of the view.
+    fn wants_events(&self) -> bool {
+        false
+    }
+
+    /// A cap of the scheduler's own on a subflow's window, in bytes.
+    fn usable_window(&self, _view: &View<'_>, _subflow: SubflowId) -> Option<u64> {
+        None
+    }
+}
+
+/// A scheduler of a user's own.
+pub trait CustomScheduler: Scheduler + Send {
+    /// A copy, so that a run can be forked.
+    fn clone_box(&self) -> Box<dyn CustomScheduler>;
+}
+
+impl Clone for Box<dyn CustomScheduler> {
+    fn clone(&self) -> Self {
+        self.clone_box()
+    }
+}
+
+/// Which scheduler a connection uses.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SchedulerKind {
+    /// The subflow with the lowest RTT that has room.
+    MinRtt,
+}

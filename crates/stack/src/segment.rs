@@ -1,0 +1,563 @@
+//! A TCP segment as numbers: header fields, options, and the *length* of the payload.
+
+use core::net::IpAddr;
+
+use crate::seq::{Dsn, Seq};
+
+/// One end of a subflow.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Address {
+    /// The IP address.
+    pub ip: IpAddr,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl Address {
+    /// The pair of `ip` and `port`.
+    pub const fn new(ip: IpAddr, port: u16) -> Address {
+        Address { ip, port }
+    }
+}
+
+impl core::fmt::Display for Address {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::net::SocketAddr::new(self.ip, self.port).fmt(f)
+    }
+}
+
+/// The interface of a host by which a segment leaves or arrives.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct PathId(pub u16);
+
+/// The control bits of the TCP header.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset.
+    pub const RST: Flags = Flags(0x04);
+    /// Push.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgement number counts.
+    pub const ACK: Flags = Flags(0x10);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl core::fmt::Debug for Flags {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let names = [
+            (Flags::SYN, 'S'),
+            (Flags::FIN, 'F'),
+            (Flags::RST, 'R'),
+            (Flags::PSH, 'P'),
+            (Flags::ACK, '.'),
+            (Flags::ECE, 'E'),
+            (Flags::CWR, 'W'),
+        ];
+        for (flag, name) in names {
+            if self.has(flag) {
+                write!(f, "{name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ECN field of the IP header (RFC 3168).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct,
+    /// ECN-capable transport.
+    Ect0,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// One TCP segment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Segment {
+    /// Who sends it.
+    pub source: Address,
+    /// Whom it is for.
+    pub destination: Address,
+    /// The sequence number of its first octet.
+    pub seq: Seq,
+    /// The next sequence number expected from the other side; counts if [`Flags::ACK`] is set.
+    pub ack: Seq,
+    /// Control bits.
+    pub flags: Flags,
+    /// The window field, not yet scaled.
+    pub window: u16,
+    /// Bytes of payload.
+    pub payload_len: u32,
+    /// The ECN field of the IP header.
+    pub ecn: Ecn,
+    /// TCP options.
+    pub options: Options,
+}
+
+impl Segment {
+    /// A segment without payload and options.
+    pub const fn new(source: Address, destination: Address, seq: Seq, flags: Flags) -> Segment {
+        Segment {
+            source,
+            destination,
+            seq,
+            ack: Seq(0),
+            flags,
+            window: 0,
+            payload_len: 0,
+            ecn: Ecn::NotEct,
+            options: Options::NONE,
+        }
+    }
+
+    /// How much sequence space it takes: payload, SYN and FIN.
+    pub const fn seq_len(&self) -> u64 {
+        self.payload_len as u64 + self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64
+    }
+
+    /// Its length on the wire: IP header, TCP header, the options with their padding, payload.
+    pub fn wire_len(&self) -> u32 {
+        let ip = if self.source.ip.is_ipv4() { 20 } else { 40 };
+        ip + 20 + self.options.wire_len() + self.payload_len
+    }
+}
+
+/// The option space of a TCP header, in bytes.
+pub const OPTION_SPACE: u32 = 40;
+
+/// The options of a segment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Options {
+    /// Options that only a SYN carries.
+    pub syn: Option<SynOptions>,
+    /// RFC 7323 timestamps, in microseconds.
+    pub timestamps: Option<Timestamps>,
+    /// RFC 2018 selective acknowledgements.
+    pub sack: SackBlocks,
+    /// The data sequence signal (RFC 8684 section 3.3).
+    pub dss: Option<Dss>,
+    /// Up to two further MPTCP options, in order.
+    pub mptcp: [Option<MptcpOption>; 2],
+}
+
+impl Options {
+    /// No options.
+    pub const NONE: Options =
+        Options { syn: None, timestamps: None, sack: SackBlocks::EMPTY, dss: None, mptcp: [None, None] };
+
+    /// The bytes they take on the wire, padded to a multiple of four.
+    pub fn wire_len(&self) -> u32 {
+        let mut len = 0;
+        if let Some(syn) = &self.syn {
+            len += 4;
+            // SACK-permitted shares its padding with the timestamps where both are there.
+            len += if syn.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
+            len += if syn.window_scale.is_some() { 4 } else { 0 };
+        }
+        if self.timestamps.is_some() {
+            len += 12;
+        }
+        if self.sack.len > 0 {
+            len += 4 + 8 * u32::from(self.sack.len);
+        }
+        let mut mptcp = self.dss.map_or(0, |dss| dss.wire_len());
+        for option in self.mptcp.iter().flatten() {
+            mptcp += option.wire_len();
+        }
+        len + mptcp.div_ceil(4) * 4
+    }
+
+    /// Adds an MPTCP option; false when both places are taken.
+    pub fn push(&mut self, option: MptcpOption) -> bool {
+        for place in &mut self.mptcp {
+            if place.is_none() {
+                *place = Some(option);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Options that only a SYN carries.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SynOptions {
+    /// Maximum segment size: the MTU without IP and TCP headers.
+    pub mss: u16,
+    /// The shift of the window field.
+    pub window_scale: Option<u8>,
+    /// Selective acknowledgements may be sent.
+    pub sack_permitted: bool,
+}
+
+/// RFC 7323 timestamps in microseconds of the sender's clock.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Timestamps {
+    /// The sender's clock.
+    pub value: u32,
+    /// The latest value received from the other side.
+    pub echo: u32,
+}
+
+/// Up to four SACK blocks, the most recent first.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SackBlocks {
+    blocks: [(Seq, Seq); 4],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// No block.
+    pub const EMPTY: SackBlocks = SackBlocks { blocks: [(Seq(0), Seq(0)); 4], len: 0 };
+
+    /// The blocks, as left edge and right edge.
+    pub fn as_slice(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..usize::from(self.len.min(4))]
+    }
+
+    /// Adds a block; false when there are four.
+    pub fn push(&mut self, left: Seq, right: Seq) -> bool {
+        if self.len >= 4 {
+            return false;
+        }
+        self.blocks[usize::from(self.len)] = (left, right);
+        self.len += 1;
+        true
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// A data acknowledgement and its width on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataAck {
+    /// The low 32 bits.
+    Narrow(u32),
+    /// All 64 bits.
+    Wide(Dsn),
+}
+
+/// The data sequence number of a mapping and its width on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MappedDsn {
+    /// The low 32 bits.
+    Narrow(u32),
+    /// All 64 bits.
+    Wide(Dsn),
+}
+
+/// A data sequence mapping (RFC 8684 section 3.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// Where it starts in the data sequence space.
+    pub dsn: MappedDsn,
+    /// Where it starts in the subflow, relative to the SYN (the first byte is 1); 0 for a DATA_FIN alone.
+    pub ssn: u32,
+    /// How many octets it maps, a DATA_FIN counted as one; 0 is the infinite mapping.
+    pub len: u16,
+    /// The checksum, where it was negotiated.
+    pub checksum: Option<u16>,
+}
+
+/// The data sequence signal (RFC 8684 section 3.3).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Dss {
+    /// The data acknowledgement.
+    pub data_ack: Option<DataAck>,
+    /// The mapping.
+    pub mapping: Option<Mapping>,
+    /// The mapping covers the end of the stream.
+    pub data_fin: bool,
+}
+
+impl Dss {
+    /// Its length on the wire, without padding.
+    pub const fn wire_len(&self) -> u32 {
+        let ack = match self.data_ack {
+            Some(DataAck::Narrow(_)) => 4,
+            Some(DataAck::Wide(_)) => 8,
+            None => 0,
+        };
+        let map = match self.mapping {
+            Some(map) => {
+                let dsn = match map.dsn {
+                    MappedDsn::Narrow(_) => 4,
+                    MappedDsn::Wide(_) => 8,
+                };
+                dsn + 6 + if map.checksum.is_some() { 2 } else { 0 }
+            }
+            None => 0,
+        };
+        4 + ack + map
+    }
+}
+
+/// A key of a connection: 64 secret bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(pub u64);
+
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // A key opens the connection to whoever reads it: it stays out of logs.
+        f.write_str("Key(..)")
+    }
+}
+
+/// An MPTCP option (kind 30) other than the data sequence signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MptcpOption {
+    /// MP_CAPABLE (section 3.1).
+    Capable(Capable),
+    /// MP_JOIN (section 3.2).
+    Join(Join),
+    /// ADD_ADDR (section 3.4.1).
+    AddAddress(AddAddress),
+    /// REMOVE_ADDR (section 3.4.2): the address IDs.
+    RemoveAddress(AddressIds),
+    /// MP_PRIO (section 3.3.8): whether the subflow becomes a backup.
+    Priority {
+        /// The peer shall use this subflow only when no other works.
+        backup: bool,
+    },
+    /// MP_FASTCLOSE (section 3.5): the key of the receiver.
+    FastClose(Key),
+    /// MP_FAIL (section 3.7): the DSN where the failed mapping starts.
+    Fail(Dsn),
+    /// MP_TCPRST (section 3.6).
+    Reset {
+        /// The condition may pass: another try later is allowed.
+        transient: bool,
+        /// Why, by the registry of section 3.6.
+        reason: ResetReason,
+    },
+}
+
+impl MptcpOption {
+    /// Its length on the wire, without padding.
+    pub const fn wire_len(&self) -> u32 {
+        match self {
+            MptcpOption::Capable(capable) => match (capable.sender_key, capable.receiver_key) {
+                (None, _) => 4,
+                (Some(_), None) => 12,
+                (Some(_), Some(_)) => match (capable.data_len, capable.checksum) {
+                    (None, _) => 20,
+                    (Some(_), None) => 22,
+                    (Some(_), Some(_)) => 24,
+                },
+            },
+            MptcpOption::Join(join) => match join {
+                Join::Syn { .. } => 12,
+                Join::SynAck { .. } => 16,
+                Join::Ack { .. } => 24,
+            },
+            MptcpOption::AddAddress(add) => {
+                let ip = if add.ip.is_ipv4() { 4 } else { 16 };
+                let port = if add.port.is_some() { 2 } else { 0 };
+                let hmac = if add.hmac.is_some() { 8 } else { 0 };
+                4 + ip + port + hmac
+            }
+            MptcpOption::RemoveAddress(ids) => 3 + ids.len as u32,
+            MptcpOption::Priority { .. } => 3,
+            MptcpOption::FastClose(_) | MptcpOption::Fail(_) => 12,
+            MptcpOption::Reset { .. } => 4,
+        }
+    }
+}
+
+/// MP_CAPABLE (RFC 8684 section 3.1). Which fields are there says which form it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capable {
+    /// The protocol version; 1 is RFC 8684.
+    pub version: u8,
+    /// The flags A to H, A being 0x80.
+    pub flags: u8,
+    /// The key of the sender (SYN/ACK and third ACK).
+    pub sender_key: Option<Key>,
+    /// The key of the receiver (third ACK).
+    pub receiver_key: Option<Key>,
+    /// The length of the data this segment maps (first data).
+    pub data_len: Option<u16>,
+    /// The checksum of that data.
+    pub checksum: Option<u16>,
+}
+
+impl Capable {
+    /// Flag A: DSS checksums are required.
+    pub const CHECKSUM: u8 = 0x80;
+    /// Flag B: extensibility; an MP_CAPABLE that has it is ignored.
+    pub const EXTENSION: u8 = 0x40;
+    /// Flag C: no further subflows to this address and port.
+    pub const NO_JOINS_HERE: u8 = 0x20;
+    /// Flag H: HMAC-SHA256.
+    pub const HMAC_SHA256: u8 = 0x01;
+}
+
+/// MP_JOIN (RFC 8684 section 3.2) in its three forms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Join {
+    /// On the SYN.
+    Syn {
+        /// The sender asks to be used as a backup.
+        backup: bool,
+        /// The ID of the source address.
+        address_id: u8,
+        /// The token of the receiver.
+        token: u32,
+        /// The sender's nonce.
+        nonce: u32,
+    },
+    /// On the SYN/ACK.
+    SynAck {
+        /// The sender asks to be used as a backup.
+        backup: bool,
+        /// The ID of the source address.
+        address_id: u8,
+        /// The leftmost 64 bits of the HMAC.
+        hmac: u64,
+        /// The sender's nonce.
+        nonce: u32,
+    },
+    /// On the third ACK.
+    Ack {
+        /// The leftmost 160 bits of the HMAC.
+        hmac: [u8; 20],
+    },
+}
+
+/// ADD_ADDR (RFC 8684 section 3.4.1); an echo where `hmac` is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddAddress {
+    /// The ID of the address.
+    pub id: u8,
+    /// The address.
+    pub ip: IpAddr,
+    /// The port, if it is not that of the connection.
+    pub port: Option<u16>,
+    /// The rightmost 64 bits of the HMAC; none in an echo.
+    pub hmac: Option<u64>,
+}
+
+/// A short list of address IDs.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct AddressIds {
+    ids: [u8; 8],
+    len: u8,
+}
+
+impl AddressIds {
+    /// The list of one ID.
+    pub const fn one(id: u8) -> AddressIds {
+        AddressIds { ids: [id, 0, 0, 0, 0, 0, 0, 0], len: 1 }
+    }
+
+    /// Adds an ID; false when there are eight.
+    pub fn push(&mut self, id: u8) -> bool {
+        if self.len >= 8 {
+            return false;
+        }
+        self.ids[usize::from(self.len)] = id;
+        self.len += 1;
+        true
+    }
+
+    /// The IDs.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.ids[..usize::from(self.len.min(8))]
+    }
+}
+
+/// Why a subflow was reset (RFC 8684 section 3.6).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum ResetReason {
+    /// 0x00, and every value without a meaning.
+    #[default]
+    Unspecified,
+    /// 0x01: a bad option, HMAC or checksum presence.
+    MptcpError,
+    /// 0x02.
+    LackOfResources,
+    /// 0x03.
+    Prohibited,
+    /// 0x04: the path is behind with data that was delivered elsewhere.
+    TooMuchOutstanding,
+    /// 0x05.
+    BadPerformance,
+    /// 0x06.
+    Middlebox,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn option_lengths_are_those_of_rfc_8684() {
+        let key = Key(1);
+        let mut capable = Capable {
+            version: 1,
+            flags: 1,
+            sender_key: None,
+            receiver_key: None,
+            data_len: None,
+            checksum: None,
+        };
+        let len = |c: Capable| MptcpOption::Capable(c).wire_len();
+        assert_eq!(len(capable), 4);
+        capable.sender_key = Some(key);
+        assert_eq!(len(capable), 12);
+        capable.receiver_key = Some(key);
+        assert_eq!(len(capable), 20);
+        capable.data_len = Some(5);
+        assert_eq!(len(capable), 22);
+        capable.checksum = Some(5);
+        assert_eq!(len(capable), 24);
+        let mut dss = Dss { data_ack: Some(DataAck::Narrow(1)), ..Dss::default() };
+        assert_eq!(dss.wire_len(), 8);
+        dss.mapping = Some(Mapping { dsn: MappedDsn::Narrow(1), ssn: 1, len: 1, checksum: None });
+        assert_eq!(dss.wire_len(), 18);
+        dss.data_ack = Some(DataAck::Wide(Dsn(1)));
+        dss.mapping = Some(Mapping { dsn: MappedDsn::Wide(Dsn(1)), ssn: 1, len: 1, checksum: Some(1) });
+        assert_eq!(dss.wire_len(), 28);
+    }
+
+    #[test]
+    fn the_syn_with_everything_takes_24_bytes_as_linux_sends_it() {
+        let mut options = Options::NONE;
+        options.syn = Some(SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true });
+        options.timestamps = Some(Timestamps::default());
+        options.push(MptcpOption::Capable(Capable {
+            version: 1,
+            flags: 1,
+            sender_key: None,
+            receiver_key: None,
+            data_len: None,
+            checksum: None,
+        }));
+        assert_eq!(options.wire_len(), 24);
+    }
+}
