@@ -6,9 +6,11 @@
 
 pub mod config;
 pub mod congestion;
+pub mod endpoint;
 pub mod event;
 pub mod observer;
 pub mod path_manager;
 pub mod scheduler;
 pub mod segment;
 pub mod seq;
+pub mod stats;

@@ -1,0 +1,95 @@
+//! Counters of subflows and connections.
+
+use anabranch_units::{Duration, Time};
+
+use crate::event::SubflowId;
+use crate::segment::{Address, PathId};
+
+/// What a subflow has done so far. Bytes are payload.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct SubflowCounters {
+    /// Data segments sent, retransmissions included.
+    pub data_segments_sent: u64,
+    /// Data segments sent again on this subflow.
+    pub segments_retransmitted: u64,
+    /// Payload sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload sent here that another subflow had been given before.
+    pub bytes_reinjected: u64,
+    /// Data segments sent whose data another subflow had been given before.
+    pub segments_reinjected: u64,
+    /// Payload acknowledged on the subflow level.
+    pub bytes_acked: u64,
+    /// Data segments received.
+    pub data_segments_received: u64,
+    /// Payload received whose first copy came by this subflow.
+    pub bytes_delivered: u64,
+    /// Payload received that had arrived before, by any subflow.
+    pub bytes_duplicate: u64,
+    /// Segments without payload sent.
+    pub control_segments_sent: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Tail loss probes sent.
+    pub tail_probes: u64,
+    /// Fast recoveries begun.
+    pub recoveries: u64,
+    /// Reductions undone.
+    pub undos: u64,
+    /// Zero-window probes sent.
+    pub window_probes: u64,
+    /// Segments taken for lost.
+    pub segments_lost: u64,
+}
+
+/// One subflow of a connection, alive or dead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SubflowStats {
+    /// Its name.
+    pub id: SubflowId,
+    /// Its local address.
+    pub local: Address,
+    /// Its remote address.
+    pub remote: Address,
+    /// The local interface.
+    pub path: PathId,
+    /// When its first SYN was sent or received.
+    pub started: Time,
+    /// When it could carry data; none if it never could.
+    pub established: Option<Time>,
+    /// When it ended; none while it lives.
+    pub ended: Option<Time>,
+    /// Its counters.
+    pub counters: SubflowCounters,
+    /// The smoothed RTT, once there is a sample.
+    pub srtt: Option<Duration>,
+    /// The least RTT sample, once there is one.
+    pub min_rtt: Option<Duration>,
+    /// The congestion window now, in bytes.
+    pub cwnd_bytes: u64,
+}
+
+/// One connection.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct ConnectionStats {
+    /// Bytes the application has written.
+    pub written: u64,
+    /// Bytes acknowledged at the data level.
+    pub data_acked: u64,
+    /// When the data level was last acknowledged further.
+    pub last_data_ack: Time,
+    /// Bytes received in order.
+    pub received: u64,
+    /// When the in-order stream last grew.
+    pub last_in_order: Time,
+    /// Bytes that are received out of order now.
+    pub out_of_order: u64,
+    /// Data-level retransmission timeouts.
+    pub data_timeouts: u64,
+    /// Ranges sent by opportunistic retransmission.
+    pub opportunistic_retransmissions: u64,
+    /// Windows halved by penalisation.
+    pub penalisations: u64,
+    /// Decisions of the scheduler.
+    pub decisions: u64,
+}
