@@ -12,5 +12,7 @@ pub mod observer;
 pub mod path_manager;
 pub mod scheduler;
 pub mod segment;
+pub mod selection;
 pub mod seq;
 pub mod stats;
+pub mod transfer_model;

@@ -1,0 +1,216 @@
+//! DMPTCP's choice of subflows: a path is used if the faster ones cannot finish the flow before its
+//! first round trip is over.
+//!
+//! It decides from each path's smoothed RTT, window, threshold and loss rate, and from the bytes
+//! that no subflow has been given yet. Paths are taken in the order of their RTT. While path `i` is
+//! in its first round trip, each faster path `j` has `RTT_i / RTT_j` of them and delivers
+//! `C_j(RTT_i / RTT_j)` by the [transfer model](crate::transfer_model); if the sum `C_i` of these
+//! covers what remains, path `i` and all slower ones stay idle.
+//!
+//! Source: *DMPTCP* (2018), section 4.2, algorithm 1 and equation 15.
+//!
+//! # What is read differently from the paper
+//!
+//! * Line 6 loops over `j = 1..i` where equation 15 sums over `j < i`, and line 7 prints
+//!   `RTT_i / RTT_i`; equation 15 is meant.
+//! * The text compares with the size of the file, the example with what remains of it; what remains
+//!   is right for both, since at the start the two are equal.
+//! * A flow of unknown size ([`Bytes::MAX`]) uses all paths. The paper leaves it open.
+//! * A path that is blocked by a timeout is not `usable` and is left out before the choice, so the
+//!   paths that are chosen are never all blocked. Backup paths count only where no other is usable.
+//! * A path without an RTT sample (`srtt` zero) is taken for infinitely slow: it is chosen if no
+//!   path has a sample, if the size is unknown, or if the measured paths deliver nothing at all.
+//!   Several of them are equally slow.
+
+use crate::transfer_model::{PathState, TransferModel, Walk};
+use anabranch_units::{Bytes, Duration};
+
+/// Paths beyond this many are not looked at.
+pub const MAX_PATHS: usize = 32;
+
+/// What is known of a path. Paths are named by their position in the slice that is passed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathEstimate {
+    /// Smoothed round-trip time; zero if there is no sample yet.
+    pub srtt: Duration,
+    /// Congestion window, segments. 0 counts as 1.
+    pub cwnd: u32,
+    /// Slow start threshold, segments; `None` is infinite.
+    pub ssthresh: Option<u32>,
+    /// Probability that a segment is lost, see [`PathState::loss`].
+    pub loss: f64,
+    /// Payload bytes of a segment. 0 counts as 1.
+    pub mss: u32,
+    /// Whether it can carry data now: established, and not blocked by a timeout.
+    pub usable: bool,
+    /// Whether either end asked to use it only if nothing else is left.
+    pub backup: bool,
+}
+
+/// A path that was weighed, and what spoke for or against it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weighed {
+    /// Position of the path.
+    pub path: usize,
+    /// Its RTT in RTTs of the fastest path.
+    pub ratio: f64,
+    /// What the faster paths deliver within that time (`C_i`, rounded down). // DMPTCP eq. 15
+    ///
+    /// Of a path that is left out this is a lower bound: the walk ends when it is enough.
+    pub predicted: Bytes,
+}
+
+/// The chosen paths and the two predictions that decided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Selection {
+    order: [u8; MAX_PATHS],
+    len: u8,
+    mask: u32,
+    /// What was to be sent.
+    pub remaining: Bytes,
+    /// The slowest path chosen beside the fastest: what the faster ones deliver is not enough.
+    pub last_chosen: Option<Weighed>,
+    /// The fastest path left out: what the faster ones deliver is enough.
+    pub first_left_out: Option<Weighed>,
+}
+
+impl Selection {
+    /// The chosen paths by position, fastest first.
+    pub fn paths(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.order[..usize::from(self.len)].iter().map(|&path| usize::from(path))
+    }
+
+    /// Whether the path at this position is chosen.
+    pub fn contains(&self, path: usize) -> bool {
+        path < MAX_PATHS && self.mask & (1 << path) != 0
+    }
+
+    /// Bit `n` is set if the path at position `n` is chosen.
+    pub fn mask(&self) -> u32 {
+        self.mask
+    }
+
+    /// How many paths are chosen.
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether none is chosen: no path is usable.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Chooses the paths for `remaining` bytes; [`Bytes::MAX`] stands for an unknown size.
+///
+/// At least one path is chosen if any is usable. Nothing is allocated. Only the first [`MAX_PATHS`]
+/// paths are looked at.
+///
+/// ```
+/// use anabranch_stack::selection::{PathEstimate, select_subflows};
+/// use anabranch_stack::transfer_model::TransferModel;
+/// use anabranch_units::{Bytes, Duration};
+///
+/// let path = |millis| PathEstimate {
+///     srtt: Duration::from_millis(millis),
+///     cwnd: 8,
+///     ssthresh: None,
+///     loss: 0.0,
+///     mss: 1400,
+///     usable: true,
+///     backup: false,
+/// };
+/// // Within 80 ms the faster path delivers 8 + 16 + 32 + 64 segments.
+/// let paths = [path(80), path(20)];
+/// let choice = select_subflows(&paths, Bytes(120 * 1400), &TransferModel::default());
+/// assert_eq!(choice.paths().collect::<Vec<_>>(), [1]);
+/// let choice = select_subflows(&paths, Bytes(120 * 1400 + 1), &TransferModel::default());
+/// assert_eq!(choice.paths().collect::<Vec<_>>(), [1, 0]);
+/// ```
+pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &TransferModel) -> Selection {
+    let order = Order::new(paths);
+    let mut delivered = [0.0; MAX_PATHS];
+    // Algorithm 1 weighs one path after the other. Here each path's rounds are walked once, for all
+    // slower paths that may still be chosen; `chosen` is the first found so far to be left out.
+    let mut chosen = order.len;
+    if remaining != Bytes::MAX {
+        let needed = remaining.get() as f64;
+        let mut fast = 0;
+        while fast + 1 < chosen {
+            let path = &paths[order.at(fast)];
+            let mss = path.segment();
+            let mut walk = Walk::new(model, &path.state());
+            for slow in fast + 1..chosen {
+                let enough = (needed - delivered[slow]) / mss;
+                let segments = walk.reach(rtt_ratio(&paths[order.at(slow)], path), enough);
+                delivered[slow] += segments * mss;
+                if segments >= enough || delivered[slow] >= needed {
+                    chosen = slow;
+                    break;
+                }
+            }
+            fast += 1;
+        }
+    }
+    let weighed = |place: usize| Weighed {
+        path: order.at(place),
+        ratio: rtt_ratio(&paths[order.at(place)], &paths[order.at(0)]),
+        predicted: Bytes(delivered[place] as u64),
+    };
+    let known = remaining != Bytes::MAX;
+    Selection {
+        order: order.paths,
+        len: chosen as u8,
+        mask: (0..chosen).fold(0, |mask, place| mask | 1 << order.at(place)),
+        remaining,
+        last_chosen: (known && chosen > 1).then(|| weighed(chosen - 1)),
+        first_left_out: (chosen < order.len).then(|| weighed(chosen)),
+    }
+}
+
+impl PathEstimate {
+    fn state(&self) -> PathState {
+        PathState { cwnd: self.cwnd, ssthresh: self.ssthresh, loss: self.loss }
+    }
+
+    fn segment(&self) -> f64 {
+        f64::from(self.mss.max(1))
+    }
+}
+
+/// `eta`: how many round trips the faster path has in one of the slower. // DMPTCP algorithm 1, line 7
+fn rtt_ratio(slow: &PathEstimate, fast: &PathEstimate) -> f64 {
+    match (slow.srtt.is_zero(), fast.srtt.is_zero()) {
+        (true, true) => 1.0,
+        (true, false) => f64::INFINITY,
+        _ => slow.srtt.as_nanos() as f64 / fast.srtt.as_nanos() as f64,
+    }
+}
+
+/// The paths that may be chosen, by RTT, then by position.
+struct Order {
+    paths: [u8; MAX_PATHS],
+    len: usize,
+}
+
+impl Order {
+    fn new(paths: &[PathEstimate]) -> Order {
+        let paths = &paths[..paths.len().min(MAX_PATHS)];
+        let backup = !paths.iter().any(|path| path.usable && !path.backup);
+        let mut order = Order { paths: [0; MAX_PATHS], len: 0 };
+        for (position, path) in paths.iter().enumerate() {
+            if path.usable && path.backup == backup {
+                order.paths[order.len] = position as u8;
+                order.len += 1;
+            }
+        }
+        // Zero is no sample, and sorts last.
+        let key = |&position: &u8| (paths[usize::from(position)].srtt.as_nanos().wrapping_sub(1), position);
+        order.paths[..order.len].sort_unstable_by_key(key);
+        order
+    }
+
+    fn at(&self, place: usize) -> usize {
+        usize::from(self.paths[place])
+    }
+}

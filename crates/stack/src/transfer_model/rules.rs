@@ -1,0 +1,122 @@
+//! One round of the model: what can come of a window, and with what probability.
+
+use super::{MAX_WINDOW, ModelOptions, PathState, TimeoutWindow};
+
+/// An infinite slow start threshold.
+pub(super) const UNBOUNDED: u32 = u32::MAX;
+
+/// Up to this window every loss is a timeout: at most three segments can arrive, and the model wants
+/// a fourth to tell of it.
+pub(super) const TIMEOUT_ONLY: u32 = 4;
+
+/// The options and the start state, with every value brought into its range.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Window of the start state, at least 1.
+    pub cwnd: u32,
+    /// Threshold of the start state; [`UNBOUNDED`] is infinite.
+    pub ssthresh: u32,
+    /// Probability that a segment is lost.
+    pub loss: f64,
+    /// Probability that it is not.
+    pub kept: f64,
+    ln_loss: f64,
+    ln_kept: f64,
+    /// Window after a timeout.
+    pub timeout_window: u32,
+    /// No window is larger.
+    pub limit: u32,
+    /// Slow start stops at the threshold.
+    pub clip: bool,
+    /// A part of a round counts nothing.
+    pub whole_rounds_only: bool,
+    increase: f64,
+}
+
+/// Probabilities of the three things that can come of a round; their sum is 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outcome {
+    /// Nothing lost. // DMPTCP eq. 5
+    pub none: f64,
+    /// Loss that duplicate ACKs report. // DMPTCP eq. 11
+    pub fast: f64,
+    /// Loss that only the timer notices. // DMPTCP eq. 8
+    pub timeout: f64,
+}
+
+impl Rules {
+    pub fn new(options: &ModelOptions, start: &PathState) -> Rules {
+        let loss = fraction(start.loss, 0.0);
+        let limit = options.window_limit.unwrap_or(MAX_WINDOW).clamp(1, MAX_WINDOW);
+        let cwnd = start.cwnd.clamp(1, limit);
+        Rules {
+            cwnd,
+            ssthresh: start.ssthresh.unwrap_or(UNBOUNDED),
+            loss,
+            kept: 1.0 - loss,
+            ln_loss: libm::log(loss),
+            ln_kept: libm::log1p(-loss),
+            timeout_window: match options.timeout_window {
+                TimeoutWindow::One => 1,
+                TimeoutWindow::Initial => cwnd,
+            },
+            limit,
+            clip: options.clip_at_ssthresh,
+            whole_rounds_only: options.whole_rounds_only,
+            increase: fraction(options.increase, 1.0),
+        }
+    }
+
+    /// Segments that a lossless round adds in congestion avoidance, after `round` rounds.
+    pub fn increase_after(&self, round: u32) -> u32 {
+        let steps = |rounds: u32| (f64::from(rounds) * self.increase) as u32;
+        steps(round.saturating_add(1)) - steps(round)
+    }
+
+    /// The window after a lossless round in slow start. // DMPTCP eq. 6
+    pub fn doubled(&self, cwnd: u32, ssthresh: u32) -> u32 {
+        let double = (2 * cwnd).min(self.limit);
+        if self.clip { double.min(ssthresh) } else { double }
+    }
+
+    /// The window after a lossless round. // DMPTCP eq. 6
+    pub fn grown(&self, cwnd: u32, ssthresh: u32, round: u32) -> u32 {
+        if cwnd < ssthresh {
+            self.doubled(cwnd, ssthresh)
+        } else {
+            (cwnd + self.increase_after(round)).min(self.limit)
+        }
+    }
+
+    /// What can come of a round with this window. `cwnd` may be a mean of several, if it is large.
+    pub fn outcome(&self, cwnd: f64) -> Outcome {
+        let exponent = cwnd * self.ln_kept;
+        let none = libm::exp(exponent);
+        // Not `1 - none`: most digits would be lost where loss is rare.
+        let lossy = -libm::expm1(exponent);
+        if cwnd <= f64::from(TIMEOUT_ONLY) {
+            return Outcome { none, fast: 0.0, timeout: lossy };
+        }
+        let timeout = few_kept(cwnd, libm::exp((cwnd - 3.0) * self.ln_loss), self).min(lossy);
+        Outcome { none, fast: lossy - timeout, timeout }
+    }
+}
+
+/// `value` brought into 0 to 1, or `unknown` where it is not a number.
+fn fraction(value: f64, unknown: f64) -> f64 {
+    if value.is_nan() { unknown } else { value.clamp(0.0, 1.0) }
+}
+
+/// The threshold after a loss. // DMPTCP eq. 10, 13
+pub(super) fn ssthresh_after_loss(cwnd: u32) -> u32 {
+    (cwnd / 2).max(2)
+}
+
+/// Probability that at most three of `cwnd` segments arrive: the sum of eq. 8 in closed form, where
+/// `power` is `loss^(cwnd - 3)`.
+pub(super) fn few_kept(cwnd: f64, power: f64, rules: &Rules) -> f64 {
+    let (p, q) = (rules.loss, rules.kept);
+    let pairs = cwnd * (cwnd - 1.0) / 2.0;
+    let triples = pairs * (cwnd - 2.0) / 3.0;
+    power * (p * p * p + cwnd * p * p * q + pairs * p * q * q + triples * q * q * q)
+}

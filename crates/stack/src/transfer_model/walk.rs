@@ -1,0 +1,289 @@
+//! The model made fast: the same rounds, with states kept apart only where that matters.
+//!
+//! In congestion avoidance the threshold has no say in what comes next, so states of equal window
+//! are one there: an array with one cell per window, which a round shifts by one. Below the
+//! threshold there is the unbroken doubling from the start (one state), and the slow start after a
+//! timeout, whose window is one of few. Windows of [`CELLS`] and more share buckets.
+//!
+//! All memory is in fixed arrays. A round costs some hundred additions, however many went before.
+
+use super::buckets::Buckets;
+use super::rules::{Rules, ssthresh_after_loss};
+use super::table::{CELLS, Table};
+use super::{MAX_ROUNDS, PathState, TransferModel};
+
+/// Half of a window that has a cell is below this.
+const HALVES: usize = CELLS / 2;
+/// Doublings of the window after a timeout that stay below every threshold under [`HALVES`].
+const LEVELS: usize = HALVES.ilog2() as usize;
+/// Probability that is not worth a cell of its own at the upper end, or, as a contribution to the
+/// mean window in segments, a bucket: it moves down to the next.
+const NEGLIGIBLE: f64 = 1e-9;
+
+/// The distribution of one subflow's window as the rounds go by, and what was delivered so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    rules: Rules,
+    /// Rounds that are over.
+    round: u32,
+    /// Segments they delivered.
+    delivered: f64,
+    /// Mean of the window of the coming round.
+    expected: f64,
+    /// Slow start from the beginning without a loss: its window and its probability.
+    unbroken_cwnd: u32,
+    unbroken: f64,
+    /// Congestion avoidance: probability of each window, zero outside of `low..high`.
+    cells: [f64; CELLS],
+    low: usize,
+    high: usize,
+    /// Slow start after a timeout: `slow[level][ssthresh]` has the window `timeout_window << level`.
+    slow: [[f64; HALVES]; LEVELS],
+    /// `slow[level]` is zero from here on.
+    slow_high: [usize; LEVELS],
+    /// Congestion avoidance, windows without a cell.
+    large: Buckets,
+    spare: Buckets,
+    table: Table,
+}
+
+/// What the losses of a round lead to.
+struct Losses {
+    /// Fast recovery, by the new window.
+    fast: [f64; HALVES],
+    /// Timeouts, by the new threshold.
+    timeout: [f64; HALVES],
+}
+
+impl Losses {
+    fn add_timeout(&mut self, cwnd: u32, mass: f64) {
+        // A window of 256 or more times out only where nearly everything is lost, and there slow
+        // start gets nowhere near its threshold, whether that is 127 or more.
+        let ssthresh = (ssthresh_after_loss(cwnd) as usize).min(HALVES - 1);
+        self.timeout[ssthresh] += mass;
+    }
+}
+
+impl Walk {
+    pub fn new(model: &TransferModel, start: &PathState) -> Walk {
+        let rules = Rules::new(&model.options, start);
+        let mut walk = Walk {
+            round: 0,
+            delivered: 0.0,
+            expected: f64::from(rules.cwnd),
+            unbroken_cwnd: rules.cwnd,
+            unbroken: 0.0,
+            cells: [0.0; CELLS],
+            low: CELLS,
+            high: 0,
+            slow: [[0.0; HALVES]; LEVELS],
+            slow_high: [0; LEVELS],
+            large: Buckets::new(),
+            spare: Buckets::new(),
+            table: Table::new(),
+            rules,
+        };
+        if rules.cwnd < rules.ssthresh && rules.cwnd < rules.limit {
+            walk.unbroken = 1.0;
+        } else {
+            walk.put(f64::from(rules.cwnd), 1.0);
+        }
+        walk
+    }
+
+    /// Segments delivered within `rounds`, or at least `enough` if there are as many; see
+    /// [`TransferModel::delivered`]. No later call may ask for fewer rounds.
+    pub fn reach(&mut self, rounds: f64, enough: f64) -> f64 {
+        let kept = self.rules.kept;
+        let rounds = rounds.max(0.0);
+        if rounds == f64::INFINITY {
+            return if kept > 0.0 { f64::INFINITY } else { 0.0 };
+        }
+        // A float to integer cast saturates.
+        let whole = (rounds as u32).min(MAX_ROUNDS);
+        while self.round < whole && self.delivered < enough {
+            self.step();
+        }
+        if self.delivered >= enough {
+            return self.delivered;
+        }
+        let rounds = if self.rules.whole_rounds_only { libm::floor(rounds) } else { rounds };
+        self.delivered + (rounds - f64::from(whole)) * self.expected * kept
+    }
+
+    /// Ends a round and sees what comes of it.
+    fn step(&mut self) {
+        self.delivered += self.expected * self.rules.kept; // DMPTCP eq. 3
+        let increase = self.rules.increase_after(self.round);
+        self.round += 1;
+        let mut losses = Losses { fast: [0.0; HALVES], timeout: [0.0; HALVES] };
+        self.table.extend(&self.rules, self.high);
+        core::mem::swap(&mut self.large, &mut self.spare);
+        self.step_cells(increase, &mut losses);
+        self.step_large(increase, &mut losses);
+        self.step_slow_start(&mut losses);
+        self.step_unbroken(&mut losses);
+        self.settle(&losses);
+        self.expected = self.mean();
+    }
+
+    /// Adds a state of congestion avoidance to those of the coming round. A window between two
+    /// cells is shared between them so that the mean stays.
+    fn put(&mut self, cwnd: f64, mass: f64) {
+        if mass <= 0.0 {
+            return;
+        }
+        let cell = cwnd as usize;
+        if cell >= CELLS {
+            self.large.add(cwnd, mass);
+            return;
+        }
+        let above = mass * (cwnd - cell as f64);
+        self.cells[cell] += mass - above;
+        self.low = self.low.min(cell);
+        self.high = self.high.max(cell + 1);
+        if above > 0.0 {
+            self.put((cell + 1) as f64, above);
+        }
+    }
+
+    /// Congestion avoidance, windows with a cell.
+    fn step_cells(&mut self, increase: u32, losses: &mut Losses) {
+        let (low, high) = (self.low, self.high);
+        if low >= high {
+            return;
+        }
+        let table = &self.table;
+        for cwnd in low..high.min(table.timeouts) {
+            losses.add_timeout(cwnd as u32, self.cells[cwnd] * table.timeout[cwnd]);
+        }
+        for half in low / 2..high.div_ceil(2) {
+            let (even, odd) = (2 * half, 2 * half + 1);
+            losses.fast[half] += self.cells[even] * table.fast[even] + self.cells[odd] * table.fast[odd];
+        }
+        for (cell, none) in self.cells[low..high].iter_mut().zip(&table.none[low..high]) {
+            *cell *= none;
+        }
+        if increase == 0 {
+            return;
+        }
+        // All move up by one; what is at the limit stays, and the last cell leads to a bucket.
+        let top = high - 1;
+        let leaving = self.cells[top];
+        self.cells.copy_within(low..top, low + 1);
+        self.cells[low] = 0.0;
+        if top == low {
+            (self.low, self.high) = (CELLS, 0);
+        } else {
+            self.low = low + 1;
+        }
+        self.put(f64::from((high as u32).min(self.rules.limit)), leaving);
+    }
+
+    /// Congestion avoidance, windows without a cell; from `spare` to `large`.
+    fn step_large(&mut self, increase: u32, losses: &mut Losses) {
+        while let Some((cwnd, mass)) = self.spare.take_lowest() {
+            if cwnd * mass < NEGLIGIBLE {
+                self.put((CELLS - 1) as f64, mass);
+                continue;
+            }
+            let outcome = self.rules.outcome(cwnd);
+            let grown = (cwnd + f64::from(increase)).min(f64::from(self.rules.limit));
+            self.put(grown, mass * outcome.none);
+            self.put(half(cwnd), mass * outcome.fast);
+            losses.add_timeout(cwnd as u32, mass * outcome.timeout);
+        }
+    }
+
+    /// Slow start after a timeout.
+    fn step_slow_start(&mut self, losses: &mut Losses) {
+        for level in (0..LEVELS).rev() {
+            let high = core::mem::take(&mut self.slow_high[level]);
+            if high == 0 {
+                continue;
+            }
+            // It is below a threshold that is below 128.
+            let cwnd = self.rules.timeout_window << level;
+            self.table.extend(&self.rules, cwnd as usize + 1);
+            let none = self.table.none[cwnd as usize];
+            let mut sum = 0.0;
+            for ssthresh in 0..high {
+                let mass = core::mem::take(&mut self.slow[level][ssthresh]);
+                sum += mass;
+                self.put_slow(level + 1, self.rules.doubled(cwnd, ssthresh as u32), ssthresh, mass * none);
+            }
+            losses.fast[cwnd as usize / 2] += sum * self.table.fast[cwnd as usize];
+            losses.add_timeout(cwnd, sum * self.table.timeout[cwnd as usize]);
+        }
+    }
+
+    /// Adds a state after a timeout to those of the coming round.
+    fn put_slow(&mut self, level: usize, cwnd: u32, ssthresh: usize, mass: f64) {
+        if mass <= 0.0 {
+            return;
+        }
+        if (cwnd as usize) < ssthresh && cwnd < self.rules.limit {
+            self.slow[level][ssthresh] += mass;
+            self.slow_high[level] = self.slow_high[level].max(ssthresh + 1);
+        } else {
+            self.put(f64::from(cwnd), mass);
+        }
+    }
+
+    /// Slow start from the beginning.
+    fn step_unbroken(&mut self, losses: &mut Losses) {
+        let (cwnd, mass) = (self.unbroken_cwnd, self.unbroken);
+        if mass <= 0.0 {
+            return;
+        }
+        let outcome = self.rules.outcome(f64::from(cwnd));
+        self.put(f64::from(cwnd / 2), mass * outcome.fast);
+        losses.add_timeout(cwnd, mass * outcome.timeout);
+        self.unbroken = mass * outcome.none;
+        self.unbroken_cwnd = self.rules.doubled(cwnd, self.rules.ssthresh);
+        let ended = self.unbroken_cwnd >= self.rules.ssthresh || self.unbroken_cwnd >= self.rules.limit;
+        if ended || self.unbroken * f64::from(self.unbroken_cwnd) < NEGLIGIBLE {
+            self.put(f64::from(self.unbroken_cwnd), self.unbroken);
+            self.unbroken = 0.0;
+        }
+    }
+
+    /// Brings in what the losses led to, and trims the upper end of the cells.
+    fn settle(&mut self, losses: &Losses) {
+        for (window, &mass) in losses.fast.iter().enumerate() {
+            if mass > 0.0 {
+                self.put(window as f64, mass); // DMPTCP eq. 12
+            }
+        }
+        for (ssthresh, &mass) in losses.timeout.iter().enumerate() {
+            self.put_slow(0, self.rules.timeout_window, ssthresh, mass); // DMPTCP eq. 9, 10
+        }
+        while self.high > self.low + 1 && self.cells[self.high - 1] < NEGLIGIBLE {
+            self.high -= 1;
+            let mass = core::mem::take(&mut self.cells[self.high]);
+            self.cells[self.high - 1] += mass;
+        }
+    }
+
+    /// Mean window of the coming round. // DMPTCP eq. 14
+    fn mean(&self) -> f64 {
+        let mut sum = f64::from(self.unbroken_cwnd) * self.unbroken + self.large.mean();
+        for cwnd in self.low..self.high {
+            sum += cwnd as f64 * self.cells[cwnd];
+        }
+        for (level, &high) in self.slow_high.iter().enumerate() {
+            if high > 0 {
+                let mass = self.slow[level][..high].iter().sum::<f64>();
+                sum += f64::from(self.rules.timeout_window << level) * mass;
+            }
+        }
+        sum
+    }
+}
+
+/// The window after fast recovery. A mean of several windows that are rounded down each is on
+/// average a quarter below its half.
+fn half(cwnd: f64) -> f64 {
+    let whole = libm::floor(cwnd);
+    if whole == cwnd { libm::floor(cwnd / 2.0) } else { cwnd / 2.0 - 0.25 }
+}
