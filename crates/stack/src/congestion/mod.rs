@@ -3,7 +3,20 @@
 //!
 //! Loss detection and recovery are not congestion control and stand apart (`subflow/recovery.rs`).
 
+mod any;
+pub mod classic;
+mod cubic;
+mod hystart;
+mod lia;
+mod newreno;
+
 use anabranch_units::{Duration, Rate, Time};
+
+pub use any::{AnyCongestion, CongestionKind, CustomCongestionKind};
+pub use classic::{Classic, WindowRule};
+pub use cubic::Cubic;
+pub use lia::{Lia, aggressiveness};
+pub use newreno::NewReno;
 
 use crate::event::SubflowId;
 
@@ -117,15 +130,4 @@ impl Clone for Box<dyn CustomCongestion> {
     fn clone(&self) -> Self {
         self.clone_box()
     }
-}
-
-/// Which congestion control a connection uses.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CongestionKind {
-    /// Reno with NewReno's recovery (RFC 5681, RFC 6582).
-    NewReno,
-    /// CUBIC (RFC 9438).
-    Cubic,
-    /// The linked increases algorithm (RFC 6356).
-    Lia,
 }

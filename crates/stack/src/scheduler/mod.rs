@@ -4,7 +4,14 @@
 //! [`Decision::Wait`]. What it assigns waits in the subflow's own queue until congestion window,
 //! pacing and receive windows let it go. All ranges are offsets in the stream, from 0.
 
+mod any;
+mod min_rtt;
+mod pick;
+
 use anabranch_units::{Duration, Rate, Time};
+
+pub use any::{AnyScheduler, CustomSchedulerKind, SchedulerKind};
+pub use min_rtt::MinRtt;
 
 use crate::event::{SubflowId, SubflowSet};
 use crate::seq::DataRange;
@@ -302,11 +309,4 @@ impl Clone for Box<dyn CustomScheduler> {
     fn clone(&self) -> Self {
         self.clone_box()
     }
-}
-
-/// Which scheduler a connection uses.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SchedulerKind {
-    /// The subflow with the lowest RTT that has room.
-    MinRtt,
 }

@@ -1,0 +1,90 @@
+//! HyStart++: leaves slow start when the round-trip time grows, before the queue overflows.
+//!
+//! **Decides** how fast the first slow start of a subflow grows and when it ends, from the least RTT
+//! of each round against that of the round before.
+//!
+//! **Source**: RFC 9406 section 4.2, 4.3.
+//!
+//! **Constants**: a round counts with 8 RTT samples; the increase that counts is 1/8 of the last
+//! round's least RTT, between 4 ms and 16 ms; conservative slow start (CSS) grows by 1/4 and
+//! lasts 5 rounds.
+//!
+//! **Read differently**: no limit `L` on the segments that one acknowledgement adds: it is infinite
+//! with pacing by the RFC, and an acknowledgement never covers more than was delivered.
+
+use anabranch_units::Duration;
+
+use super::Ack;
+
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+const MIN_RTT_DIVISOR: u64 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+const CSS_GROWTH: f64 = 0.25;
+const CSS_ROUNDS: u32 = 5;
+
+/// How slow start goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// As ever.
+    SlowStart,
+    /// Conservatively.
+    Conservative,
+    /// It is over: congestion avoidance from here.
+    Done,
+}
+
+impl Phase {
+    /// By how much of what is acknowledged the window grows.
+    pub(super) fn growth(self) -> f64 {
+        if self == Phase::Conservative { CSS_GROWTH } else { 1.0 }
+    }
+}
+
+/// The state of one subflow's first slow start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct HyStart {
+    last_round_min: Duration,
+    round_min: Duration,
+    samples: u32,
+    /// In CSS: the least RTT of the round that led there, and the rounds in CSS so far.
+    conservative: Option<(Duration, u32)>,
+}
+
+impl HyStart {
+    pub(super) const fn new() -> HyStart {
+        HyStart { last_round_min: Duration::MAX, round_min: Duration::MAX, samples: 0, conservative: None }
+    }
+
+    /// How slow start goes on after `ack`.
+    pub(super) fn on_ack(&mut self, ack: &Ack) -> Phase {
+        if ack.round_start {
+            self.last_round_min = self.round_min;
+            self.round_min = Duration::MAX;
+            self.samples = 0;
+            if let Some((_, rounds)) = &mut self.conservative {
+                *rounds += 1;
+                if *rounds >= CSS_ROUNDS {
+                    return Phase::Done;
+                }
+            }
+        }
+        if let Some(rtt) = ack.rtt {
+            self.round_min = self.round_min.min(rtt);
+            self.samples += 1;
+        }
+        let enough = self.samples >= N_RTT_SAMPLE && self.round_min != Duration::MAX;
+        match self.conservative {
+            None if enough && self.last_round_min != Duration::MAX => {
+                let thresh = (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                if self.round_min >= self.last_round_min + thresh {
+                    self.conservative = Some((self.round_min, 0));
+                }
+            }
+            // The RTT has fallen again: it was not the queue.
+            Some((baseline, _)) if enough && self.round_min < baseline => self.conservative = None,
+            _ => {}
+        }
+        if self.conservative.is_some() { Phase::Conservative } else { Phase::SlowStart }
+    }
+}

@@ -1,0 +1,38 @@
+//! NewReno: additive increase, multiplicative decrease, every subflow by itself.
+//!
+//! **Decides** growth by one segment per round trip and a reduction to half, from the subflow's
+//! own window and flight alone. Several subflows of one connection take several shares of a
+//! bottleneck that they have in common.
+//!
+//! **Source**: RFC 5681 section 3.1 (equations 3 and 4); the recovery of RFC 6582 is loss
+//! detection's, and stands apart.
+//!
+//! **Constants**: increase 1 segment per round trip, decrease to 1/2.
+//!
+//! **Read differently**: the window grows by `acked / w` with each acknowledgement, in place of by
+//! one segment after `w` of them; the half of the flight is rounded down to whole segments, as
+//! everywhere in practice.
+
+use super::Ack;
+use super::classic::{Reduction, WindowRule, Windows};
+use crate::event::SubflowId;
+
+/// The rule of NewReno.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct NewReno;
+
+impl WindowRule for NewReno {
+    #[inline]
+    fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
+        acked / windows.get(id).segments
+    }
+
+    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
+        half(flight)
+    }
+}
+
+/// Half the flight in whole segments (RFC 5681 equation 4).
+pub(super) fn half(flight: f64) -> f64 {
+    libm::floor(flight / 2.0)
+}

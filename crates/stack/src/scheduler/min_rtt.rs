@@ -1,0 +1,39 @@
+//! minRTT: fill the window of the fastest subflow, then the next fastest.
+//!
+//! **Decides** for the next data in order which subflow carries it, from the smoothed RTTs and the
+//! room in congestion and receive windows.
+//!
+//! **Source**: the `default` scheduler of the out-of-tree MPTCP kernel (schedulers reference section 1); the
+//! papers on MPTCP scheduling all mean this one by "the default".
+//!
+//! **Constants**: none.
+//!
+//! **Read differently**
+//! * A decision covers as many whole segments as the subflow has room for, where the kernel decides
+//!   per segment: the order of subflows is the same, as the choice does not change until the room is used.
+//! * A subflow without an RTT sample is the slowest; in the kernel it is the fastest.
+//! * Data of a failed subflow goes to a backup only when no active subflow works, like new data; the
+//!   kernel also does it when every active one has carried it.
+
+use super::pick::{self, Chunk};
+use super::{AssignKind, Decision, Rule, Scheduler, View};
+
+/// The scheduler; it has no state.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct MinRtt;
+
+impl Scheduler for MinRtt {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        if let Some(decision) = pick::reinject(view) {
+            return decision;
+        }
+        let chunk = match Chunk::unassigned(view) {
+            Ok(chunk) => chunk,
+            Err(rule) => return pick::wait(rule),
+        };
+        match pick::lowest_rtt(pick::candidates(view), chunk) {
+            Some(lowest) => lowest.assign(AssignKind::New, Rule::LowestRtt),
+            None => pick::wait(pick::why_none(view)),
+        }
+    }
+}

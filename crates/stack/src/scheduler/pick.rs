@@ -1,0 +1,167 @@
+//! What schedulers share: which subflows are candidates, how much of which data one of them can
+//! take, the lowest RTT among them, and where data of a failed subflow goes.
+
+use anabranch_units::Duration;
+
+use super::{AssignKind, Decision, RecoveryState, Rule, SubflowView, View, Why};
+use crate::seq::DataRange;
+
+/// A wait until something happens.
+pub(super) const fn wait(rule: Rule) -> Decision {
+    Decision::Wait { until: None, why: Why::rule(rule) }
+}
+
+/// Whether a subflow counts as one that works, although it may be busy or repair a timeout: the
+/// kernel's "definitely unavailable" (schedulers reference section 0.2) is the opposite.
+pub(super) fn works(subflow: &SubflowView) -> bool {
+    subflow.usable && !subflow.potentially_failed
+}
+
+/// Whether backups are to be used: no subflow that works is active (section 0.3 rule 5).
+pub(super) fn backups_only(view: &View<'_>) -> bool {
+    !view.subflows.iter().any(|subflow| works(subflow) && !subflow.backup)
+}
+
+/// The subflows that may carry data now, were there room: of the active ones, or where none of
+/// these works of the backups.
+pub(super) fn candidates<'a>(view: &View<'a>) -> impl Iterator<Item = &'a SubflowView> + use<'a> {
+    let backups = backups_only(view);
+    view.subflows.iter().filter(move |subflow| subflow.backup == backups && subflow.may_carry())
+}
+
+/// The data that is to be sent next, and whether it may be cut anywhere.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk {
+    /// The data as far as the connection's window admits it; not empty.
+    pub(super) range: DataRange,
+    /// `range` was cut by the connection's window.
+    pub(super) cut: bool,
+    /// Nothing is outstanding: no acknowledgement will open the connection's window.
+    pub(super) stuck: bool,
+}
+
+impl Chunk {
+    /// As much of `range` as the connection's window admits; none where that is nothing.
+    pub(super) fn new(view: &View<'_>, range: DataRange) -> Option<Chunk> {
+        let end = range.end.min(view.window_end);
+        (end > range.start).then_some(Chunk {
+            range: DataRange::new(range.start, end),
+            cut: end < range.end,
+            stuck: view.outstanding.is_empty(),
+        })
+    }
+
+    /// The first data that no subflow has; `Err` says why there is none.
+    pub(super) fn unassigned(view: &View<'_>) -> Result<Chunk, Rule> {
+        let first = view.unassigned.first().ok_or(Rule::NothingToSend)?;
+        Chunk::new(view, *first).ok_or(Rule::WindowFull)
+    }
+
+    /// The first part that `subflow` has room for, at most `limit` bytes, in whole segments; none
+    /// where it has no room.
+    ///
+    /// What ends where the data ends is not cut. A window that ends inside a segment is filled to its
+    /// edge only if nothing is under way that would open it: the rule against silly windows (RFC
+    /// 9293 section 3.8.6.2.1).
+    #[inline]
+    pub(super) fn fit(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
+        let mss = subflow.mss.max(1);
+        let free = subflow.cwnd.saturating_sub(subflow.inflight + subflow.queued);
+        if free < mss {
+            return None;
+        }
+        let by_cwnd = (free - free % mss).min(limit);
+        let all = self.range.len();
+        let len = all.min(by_cwnd).min(subflow.window_room);
+        let len = if len == all && !self.cut {
+            len
+        } else if len >= mss {
+            len - len % mss
+        } else if len == all && self.stuck
+            || len == subflow.window_room && subflow.inflight + subflow.queued == 0
+        {
+            len
+        } else {
+            0
+        };
+        (len > 0).then_some(DataRange::new(self.range.start, self.range.start + len))
+    }
+}
+
+/// The subflow with the lowest smoothed RTT among those that have room.
+#[derive(Clone, Copy)]
+pub(super) struct Lowest<'a> {
+    /// The subflow.
+    pub(super) subflow: &'a SubflowView,
+    /// What it takes of the data.
+    pub(super) range: DataRange,
+    /// The lowest RTT of the others with room.
+    pub(super) other: Option<Duration>,
+}
+
+impl Lowest<'_> {
+    /// The reason, with both RTTs in seconds.
+    pub(super) fn why(&self, rule: Rule) -> Why {
+        let seconds = |rtt: Option<Duration>| rtt.map_or(f64::NAN, Duration::as_secs_f64);
+        Why::scored(rule, seconds(self.subflow.srtt), seconds(self.other))
+    }
+
+    /// The decision for this subflow.
+    pub(super) fn assign(&self, kind: AssignKind, rule: Rule) -> Decision {
+        Decision::Assign { subflow: self.subflow.id, range: self.range, kind, why: self.why(rule) }
+    }
+}
+
+/// The one of `candidates` with the lowest smoothed RTT that has room for `chunk`. A subflow without RTT
+/// counts as slowest; the first wins a tie (section 0.4).
+#[inline]
+pub(super) fn lowest_rtt<'a>(
+    candidates: impl Iterator<Item = &'a SubflowView>,
+    chunk: Chunk,
+) -> Option<Lowest<'a>> {
+    let rtt_of = |subflow: &SubflowView| subflow.srtt.unwrap_or(Duration::MAX);
+    let mut best: Option<Lowest<'a>> = None;
+    for subflow in candidates {
+        let rtt = rtt_of(subflow);
+        match &mut best {
+            Some(best) if rtt >= rtt_of(best.subflow) => {
+                if best.other.is_none_or(|other| rtt < other) && chunk.fit(subflow, u64::MAX).is_some() {
+                    best.other = subflow.srtt;
+                }
+            }
+            _ => {
+                if let Some(range) = chunk.fit(subflow, u64::MAX) {
+                    let other = best.and_then(|best| best.subflow.srtt);
+                    best = Some(Lowest { subflow, range, other });
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Where the first data that another subflow has failed with goes (section 0.3 rules 3 and 4): the
+/// lowest RTT among those that never carried it; if one of these only has no room now, wait for it; if
+/// all have carried it, the lowest RTT of all. None where there is nothing to send again.
+pub(super) fn reinject(view: &View<'_>) -> Option<Decision> {
+    let pending = view.reinject.first()?;
+    let Some(chunk) = Chunk::new(view, pending.range) else { return Some(wait(Rule::WindowFull)) };
+    let backups = backups_only(view);
+    let class = || view.subflows.iter().filter(move |s| s.backup == backups && works(s));
+    let untried = || class().filter(|subflow| !pending.tried.has(subflow.id));
+    let may_carry = |subflow: &&SubflowView| subflow.recovery != RecoveryState::Loss;
+    let chosen = if untried().next().is_some() {
+        lowest_rtt(untried().filter(may_carry), chunk)
+    } else {
+        lowest_rtt(class().filter(may_carry), chunk)
+    };
+    Some(match chosen {
+        Some(lowest) => lowest.assign(AssignKind::Reinject, Rule::Reinjection),
+        None => wait(if class().next().is_some() { Rule::NoRoom } else { Rule::NoSubflow }),
+    })
+}
+
+/// Why no subflow takes new data: none works, or none of those has room.
+pub(super) fn why_none(view: &View<'_>) -> Rule {
+    if view.subflows.iter().any(works) { Rule::NoRoom } else { Rule::NoSubflow }
+}
