@@ -1,1 +1,64 @@
-//! Placeholder.
+//! One network link, in one direction, as a deterministic element without input or output.
+//!
+//! A [`Link`] is told when a packet is offered and says when what comes out. It reads no clock: the
+//! caller passes the time in, and the simulator and the emulator share every line of it.
+//!
+//! ```
+//! use anabranch_link::{Capacity, Link, LinkConfig, Polled, Pushed};
+//! use anabranch_units::{Duration, Rate, Time};
+//!
+//! let config = LinkConfig {
+//!     capacity: Capacity::Rate(Rate::from_mbps(12)),
+//!     delay: Duration::from_millis(10),
+//!     ..LinkConfig::default()
+//! };
+//! let mut link = Link::new("wifi.down", 1, config)?;
+//! assert_eq!(link.push(Time::ZERO, "data", 1500), Pushed::Queued);
+//! // 1500 bytes take 1 ms at 12 Mbit/s, then 10 ms to the far end.
+//! let arrival = link.next_event();
+//! assert_eq!(arrival, Time::from_millis(11));
+//! assert!(matches!(link.poll(arrival), Some(Polled::Arrived(a)) if a.packet == "data"));
+//! assert_eq!(link.next_event(), Time::NEVER);
+//! # Ok::<(), anabranch_link::LinkConfigError>(())
+//! ```
+//!
+//! # The life of a packet
+//!
+//! 1. **Offered.** [`Link::push`] gives it the next number, counted from 1, and draws its luck: lost or
+//!    not, how much jitter, overtaken or not, duplicated or not. The n-th draw belongs to the n-th packet
+//!    offered, whatever happens to it next, so two runs with one seed that offer the same packets lose the
+//!    same packets (common random numbers).
+//! 2. **Dropped on entry**, if the link is down, if its draw or the drop list says so, or if the queue is
+//!    full; in this order. A lost packet takes neither queue space nor capacity, as with Linux's netem.
+//! 3. **Waiting**: in the queue, first in first out, or in service. Its departure time is known at once.
+//!    When a step of the timeline changes the rate, the delay or the state of the link, that which has not
+//!    departed is computed anew from the instant of the step, with the exact work that remains.
+//! 4. **In propagation**, for the delay that held at the instant its last bit departed. Nothing changes its
+//!    arrival time any more, not even the link's going down.
+//! 5. **Arrived.** [`Link::poll`] hands it out.
+//!
+//! Arrivals keep the order of departures, also when the delay has just become shorter or the jitter draws
+//! less: a packet that would overtake arrives together with the one before it. Only [`Reordering`] and
+//! [`Jitter`] with `reorder` let packets overtake.
+
+mod config;
+mod counters;
+mod error;
+mod impairments;
+mod jitter;
+mod link;
+mod loss;
+mod queue;
+mod server;
+mod timeline;
+mod trace;
+
+pub use config::{Capacity, LinkConfig, Reordering, WhenDown};
+pub use counters::{Counters, Tally};
+pub use error::LinkConfigError;
+pub use jitter::{Jitter, JitterShape};
+pub use link::{Arrival, Dropped, Link, Polled, Pushed};
+pub use loss::{DropReason, GilbertElliott, Loss, LossCause};
+pub use queue::{QueueLimit, ResolvedLimit};
+pub use timeline::{Change, Step};
+pub use trace::{Trace, TraceError};

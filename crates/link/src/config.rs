@@ -1,0 +1,208 @@
+//! What a link is made from.
+
+use std::sync::Arc;
+
+use anabranch_units::{Duration, Rate};
+
+use crate::error::{self, LinkConfigError};
+use crate::{Jitter, Loss, QueueLimit, ResolvedLimit, Step, Trace};
+
+/// How fast a link sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Capacity {
+    /// A constant rate. A packet of b bytes takes exactly 8 b / rate; its departure is rounded up to the next
+    /// nanosecond, and the fraction is carried over to the packets behind it.
+    Rate(Rate),
+    /// The delivery opportunities of a recording.
+    Trace {
+        /// The recording.
+        trace: Arc<Trace>,
+        /// Where in the recording the link's time zero lies.
+        start: Duration,
+    },
+}
+
+impl Capacity {
+    /// The rate, or the mean rate of the trace.
+    pub fn mean_rate(&self) -> Rate {
+        match self {
+            Capacity::Rate(rate) => *rate,
+            Capacity::Trace { trace, .. } => trace.mean_rate(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), LinkConfigError> {
+        match self {
+            Capacity::Rate(rate) if rate.as_bps() == 0 || *rate > LinkConfigError::MAX_RATE => {
+                Err(LinkConfigError::Rate(*rate))
+            }
+            Capacity::Rate(_) => Ok(()),
+            Capacity::Trace { start, .. } => error::check_span("start of the trace", *start),
+        }
+    }
+}
+
+impl From<Rate> for Capacity {
+    fn from(rate: Rate) -> Capacity {
+        Capacity::Rate(rate)
+    }
+}
+
+impl From<Arc<Trace>> for Capacity {
+    fn from(trace: Arc<Trace>) -> Capacity {
+        Capacity::Trace { trace, start: Duration::ZERO }
+    }
+}
+
+/// Packets that are sent on to be overtaken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reordering {
+    /// The probability that a packet is held back.
+    pub probability: f64,
+    /// How much later it then arrives. It does not hold back those behind it.
+    pub extra: Duration,
+}
+
+/// What becomes of the packets that wait, the one in service among them, when the link goes down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenDown {
+    /// They are dropped.
+    #[default]
+    Drop,
+    /// They stay. When the link comes up the one in service goes on where it stopped.
+    Keep,
+}
+
+/// The configuration of one link, in one direction. [`Link::new`](crate::Link::new) checks it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkConfig {
+    /// How fast it sends. Default: 10 Mbit/s.
+    pub capacity: Capacity,
+    /// Propagation delay, one way. Default: 10 ms.
+    pub delay: Duration,
+    /// How much may wait. Default: 1 BDP, at least 10 packets of 1500 bytes.
+    pub queue: QueueLimit,
+    /// The round trip without load that [`QueueLimit::Bdp`] counts with; `None` is twice the delay. Default:
+    /// `None`.
+    pub rtt: Option<Duration>,
+    /// Random loss. Default: none.
+    pub loss: Loss,
+    /// Numbers of packets to drop, in any order; the first packet offered is number 1. Default: none.
+    pub drop_list: Vec<u64>,
+    /// Random delay on top of `delay`. Default: none.
+    pub jitter: Option<Jitter>,
+    /// Packets held back to be overtaken. Default: none.
+    pub reordering: Option<Reordering>,
+    /// The probability that a packet is followed, in the queue, by a copy of itself. The copy takes space
+    /// and capacity; it draws no luck of its own and shares the original's jitter. Default: 0.
+    pub duplicate: f64,
+    /// What becomes of the queue when the link goes down. Default: dropped.
+    pub when_down: WhenDown,
+    /// What changes, in order of time. Default: nothing.
+    pub timeline: Vec<Step>,
+}
+
+impl Default for LinkConfig {
+    fn default() -> LinkConfig {
+        LinkConfig {
+            capacity: Capacity::Rate(Rate::from_mbps(10)),
+            delay: Duration::from_millis(10),
+            queue: QueueLimit::Bdp(1.0),
+            rtt: None,
+            loss: Loss::None,
+            drop_list: Vec::new(),
+            jitter: None,
+            reordering: None,
+            duplicate: 0.0,
+            when_down: WhenDown::Drop,
+            timeline: Vec::new(),
+        }
+    }
+}
+
+impl LinkConfig {
+    /// The queue limit in packets or bytes.
+    pub fn resolved_queue(&self) -> ResolvedLimit {
+        self.queue.resolve(self.capacity.mean_rate(), self.rtt.unwrap_or(self.delay * 2))
+    }
+
+    /// Whether a link can be made of this.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, as a [`LinkConfigError`] whose text says what would be right.
+    pub fn check(&self) -> Result<(), LinkConfigError> {
+        self.capacity.check()?;
+        error::check_span("delay", self.delay)?;
+        error::check_span("round trip", self.rtt.unwrap_or_default())?;
+        match self.queue {
+            QueueLimit::Packets(0) | QueueLimit::Bytes(0) => return Err(LinkConfigError::EmptyQueue),
+            QueueLimit::Bdp(n) if !(n.is_finite() && n >= 0.0) => {
+                return Err(LinkConfigError::BdpMultiple(n));
+            }
+            _ => {}
+        }
+        self.loss.check()?;
+        if self.drop_list.contains(&0) {
+            return Err(LinkConfigError::DropListZero);
+        }
+        if let Some(jitter) = &self.jitter {
+            jitter.check()?;
+        }
+        if let Some(reordering) = &self.reordering {
+            error::check_probability("reordering", reordering.probability)?;
+            error::check_span("extra delay of reordering", reordering.extra)?;
+        }
+        error::check_probability("duplication", self.duplicate)?;
+        crate::timeline::check(&self.timeline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GilbertElliott;
+
+    #[test]
+    fn the_default_is_right() {
+        let config = LinkConfig::default();
+        assert_eq!(config.check(), Ok(()));
+        // 10 Mbit/s times 20 ms.
+        assert_eq!(config.resolved_queue().bytes, 25_000);
+    }
+
+    #[test]
+    fn each_wrong_field_is_named() {
+        let wrong = |change: fn(&mut LinkConfig), word: &str| {
+            let mut config = LinkConfig::default();
+            change(&mut config);
+            let text = config.check().unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        };
+        wrong(|c| c.capacity = Rate(0).into(), "rate is 0");
+        wrong(|c| c.capacity = Rate(u64::MAX).into(), "too high");
+        wrong(|c| c.delay = Duration::MAX, "delay");
+        wrong(|c| c.rtt = Some(Duration::MAX), "round trip");
+        wrong(|c| c.queue = QueueLimit::Packets(0), "at least 1 packet");
+        wrong(|c| c.queue = QueueLimit::Bytes(0), "at least 1 packet");
+        wrong(|c| c.queue = QueueLimit::Bdp(f64::NAN), "BDP");
+        wrong(|c| c.loss = Loss::Bernoulli(1.5), "loss is 1.5");
+        wrong(|c| c.loss = Loss::Bernoulli(f64::NAN), "loss is NaN");
+        wrong(|c| c.drop_list = vec![3, 0], "packet 0");
+        wrong(|c| c.duplicate = -0.1, "duplication");
+        wrong(
+            |c| c.reordering = Some(Reordering { probability: 2.0, extra: Duration::ZERO }),
+            "reordering is 2",
+        );
+        wrong(
+            |c| {
+                c.loss = Loss::GilbertElliott(GilbertElliott {
+                    mean_good: Duration::from_secs(1),
+                    mean_bad: Duration::ZERO,
+                    loss_good: 0.0,
+                    loss_bad: 1.0,
+                });
+            },
+            "bad state",
+        );
+    }
+}

@@ -1,0 +1,521 @@
+//! The link itself.
+
+use std::collections::VecDeque;
+
+use anabranch_units::{Duration, Time};
+
+use crate::error::LinkConfigError;
+use crate::impairments::{Fate, Impairments};
+use crate::queue::{Admission, ResolvedLimit};
+use crate::server::{self, Server};
+use crate::timeline::{Change, Timeline};
+use crate::{Capacity, Counters, DropReason, LinkConfig, LossCause, WhenDown};
+
+/// One network link in one direction, which carries packets `P`.
+///
+/// The caller pushes packets in, polls what comes out, and asks [`next_event`](Link::next_event) when to
+/// poll next. Time must not go back from call to call. What comes out and when does not depend on how
+/// often, or how late, the link is polled.
+#[derive(Clone, Debug)]
+pub struct Link<P> {
+    /// When to poll next; kept up to date by whatever changes it.
+    wake: Time,
+    /// No step lies ahead, nothing overtakes and no dropped packet waits to be handed out: `wake` is the arrival
+    /// of the first slot.
+    plain: bool,
+    up: bool,
+    /// When the next step of the timeline happens.
+    next_step: Time,
+    /// What has entered and not arrived: first those in propagation, in order of arrival; then, from
+    /// `departed` on, those that wait, in order of departure.
+    slots: VecDeque<Slot<P>>,
+    departed: usize,
+    /// Bytes of the slots that wait.
+    queue_bytes: u64,
+    /// The latest arrival of those that keep the order.
+    last_arrival: Time,
+    server: Server,
+    delay: Duration,
+    limit: ResolvedLimit,
+    counters: Counters,
+    /// The link has been busy without a break from the one to the other, which may be in the future.
+    busy_from: Time,
+    busy_until: Time,
+    /// How long it was busy before that.
+    busy_before: Duration,
+    impairments: Option<Box<Impairments>>,
+    jitter_reorders: bool,
+    /// Nothing may overtake.
+    ordered: bool,
+    when_down: WhenDown,
+    /// The work left of the packet in service when the link went down.
+    stopped_work: u64,
+    /// Dropped while they waited, and not handed out yet.
+    dropped: VecDeque<Dropped<P>>,
+    timeline: Timeline,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<P> {
+    arrival: Time,
+    departure: Time,
+    /// Delay on top of the propagation delay.
+    extra: Duration,
+    wire_bytes: u32,
+    /// Keeps no order of arrival.
+    free: bool,
+    packet: P,
+}
+
+/// What became of a packet that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Pushed<P> {
+    /// It is on its way. (It may still be dropped, if the link goes down while it waits.)
+    Queued,
+    /// It was dropped, and here it is again.
+    Dropped(P, DropReason),
+}
+
+/// What comes out of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled<P> {
+    /// A packet at the far end.
+    Arrived(Arrival<P>),
+    /// A packet that waited when the link went down. Only links with a timeline drop so.
+    Dropped(Dropped<P>),
+}
+
+/// A packet at the far end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival<P> {
+    /// When it arrived, whenever it was polled.
+    pub at: Time,
+    /// Its length in bytes on the wire.
+    pub wire_bytes: u32,
+    /// The packet.
+    pub packet: P,
+}
+
+/// A packet that was dropped after it had entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped<P> {
+    /// When.
+    pub at: Time,
+    /// Why.
+    pub reason: DropReason,
+    /// Its length in bytes on the wire.
+    pub wire_bytes: u32,
+    /// The packet.
+    pub packet: P,
+}
+
+impl<P> Link<P> {
+    /// The link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
+    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`.
+    ///
+    /// # Errors
+    /// A [`LinkConfigError`] that says what is wrong with the configuration and what would be right.
+    pub fn new(name: &str, seed: u64, config: LinkConfig) -> Result<Link<P>, LinkConfigError> {
+        config.check()?;
+        let limit = config.resolved_queue();
+        let jitter_reorders = config.jitter.is_some_and(|jitter| jitter.reorder);
+        let ordered = !jitter_reorders && config.reordering.is_none();
+        let timeline = Timeline::new(config.timeline.clone());
+        Ok(Link {
+            wake: Time::NEVER,
+            plain: ordered && !timeline.next_at().is_armed(),
+            up: true,
+            next_step: timeline.next_at(),
+            slots: VecDeque::new(),
+            departed: 0,
+            queue_bytes: 0,
+            last_arrival: Time::ZERO,
+            server: Server::new(&config.capacity, Time::ZERO),
+            delay: config.delay,
+            limit,
+            counters: Counters::default(),
+            busy_from: Time::ZERO,
+            busy_until: Time::ZERO,
+            busy_before: Duration::ZERO,
+            impairments: Impairments::new(seed, name, &config, &timeline),
+            jitter_reorders,
+            ordered,
+            when_down: config.when_down,
+            stopped_work: 0,
+            dropped: VecDeque::new(),
+            timeline,
+        })
+    }
+
+    /// Offers a packet of `wire_bytes` (what the wire would carry, headers and all) to the link.
+    ///
+    /// [`next_event`](Link::next_event) may have changed afterwards; comparing it with the time for which
+    /// a poll is due already is cheap.
+    #[inline]
+    pub fn push(&mut self, now: Time, packet: P, wire_bytes: u32) -> Pushed<P>
+    where
+        P: Clone,
+    {
+        if now >= self.next_step {
+            self.run_timeline(now);
+        }
+        self.settle(now);
+        self.counters.offered.add(wire_bytes);
+        let fate = match &mut self.impairments {
+            None => Fate::NOTHING,
+            Some(impairments) => impairments.draw(now, self.counters.offered.packets),
+        };
+        let was_empty = self.slots.is_empty();
+        let pushed = if !self.up {
+            self.refuse(packet, wire_bytes, DropReason::Down)
+        } else if let Some(cause) = fate.loss {
+            self.refuse(packet, wire_bytes, DropReason::Loss(cause))
+        } else if self.admit(wire_bytes) == Admission::Refuse {
+            self.refuse(packet, wire_bytes, DropReason::Queue)
+        } else {
+            let copy = fate.duplicate.then(|| packet.clone());
+            self.enter(now, packet, wire_bytes, fate);
+            if let Some(copy) = copy
+                && self.admit(wire_bytes) == Admission::Enter
+            {
+                self.counters.duplicated.add(wire_bytes);
+                self.enter(now, copy, wire_bytes, fate);
+            }
+            Pushed::Queued
+        };
+        if was_empty || !self.plain {
+            self.update_wake();
+        }
+        pushed
+    }
+
+    /// The next thing that has come out by `now`, in order of time; call again until there is nothing. At
+    /// one instant arrivals come before drops.
+    #[inline]
+    pub fn poll(&mut self, now: Time) -> Option<Polled<P>> {
+        if now < self.wake {
+            return None;
+        }
+        if !self.plain {
+            return self.poll_any(now);
+        }
+        self.settle(now);
+        let slot = self.slots.pop_front()?;
+        self.departed -= 1;
+        self.wake = self.slots.front().map_or(Time::NEVER, |next| next.arrival);
+        Some(self.deliver(slot))
+    }
+
+    /// When to poll next: at this time, and not before, something may come out. [`Time::NEVER`] if the link
+    /// is empty. Costs nothing; changes only in `push`, `poll` and [`advance`](Link::advance).
+    #[inline]
+    pub fn next_event(&self) -> Time {
+        self.wake
+    }
+
+    /// Brings the link up to `now`, so that what it then shows ([`counters`](Link::counters),
+    /// [`queue_bytes`](Link::queue_bytes), ...) is true of that time. Has no effect on what comes out.
+    pub fn advance(&mut self, now: Time) {
+        if now >= self.next_step {
+            self.run_timeline(now);
+        }
+        self.settle(now);
+        if !self.plain {
+            self.update_wake();
+        }
+    }
+
+    /// Bytes that wait at `now`, the whole packet in service included.
+    pub fn queue_bytes(&mut self, now: Time) -> u64 {
+        self.advance(now);
+        self.queue_bytes
+    }
+
+    /// Packets that wait at `now`, the one in service included.
+    pub fn queue_packets(&mut self, now: Time) -> usize {
+        self.advance(now);
+        self.slots.len() - self.departed
+    }
+
+    /// Whether the link is up at `now`.
+    pub fn is_up(&mut self, now: Time) -> bool {
+        self.advance(now);
+        self.up
+    }
+
+    /// For how long, until `now`, the link was up and had something to send.
+    pub fn busy_time(&mut self, now: Time) -> Duration {
+        self.advance(now);
+        self.busy_before + self.busy_until.min(now).since(self.busy_from)
+    }
+
+    /// What happened so far. Drops by a step of the timeline are counted when the step is noticed, so
+    /// [`advance`](Link::advance) first.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Packets inside: waiting, in propagation, or arrived or dropped and not polled.
+    pub fn inside(&self) -> usize {
+        self.slots.len() + self.dropped.len()
+    }
+
+    /// The queue limit in packets or bytes.
+    pub fn queue_limit(&self) -> ResolvedLimit {
+        self.limit
+    }
+
+    /// The propagation delay that holds since the last step that was noticed.
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    #[inline]
+    fn admit(&self, wire_bytes: u32) -> Admission {
+        self.limit.admit(self.slots.len() - self.departed, self.queue_bytes, wire_bytes)
+    }
+
+    fn refuse(&mut self, packet: P, wire_bytes: u32, reason: DropReason) -> Pushed<P> {
+        self.count_drop(wire_bytes, reason);
+        Pushed::Dropped(packet, reason)
+    }
+
+    fn count_drop(&mut self, wire_bytes: u32, reason: DropReason) {
+        let counters = &mut self.counters;
+        match reason {
+            DropReason::Queue => counters.dropped_queue.add(wire_bytes),
+            DropReason::Down => counters.dropped_down.add(wire_bytes),
+            DropReason::Loss(LossCause::Random) => counters.dropped_random.add(wire_bytes),
+            DropReason::Loss(LossCause::GilbertElliott) => counters.dropped_gilbert_elliott.add(wire_bytes),
+            DropReason::Loss(LossCause::Listed) => counters.dropped_listed.add(wire_bytes),
+        }
+    }
+
+    /// Takes a packet into the queue.
+    #[inline]
+    fn enter(&mut self, now: Time, packet: P, wire_bytes: u32, fate: Fate) {
+        let idle = self.busy_until <= now;
+        if idle {
+            self.busy_before += self.busy_until.since(self.busy_from);
+            self.busy_from = now;
+        }
+        let departure = self.server.serve(now, idle, wire_bytes);
+        self.busy_until = departure;
+        let mut slot = Slot {
+            arrival: Time::ZERO,
+            departure,
+            extra: fate.extra,
+            wire_bytes,
+            free: fate.overtaken || self.jitter_reorders,
+            packet,
+        };
+        self.set_arrival(&mut slot);
+        if fate.overtaken {
+            self.counters.reordered.add(wire_bytes);
+        }
+        self.slots.push_back(slot);
+        self.queue_bytes += u64::from(wire_bytes);
+        let max = &mut self.counters.max_queue;
+        max.packets = max.packets.max((self.slots.len() - self.departed) as u64);
+        max.bytes = max.bytes.max(self.queue_bytes);
+    }
+
+    /// The arrival that follows from the departure; packets must come in order of departure.
+    #[inline]
+    fn set_arrival(&mut self, slot: &mut Slot<P>) {
+        slot.arrival = slot.departure + self.delay + slot.extra;
+        if !slot.free {
+            slot.arrival = slot.arrival.max(self.last_arrival);
+            self.last_arrival = slot.arrival;
+        }
+    }
+
+    /// Moves those that have departed by `now` from the queue to the propagation.
+    #[inline]
+    fn settle(&mut self, now: Time) {
+        while let Some(slot) = self.slots.get(self.departed)
+            && slot.departure <= now
+        {
+            self.queue_bytes -= u64::from(slot.wire_bytes);
+            self.departed += 1;
+            if !self.ordered {
+                self.sort_last_departed();
+            }
+        }
+    }
+
+    /// Puts the one that departed last where it arrives among those in propagation.
+    fn sort_last_departed(&mut self) {
+        let mut at = self.departed - 1;
+        while at > 0 && self.slots[at - 1].arrival > self.slots[at].arrival {
+            self.slots.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+
+    fn deliver(&mut self, slot: Slot<P>) -> Polled<P> {
+        self.counters.delivered.add(slot.wire_bytes);
+        Polled::Arrived(Arrival { at: slot.arrival, wire_bytes: slot.wire_bytes, packet: slot.packet })
+    }
+
+    /// As [`poll`](Link::poll), for a link that is not plain.
+    fn poll_any(&mut self, now: Time) -> Option<Polled<P>> {
+        if now >= self.next_step {
+            self.run_timeline(now);
+        }
+        self.settle(now);
+        let arrival = match self.slots.front() {
+            Some(slot) if self.departed > 0 => slot.arrival,
+            _ => Time::NEVER,
+        };
+        let polled = if self.dropped.front().is_some_and(|dropped| dropped.at < arrival) {
+            self.dropped.pop_front().map(Polled::Dropped)
+        } else if arrival <= now {
+            self.slots.pop_front().map(|slot| {
+                self.departed -= 1;
+                self.deliver(slot)
+            })
+        } else {
+            None
+        };
+        self.update_wake();
+        polled
+    }
+
+    fn update_wake(&mut self) {
+        self.plain = self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
+        self.wake = match self.slots.front() {
+            None => Time::NEVER,
+            Some(first) if self.ordered => first.arrival,
+            Some(first) => {
+                let arrival = if self.departed > 0 { first.arrival } else { Time::NEVER };
+                // One that waits may overtake, but no sooner than it departs.
+                let departure = self.slots.get(self.departed).map_or(Time::NEVER, |slot| slot.departure);
+                arrival.min(departure)
+            }
+        };
+        // A step changes what has not departed by then.
+        if self.next_step < self.busy_until || !self.up && self.departed < self.slots.len() {
+            self.wake = self.wake.min(self.next_step);
+        }
+        if let Some(dropped) = self.dropped.front() {
+            self.wake = self.wake.min(dropped.at);
+        }
+    }
+}
+
+/// The timeline at work. Steps may be noticed late, but happen at their instants.
+impl<P> Link<P> {
+    #[cold]
+    fn run_timeline(&mut self, now: Time) {
+        while let Some(step) = self.timeline.pop(now) {
+            self.settle(step.at);
+            self.change(step.at, &step.change);
+        }
+        self.next_step = self.timeline.next_at();
+        self.update_wake();
+    }
+
+    /// Applies a change at the instant `at`, to which the queue has been settled.
+    fn change(&mut self, at: Time, change: &Change) {
+        match change {
+            Change::Loss(loss) => {
+                if let Some(impairments) = &mut self.impairments {
+                    impairments.change_loss(at, *loss);
+                }
+            }
+            Change::Delay(delay) => {
+                self.delay = *delay;
+                self.reschedule_arrivals();
+            }
+            Change::Rate(rate) => self.change_capacity(at, &Capacity::Rate(*rate)),
+            Change::Trace { trace, start } => {
+                self.change_capacity(at, &Capacity::Trace { trace: trace.clone(), start: *start });
+            }
+            Change::Down if self.up => {
+                self.stopped_work = self.work_left(at);
+                self.up = false;
+                self.busy_before += self.busy_until.min(at).since(self.busy_from);
+                (self.busy_from, self.busy_until) = (at, at);
+                match self.when_down {
+                    WhenDown::Drop => self.drop_waiting(at),
+                    WhenDown::Keep => {
+                        for slot in self.slots.range_mut(self.departed..) {
+                            (slot.departure, slot.arrival) = (Time::NEVER, Time::NEVER);
+                        }
+                    }
+                }
+                self.reschedule_arrivals();
+            }
+            Change::Up if !self.up => {
+                self.up = true;
+                self.busy_from = at;
+                self.reschedule(at, self.stopped_work);
+            }
+            Change::Down | Change::Up => {}
+        }
+    }
+
+    fn change_capacity(&mut self, at: Time, capacity: &Capacity) {
+        // While the link is down the work left is known already, and nothing is sent.
+        let work = if self.up { self.work_left(at) } else { 0 };
+        self.server = Server::new(capacity, at);
+        if self.up {
+            self.reschedule(at, work);
+        }
+    }
+
+    /// The work that is left at `at` of the packet in service.
+    fn work_left(&self, at: Time) -> u64 {
+        let mut waiting = self.slots.range(self.departed..);
+        let Some(first) = waiting.next() else { return 0 };
+        let behind: u128 = waiting.map(|slot| u128::from(server::work(slot.wire_bytes))).sum();
+        let left = self.server.backlog(at).saturating_sub(behind);
+        left.min(u128::from(server::work(first.wire_bytes))) as u64
+    }
+
+    /// Computes anew when those that wait depart and arrive, as if the first had come at `at` with `first_work`
+    /// and the others right behind it.
+    fn reschedule(&mut self, at: Time, first_work: u64) {
+        let mut idle = true;
+        let mut until = at;
+        for slot in self.slots.range_mut(self.departed..) {
+            let work = if idle { first_work } else { server::work(slot.wire_bytes) };
+            slot.departure = self.server.serve_work(at, idle, work);
+            until = slot.departure;
+            idle = false;
+        }
+        self.busy_until = until;
+        self.reschedule_arrivals();
+    }
+
+    /// Computes anew when those that wait arrive.
+    fn reschedule_arrivals(&mut self) {
+        // Whatever has been polled arrived by now, so it holds nobody back.
+        let in_propagation = self.slots.range(..self.departed).filter(|slot| !slot.free);
+        self.last_arrival = in_propagation.map(|slot| slot.arrival).max().unwrap_or(Time::ZERO);
+        let (delay, mut last) = (self.delay, self.last_arrival);
+        for slot in self.slots.range_mut(self.departed..) {
+            slot.arrival = slot.departure + delay + slot.extra;
+            if !slot.free {
+                slot.arrival = slot.arrival.max(last);
+                last = slot.arrival;
+            }
+        }
+        self.last_arrival = last;
+    }
+
+    fn drop_waiting(&mut self, at: Time) {
+        for slot in self.slots.drain(self.departed..) {
+            self.counters.dropped_down.add(slot.wire_bytes);
+            self.dropped.push_back(Dropped {
+                at,
+                reason: DropReason::Down,
+                wire_bytes: slot.wire_bytes,
+                packet: slot.packet,
+            });
+        }
+        self.queue_bytes = 0;
+    }
+}

@@ -1,0 +1,104 @@
+//! The drop-tail queue: how much may wait, and what happens to a packet that finds it full.
+
+use anabranch_units::{Duration, Rate};
+
+/// How much may wait at a link. The queue counts whole packets with their headers, the packet in service
+/// included (also the part of it that has been sent already).
+///
+/// [`QueueLimit::Time`] and [`QueueLimit::Bdp`] resolve to **bytes** once, when the link is made: span or
+/// round trip times the initial rate (of a trace, its mean rate), but at least
+/// [`QueueLimit::MIN_RESOLVED_BYTES`], ten full packets. A later change of rate does not change the limit, as
+/// it would not change a router's memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum QueueLimit {
+    /// Nothing is ever dropped for want of space.
+    Unlimited,
+    /// At most so many packets.
+    Packets(u32),
+    /// At most so many bytes.
+    Bytes(u64),
+    /// What the link sends in so long a time.
+    Time(Duration),
+    /// So many times the bandwidth-delay product: the rate times the round trip of the configuration.
+    Bdp(f64),
+}
+
+impl QueueLimit {
+    /// The least to which a limit in time or in BDP resolves: 10 packets of 1500 bytes.
+    pub const MIN_RESOLVED_BYTES: u64 = 15_000;
+
+    /// The limit in packets or bytes, at this rate and round trip.
+    pub fn resolve(self, rate: Rate, rtt: Duration) -> ResolvedLimit {
+        let by_time = |span| ResolvedLimit {
+            packets: usize::MAX,
+            bytes: rate.bytes_in(span).max(Self::MIN_RESOLVED_BYTES),
+        };
+        match self {
+            QueueLimit::Unlimited => ResolvedLimit { packets: usize::MAX, bytes: u64::MAX },
+            QueueLimit::Packets(n) => ResolvedLimit { packets: n as usize, bytes: u64::MAX },
+            QueueLimit::Bytes(n) => ResolvedLimit { packets: usize::MAX, bytes: n },
+            QueueLimit::Time(span) => by_time(span),
+            QueueLimit::Bdp(multiple) => by_time(rtt.mul_f64(multiple)),
+        }
+    }
+}
+
+/// A queue limit in packets and in bytes; both must hold. The one that was not asked for is the greatest
+/// number there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResolvedLimit {
+    /// Most packets that may wait.
+    pub packets: usize,
+    /// Most bytes that may wait.
+    pub bytes: u64,
+}
+
+/// What the queue decides about a packet that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It joins the tail. (ECN marking comes here: an admission that also marks, decided by a threshold
+    /// beside the limit, and a flag in the slot that the arrival then shows.)
+    Enter,
+    /// There is no space for it.
+    Refuse,
+}
+
+impl ResolvedLimit {
+    /// Decides about a packet of `wire_bytes` that finds this queue.
+    #[inline]
+    pub(crate) fn admit(&self, queue_packets: usize, queue_bytes: u64, wire_bytes: u32) -> Admission {
+        if queue_packets < self.packets && queue_bytes + u64::from(wire_bytes) <= self.bytes {
+            Admission::Enter
+        } else {
+            Admission::Refuse
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate::from_mbps(100);
+    const RTT: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn time_and_bdp_resolve_to_bytes_and_at_least_ten_packets() {
+        let bytes = |limit: QueueLimit| limit.resolve(RATE, RTT).bytes;
+        assert_eq!(bytes(QueueLimit::Time(Duration::from_millis(10))), 125_000);
+        assert_eq!(bytes(QueueLimit::Bdp(1.0)), 250_000);
+        assert_eq!(bytes(QueueLimit::Bdp(0.5)), 125_000);
+        assert_eq!(bytes(QueueLimit::Bdp(0.0)), 15_000);
+        assert_eq!(bytes(QueueLimit::Time(Duration::from_micros(1))), 15_000);
+    }
+
+    #[test]
+    fn the_last_packet_that_fits_enters_and_the_next_does_not() {
+        let by_packets = QueueLimit::Packets(2).resolve(RATE, RTT);
+        assert_eq!(by_packets.admit(1, 1_000_000, 1500), Admission::Enter);
+        assert_eq!(by_packets.admit(2, 0, 1), Admission::Refuse);
+        let by_bytes = QueueLimit::Bytes(3000).resolve(RATE, RTT);
+        assert_eq!(by_bytes.admit(1, 1500, 1500), Admission::Enter);
+        assert_eq!(by_bytes.admit(1, 1500, 1501), Admission::Refuse);
+    }
+}

@@ -1,0 +1,288 @@
+//! What takes packets from the queue and sends them: a constant rate, or the opportunities of a trace.
+//!
+//! Both know on arrival when a packet will depart, because what waits is served first in, first out and the
+//! future is known until the next step of the timeline.
+//!
+//! Work is counted in billionths of a bit, so that a rate in bit/s does `rate` units of work in a nanosecond
+//! and nothing is ever rounded but the departure times themselves, which are rounded up.
+
+use std::sync::Arc;
+
+use anabranch_units::{Duration, Rate, Time};
+
+use crate::{Capacity, Trace};
+
+/// Units of work in a byte.
+const WORK_PER_BYTE: u64 = 8_000_000_000;
+
+/// The work in one opportunity of a trace.
+const WORK_PER_OPPORTUNITY: u64 = Trace::OPPORTUNITY_BYTES * WORK_PER_BYTE;
+
+/// The work in a packet; packets of more than 2.3 GB count as 2.3 GB.
+#[inline]
+pub(crate) fn work(wire_bytes: u32) -> u64 {
+    u64::from(wire_bytes).saturating_mul(WORK_PER_BYTE)
+}
+
+/// The sending end of a link.
+#[derive(Clone, Debug)]
+pub(crate) enum Server {
+    Rate(RateServer),
+    Trace(TraceServer),
+}
+
+impl Server {
+    /// A server of this capacity that begins at `origin` with nothing to do.
+    pub(crate) fn new(capacity: &Capacity, origin: Time) -> Server {
+        match capacity {
+            Capacity::Rate(rate) => Server::Rate(RateServer::new(*rate)),
+            Capacity::Trace { trace, start } => {
+                Server::Trace(TraceServer::new(trace.clone(), *start, origin))
+            }
+        }
+    }
+
+    /// Takes a packet behind all others, and returns when its last bit departs. `idle`: the last packet
+    /// has departed by `now`.
+    #[inline]
+    pub(crate) fn serve(&mut self, now: Time, idle: bool, wire_bytes: u32) -> Time {
+        match self {
+            Server::Rate(server) => server.serve(now, idle, wire_bytes),
+            Server::Trace(server) => server.serve(now, idle, work(wire_bytes)),
+        }
+    }
+
+    /// As [`serve`](Server::serve), for this much work.
+    pub(crate) fn serve_work(&mut self, now: Time, idle: bool, work: u64) -> Time {
+        match self {
+            Server::Rate(server) => server.serve_work(now, idle, work),
+            Server::Trace(server) => server.serve(now, idle, work),
+        }
+    }
+
+    /// The work that is left after `now` until the last packet has departed, which must be later.
+    pub(crate) fn backlog(&self, now: Time) -> u128 {
+        match self {
+            Server::Rate(server) => server.backlog(now),
+            Server::Trace(server) => server.backlog(now),
+        }
+    }
+}
+
+/// A constant rate.
+#[derive(Clone, Debug)]
+pub(crate) struct RateServer {
+    /// Bits per second, and so units of work per nanosecond. Never zero.
+    rate: u64,
+    /// The last packet departs exactly `fraction / rate` nanoseconds after this one.
+    whole: u64,
+    fraction: u64,
+    /// The size served last, and its time as nanoseconds and rest: most packets of a link have one of two sizes, and
+    /// a division takes longer than all the rest.
+    memo: [(u32, u64, u64); 2],
+}
+
+impl RateServer {
+    fn new(rate: Rate) -> RateServer {
+        RateServer { rate: rate.as_bps().max(1), whole: 0, fraction: 0, memo: [(0, 0, 0); 2] }
+    }
+
+    #[inline]
+    fn serve(&mut self, now: Time, idle: bool, wire_bytes: u32) -> Time {
+        let (span, rest) = if self.memo[0].0 == wire_bytes {
+            (self.memo[0].1, self.memo[0].2)
+        } else if self.memo[1].0 == wire_bytes {
+            (self.memo[1].1, self.memo[1].2)
+        } else {
+            let work = work(wire_bytes);
+            self.memo[1] = self.memo[0];
+            self.memo[0] = (wire_bytes, work / self.rate, work % self.rate);
+            (self.memo[0].1, self.memo[0].2)
+        };
+        self.append(now, idle, span, rest)
+    }
+
+    fn serve_work(&mut self, now: Time, idle: bool, work: u64) -> Time {
+        self.append(now, idle, work / self.rate, work % self.rate)
+    }
+
+    #[inline]
+    fn append(&mut self, now: Time, idle: bool, span: u64, rest: u64) -> Time {
+        if idle {
+            (self.whole, self.fraction) = (now.0, 0);
+        }
+        self.whole = self.whole.saturating_add(span);
+        self.fraction += rest;
+        if self.fraction >= self.rate {
+            self.fraction -= self.rate;
+            self.whole = self.whole.saturating_add(1);
+        }
+        Time(self.whole.saturating_add(u64::from(self.fraction > 0)))
+    }
+
+    fn backlog(&self, now: Time) -> u128 {
+        u128::from(self.whole.saturating_sub(now.0)) * u128::from(self.rate) + u128::from(self.fraction)
+    }
+}
+
+/// The opportunities of a trace.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceServer {
+    trace: Arc<Trace>,
+    /// This instant is the position `start` of the trace.
+    origin: Time,
+    start: u64,
+    /// Where the cycle begins, in which the last packet departs: a position in nanoseconds.
+    cycle: u64,
+    /// The opportunity of that cycle at which it departs, and what it leaves of that opportunity.
+    index: usize,
+    left: u64,
+}
+
+impl TraceServer {
+    fn new(trace: Arc<Trace>, start: Duration, origin: Time) -> TraceServer {
+        TraceServer { trace, origin, start: start.0, cycle: 0, index: 0, left: 0 }
+    }
+
+    fn position(&self, now: Time) -> u64 {
+        now.since(self.origin).0.saturating_add(self.start)
+    }
+
+    fn serve(&mut self, now: Time, idle: bool, mut work: u64) -> Time {
+        if idle {
+            self.seek(self.position(now));
+        }
+        while work > self.left {
+            work -= self.left;
+            self.left = WORK_PER_OPPORTUNITY;
+            self.index += 1;
+            if self.index == self.trace.opportunities() {
+                self.index = 0;
+                self.cycle = self.cycle.saturating_add(self.trace.period_ns());
+            }
+        }
+        self.left -= work;
+        let position = self.cycle.saturating_add(self.trace.offset_ns(self.index));
+        self.origin + Duration(position.saturating_sub(self.start))
+    }
+
+    /// Goes to the first opportunity after `position`. One at that very instant is gone: whoever arrives with it
+    /// did not wait for it.
+    fn seek(&mut self, position: u64) {
+        let period = self.trace.period_ns();
+        let offset = position.saturating_sub(self.cycle);
+        if offset < period {
+            // The last packet has departed, so the index is not too far.
+            self.index = self.trace.first_after_from(self.index, offset);
+        } else {
+            self.index = self.trace.first_after(position % period);
+            self.cycle = position - position % period;
+        }
+        self.left = WORK_PER_OPPORTUNITY;
+    }
+
+    fn backlog(&self, now: Time) -> u128 {
+        let cycles = self.cycle / self.trace.period_ns();
+        let until_last = cycles * self.trace.opportunities() as u64 + self.index as u64 + 1;
+        // While anything waits no opportunity goes by unused, so all from now to the last packet's serve the
+        // backlog, and only the last leaves something.
+        let opportunities = until_last.saturating_sub(self.trace.count_until(self.position(now)));
+        (u128::from(opportunities) * u128::from(WORK_PER_OPPORTUNITY)).saturating_sub(u128::from(self.left))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(bps: u64) -> Server {
+        Server::new(&Capacity::Rate(Rate(bps)), Time::ZERO)
+    }
+
+    fn trace(at_ms: &[u32], start_ms: u64, origin: Time) -> Server {
+        let trace = Arc::new(Trace::from_millis(at_ms.to_vec()).unwrap());
+        Server::new(&Capacity::Trace { trace, start: Duration::from_millis(start_ms) }, origin)
+    }
+
+    fn ms(n: u64) -> Time {
+        Time::from_millis(n)
+    }
+
+    #[test]
+    fn fractions_of_a_nanosecond_carry_over_to_the_next_packet() {
+        // 1 byte at 3 Gbit/s takes 8/3 ns.
+        let mut server = rate(3_000_000_000);
+        let departures: Vec<u64> = (0..6).map(|i| server.serve(Time(0), i == 0, 1).0).collect();
+        assert_eq!(departures, [3, 6, 8, 11, 14, 16]);
+        // Back to the start of a nanosecond after an idle time.
+        assert_eq!(server.serve(Time(20), true, 1).0, 23);
+    }
+
+    #[test]
+    fn the_memo_of_sizes_does_not_mix_them_up() {
+        let mut server = rate(8_000_000_000);
+        let mut sum = 0;
+        for (i, size) in [5, 5, 7, 5, 9, 7, 5, 0, 3].into_iter().enumerate() {
+            sum += u64::from(size);
+            assert_eq!(server.serve(Time(0), i == 0, size).0, sum);
+        }
+    }
+
+    #[test]
+    fn a_backlog_served_anew_departs_when_it_would_have() {
+        let mut server = rate(3_000_000_000);
+        server.serve(Time(0), true, 100);
+        let last = server.serve(Time(0), false, 50);
+        for now in [1, 2, 100, 399] {
+            let backlog = server.backlog(Time(now)) as u64;
+            assert_eq!(rate(3_000_000_000).serve_work(Time(now), true, backlog), last);
+        }
+        let mut server = trace(&[1, 1, 4, 6], 0, Time::ZERO);
+        let last = server.serve(ms(3), true, 4000);
+        assert_eq!(last, ms(7));
+        for now in 3..7 {
+            let backlog = server.backlog(ms(now)) as u64;
+            assert_eq!(trace(&[1, 1, 4, 6], 0, Time::ZERO).serve_work(ms(now), true, backlog), last);
+        }
+    }
+
+    #[test]
+    fn an_opportunity_with_bytes_left_serves_the_next_one_waiting() {
+        let mut server = trace(&[1, 2, 5], 0, Time::ZERO);
+        assert_eq!(server.serve(ms(0), true, 1000), ms(1));
+        assert_eq!(server.serve(ms(0), false, 400), ms(1));
+        // 100 bytes of it at 1 ms, the rest at 2 ms.
+        assert_eq!(server.serve(ms(0), false, 200), ms(2));
+        assert_eq!(server.serve(ms(0), false, 1400), ms(2));
+        assert_eq!(server.serve(ms(0), false, 1), ms(5));
+    }
+
+    #[test]
+    fn what_was_left_of_an_opportunity_is_lost_when_nobody_waits() {
+        let mut server = trace(&[1, 2, 5], 0, Time::ZERO);
+        assert_eq!(server.serve(ms(0), true, 100), ms(1));
+        assert_eq!(server.serve(ms(1), true, 100), ms(2));
+        assert_eq!(server.serve(ms(2), true, 100), ms(5));
+        // The trace starts over: 5 is also its 0.
+        assert_eq!(server.serve(ms(5), true, 1501), ms(7));
+    }
+
+    #[test]
+    fn equal_lines_are_several_opportunities_and_one_packet_may_need_several() {
+        let mut server = trace(&[3, 3, 10], 0, Time::ZERO);
+        assert_eq!(server.serve(ms(0), true, 1500), ms(3));
+        assert_eq!(server.serve(ms(0), false, 1500), ms(3));
+        assert_eq!(server.serve(ms(0), false, 3001), ms(13));
+        assert_eq!(server.serve(ms(0), false, 1499), ms(13));
+        assert_eq!(server.serve(ms(0), false, 1), ms(20));
+    }
+
+    #[test]
+    fn a_trace_may_start_anywhere_and_at_any_time() {
+        let mut server = trace(&[1, 2, 5], 4, Time(7));
+        assert_eq!(server.serve(Time(7), true, 1500), ms(1) + Duration(7));
+        assert_eq!(server.serve(Time(7), false, 1500), ms(2) + Duration(7));
+        // A long time later, by many cycles.
+        assert_eq!(server.serve(ms(5_000_000), true, 1500), ms(5_000_001) + Duration(7));
+    }
+}
