@@ -1,0 +1,358 @@
+//! The applications at the two ends of each flow.
+//!
+//! The sender writes as its send buffer admits and closes behind the last byte; the receiver
+//! reads, and closes when the sender has closed. The client of a download sends its request first.
+
+use anabranch_stack::event::{CloseReason, ConnectionId, Event};
+use anabranch_stack::segment::Address;
+use anabranch_stack::stats::{ConnectionStats, SubflowStats};
+use anabranch_units::Duration;
+
+use crate::flow::{Direction, End, FlowId, FlowSpec, Reading};
+use crate::network::HostId;
+use crate::recorder::{Recorder, Scope};
+use crate::report::Failure;
+use crate::sim::{Host, Sim, Wake, lend};
+
+/// More than a bulk flow ever writes.
+const ENDLESS: u64 = 1 << 60;
+/// What a reader with a rate takes at a time.
+const READ_CHUNK: u64 = 4096;
+
+/// The application at one end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndState {
+    pub(crate) connection: Option<ConnectionId>,
+    /// What it has still to write.
+    unwritten: u64,
+    pub(crate) written: u64,
+    /// It closes when everything is written.
+    closes: bool,
+    has_closed: bool,
+    /// What has arrived in order.
+    pub(crate) received: u64,
+    consumed: u64,
+    peer_closed: bool,
+    /// A turn to read is on the agenda.
+    reads_later: bool,
+    pub(crate) closed: Option<CloseReason>,
+    /// The counters at the end of the connection.
+    pub(crate) last: Option<Box<(ConnectionStats, Vec<SubflowStats>)>>,
+}
+
+/// A flow at work.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowState {
+    client: EndState,
+    server: EndState,
+    size: Option<u64>,
+    pub(crate) started: bool,
+    pub(crate) connected: Option<Duration>,
+    pub(crate) fct: Option<Duration>,
+    pub(crate) acked: Option<Duration>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) over: bool,
+}
+
+impl FlowState {
+    pub(crate) fn new(spec: &FlowSpec) -> FlowState {
+        let bulk = spec.size.map_or(ENDLESS, |size| size.0);
+        let upload = spec.direction == Direction::Upload;
+        let client = EndState {
+            unwritten: if upload { bulk } else { spec.request.0 },
+            closes: upload,
+            ..EndState::default()
+        };
+        FlowState {
+            client,
+            server: EndState::default(),
+            size: spec.size.map(|size| size.0),
+            started: false,
+            connected: None,
+            fct: None,
+            acked: None,
+            failure: None,
+            over: false,
+        }
+    }
+
+    pub(crate) fn end(&self, end: End) -> &EndState {
+        match end {
+            End::Client => &self.client,
+            End::Server => &self.server,
+        }
+    }
+
+    fn end_mut(&mut self, end: End) -> &mut EndState {
+        match end {
+            End::Client => &mut self.client,
+            End::Server => &mut self.server,
+        }
+    }
+}
+
+impl<R: Recorder> Sim<R> {
+    /// The server listens, and the client connects.
+    pub(crate) fn start_flow(&mut self, flow: FlowId) {
+        let now = self.now;
+        let spec = &self.specs[flow.index()];
+        let server = &mut self.hosts[spec.server.index()];
+        let slot = server.next_port % Host::<R>::PORTS;
+        server.next_port += 1;
+        let port = Host::<R>::FIRST_PORT + slot as u16;
+        match server.listening.get_mut(slot) {
+            Some(listener) => *listener = flow,
+            None => server.listening.push(flow),
+        }
+        server.stack.listen(port, spec.config(End::Server));
+        let host = spec.client;
+        let client = &mut self.hosts[host.index()];
+        let config = spec.config(End::Client);
+        let (local, remote) = (spec.client_address, Address::new(spec.server_address, port));
+        let connected = lend(&mut self.fabric.recorder, &mut client.stack, |stack| {
+            stack.connect(now, local, remote, config)
+        });
+        self.flows[flow.index()].started = true;
+        match connected {
+            Ok(id) => {
+                self.attach(flow, End::Client, id);
+                if let Some(recorder) = &mut self.fabric.recorder {
+                    recorder.on_flow_start(now, flow, Scope { host, connection: id });
+                }
+                self.drain(host.0);
+            }
+            Err(_) => self.fail(flow, Failure::Connect),
+        }
+    }
+
+    fn attach(&mut self, flow: FlowId, end: End, id: ConnectionId) {
+        let host = self.specs[flow.index()].host(end);
+        let connections = &mut self.hosts[host.index()].connections;
+        let index = id.0 as usize;
+        if connections.len() <= index {
+            connections.resize(index + 1, None);
+        }
+        connections[index] = Some((flow, end));
+        self.flows[flow.index()].end_mut(end).connection = Some(id);
+    }
+
+    /// A stack tells its application something.
+    #[inline]
+    pub(crate) fn on_event(&mut self, host: u32, id: ConnectionId, event: Event) {
+        let connections = &self.hosts[host as usize].connections;
+        let known = connections.get(id.0 as usize).copied().flatten();
+        let Some((flow, end)) = known.or_else(|| self.accept(host, id, event)) else { return };
+        if R::STACK
+            && let Some(recorder) = &mut self.fabric.recorder
+        {
+            recorder.on_event(self.now, flow, end, &event);
+        }
+        match event {
+            Event::Readable => self.on_readable(flow, end),
+            Event::Writable => self.write(flow, end),
+            Event::Connected => {
+                let start = self.specs[flow.index()].start;
+                self.flows[flow.index()].connected = Some(self.now.since(start));
+                self.write(flow, end);
+            }
+            Event::Accepted => self.write(flow, end),
+            Event::PeerClosed => {
+                self.on_readable(flow, end);
+                self.flows[flow.index()].end_mut(end).peer_closed = true;
+                self.finish_reading(flow, end);
+            }
+            Event::AllAcked => self.on_all_acked(flow, end),
+            Event::Closed(reason) => self.on_closed(flow, end, reason),
+            Event::SubflowUp(_) | Event::SubflowDown(_) => {}
+        }
+    }
+
+    /// Finds the flow of a connection that a server has accepted.
+    #[cold]
+    fn accept(&mut self, host: u32, id: ConnectionId, event: Event) -> Option<(FlowId, End)> {
+        if event != Event::Accepted {
+            return None;
+        }
+        let server = &self.hosts[host as usize];
+        let port = server.stack.subflow_stats(id).first()?.local.port;
+        let slot = port.checked_sub(Host::<R>::FIRST_PORT)?;
+        let flow = *server.listening.get(usize::from(slot))?;
+        self.attach(flow, End::Server, id);
+        if let Some(recorder) = &mut self.fabric.recorder {
+            recorder.on_flow_accept(self.now, flow, Scope { host: HostId(host), connection: id });
+        }
+        Some((flow, End::Server))
+    }
+
+    /// Writes what there is to write, as far as the send buffer admits.
+    fn write(&mut self, flow: FlowId, end: End) {
+        let now = self.now;
+        let host = self.specs[flow.index()].host(end);
+        let state = self.flows[flow.index()].end_mut(end);
+        let Some(id) = state.connection else { return };
+        let stack = &mut self.hosts[host.index()].stack;
+        if state.unwritten > 0 {
+            let (left, recorder) = (state.unwritten, &mut self.fabric.recorder);
+            let taken = lend(recorder, stack, |stack| stack.write(now, id, left));
+            state.unwritten -= taken.min(left);
+            state.written += taken;
+        }
+        if state.unwritten == 0 && state.closes && !state.has_closed {
+            state.has_closed = true;
+            lend(&mut self.fabric.recorder, stack, |stack| stack.close(now, id));
+        }
+    }
+
+    /// More has arrived in order, perhaps.
+    #[inline]
+    fn on_readable(&mut self, flow: FlowId, end: End) {
+        let now = self.now;
+        let spec = &self.specs[flow.index()];
+        let host = spec.host(end).index();
+        let flow_state = &mut self.flows[flow.index()];
+        let size = flow_state.size;
+        let state = flow_state.end_mut(end);
+        let Some(id) = state.connection else { return };
+        let received = state.consumed + self.hosts[host].stack.readable(id);
+        if received > state.received {
+            state.received = received;
+            if end == spec.receiver() {
+                if let Some(recorder) = &mut self.fabric.recorder {
+                    recorder.on_progress(now, flow, received);
+                }
+                if size.is_some_and(|size| received >= size) && flow_state.fct.is_none() {
+                    flow_state.fct = Some(now.since(spec.start));
+                    self.check_over(flow);
+                }
+            } else if received >= spec.request.0 && spec.direction == Direction::Download {
+                self.answer(flow);
+            }
+        }
+        self.read(flow, end);
+    }
+
+    /// The server of a download has the whole request.
+    #[cold]
+    fn answer(&mut self, flow: FlowId) {
+        let state = &mut self.flows[flow.index()];
+        if !state.server.closes {
+            state.server.closes = true;
+            state.server.unwritten = state.size.unwrap_or(ENDLESS);
+            self.write(flow, End::Server);
+        }
+    }
+
+    /// Reads as the application does.
+    #[inline]
+    fn read(&mut self, flow: FlowId, end: End) {
+        let now = self.now;
+        let spec = &self.specs[flow.index()];
+        let state = self.flows[flow.index()].end_mut(end);
+        let Some(id) = state.connection else { return };
+        let ready = state.received - state.consumed;
+        if ready == 0 || state.reads_later {
+            return;
+        }
+        let reading = if end == spec.receiver() { spec.reading } else { Reading::AtOnce };
+        let (take, again) = match reading {
+            Reading::AtOnce => (ready, None),
+            Reading::AtRate(rate) => {
+                let take = ready.min(READ_CHUNK);
+                (take, Some(now + rate.transmission_time(take)))
+            }
+            Reading::Pause { after, span } => {
+                let (from, until) = (spec.start + after, spec.start + after + span);
+                if now >= from && now < until { (0, Some(until)) } else { (ready, None) }
+            }
+        };
+        if take > 0 {
+            state.consumed += take;
+            let host = spec.host(end).index();
+            lend(&mut self.fabric.recorder, &mut self.hosts[host].stack, |stack| {
+                stack.consume(now, id, take);
+            });
+        }
+        if let Some(at) = again.filter(|at| at.is_armed()) {
+            state.reads_later = true;
+            self.wake_at(at, Wake::Read(flow));
+        }
+    }
+
+    /// The time of a [`Wake::Read`] has come.
+    pub(crate) fn read_again(&mut self, flow: FlowId) {
+        let spec = &self.specs[flow.index()];
+        let (end, host) = (spec.receiver(), spec.host(spec.receiver()));
+        let state = self.flows[flow.index()].end_mut(end);
+        state.reads_later = false;
+        if state.closed.is_some() {
+            return;
+        }
+        self.read(flow, end);
+        self.finish_reading(flow, end);
+        self.drain(host.0);
+    }
+
+    /// Closes when the peer has closed and everything is read.
+    fn finish_reading(&mut self, flow: FlowId, end: End) {
+        let state = self.flows[flow.index()].end_mut(end);
+        if state.peer_closed && state.consumed == state.received && !state.closes {
+            state.closes = true;
+            state.unwritten = 0;
+            self.write(flow, end);
+        }
+    }
+
+    fn on_all_acked(&mut self, flow: FlowId, end: End) {
+        let spec = &self.specs[flow.index()];
+        let state = &self.flows[flow.index()];
+        let sender = state.end(end);
+        let Some(id) = sender.connection else { return };
+        if end != spec.sender() || state.size != Some(sender.written) || state.acked.is_some() {
+            return;
+        }
+        let stats = self.hosts[spec.host(end).index()].stack.stats(id);
+        let at = stats.map_or(self.now, |stats| stats.last_data_ack);
+        let start = spec.start;
+        self.flows[flow.index()].acked = Some(at.since(start));
+        self.check_over(flow);
+    }
+
+    fn on_closed(&mut self, flow: FlowId, end: End, reason: CloseReason) {
+        let host = self.specs[flow.index()].host(end).index();
+        let sender = self.specs[flow.index()].sender();
+        let stack = &self.hosts[host].stack;
+        let flow_state = &mut self.flows[flow.index()];
+        let state = flow_state.end_mut(end);
+        let Some(id) = state.connection else { return };
+        state.closed = Some(reason);
+        state.last = stack.stats(id).map(|stats| Box::new((stats, stack.subflow_stats(id))));
+        // The receiver's connection may well end before the sender has heard of the last ACK.
+        if end == sender || reason != CloseReason::Finished {
+            self.fail(
+                flow,
+                match end {
+                    End::Client => Failure::Client(reason),
+                    End::Server => Failure::Server(reason),
+                },
+            );
+        }
+    }
+
+    /// The flow is over, and has failed unless it was complete before.
+    fn fail(&mut self, flow: FlowId, failure: Failure) {
+        let state = &mut self.flows[flow.index()];
+        if !state.over {
+            state.over = true;
+            state.failure = Some(failure);
+            self.unfinished -= usize::from(state.size.is_some());
+        }
+    }
+
+    fn check_over(&mut self, flow: FlowId) {
+        let state = &mut self.flows[flow.index()];
+        if !state.over && state.fct.is_some() && state.acked.is_some() {
+            state.over = true;
+            self.unfinished -= usize::from(state.size.is_some());
+        }
+    }
+}

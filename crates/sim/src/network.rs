@@ -1,0 +1,400 @@
+//! What a run takes place on: hosts, their addresses, links, and routes over the links.
+
+use core::fmt;
+use core::net::IpAddr;
+use std::collections::BTreeSet;
+
+use anabranch_link::{LinkConfig, LinkConfigError};
+use anabranch_stack::segment::PathId;
+use anabranch_units::Time;
+
+/// Names a host of a [`Network`], in the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostId(pub u32);
+
+/// Names a link of a [`Network`], in the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u32);
+
+impl HostId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl LinkId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An interface of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Subflows from here ask to be backups.
+    pub backup: bool,
+}
+
+/// A host of a network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostSpec {
+    /// Its name, which seeds its entropy.
+    pub name: String,
+    /// Its interfaces; the [`PathId`] is the index.
+    pub interfaces: Vec<Interface>,
+}
+
+/// A link of a network.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkSpec {
+    /// Its name, which seeds its random streams.
+    pub name: String,
+    /// What it is made from.
+    pub config: LinkConfig,
+}
+
+/// Which links a packet crosses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The host that it leaves.
+    pub from: HostId,
+    /// By this interface.
+    pub path: PathId,
+    /// Towards this address.
+    pub to: IpAddr,
+    /// The links, in order.
+    pub links: Vec<LinkId>,
+}
+
+/// An address that goes or comes back while the run goes on: the host is told, as by its kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddressChange {
+    /// When.
+    pub at: Time,
+    /// The host.
+    pub host: HostId,
+    /// The interface.
+    pub path: PathId,
+    /// Whether the address can be used from then on.
+    pub up: bool,
+}
+
+/// Hosts, addresses, links and routes. Every method checks what it is given, so a network that
+/// was built can be run.
+///
+/// ```
+/// use anabranch_link::LinkConfig;
+/// use anabranch_sim::Network;
+/// use core::net::IpAddr;
+///
+/// let mut network = Network::new();
+/// let (a, b) = (network.add_host("a")?, network.add_host("b")?);
+/// let (a_ip, b_ip) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+/// let (a_path, b_path) = (network.add_address(a, a_ip, false)?, network.add_address(b, b_ip, false)?);
+/// let there = network.add_link("there", LinkConfig::default())?;
+/// let back = network.add_link("back", LinkConfig::default())?;
+/// network.add_route(a, a_path, b_ip, &[there])?;
+/// network.add_route(b, b_path, a_ip, &[back])?;
+/// # Ok::<(), anabranch_sim::NetworkError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Network {
+    hosts: Vec<HostSpec>,
+    links: Vec<LinkSpec>,
+    routes: Vec<Route>,
+    changes: Vec<AddressChange>,
+    names: BTreeSet<(Kind, String)>,
+    addresses: BTreeSet<IpAddr>,
+    routed: BTreeSet<(HostId, PathId, IpAddr)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    Host,
+    Link,
+}
+
+impl Network {
+    /// A network without anything.
+    pub fn new() -> Network {
+        Network::default()
+    }
+
+    /// Adds a host.
+    ///
+    /// # Errors
+    /// If another host has the name.
+    pub fn add_host(&mut self, name: impl Into<String>) -> Result<HostId, NetworkError> {
+        let name = name.into();
+        if !self.names.insert((Kind::Host, name.clone())) {
+            return Err(NetworkError::HostName(name));
+        }
+        self.hosts.push(HostSpec { name, interfaces: Vec::new() });
+        Ok(HostId(self.hosts.len() as u32 - 1))
+    }
+
+    /// Adds an interface with the address `ip` to `host`. If `backup`, subflows from it ask to be backups.
+    ///
+    /// # Errors
+    /// If the host is not of this network, if any host has the address already, or if the host has
+    /// 65536 interfaces.
+    pub fn add_address(&mut self, host: HostId, ip: IpAddr, backup: bool) -> Result<PathId, NetworkError> {
+        let spec = self.hosts.get_mut(host.index()).ok_or(NetworkError::UnknownHost(host))?;
+        let path = u16::try_from(spec.interfaces.len()).map_err(|_| NetworkError::TooManyInterfaces(host))?;
+        if !self.addresses.insert(ip) {
+            return Err(NetworkError::AddressTaken(ip));
+        }
+        spec.interfaces.push(Interface { ip, backup });
+        Ok(PathId(path))
+    }
+
+    /// Adds a link, in one direction.
+    ///
+    /// # Errors
+    /// If another link has the name, or the configuration is not that of a link.
+    pub fn add_link(&mut self, name: impl Into<String>, config: LinkConfig) -> Result<LinkId, NetworkError> {
+        let name = name.into();
+        config.check().map_err(|error| NetworkError::Link { name: name.clone(), error })?;
+        if !self.names.insert((Kind::Link, name.clone())) {
+            return Err(NetworkError::LinkName(name));
+        }
+        self.links.push(LinkSpec { name, config });
+        Ok(LinkId(self.links.len() as u32 - 1))
+    }
+
+    /// Says that a packet which leaves `from` by its interface `path` towards the address `to`
+    /// crosses `links` in order, and arrives at the interface that has the address.
+    ///
+    /// # Errors
+    /// If there is no link in it, if any of the parts is unknown, or if there is such a route already.
+    pub fn add_route(
+        &mut self,
+        from: HostId,
+        path: PathId,
+        to: IpAddr,
+        links: &[LinkId],
+    ) -> Result<(), NetworkError> {
+        self.interface(from, path)?;
+        if links.is_empty() {
+            return Err(NetworkError::EmptyRoute { from, to });
+        }
+        if let Some(link) = links.iter().find(|link| link.index() >= self.links.len()) {
+            return Err(NetworkError::UnknownLink(*link));
+        }
+        if !self.addresses.contains(&to) {
+            return Err(NetworkError::UnknownAddress(to));
+        }
+        if !self.routed.insert((from, path, to)) {
+            return Err(NetworkError::RouteTaken { from, path, to });
+        }
+        self.routes.push(Route { from, path, to, links: links.to_vec() });
+        Ok(())
+    }
+
+    /// Tells `host`, at the time `at`, that the address of `path` is gone or is back. The links are
+    /// not touched; their own timelines take them down.
+    ///
+    /// # Errors
+    /// If the host or the interface is unknown.
+    pub fn add_address_change(
+        &mut self,
+        at: Time,
+        host: HostId,
+        path: PathId,
+        up: bool,
+    ) -> Result<(), NetworkError> {
+        self.interface(host, path)?;
+        self.changes.push(AddressChange { at, host, path, up });
+        Ok(())
+    }
+
+    /// The hosts, by [`HostId`].
+    pub fn hosts(&self) -> &[HostSpec] {
+        &self.hosts
+    }
+
+    /// The links, by [`LinkId`].
+    pub fn links(&self) -> &[LinkSpec] {
+        &self.links
+    }
+
+    /// The routes, in the order in which they were added.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// The changes of addresses, in the order in which they were added.
+    pub fn address_changes(&self) -> &[AddressChange] {
+        &self.changes
+    }
+
+    /// The host of that name.
+    pub fn host(&self, name: &str) -> Option<HostId> {
+        self.hosts.iter().position(|host| host.name == name).map(|index| HostId(index as u32))
+    }
+
+    /// The link of that name.
+    pub fn link(&self, name: &str) -> Option<LinkId> {
+        self.links.iter().position(|link| link.name == name).map(|index| LinkId(index as u32))
+    }
+
+    /// The configuration of a link, to be changed. It is checked again when the run is made.
+    pub fn link_config_mut(&mut self, link: LinkId) -> Option<&mut LinkConfig> {
+        self.links.get_mut(link.index()).map(|link| &mut link.config)
+    }
+
+    /// The host and the interface that have the address.
+    pub fn locate(&self, ip: IpAddr) -> Option<(HostId, PathId)> {
+        self.addresses.contains(&ip).then_some(())?;
+        self.hosts.iter().enumerate().find_map(|(host, spec)| {
+            let path = spec.interfaces.iter().position(|interface| interface.ip == ip)?;
+            Some((HostId(host as u32), PathId(path as u16)))
+        })
+    }
+
+    /// The interface `path` of `host`.
+    ///
+    /// # Errors
+    /// If the host or the interface is unknown.
+    pub fn interface(&self, host: HostId, path: PathId) -> Result<&Interface, NetworkError> {
+        let spec = self.hosts.get(host.index()).ok_or(NetworkError::UnknownHost(host))?;
+        spec.interfaces.get(usize::from(path.0)).ok_or(NetworkError::UnknownInterface { host, path })
+    }
+}
+
+/// What is wrong with a network.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// Two hosts of one name.
+    HostName(String),
+    /// Two links of one name.
+    LinkName(String),
+    /// The configuration is not that of a link.
+    Link {
+        /// The link.
+        name: String,
+        /// What is wrong with it.
+        error: LinkConfigError,
+    },
+    /// No such host.
+    UnknownHost(HostId),
+    /// No such link.
+    UnknownLink(LinkId),
+    /// The host has no such interface.
+    UnknownInterface {
+        /// The host.
+        host: HostId,
+        /// The interface.
+        path: PathId,
+    },
+    /// No host has the address.
+    UnknownAddress(IpAddr),
+    /// A host has the address already.
+    AddressTaken(IpAddr),
+    /// A host has no room for another interface.
+    TooManyInterfaces(HostId),
+    /// A route without links.
+    EmptyRoute {
+        /// Where it starts.
+        from: HostId,
+        /// Where it leads.
+        to: IpAddr,
+    },
+    /// Two routes for the same packets.
+    RouteTaken {
+        /// The host that the packets leave.
+        from: HostId,
+        /// Its interface.
+        path: PathId,
+        /// Where they go.
+        to: IpAddr,
+    },
+    /// A topology without paths.
+    NoPath,
+}
+
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NetworkError::HostName(name) => {
+                write!(f, "two hosts are named '{name}'; give each a name of its own")
+            }
+            NetworkError::LinkName(name) => {
+                write!(f, "two links are named '{name}'; give each a name of its own")
+            }
+            NetworkError::Link { name, error } => write!(f, "link '{name}': {error}"),
+            NetworkError::UnknownHost(host) => {
+                write!(f, "there is no host {}; add it with `add_host` first", host.0)
+            }
+            NetworkError::UnknownLink(link) => {
+                write!(f, "there is no link {}; add it with `add_link` first", link.0)
+            }
+            NetworkError::UnknownInterface { host, path } => {
+                write!(f, "host {} has no interface {}; add it with `add_address` first", host.0, path.0)
+            }
+            NetworkError::UnknownAddress(ip) => {
+                write!(f, "no host has the address {ip}; add it with `add_address` first")
+            }
+            NetworkError::AddressTaken(ip) => {
+                write!(f, "the address {ip} is in use already; addresses are unique in a network")
+            }
+            NetworkError::TooManyInterfaces(host) => {
+                write!(f, "host {} has 65536 interfaces already, and there are no more", host.0)
+            }
+            NetworkError::EmptyRoute { from, to } => {
+                write!(f, "the route from host {} to {to} has no links; give at least one", from.0)
+            }
+            NetworkError::RouteTaken { from, path, to } => write!(
+                f,
+                "host {} has a route to {to} by its interface {} already; give one route for each destination",
+                from.0, path.0
+            ),
+            NetworkError::NoPath => f.write_str("the topology has no path; give at least one"),
+        }
+    }
+}
+
+impl core::error::Error for NetworkError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    #[test]
+    fn each_mistake_is_named_and_leaves_the_network_as_it_was() {
+        let mut network = Network::new();
+        let a = network.add_host("a").unwrap();
+        let b = network.add_host("b").unwrap();
+        let path = network.add_address(a, A, false).unwrap();
+        let link = network.add_link("l", LinkConfig::default()).unwrap();
+        let before = network.clone();
+        let mut wrong = |act: &dyn Fn(&mut Network) -> Result<(), NetworkError>, word: &str| {
+            let text = act(&mut network).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        };
+        wrong(&|n| n.add_host("a").map(drop), "two hosts are named 'a'");
+        wrong(&|n| n.add_link("l", LinkConfig::default()).map(drop), "two links are named 'l'");
+        wrong(&|n| n.add_address(HostId(9), B, false).map(drop), "no host 9");
+        wrong(&|n| n.add_address(b, A, false).map(drop), "10.0.0.1 is in use");
+        wrong(&|n| n.add_route(a, path, A, &[]), "no links");
+        wrong(&|n| n.add_route(a, path, A, &[LinkId(4)]), "no link 4");
+        wrong(&|n| n.add_route(a, PathId(3), A, &[link]), "no interface 3");
+        wrong(&|n| n.add_route(a, path, B, &[link]), "no host has the address 10.0.0.2");
+        wrong(&|n| n.add_address_change(Time::ZERO, a, PathId(3), true), "no interface 3");
+        let bad = || LinkConfig { duplicate: 2.0, ..LinkConfig::default() };
+        wrong(&|n| n.add_link("bad", bad()).map(drop), "link 'bad': the probability of duplication");
+        assert_eq!(network, before);
+        network.add_route(a, path, A, &[link]).unwrap();
+        assert!(matches!(network.add_route(a, path, A, &[link]), Err(NetworkError::RouteTaken { .. })));
+        assert_eq!(network.locate(A), Some((a, path)));
+        assert_eq!(network.locate(B), None);
+    }
+}

@@ -1,0 +1,229 @@
+//! What a run has come to. The words are those of `definitions.md`.
+
+use anabranch_link::Counters;
+use anabranch_stack::event::CloseReason;
+use anabranch_stack::stats::{ConnectionStats, SubflowStats};
+use anabranch_units::{Bytes, Duration, Rate, Time};
+
+use crate::app::EndState;
+use crate::flow::{End, FlowId};
+use crate::network::HostId;
+use crate::recorder::Recorder;
+use crate::sim::Sim;
+
+/// What a run has come to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunReport {
+    /// The flows, by [`FlowId`](crate::FlowId).
+    pub flows: Vec<FlowReport>,
+    /// The links, by [`LinkId`](crate::LinkId).
+    pub links: Vec<LinkReport>,
+    /// The time at which it ended: when the last flow was over, or the deadline.
+    pub end: Time,
+    /// How much was simulated.
+    pub performance: Performance,
+    /// Packets that were lost because their sender had no route for them.
+    pub unroutable: u64,
+}
+
+/// How far a flow has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It has not started yet.
+    Waiting,
+    /// It goes on.
+    Running,
+    /// Everything was delivered and acknowledged.
+    Completed,
+    /// It has ended before that.
+    Failed(Failure),
+}
+
+/// Why a flow has ended too soon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The client could not connect: no port or no room for a connection.
+    Connect,
+    /// The client's connection has ended.
+    Client(CloseReason),
+    /// The server's connection has ended.
+    Server(CloseReason),
+}
+
+/// What a flow has come to. Everything counts what happened within the run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowReport {
+    /// Its name.
+    pub name: String,
+    /// Its size; none is bulk.
+    pub size: Option<Bytes>,
+    /// When it started: when its first SYN was sent.
+    pub start: Time,
+    /// How far it has come.
+    pub outcome: Outcome,
+    /// From the start to the last byte delivered in order at the receiver; none for bulk, and for a
+    /// flow that was not delivered.
+    pub fct: Option<Duration>,
+    /// From the start to the sender's last data ACK; none for bulk, and for a flow that was not
+    /// acknowledged.
+    pub acked: Option<Duration>,
+    /// From the start to the establishment of the connection at the client.
+    pub connected: Option<Duration>,
+    /// Bytes delivered in order at the receiver.
+    pub delivered: u64,
+    /// Bytes that the sender has given to its stack.
+    pub written: u64,
+    /// Bytes acknowledged at the data level.
+    pub data_acked: u64,
+    /// Unique bytes whose first delivery came by each of the client's interfaces. What arrived out
+    /// of order counts here and not yet in `delivered`.
+    pub bytes_by_path: Vec<u64>,
+    /// Subflows that have sent at least one byte of payload, in the direction of the flow.
+    pub subflows_used: u32,
+    /// Data segments sent by the sender, retransmissions included.
+    pub data_segments: u64,
+    /// Data segments sent again on their own subflow.
+    pub retransmitted_segments: u64,
+    /// Bytes sent again on another subflow.
+    pub reinjected_bytes: u64,
+    /// Bytes that arrived at the receiver and had arrived before.
+    pub duplicate_bytes: u64,
+    /// Retransmission timeouts of the sender's subflows.
+    pub rto_count: u64,
+    /// The sender.
+    pub sender: EndReport,
+    /// The receiver.
+    pub receiver: EndReport,
+}
+
+/// What a flow has come to at one end.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct EndReport {
+    /// Why its connection has ended; none while it lives.
+    pub closed: Option<CloseReason>,
+    /// The connection; none if there was none.
+    pub connection: Option<ConnectionStats>,
+    /// Its subflows, the dead ones included, in the order in which they began.
+    pub subflows: Vec<SubflowStats>,
+}
+
+impl FlowReport {
+    /// Unique bytes over FCT for a flow that was delivered, and over the time since its start for
+    /// one that was not; `now` is the end of the run.
+    pub fn goodput(&self, now: Time) -> Rate {
+        let span = self.fct.unwrap_or(now.since(self.start));
+        Rate::from_bytes_over(self.delivered, span)
+    }
+}
+
+/// What a link has carried.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkReport {
+    /// Its name.
+    pub name: String,
+    /// Its counters.
+    pub counters: Counters,
+    /// How long it was up and had something to send.
+    pub busy: Duration,
+    /// Packets inside at the end: waiting or in propagation.
+    pub inside: u64,
+}
+
+/// How much was simulated. It is the same for the same seed; wall time is the caller's to measure.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Performance {
+    /// The end of the run, in seconds from its start.
+    pub simulated_s: f64,
+    /// Turns of the event loop.
+    pub events: u64,
+    /// Packets that have crossed a link, data or not, each link counted.
+    pub packet_hops: u64,
+    /// Segments with payload that hosts have sent, retransmissions included.
+    pub data_packets: u64,
+}
+
+impl<R: Recorder> Sim<R> {
+    /// What the run has come to so far.
+    pub fn report(&mut self) -> RunReport {
+        let now = self.now;
+        let names = self.network.links().iter();
+        let links = names.zip(self.fabric.links_mut()).map(|(spec, link)| {
+            link.advance(now);
+            LinkReport {
+                name: spec.name.clone(),
+                counters: *link.counters(),
+                busy: link.busy_time(now),
+                inside: link.inside() as u64,
+            }
+        });
+        RunReport {
+            links: links.collect(),
+            flows: (0..self.specs.len()).map(|flow| self.flow_report(FlowId(flow as u32))).collect(),
+            end: now,
+            performance: self.performance(),
+            unroutable: self.fabric.unroutable,
+        }
+    }
+
+    /// What a flow has come to so far.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    pub fn flow_report(&self, flow: FlowId) -> FlowReport {
+        let spec = &self.specs[flow.index()];
+        let state = &self.flows[flow.index()];
+        let (sending, receiving) = (state.end(spec.sender()), state.end(spec.receiver()));
+        let sender = self.end_report(spec.host(spec.sender()), sending);
+        let receiver = self.end_report(spec.host(spec.receiver()), receiving);
+        let interfaces = &self.network.hosts()[spec.client.index()].interfaces;
+        let mut bytes_by_path = vec![0; interfaces.len()];
+        for subflow in &receiver.subflows {
+            let path = match spec.receiver() {
+                End::Client => Some(usize::from(subflow.path.0)),
+                End::Server => interfaces.iter().position(|interface| interface.ip == subflow.remote.ip),
+            };
+            if let Some(bytes) = path.and_then(|path| bytes_by_path.get_mut(path)) {
+                *bytes += subflow.counters.bytes_delivered;
+            }
+        }
+        let outcome = match state.failure {
+            Some(failure) => Outcome::Failed(failure),
+            None if state.over => Outcome::Completed,
+            None if state.started => Outcome::Running,
+            None => Outcome::Waiting,
+        };
+        let sum =
+            |end: &EndReport, count: fn(&SubflowStats) -> u64| end.subflows.iter().map(count).sum::<u64>();
+        FlowReport {
+            name: spec.name.clone(),
+            size: spec.size,
+            start: spec.start,
+            outcome,
+            fct: state.fct,
+            acked: state.acked,
+            connected: state.connected,
+            delivered: receiving.received,
+            written: sending.written,
+            data_acked: sender.connection.map_or(0, |connection| connection.data_acked),
+            bytes_by_path,
+            subflows_used: sum(&sender, |subflow| u64::from(subflow.counters.bytes_sent > 0)) as u32,
+            data_segments: sum(&sender, |subflow| subflow.counters.data_segments_sent),
+            retransmitted_segments: sum(&sender, |subflow| subflow.counters.segments_retransmitted),
+            reinjected_bytes: sum(&sender, |subflow| subflow.counters.bytes_reinjected),
+            duplicate_bytes: sum(&receiver, |subflow| subflow.counters.bytes_duplicate),
+            rto_count: sum(&sender, |subflow| subflow.counters.timeouts),
+            sender,
+            receiver,
+        }
+    }
+
+    fn end_report(&self, host: HostId, state: &EndState) -> EndReport {
+        let stack = &self.hosts[host.index()].stack;
+        let (connection, subflows) = match (&state.last, state.connection) {
+            (Some(last), _) => (Some(last.0), last.1.clone()),
+            (None, Some(id)) if state.closed.is_none() => (stack.stats(id), stack.subflow_stats(id)),
+            _ => (None, Vec::new()),
+        };
+        EndReport { closed: state.closed, connection, subflows }
+    }
+}

@@ -1,0 +1,420 @@
+//! The run: hosts on the fabric, flows on the hosts, and the event loop.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use anabranch_link::Change;
+use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::endpoint::Endpoint;
+use anabranch_stack::event::{ConnectionId, Placement};
+use anabranch_stack::segment::PathId;
+use anabranch_units::{RandomStream, Time};
+
+use crate::app::FlowState;
+use crate::error::SimError;
+use crate::fabric::{Delivery, Fabric, Turn};
+use crate::flow::{End, FlowId, FlowSpec};
+use crate::network::{HostId, LinkId, Network};
+use crate::recorder::{HostObserver, Recorder};
+use crate::report::{Performance, RunReport};
+
+/// The stack of a host in a run.
+pub type HostStack<R> = Endpoint<HostObserver<R>>;
+
+/// A run.
+///
+/// Cloning it forks it: both continue alike until they are treated differently.
+#[derive(Clone)]
+pub struct Sim<R: Recorder = ()> {
+    pub(crate) now: Time,
+    pub(crate) network: Arc<Network>,
+    pub(crate) fabric: Fabric<R>,
+    pub(crate) hosts: Vec<Host<R>>,
+    pub(crate) specs: Vec<FlowSpec>,
+    pub(crate) flows: Vec<FlowState>,
+    agenda: Agenda,
+    /// Flows with a size that are not over.
+    pub(crate) unfinished: usize,
+    pub(crate) sized: bool,
+    events: u64,
+    /// What became of a payload; used again for every packet.
+    placed: Vec<Placement>,
+}
+
+/// A host in a run.
+#[derive(Clone)]
+pub(crate) struct Host<R: Recorder> {
+    pub(crate) stack: HostStack<R>,
+    /// The flow and the end of each connection, by the connection's number.
+    pub(crate) connections: Vec<Option<(FlowId, End)>>,
+    /// The flow that each listening port is for, by the port's distance from [`Host::FIRST_PORT`].
+    pub(crate) listening: Vec<FlowId>,
+    /// The port for the next flow.
+    pub(crate) next_port: usize,
+}
+
+impl<R: Recorder> Host<R> {
+    /// The first port on which a server listens. Every flow has a port of its own.
+    pub(crate) const FIRST_PORT: u16 = 5001;
+    /// So many ports; then they are used again.
+    pub(crate) const PORTS: usize = 60_000;
+}
+
+/// What happens at a set time, besides packets and the stacks' own timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Wake {
+    /// A flow starts.
+    Start(FlowId),
+    /// An application reads again.
+    Read(FlowId),
+    /// An address changes, by its place in the network's list.
+    Address(u32),
+    /// A link goes down or comes up.
+    LinkState(LinkId, bool),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Agenda {
+    entries: BinaryHeap<Reverse<(Time, u64, Wake)>>,
+    orders: u64,
+}
+
+impl Agenda {
+    fn push(&mut self, at: Time, wake: Wake) {
+        self.entries.push(Reverse((at, self.orders, wake)));
+        self.orders += 1;
+    }
+
+    fn next(&self) -> Time {
+        self.entries.peek().map_or(Time::NEVER, |entry| entry.0.0)
+    }
+}
+
+/// Lets `act` work with a stack while its observer has the recorder.
+#[inline]
+pub(crate) fn lend<R: Recorder, T>(
+    recorder: &mut Option<Box<R>>,
+    stack: &mut HostStack<R>,
+    act: impl FnOnce(&mut HostStack<R>) -> T,
+) -> T {
+    if R::STACK {
+        stack.observer_mut().lent = recorder.take();
+    }
+    let result = act(stack);
+    if R::STACK {
+        *recorder = stack.observer_mut().lent.take();
+    }
+    result
+}
+
+impl<R: Recorder> Sim<R> {
+    /// A run of `flows` on `network`. All that is random in it follows from `seed`.
+    ///
+    /// # Errors
+    /// If a link's configuration is wrong, or a flow does not fit the network.
+    pub fn new(network: Network, flows: Vec<FlowSpec>, seed: u64, recorder: R) -> Result<Sim<R>, SimError> {
+        let fabric =
+            Fabric::new(&network, seed, recorder).map_err(|(name, error)| SimError::Link { name, error })?;
+        for flow in &flows {
+            crate::error::check_flow(&network, flow, |host, path, to| fabric.has_route(host, path, to))?;
+        }
+        let mut hosts = Vec::with_capacity(network.hosts().len());
+        for (index, spec) in network.hosts().iter().enumerate() {
+            let addresses = spec.interfaces.iter().enumerate().map(|(path, interface)| LocalAddress {
+                ip: interface.ip,
+                path: PathId(path as u16),
+                backup: interface.backup,
+            });
+            let config = EndpointConfig {
+                addresses: addresses.collect(),
+                max_connections: flows.len().saturating_mul(2).saturating_add(16),
+            };
+            let entropy = Entropy::Seeded(RandomStream::new(seed, &format!("host.{}", spec.name)));
+            let observer = HostObserver::new(HostId(index as u32));
+            hosts.push(Host {
+                stack: Endpoint::with_observer(config, entropy, observer),
+                connections: Vec::new(),
+                listening: Vec::new(),
+                next_port: 0,
+            });
+        }
+        let mut agenda = Agenda::default();
+        for (index, change) in network.address_changes().iter().enumerate() {
+            agenda.push(change.at, Wake::Address(index as u32));
+        }
+        for (index, link) in network.links().iter().enumerate() {
+            for step in &link.config.timeline {
+                let up = match step.change {
+                    Change::Down => false,
+                    Change::Up => true,
+                    _ => continue,
+                };
+                agenda.push(step.at, Wake::LinkState(LinkId(index as u32), up));
+            }
+        }
+        for (index, flow) in flows.iter().enumerate() {
+            agenda.push(flow.start, Wake::Start(FlowId(index as u32)));
+        }
+        let unfinished = flows.iter().filter(|flow| flow.size.is_some()).count();
+        let mut sim = Sim {
+            now: Time::ZERO,
+            network: Arc::new(network),
+            fabric,
+            hosts,
+            flows: flows.iter().map(FlowState::new).collect(),
+            specs: flows,
+            agenda,
+            unfinished,
+            sized: unfinished > 0,
+            events: 0,
+            placed: Vec::new(),
+        };
+        sim.fabric.set_turn(Turn::Agenda, sim.agenda.next());
+        Ok(sim)
+    }
+
+    /// Runs until everything at or before `until` has happened, or until the run is complete or
+    /// nothing is left to happen.
+    pub fn run(&mut self, until: Time) -> RunReport {
+        while !self.is_complete() && self.step_until(until) {}
+        if !self.is_complete() && self.fabric.next_turn().is_some() && until.is_armed() {
+            self.now = self.now.max(until);
+        }
+        self.report()
+    }
+
+    /// Runs until everything at or before `until` has happened, also when all flows are over before
+    /// (connections then close, and timers run out).
+    pub fn run_through(&mut self, until: Time) -> RunReport {
+        while self.step_until(until) {}
+        if until.is_armed() {
+            self.now = self.now.max(until);
+        }
+        self.report()
+    }
+
+    /// Whether there are flows with a size and all of them are over: delivered and acknowledged, or
+    /// failed.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.sized && self.unfinished == 0
+    }
+
+    /// The time of the run.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When something happens next; none if nothing ever will.
+    pub fn next_time(&self) -> Option<Time> {
+        self.fabric.next_turn().map(|next| next.0)
+    }
+
+    /// Lets the next thing happen, and says when it did; none if there is nothing.
+    pub fn step(&mut self) -> Option<Time> {
+        let (time, turn) = self.fabric.next_turn()?;
+        self.turn(time, turn);
+        Some(time)
+    }
+
+    #[inline]
+    fn step_until(&mut self, until: Time) -> bool {
+        match self.fabric.next_turn() {
+            Some((time, turn)) if time <= until => {
+                self.turn(time, turn);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, time: Time, turn: Turn) {
+        debug_assert!(time >= self.now, "time goes back from {} to {time}", self.now);
+        self.now = time;
+        self.events += 1;
+        match turn {
+            Turn::Link(link) => {
+                while let Some(delivery) = self.fabric.poll_link(link, time) {
+                    self.deliver(delivery);
+                }
+            }
+            Turn::Host(host) => self.on_timer(host),
+            Turn::Agenda => self.on_agenda(),
+        }
+    }
+
+    /// A packet has arrived.
+    #[inline]
+    fn deliver(&mut self, delivery: Delivery) {
+        let Delivery { host, path, packet } = delivery;
+        let (now, placed) = (self.now, &mut self.placed);
+        let segment = self.fabric.pool.get(packet);
+        lend(&mut self.fabric.recorder, &mut self.hosts[host as usize].stack, |stack| {
+            stack.handle_segment(now, path, segment, placed);
+        });
+        // The simulator has no bytes to copy.
+        self.placed.clear();
+        self.fabric.pool.release(packet);
+        self.drain(host);
+    }
+
+    /// The time has come for which the calendar has the host.
+    fn on_timer(&mut self, host: u32) {
+        let now = self.now;
+        let stack = &mut self.hosts[host as usize].stack;
+        match stack.poll_timeout() {
+            Some(due) if due <= now => {
+                lend(&mut self.fabric.recorder, stack, |stack| stack.handle_timeout(now));
+                self.fabric.set_turn(Turn::Host(host), Time::NEVER);
+                self.drain(host);
+            }
+            // The timer was put off since: see `arm`.
+            due => self.fabric.set_turn(Turn::Host(host), due.unwrap_or(Time::NEVER)),
+        }
+    }
+
+    /// Everything on the agenda for this moment.
+    fn on_agenda(&mut self) {
+        while self.agenda.next() <= self.now {
+            let Some(Reverse((_, _, wake))) = self.agenda.entries.pop() else { break };
+            match wake {
+                Wake::Start(flow) => self.start_flow(flow),
+                Wake::Read(flow) => self.read_again(flow),
+                Wake::Address(index) => {
+                    let change = self.network.address_changes()[index as usize];
+                    self.set_address_up(change.host, change.path, change.up);
+                }
+                Wake::LinkState(link, up) => {
+                    if R::PACKETS
+                        && let Some(recorder) = &mut self.fabric.recorder
+                    {
+                        recorder.on_link_state(self.now, link, up);
+                    }
+                }
+            }
+        }
+        self.fabric.set_turn(Turn::Agenda, self.agenda.next());
+    }
+
+    /// Something shall happen at a time.
+    pub(crate) fn wake_at(&mut self, at: Time, wake: Wake) {
+        self.agenda.push(at, wake);
+        self.fabric.set_turn(Turn::Agenda, self.agenda.next());
+    }
+
+    /// After a call that may have changed something: the host's applications hear of it, and what it
+    /// has to send is sent.
+    #[inline]
+    pub(crate) fn drain(&mut self, host: u32) {
+        let now = self.now;
+        let mut event = self.hosts[host as usize].stack.poll_event();
+        loop {
+            while let Some((id, what)) = event {
+                self.on_event(host, id, what);
+                event = self.hosts[host as usize].stack.poll_event();
+            }
+            let stack = &mut self.hosts[host as usize].stack;
+            while let Some(transmit) =
+                lend(&mut self.fabric.recorder, stack, |stack| stack.poll_transmit(now))
+            {
+                self.fabric.send(now, host, transmit.path, &transmit.segment);
+            }
+            event = stack.poll_event();
+            if event.is_none() {
+                break;
+            }
+        }
+        self.arm(host);
+    }
+
+    /// Sees to it that the host has its turn when its timer is due.
+    ///
+    /// A timer that is put off (as the retransmission timer is by every acknowledgement) is left in the
+    /// calendar as it is, and looked up when that time has come.
+    #[inline]
+    fn arm(&mut self, host: u32) {
+        let due = self.hosts[host as usize].stack.poll_timeout().unwrap_or(Time::NEVER);
+        if due < self.fabric.time_of_turn(Turn::Host(host)) {
+            self.fabric.set_turn(Turn::Host(host), due.max(self.now));
+        }
+    }
+
+    /// Tells a host that the address of an interface is gone, or is back.
+    pub fn set_address_up(&mut self, host: HostId, path: PathId, up: bool) {
+        let Ok(interface) = self.network.interface(host, path) else { return };
+        let (now, ip) = (self.now, interface.ip);
+        if let Some(recorder) = &mut self.fabric.recorder {
+            recorder.on_address_state(now, host, ip, up);
+        }
+        lend(&mut self.fabric.recorder, &mut self.hosts[host.index()].stack, |stack| {
+            stack.set_address_up(now, ip, up);
+        });
+        self.drain(host.0);
+    }
+
+    /// Ends the connection of a flow at once, at one end. Nothing happens if there is none.
+    pub fn abort(&mut self, flow: FlowId, end: End) {
+        let (Some(id), Some(spec)) = (self.connection(flow, end), self.specs.get(flow.index())) else {
+            return;
+        };
+        let (now, host) = (self.now, spec.host(end));
+        lend(&mut self.fabric.recorder, &mut self.hosts[host.index()].stack, |stack| stack.abort(now, id));
+        self.drain(host.0);
+    }
+
+    /// The connection of a flow at one end, once there is one and until it has ended.
+    pub fn connection(&self, flow: FlowId, end: End) -> Option<ConnectionId> {
+        let state = self.flows.get(flow.index())?.end(end);
+        state.connection.filter(|_| state.closed.is_none())
+    }
+
+    /// The stack of a host.
+    ///
+    /// # Panics
+    /// If the network has no such host.
+    pub fn stack(&self, host: HostId) -> &HostStack<R> {
+        &self.hosts[host.index()].stack
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &[FlowSpec] {
+        &self.specs
+    }
+
+    /// Packets in links now, copies that a link has made not counted.
+    pub fn packets_in_flight(&self) -> usize {
+        self.fabric.pool.in_flight()
+    }
+
+    /// The recorder.
+    pub fn recorder(&self) -> &R {
+        self.fabric.recorder.as_ref().expect("no stack has it between two calls")
+    }
+
+    /// The recorder.
+    pub fn recorder_mut(&mut self) -> &mut R {
+        self.fabric.recorder.as_mut().expect("no stack has it between two calls")
+    }
+
+    /// Ends the run and gives the recorder back.
+    pub fn into_recorder(self) -> R {
+        *self.fabric.recorder.expect("no stack has it between two calls")
+    }
+
+    /// How much was simulated so far.
+    pub fn performance(&self) -> Performance {
+        Performance {
+            simulated_s: self.now.as_secs_f64(),
+            events: self.events,
+            packet_hops: self.fabric.packet_hops,
+            data_packets: self.fabric.data_packets,
+        }
+    }
+}
