@@ -289,9 +289,9 @@ impl Builder {
             self.network.add_address(client, ip, path.backup)?;
             client_addresses.push(ip);
         }
-        for index in 0..servers {
+        for path in paths.iter().take(servers) {
             let ip = self.server_address();
-            let backup = servers > 1 && paths[index].backup;
+            let backup = servers > 1 && path.backup;
             self.network.add_address(server, ip, backup)?;
             server_addresses.push(ip);
         }
