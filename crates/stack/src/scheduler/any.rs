@@ -3,7 +3,10 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::{CustomScheduler, Decision, MinRtt, Scheduler, SchedulerEvent, View};
+use super::{
+    CustomScheduler, Decision, Dmptcp, DmptcpOptions, MinRtt, Redundant, RoundRobin, Scheduler,
+    SchedulerEvent, View,
+};
 use crate::event::SubflowId;
 
 /// Which scheduler a connection uses.
@@ -11,18 +14,37 @@ use crate::event::SubflowId;
 pub enum SchedulerKind {
     /// The subflow with the lowest RTT that has room.
     MinRtt,
+    /// Every subflow in turn.
+    RoundRobin {
+        /// Segments in a turn; 0 counts as 1.
+        segments: u8,
+        /// A subflow whose window is full is passed over; else everyone waits for it.
+        cwnd_limited: bool,
+    },
+    /// Every subflow carries everything.
+    Redundant,
+    /// The lowest RTT of those subflows that a flow of this size has use for.
+    Dmptcp(DmptcpOptions),
     /// A user's own.
     Custom(CustomSchedulerKind),
 }
 
 impl SchedulerKind {
     /// All that are built in, with their default options.
-    pub const ALL: [SchedulerKind; 1] = [SchedulerKind::MinRtt];
+    pub const ALL: [SchedulerKind; 4] = [
+        SchedulerKind::MinRtt,
+        SchedulerKind::RoundRobin { segments: 1, cwnd_limited: true },
+        SchedulerKind::Redundant,
+        SchedulerKind::Dmptcp(DmptcpOptions::DEFAULT),
+    ];
 
     /// Its name in scenarios, on the command line, in Python and in columns of results.
     pub fn name(&self) -> &str {
         match self {
             SchedulerKind::MinRtt => "minrtt",
+            SchedulerKind::RoundRobin { .. } => "roundrobin",
+            SchedulerKind::Redundant => "redundant",
+            SchedulerKind::Dmptcp(_) => "dmptcp",
             SchedulerKind::Custom(custom) => &custom.name,
         }
     }
@@ -36,6 +58,11 @@ impl SchedulerKind {
     pub fn description(&self) -> &str {
         match self {
             SchedulerKind::MinRtt => "the subflow with the lowest round-trip time that has room",
+            SchedulerKind::RoundRobin { .. } => "every subflow in turn, a few segments each",
+            SchedulerKind::Redundant => "every subflow carries everything",
+            SchedulerKind::Dmptcp(_) => {
+                "the lowest round-trip time among the subflows that what remains of the flow has use for"
+            }
             SchedulerKind::Custom(_) => "a user's own",
         }
     }
@@ -44,6 +71,11 @@ impl SchedulerKind {
     pub fn build(&self) -> AnyScheduler {
         match self {
             SchedulerKind::MinRtt => AnyScheduler::MinRtt(MinRtt),
+            SchedulerKind::RoundRobin { segments, cwnd_limited } => {
+                AnyScheduler::RoundRobin(RoundRobin::new(*segments, *cwnd_limited))
+            }
+            SchedulerKind::Redundant => AnyScheduler::Redundant(Redundant::default()),
+            SchedulerKind::Dmptcp(options) => AnyScheduler::Dmptcp(Dmptcp::new(*options)),
             SchedulerKind::Custom(custom) => AnyScheduler::Custom((custom.build)()),
         }
     }
@@ -85,6 +117,12 @@ impl PartialEq for CustomSchedulerKind {
 pub enum AnyScheduler {
     /// minRTT.
     MinRtt(MinRtt),
+    /// Round robin.
+    RoundRobin(RoundRobin),
+    /// Redundant.
+    Redundant(Redundant),
+    /// DMPTCP.
+    Dmptcp(Dmptcp),
     /// A user's own.
     Custom(Box<dyn CustomScheduler>),
 }
@@ -93,6 +131,9 @@ impl fmt::Debug for AnyScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AnyScheduler::MinRtt(inner) => inner.fmt(f),
+            AnyScheduler::RoundRobin(inner) => inner.fmt(f),
+            AnyScheduler::Redundant(inner) => inner.fmt(f),
+            AnyScheduler::Dmptcp(inner) => inner.fmt(f),
             AnyScheduler::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -102,6 +143,9 @@ macro_rules! dispatch {
     ($self:ident, $inner:ident => $call:expr) => {
         match $self {
             AnyScheduler::MinRtt($inner) => $call,
+            AnyScheduler::RoundRobin($inner) => $call,
+            AnyScheduler::Redundant($inner) => $call,
+            AnyScheduler::Dmptcp($inner) => $call,
             AnyScheduler::Custom($inner) => $call,
         }
     };

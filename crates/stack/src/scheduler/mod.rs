@@ -5,13 +5,19 @@
 //! pacing and receive windows let it go. All ranges are offsets in the stream, from 0.
 
 mod any;
+mod dmptcp;
 mod min_rtt;
 mod pick;
+mod redundant;
+mod round_robin;
 
 use anabranch_units::{Duration, Rate, Time};
 
 pub use any::{AnyScheduler, CustomSchedulerKind, SchedulerKind};
+pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, UnknownSize};
 pub use min_rtt::MinRtt;
+pub use redundant::Redundant;
+pub use round_robin::RoundRobin;
 
 use crate::event::{SubflowId, SubflowSet};
 use crate::seq::DataRange;

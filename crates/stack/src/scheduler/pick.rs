@@ -4,6 +4,7 @@
 use anabranch_units::Duration;
 
 use super::{AssignKind, Decision, RecoveryState, Rule, SubflowView, View, Why};
+use crate::event::SubflowId;
 use crate::seq::DataRange;
 
 /// A wait until something happens.
@@ -85,6 +86,28 @@ impl Chunk {
             0
         };
         (len > 0).then_some(DataRange::new(self.range.start, self.range.start + len))
+    }
+
+    /// Whether the receive window of `subflow` admits its first segment, whatever the congestion window.
+    #[inline]
+    pub(super) fn fits_window(&self, subflow: &SubflowView) -> bool {
+        subflow.window_room >= self.range.len().min(subflow.mss.max(1))
+    }
+}
+
+/// A value for each subflow.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct PerSubflow<T>([T; 32]);
+
+impl<T: Copy> PerSubflow<T> {
+    /// The value of `id`.
+    pub(super) fn get(&self, id: SubflowId) -> T {
+        self.0[id.index() & 31]
+    }
+
+    /// Makes `value` that of `id`.
+    pub(super) fn set(&mut self, id: SubflowId, value: T) {
+        self.0[id.index() & 31] = value;
     }
 }
 

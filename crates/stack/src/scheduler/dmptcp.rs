@@ -1,0 +1,216 @@
+//! DMPTCP: minRTT on those subflows alone that a flow of this size has use for.
+//!
+//! **Decides** for the next data in order which subflow carries it. A slow subflow is used only if the
+//! faster ones cannot send all that remains before its first round trip is over, as a model of TCP
+//! predicts from windows, thresholds, RTTs and loss rates. Else the data waits for a faster one.
+//!
+//! **Source**: *DMPTCP* (2018), section 4.2, algorithm 1; the choice is [`select_subflows`].
+//!
+//! **Constants**: none of its own; the model's options are [`ModelOptions`].
+//!
+//! **When it chooses anew**: after a round trip of the fastest subflow; when a subflow becomes usable or
+//! ceases to be (ends, times out, is in loss recovery after a timeout, or comes back); when another is
+//! the fastest; and when more remains than the choice was made for, which only a write brings about. It
+//! does so when it next matters: the fastest subflow is always chosen, so while it has room nothing is
+//! computed. All this is seen in the view, so no events are wanted.
+//!
+//! **Read differently**
+//! * "Filesize" is what remains, as in the paper's example. Where the application names no size it is
+//!   what waits in the send buffer, or infinite ([`UnknownSize`]); the paper leaves it open.
+//! * A write to a flow of unknown size leads to a new choice only if what remains then exceeds what
+//!   the chosen subflows can send by the last choice: more to send never makes the choice smaller.
+//! * If the chosen subflows are blocked by failure the choice is made without them.
+//! * Data of a failed subflow goes to any other, chosen or not.
+
+use anabranch_units::{Bytes, Duration, Time};
+
+use super::pick::{self, Chunk};
+use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::event::{SubflowId, SubflowSet};
+use crate::selection::{MAX_PATHS, PathEstimate, select_subflows};
+use crate::transfer_model::{ModelOptions, TimeoutWindow, TransferModel};
+
+/// What counts as remaining where the application has not named a size.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum UnknownSize {
+    /// What waits in the send buffer.
+    #[default]
+    Buffered,
+    /// Infinitely much: all subflows are used.
+    Infinite,
+}
+
+/// The options of DMPTCP.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DmptcpOptions {
+    /// What the paper leaves open in its transfer model.
+    pub model: ModelOptions,
+    /// What counts as remaining where the application has not named a size.
+    pub unknown_size: UnknownSize,
+}
+
+impl DmptcpOptions {
+    /// The model as its module reads the paper, and the send buffer for an unknown size.
+    pub const DEFAULT: DmptcpOptions = DmptcpOptions {
+        model: ModelOptions {
+            clip_at_ssthresh: false,
+            timeout_window: TimeoutWindow::One,
+            whole_rounds_only: false,
+            increase: 1.0,
+            window_limit: None,
+        },
+        unknown_size: UnknownSize::Buffered,
+    };
+}
+
+impl Default for DmptcpOptions {
+    fn default() -> DmptcpOptions {
+        DmptcpOptions::DEFAULT
+    }
+}
+
+/// The last choice of subflows, and what it was made from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Choice {
+    /// When it was made.
+    pub at: Time,
+    /// The chosen subflows.
+    pub chosen: SubflowSet,
+    /// The fastest subflow that was not chosen.
+    pub left_out: Option<SubflowId>,
+    /// What the chosen subflows can send, in bytes, within the round trip of the one left out; a lower
+    /// bound. The largest number where none was left out.
+    pub predicted: u64,
+    /// What remained, in bytes.
+    pub remaining: u64,
+    /// Those that could have been chosen.
+    candidates: SubflowSet,
+    /// The fastest of them.
+    fastest: SubflowId,
+    /// When the next is due.
+    due: Time,
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Dmptcp {
+    options: DmptcpOptions,
+    choice: Option<Choice>,
+}
+
+impl Dmptcp {
+    /// With these options.
+    pub fn new(options: DmptcpOptions) -> Dmptcp {
+        Dmptcp { options, choice: None }
+    }
+
+    /// The last choice of subflows; none before there was more than one way to go.
+    pub fn choice(&self) -> Option<&Choice> {
+        self.choice.as_ref()
+    }
+
+    fn remaining(&self, view: &View<'_>) -> u64 {
+        match self.options.unknown_size {
+            UnknownSize::Infinite if !view.size_known => u64::MAX,
+            _ => view.remaining,
+        }
+    }
+
+    /// The choice that holds now.
+    fn chosen(&mut self, view: &View<'_>, fastest: SubflowId) -> Choice {
+        let candidates = pick::candidates(view).fold(SubflowSet::EMPTY, |set, subflow| set.with(subflow.id));
+        let remaining = self.remaining(view);
+        match self.choice {
+            Some(choice)
+                if choice.candidates == candidates
+                    && choice.fastest == fastest
+                    && view.now < choice.due
+                    && remaining <= choice.predicted.max(choice.remaining) =>
+            {
+                choice
+            }
+            _ => *self.choice.insert(self.choose(view, candidates, fastest, remaining)),
+        }
+    }
+
+    /// Algorithm 1.
+    #[cold]
+    fn choose(&self, view: &View<'_>, candidates: SubflowSet, fastest: SubflowId, remaining: u64) -> Choice {
+        let mut paths = [UNUSABLE; MAX_PATHS];
+        for (path, subflow) in paths.iter_mut().zip(view.subflows) {
+            *path = estimate(subflow, candidates.has(subflow.id));
+        }
+        let paths = paths.get(..view.subflows.len()).unwrap_or(&paths);
+        let selection = select_subflows(paths, Bytes(remaining), &TransferModel::new(self.options.model));
+        let id_of = |path: usize| view.subflows.get(path).map(|subflow| subflow.id);
+        let srtt = view.subflow(fastest).and_then(|subflow| subflow.srtt).unwrap_or(Duration::ZERO);
+        Choice {
+            at: view.now,
+            chosen: selection.paths().filter_map(id_of).fold(SubflowSet::EMPTY, SubflowSet::with),
+            left_out: selection.first_left_out.and_then(|path| id_of(path.path)),
+            predicted: selection.first_left_out.map_or(u64::MAX, |path| path.predicted.get()),
+            remaining,
+            candidates,
+            fastest,
+            due: view.now + srtt,
+        }
+    }
+}
+
+const UNUSABLE: PathEstimate = PathEstimate {
+    srtt: Duration::ZERO,
+    cwnd: 1,
+    ssthresh: None,
+    loss: 0.0,
+    mss: 1,
+    usable: false,
+    backup: false,
+};
+
+fn estimate(subflow: &SubflowView, usable: bool) -> PathEstimate {
+    let mss = subflow.mss.max(1);
+    let segments = |bytes: u64| u32::try_from(bytes / mss).unwrap_or(u32::MAX);
+    PathEstimate {
+        srtt: subflow.srtt.unwrap_or(Duration::ZERO),
+        cwnd: segments(subflow.cwnd),
+        ssthresh: subflow.ssthresh.map(segments),
+        loss: subflow.loss_rate,
+        mss: u32::try_from(mss).unwrap_or(u32::MAX),
+        usable,
+        backup: subflow.backup,
+    }
+}
+
+impl Scheduler for Dmptcp {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        if let Some(decision) = pick::reinject(view) {
+            return decision;
+        }
+        let chunk = match Chunk::unassigned(view) {
+            Ok(chunk) => chunk,
+            Err(rule) => return pick::wait(rule),
+        };
+        let Some(lowest) = pick::lowest_rtt(pick::candidates(view), chunk) else {
+            return pick::wait(pick::why_none(view));
+        };
+        let rtt_of = |subflow: &&SubflowView| subflow.srtt.unwrap_or(Duration::MAX);
+        let fastest =
+            pick::candidates(view).min_by_key(rtt_of).map_or(lowest.subflow.id, |fastest| fastest.id);
+        if lowest.subflow.id == fastest {
+            return lowest.assign(AssignKind::New, Rule::LowestRtt);
+        }
+        let choice = self.chosen(view, fastest);
+        if choice.chosen.has(lowest.subflow.id) {
+            return lowest.assign(AssignKind::New, Rule::LowestRtt);
+        }
+        // RTTs have changed places since the choice was made.
+        let chosen = pick::candidates(view).filter(|subflow| choice.chosen.has(subflow.id));
+        match pick::lowest_rtt(chosen, chunk) {
+            Some(lowest) => lowest.assign(AssignKind::New, Rule::LowestRtt),
+            None => Decision::Wait {
+                until: None,
+                why: Why::scored(Rule::NotSelected, choice.predicted as f64, choice.remaining as f64),
+            },
+        }
+    }
+}

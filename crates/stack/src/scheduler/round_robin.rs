@@ -1,0 +1,116 @@
+//! Round robin: every subflow gets its turn of a few segments.
+//!
+//! **Decides** for the next data in order which subflow carries it, from how many segments each has
+//! had in this round; RTTs do not count.
+//!
+//! **Source**: `mptcp_rr` of the out-of-tree MPTCP kernel (schedulers reference section 3).
+//!
+//! **Constants**: `segments` per turn, 1 by default; `cwnd_limited`, on by default: a subflow whose
+//! window is full is passed over, so all windows are filled and the shares follow the capacities. Off,
+//! the rotation is strict: everyone waits for the one whose turn it is, and the shares are equal.
+//!
+//! **Read differently**
+//! * Backups are kept for the time when no active subflow works; the kernel ignores the flag here.
+//! * A round goes in the order of the IDs. The kernel takes the last in its list, which holds the
+//!   newest first.
+//! * A turn counts as full when it holds `segments` *or more*; the kernel compares for equality, which a
+//!   large segment never meets.
+
+use super::pick::{self, Chunk, PerSubflow};
+use super::{AssignKind, Decision, Rule, Scheduler, View, Why};
+
+/// The scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoundRobin {
+    segments: u32,
+    cwnd_limited: bool,
+    /// How many segments each subflow has had in this round.
+    given: PerSubflow<u32>,
+}
+
+impl RoundRobin {
+    /// With so many segments in a turn (0 counts as 1), and passing over full windows or not.
+    pub fn new(segments: u8, cwnd_limited: bool) -> RoundRobin {
+        RoundRobin { segments: u32::from(segments.max(1)), cwnd_limited, given: PerSubflow::default() }
+    }
+
+    /// Data of a failed subflow goes to the first that never carried it and has room, or else to
+    /// the first that has room.
+    fn reinject(view: &View<'_>) -> Option<Decision> {
+        let pending = view.reinject.first()?;
+        let Some(chunk) = Chunk::new(view, pending.range) else { return Some(pick::wait(Rule::WindowFull)) };
+        let mut carried = None;
+        for subflow in pick::candidates(view) {
+            let Some(range) = chunk.fit(subflow, u64::MAX) else { continue };
+            let decision = Decision::Assign {
+                subflow: subflow.id,
+                range,
+                kind: AssignKind::Reinject,
+                why: Why::rule(Rule::Reinjection),
+            };
+            if !pending.tried.has(subflow.id) {
+                return Some(decision);
+            }
+            carried = carried.or(Some(decision));
+        }
+        Some(carried.unwrap_or_else(|| pick::wait(pick::why_none(view))))
+    }
+}
+
+impl Default for RoundRobin {
+    fn default() -> RoundRobin {
+        RoundRobin::new(1, true)
+    }
+}
+
+impl Scheduler for RoundRobin {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        if let Some(decision) = RoundRobin::reinject(view) {
+            return decision;
+        }
+        let chunk = match Chunk::unassigned(view) {
+            Ok(chunk) => chunk,
+            Err(rule) => return pick::wait(rule),
+        };
+        let takes_part = |subflow: &&super::SubflowView| {
+            if self.cwnd_limited {
+                chunk.fit(subflow, u64::MAX).is_some()
+            } else {
+                chunk.fits_window(subflow)
+            }
+        };
+        // The one whose turn is not over, or else the first that has had none.
+        let mut chosen = None;
+        let mut first = None;
+        for subflow in pick::candidates(view).filter(takes_part) {
+            first = first.or(Some(subflow));
+            let given = self.given.get(subflow.id);
+            if given == 0 {
+                chosen = chosen.or(Some(subflow));
+            } else if given < self.segments {
+                chosen = Some(subflow);
+                break;
+            }
+        }
+        let Some(first) = first else { return pick::wait(pick::why_none(view)) };
+        let subflow = chosen.unwrap_or_else(|| {
+            // All that take part have had their turns: the next round. Those that do not keep theirs,
+            // as in the kernel.
+            for subflow in pick::candidates(view).filter(takes_part) {
+                self.given.set(subflow.id, 0);
+            }
+            first
+        });
+        let mss = subflow.mss.max(1);
+        let given = self.given.get(subflow.id);
+        match chunk.fit(subflow, u64::from(self.segments - given) * mss) {
+            Some(range) => {
+                let segments = u32::try_from(range.len().div_ceil(mss)).unwrap_or(u32::MAX);
+                self.given.set(subflow.id, given.saturating_add(segments));
+                let why = Why::rule(Rule::Turn);
+                Decision::Assign { subflow: subflow.id, range, kind: AssignKind::New, why }
+            }
+            None => pick::wait(Rule::Turn),
+        }
+    }
+}

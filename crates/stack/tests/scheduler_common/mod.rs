@@ -1,0 +1,314 @@
+//! A connection's data, without any network: what a scheduler's decisions are applied to.
+#![allow(dead_code)]
+
+use anabranch_stack::event::{SubflowId, SubflowSet};
+use anabranch_stack::scheduler::{
+    AssignKind, Decision, Pending, RecoveryState, Scheduler, SubflowView, View,
+};
+use anabranch_stack::seq::DataRange;
+use anabranch_units::{Duration, Rate, Time};
+use proptest::prelude::*;
+
+pub const MSS: u64 = 1400;
+
+/// A usable, idle subflow with a window of `cwnd` segments.
+pub fn subflow(id: u8, srtt_ms: u64, cwnd: u64) -> SubflowView {
+    SubflowView {
+        id: SubflowId(id),
+        usable: true,
+        potentially_failed: false,
+        backup: false,
+        recovery: RecoveryState::Open,
+        cwnd: cwnd * MSS,
+        ssthresh: None,
+        inflight: 0,
+        queued: 0,
+        window_room: 1 << 30,
+        srtt: Some(Duration::from_millis(srtt_ms)),
+        rttvar: Duration::from_millis(1),
+        min_rtt: Duration::from_millis(srtt_ms),
+        last_rtt: Duration::from_millis(srtt_ms),
+        mss: MSS,
+        pacing_rate: Rate(0),
+        delivery_rate: Rate(0),
+        one_way_delay_us: None,
+        loss_rate: 0.0,
+        bytes_sent: 0,
+    }
+}
+
+pub fn set(ids: &[u8]) -> SubflowSet {
+    ids.iter().fold(SubflowSet::EMPTY, |set, id| set.with(SubflowId(*id)))
+}
+
+/// The sending side of a connection, as far as a scheduler sees it.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub now: Time,
+    pub subflows: Vec<SubflowView>,
+    pub unassigned: Vec<DataRange>,
+    pub reinject: Vec<Pending>,
+    pub outstanding: Vec<Pending>,
+    pub data_una: u64,
+    pub data_nxt: u64,
+    pub window_end: u64,
+    pub size_known: bool,
+    /// What was assigned, in order.
+    pub log: Vec<(SubflowId, DataRange, AssignKind)>,
+}
+
+impl Connection {
+    /// `bytes` were written, and nothing was sent yet.
+    pub fn new(subflows: Vec<SubflowView>, bytes: u64) -> Connection {
+        Connection {
+            now: Time::from_secs(1),
+            subflows,
+            unassigned: if bytes > 0 { vec![DataRange::new(0, bytes)] } else { vec![] },
+            reinject: vec![],
+            outstanding: vec![],
+            data_una: 0,
+            data_nxt: 0,
+            window_end: u64::MAX / 2,
+            size_known: true,
+            log: vec![],
+        }
+    }
+
+    pub fn remaining(&self) -> u64 {
+        self.unassigned.iter().map(|range| range.len()).sum()
+    }
+
+    pub fn view(&self) -> View<'_> {
+        View {
+            now: self.now,
+            subflows: &self.subflows,
+            unassigned: &self.unassigned,
+            reinject: &self.reinject,
+            outstanding: &self.outstanding,
+            data_una: self.data_una,
+            data_nxt: self.data_nxt,
+            window_end: self.window_end,
+            peer_window: self.window_end.saturating_sub(self.data_una),
+            remaining: self.remaining(),
+            size_known: self.size_known,
+            send_buffer_full: false,
+        }
+    }
+
+    /// Applies a decision, or says which rule of the view it breaks.
+    pub fn apply(&mut self, decision: &Decision) -> Result<(), String> {
+        let (id, range, kind) = match *decision {
+            Decision::Assign { subflow, range, kind, .. } => (subflow, range, kind),
+            Decision::Recall { .. } => return Err("nothing here is ever recalled".into()),
+            Decision::Wait { .. } => return Ok(()),
+        };
+        let fail = |what: &str| Err(format!("{what}: {decision:?} in {self:#?}"));
+        let Some(at) = self.subflows.iter().position(|subflow| subflow.id == id) else {
+            return fail("no such subflow");
+        };
+        let subflow = self.subflows[at];
+        let len = range.len();
+        if range.is_empty() || range.start < self.data_una || range.end > self.window_end {
+            return fail("outside the window");
+        }
+        if !subflow.may_carry() {
+            return fail("the subflow may carry nothing");
+        }
+        if subflow.backup && self.subflows.iter().any(|s| s.usable && !s.potentially_failed && !s.backup) {
+            return fail("a backup, although an active subflow works");
+        }
+        if subflow.inflight + subflow.queued + len > subflow.cwnd || len > subflow.window_room {
+            return fail("more than the windows of the subflow admit");
+        }
+        let inside = |entry: &DataRange| entry.start <= range.start && range.end <= entry.end;
+        match kind {
+            AssignKind::New => {
+                let Some(entry) = self.unassigned.iter().position(inside) else {
+                    return fail("that is not unassigned");
+                };
+                let old = self.unassigned.remove(entry);
+                insert_rest(&mut self.unassigned, entry, old, range);
+                let place = self.outstanding.partition_point(|p| p.range.start < range.start);
+                self.outstanding.insert(place, Pending { range, tried: SubflowSet::one(id) });
+                self.data_nxt = self.data_nxt.max(range.end);
+            }
+            AssignKind::Copy => {
+                let Some(entry) = self.outstanding.iter().position(|p| inside(&p.range)) else {
+                    return fail("that is not outstanding");
+                };
+                if self.outstanding[entry].tried.has(id) {
+                    return fail("a copy for a subflow that has it");
+                }
+                self.mark_tried(id, range);
+            }
+            AssignKind::Reinject => {
+                let Some(entry) = self.reinject.iter().position(|p| inside(&p.range)) else {
+                    return fail("that is not to be sent again");
+                };
+                let old = self.reinject.remove(entry);
+                for (place, rest) in rests(old.range, range).into_iter().enumerate() {
+                    self.reinject.insert(entry + place, Pending { range: rest, tried: old.tried });
+                }
+                self.mark_tried(id, range);
+            }
+        }
+        self.subflows[at].queued += len;
+        self.subflows[at].window_room -= len;
+        self.log.push((id, range, kind));
+        Ok(())
+    }
+
+    /// Splits what is outstanding at the ends of `range`, and marks what is inside as carried by `id`.
+    fn mark_tried(&mut self, id: SubflowId, range: DataRange) {
+        let mut split = Vec::new();
+        for entry in &self.outstanding {
+            let inside = entry.range.intersection(range);
+            if inside.is_empty() {
+                split.push(*entry);
+                continue;
+            }
+            let rest = rests(entry.range, inside);
+            split.extend(
+                rest.iter().filter(|r| r.end <= inside.start).map(|r| Pending { range: *r, ..*entry }),
+            );
+            split.push(Pending { range: inside, tried: entry.tried.with(id) });
+            split.extend(
+                rest.iter().filter(|r| r.start >= inside.end).map(|r| Pending { range: *r, ..*entry }),
+            );
+        }
+        self.outstanding = split;
+    }
+
+    /// Asks until the scheduler waits; all that it decides is allowed.
+    pub fn run(&mut self, scheduler: &mut impl Scheduler) -> Decision {
+        let bytes: u64 = self.unassigned.iter().map(|r| r.len()).sum::<u64>()
+            + self.outstanding.iter().map(|p| p.range.len()).sum::<u64>();
+        let steps = (bytes + 1) * (self.subflows.len() as u64 + 1) + 1;
+        for _ in 0..steps {
+            let decision = scheduler.decide(&self.view());
+            if let Err(what) = self.apply(&decision) {
+                panic!("{what}");
+            }
+            if matches!(decision, Decision::Wait { .. }) {
+                // Not-a-number differs from itself, so the words are compared.
+                let again = scheduler.decide(&self.view());
+                assert_eq!(format!("{again:?}"), format!("{decision:?}"), "asked again");
+                return decision;
+            }
+        }
+        panic!("it never waits: {self:#?}");
+    }
+
+    /// Everything queued is sent, and everything in flight on `id` is acknowledged there.
+    pub fn acknowledge(&mut self, id: u8) {
+        for subflow in &mut self.subflows {
+            subflow.bytes_sent += subflow.queued;
+            subflow.inflight += subflow.queued;
+            subflow.queued = 0;
+            if subflow.id == SubflowId(id) {
+                subflow.window_room += subflow.inflight;
+                subflow.inflight = 0;
+            }
+        }
+    }
+
+    /// The data level is acknowledged up to `to`.
+    pub fn data_acknowledge(&mut self, to: u64) {
+        self.data_una = to;
+        let cut = |range: DataRange| DataRange::new(range.start.max(to), range.end);
+        for pending in [&mut self.outstanding, &mut self.reinject] {
+            pending.iter_mut().for_each(|entry| entry.range = cut(entry.range));
+            pending.retain(|entry| !entry.range.is_empty());
+        }
+    }
+
+    pub fn bytes_on(&self, id: u8) -> u64 {
+        self.log
+            .iter()
+            .filter(|(subflow, ..)| *subflow == SubflowId(id))
+            .map(|(_, range, _)| range.len())
+            .sum()
+    }
+}
+
+fn rests(whole: DataRange, taken: DataRange) -> Vec<DataRange> {
+    let all = [DataRange::new(whole.start, taken.start), DataRange::new(taken.end, whole.end)];
+    all.into_iter().filter(|range| !range.is_empty()).collect()
+}
+
+fn insert_rest(ranges: &mut Vec<DataRange>, at: usize, whole: DataRange, taken: DataRange) {
+    for (place, rest) in rests(whole, taken).into_iter().enumerate() {
+        ranges.insert(at + place, rest);
+    }
+}
+
+fn any_subflow(id: u8) -> impl Strategy<Value = SubflowView> {
+    let state = (prop::bool::weighted(0.85), prop::bool::weighted(0.15), prop::bool::weighted(0.25), 0..8_u8);
+    let windows = (1..20_u64, 0..25_u64, 0..5_u64, prop::option::weighted(0.3, 0..4000_u64), 0..MSS);
+    // Few RTTs, so that ties happen.
+    let rtt = prop::option::weighted(0.9, prop::sample::select(vec![10_u64, 20, 20, 45, 100]));
+    let rest = (prop::option::of(2..30_u64), 0..4_u32, prop::sample::select(vec![MSS, MSS, 1000]));
+    (state, windows, rtt, rest).prop_map(
+        move |((usable, failed, backup, recovery), (cwnd, inflight, queued, room, odd), srtt, rest)| {
+            let (ssthresh, loss, mss) = rest;
+            SubflowView {
+                usable,
+                potentially_failed: failed,
+                backup,
+                recovery: match recovery {
+                    0 => RecoveryState::Loss,
+                    1 => RecoveryState::Recovery,
+                    _ => RecoveryState::Open,
+                },
+                cwnd: cwnd * mss,
+                ssthresh: ssthresh.map(|n| n * mss),
+                inflight: (inflight * mss / 2).saturating_sub(if odd < 700 { odd } else { 0 }),
+                queued: if queued == 4 { mss } else { 0 },
+                window_room: room.unwrap_or(1 << 30),
+                srtt: srtt.map(Duration::from_millis),
+                mss,
+                loss_rate: f64::from(loss) * 0.01,
+                bytes_sent: 10 * MSS,
+                ..subflow(id, 0, 0)
+            }
+        },
+    )
+}
+
+/// A connection in any state that the rules of a view allow.
+pub fn any_connection() -> impl Strategy<Value = Connection> {
+    let subflows = (0..6_u8).prop_flat_map(|n| (0..n).map(any_subflow).collect::<Vec<_>>());
+    // Pieces of the stream in order: their length, and who carries them (nobody: unassigned).
+    let piece =
+        (prop_oneof![1..200_u64, (1..12_u64).prop_map(|n| n * MSS), 1..30_000_u64], 0..96_u32, 0..4_u8);
+    let pieces = prop::collection::vec(piece, 0..8);
+    let tail = prop_oneof![Just(0), 1..5_u64, (1..60_u64).prop_map(|n| n * MSS), 1..100_000_u64];
+    (subflows, pieces, tail, prop::option::of(0..40_000_u64), any::<bool>()).prop_map(
+        |(subflows, pieces, tail, window, size_known)| {
+            let mut connection = Connection { size_known, ..Connection::new(subflows, 0) };
+            let start = 5_000;
+            let mut at = start;
+            for (len, tried, reinject) in pieces {
+                let range = DataRange::new(at, at + len);
+                at += len;
+                if tried >= 64 {
+                    connection.unassigned.push(range);
+                    continue;
+                }
+                let entry = Pending { range, tried: SubflowSet(tried.max(1)) };
+                connection.outstanding.push(entry);
+                connection.data_nxt = at;
+                if reinject == 0 {
+                    connection.reinject.push(entry);
+                }
+            }
+            connection.data_nxt = connection.data_nxt.max(start);
+            connection.data_una = connection.outstanding.first().map_or(start, |p| p.range.start.min(start));
+            if tail > 0 {
+                connection.unassigned.push(DataRange::new(at, at + tail));
+            }
+            connection.window_end = window.map_or(u64::MAX / 2, |window| connection.data_nxt + window);
+            connection
+        },
+    )
+}
