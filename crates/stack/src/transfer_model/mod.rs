@@ -137,6 +137,7 @@ impl TransferModel {
     ///
     /// The answer is good to 0.1 % as long as it is below `enough`. At or above, the walk ends
     /// early: the answer is then at least `enough`, and at most what would have been delivered.
+    /// Not-a-number is never enough.
     pub fn delivered(&self, start: PathState, rounds: f64, enough: f64) -> f64 {
         Walk::new(self, &start).reach(rounds, enough)
     }

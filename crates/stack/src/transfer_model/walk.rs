@@ -49,18 +49,39 @@ pub(crate) struct Walk {
 
 /// What the losses of a round lead to.
 struct Losses {
-    /// Fast recovery, by the new window.
+    /// Fast recovery, by the new window; zero outside of `fast_low..fast_high`.
     fast: [f64; HALVES],
-    /// Timeouts, by the new threshold.
+    fast_low: usize,
+    fast_high: usize,
+    /// Timeouts, by the new threshold; zero from `timeout_high` on.
     timeout: [f64; HALVES],
+    timeout_high: usize,
 }
 
 impl Losses {
+    fn new() -> Losses {
+        Losses {
+            fast: [0.0; HALVES],
+            fast_low: HALVES,
+            fast_high: 0,
+            timeout: [0.0; HALVES],
+            timeout_high: 0,
+        }
+    }
+
+    /// The part of `fast` for the new windows `low..high`, to be added to.
+    fn fast_mut(&mut self, low: usize, high: usize) -> &mut [f64] {
+        self.fast_low = self.fast_low.min(low);
+        self.fast_high = self.fast_high.max(high);
+        &mut self.fast[low..high]
+    }
+
     fn add_timeout(&mut self, cwnd: u32, mass: f64) {
         // A window of 256 or more times out only where nearly everything is lost, and there slow
         // start gets nowhere near its threshold, whether that is 127 or more.
         let ssthresh = (ssthresh_after_loss(cwnd) as usize).min(HALVES - 1);
         self.timeout[ssthresh] += mass;
+        self.timeout_high = self.timeout_high.max(ssthresh + 1);
     }
 }
 
@@ -96,6 +117,7 @@ impl Walk {
     pub fn reach(&mut self, rounds: f64, enough: f64) -> f64 {
         let kept = self.rules.kept;
         let rounds = rounds.max(0.0);
+        let enough = if enough.is_nan() { f64::INFINITY } else { enough };
         if rounds == f64::INFINITY {
             return if kept > 0.0 { f64::INFINITY } else { 0.0 };
         }
@@ -108,7 +130,7 @@ impl Walk {
             return self.delivered;
         }
         let rounds = if self.rules.whole_rounds_only { libm::floor(rounds) } else { rounds };
-        self.delivered + (rounds - f64::from(whole)) * self.expected * kept
+        self.delivered + (rounds - f64::from(whole)) * (self.expected * kept)
     }
 
     /// Ends a round and sees what comes of it.
@@ -116,7 +138,7 @@ impl Walk {
         self.delivered += self.expected * self.rules.kept; // DMPTCP eq. 3
         let increase = self.rules.increase_after(self.round);
         self.round += 1;
-        let mut losses = Losses { fast: [0.0; HALVES], timeout: [0.0; HALVES] };
+        let mut losses = Losses::new();
         self.table.extend(&self.rules, self.high);
         core::mem::swap(&mut self.large, &mut self.spare);
         self.step_cells(increase, &mut losses);
@@ -157,9 +179,11 @@ impl Walk {
         for cwnd in low..high.min(table.timeouts) {
             losses.add_timeout(cwnd as u32, self.cells[cwnd] * table.timeout[cwnd]);
         }
-        for half in low / 2..high.div_ceil(2) {
-            let (even, odd) = (2 * half, 2 * half + 1);
-            losses.fast[half] += self.cells[even] * table.fast[even] + self.cells[odd] * table.fast[odd];
+        let (half_low, half_high) = (low / 2, high.div_ceil(2));
+        let pairs = 2 * half_low..2 * half_high;
+        let pairs = self.cells[pairs.clone()].chunks_exact(2).zip(table.fast[pairs].chunks_exact(2));
+        for (sum, (cells, fast)) in losses.fast_mut(half_low, half_high).iter_mut().zip(pairs) {
+            *sum += cells[0] * fast[0] + cells[1] * fast[1];
         }
         for (cell, none) in self.cells[low..high].iter_mut().zip(&table.none[low..high]) {
             *cell *= none;
@@ -212,8 +236,9 @@ impl Walk {
                 sum += mass;
                 self.put_slow(level + 1, self.rules.doubled(cwnd, ssthresh as u32), ssthresh, mass * none);
             }
-            losses.fast[cwnd as usize / 2] += sum * self.table.fast[cwnd as usize];
-            losses.add_timeout(cwnd, sum * self.table.timeout[cwnd as usize]);
+            let cwnd = cwnd as usize;
+            self.put((cwnd / 2) as f64, sum * self.table.fast[cwnd]);
+            losses.add_timeout(cwnd as u32, sum * self.table.timeout[cwnd]);
         }
     }
 
@@ -250,12 +275,15 @@ impl Walk {
 
     /// Brings in what the losses led to, and trims the upper end of the cells.
     fn settle(&mut self, losses: &Losses) {
-        for (window, &mass) in losses.fast.iter().enumerate() {
-            if mass > 0.0 {
-                self.put(window as f64, mass); // DMPTCP eq. 12
+        let (low, high) = (losses.fast_low, losses.fast_high);
+        if low < high {
+            for (cell, mass) in self.cells[low..high].iter_mut().zip(&losses.fast[low..high]) {
+                *cell += mass; // DMPTCP eq. 12
             }
+            self.low = self.low.min(low);
+            self.high = self.high.max(high);
         }
-        for (ssthresh, &mass) in losses.timeout.iter().enumerate() {
+        for (ssthresh, &mass) in losses.timeout[..losses.timeout_high].iter().enumerate() {
             self.put_slow(0, self.rules.timeout_window, ssthresh, mass); // DMPTCP eq. 9, 10
         }
         while self.high > self.low + 1 && self.cells[self.high - 1] < NEGLIGIBLE {
@@ -268,9 +296,18 @@ impl Walk {
     /// Mean window of the coming round. // DMPTCP eq. 14
     fn mean(&self) -> f64 {
         let mut sum = f64::from(self.unbroken_cwnd) * self.unbroken + self.large.mean();
-        for cwnd in self.low..self.high {
-            sum += cwnd as f64 * self.cells[cwnd];
+        // In four independent sums, each of which the processor need not wait for.
+        let (low, high) = (self.low & !3, self.high);
+        let mut sums = [0.0; 4];
+        if low < high {
+            for (index, cells) in self.cells[low..high.next_multiple_of(4)].chunks_exact(4).enumerate() {
+                let first = (low + 4 * index) as f64;
+                for (lane, cell) in cells.iter().enumerate() {
+                    sums[lane] += (first + lane as f64) * cell;
+                }
+            }
         }
+        sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
         for (level, &high) in self.slow_high.iter().enumerate() {
             if high > 0 {
                 let mass = self.slow[level][..high].iter().sum::<f64>();

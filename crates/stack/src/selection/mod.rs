@@ -18,9 +18,23 @@
 //! * A flow of unknown size ([`Bytes::MAX`]) uses all paths. The paper leaves it open.
 //! * A path that is blocked by a timeout is not `usable` and is left out before the choice, so the
 //!   paths that are chosen are never all blocked. Backup paths count only where no other is usable.
-//! * A path without an RTT sample (`srtt` zero) is taken for infinitely slow: it is chosen if no
-//!   path has a sample, if the size is unknown, or if the measured paths deliver nothing at all.
-//!   Several of them are equally slow.
+//! * A path without an RTT sample is taken for infinitely slow, and several of them for equally so.
+//!   It is chosen if the size is unknown, if the measured paths deliver nothing at all, or if none
+//!   is measured.
+//!
+//! # What follows from the rule
+//!
+//! More remaining bytes never take a path away, and a longer RTT of a path never brings it in; both
+//! hold whatever the options. A higher loss rate of any path never takes a path away as long as the
+//! model's default options hold, with or without clipping, limit and whole rounds: this has been
+//! searched over a grid, not proved. It does *not* hold with
+//! [`TimeoutWindow::Initial`](crate::transfer_model::TimeoutWindow), where a timeout may raise the
+//! window, nor with an increase much below 1, where slow start towards the threshold of 2 that a
+//! timeout leaves behind is faster than staying in congestion avoidance.
+
+mod explain;
+
+pub use explain::{Candidate, Contribution, Explanation, Reason, explain_selection};
 
 use crate::transfer_model::{PathState, TransferModel, Walk};
 use anabranch_units::{Bytes, Duration};
@@ -143,8 +157,9 @@ pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &Transfe
             for slow in fast + 1..chosen {
                 let enough = (needed - delivered[slow]) / mss;
                 let segments = walk.reach(rtt_ratio(&paths[order.at(slow)], path), enough);
+                let before = delivered[slow];
                 delivered[slow] += segments * mss;
-                if segments >= enough || delivered[slow] >= needed {
+                if is_enough(needed, before, segments, mss) {
                     chosen = slow;
                     break;
                 }
@@ -176,15 +191,26 @@ impl PathEstimate {
     fn segment(&self) -> f64 {
         f64::from(self.mss.max(1))
     }
+
+    fn rtt_ns(&self) -> Option<u64> {
+        (!self.srtt.is_zero()).then_some(self.srtt.as_nanos())
+    }
 }
 
 /// `eta`: how many round trips the faster path has in one of the slower. // DMPTCP algorithm 1, line 7
 fn rtt_ratio(slow: &PathEstimate, fast: &PathEstimate) -> f64 {
-    match (slow.srtt.is_zero(), fast.srtt.is_zero()) {
-        (true, true) => 1.0,
-        (true, false) => f64::INFINITY,
-        _ => slow.srtt.as_nanos() as f64 / fast.srtt.as_nanos() as f64,
+    match (slow.rtt_ns(), fast.rtt_ns()) {
+        (Some(slow), Some(fast)) => slow as f64 / fast as f64,
+        (None, Some(_)) => f64::INFINITY,
+        (_, None) => 1.0, // Both: what is measured is never slower than what is not.
     }
+}
+
+/// Whether `needed` bytes are covered by those `before` and by `segments` of `mss` bytes more.
+fn is_enough(needed: f64, before: f64, segments: f64, mss: f64) -> bool {
+    // The first comparison is the one that ends a walk, the second is eq. 15 to the letter: where
+    // rounding sets them apart, either will do.
+    segments >= (needed - before) / mss || before + segments * mss >= needed
 }
 
 /// The paths that may be chosen, by RTT, then by position.
@@ -204,9 +230,9 @@ impl Order {
                 order.len += 1;
             }
         }
-        // Zero is no sample, and sorts last.
-        let key = |&position: &u8| (paths[usize::from(position)].srtt.as_nanos().wrapping_sub(1), position);
-        order.paths[..order.len].sort_unstable_by_key(key);
+        order.paths[..order.len].sort_unstable_by_key(|&position| {
+            (paths[usize::from(position)].rtt_ns().unwrap_or(u64::MAX), position)
+        });
         order
     }
 
