@@ -61,7 +61,7 @@ fn benches(c: &mut Criterion) {
     let mut sorted = at_ms;
     sorted.sort_unstable();
     let trace = Arc::new(Trace::from_millis(sorted).expect("a right trace"));
-    steady(c, "trace", LinkConfig { capacity: trace.into(), ..plain() }, [1500; 4]);
+    steady(c, "trace", LinkConfig { capacity: trace.into(), delay: TX * 30, ..plain() }, [1500; 4]);
     let uniform = |reorder| Jitter { shape: JitterShape::Uniform { max: TX * 5 }, reorder };
     steady(c, "jitter in order", LinkConfig { jitter: Some(uniform(false)), ..plain() }, [1500; 4]);
     steady(c, "jitter that reorders", LinkConfig { jitter: Some(uniform(true)), ..plain() }, [1500; 4]);

@@ -4,7 +4,6 @@ use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::jitter::JitterProcess;
 use crate::loss::LossProcess;
-use crate::timeline::{Change, Timeline};
 use crate::{LinkConfig, Loss, LossCause, Reordering};
 
 /// What was drawn for one packet.
@@ -28,7 +27,7 @@ impl Fate {
 
 /// The random parts of a link, each with its own stream. A part that the configuration never uses draws
 /// nothing; one that it uses draws once for each packet offered, whatever becomes of the packet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Impairments {
     loss: Option<LossProcess>,
     drop_list: DropList,
@@ -39,19 +38,10 @@ pub(crate) struct Impairments {
 
 impl Impairments {
     /// The impairments of the link `name`; `None` if it has none, so that a plain link pays nothing.
-    pub(crate) fn new(
-        seed: u64,
-        name: &str,
-        config: &LinkConfig,
-        timeline: &Timeline,
-    ) -> Option<Box<Impairments>> {
+    pub(crate) fn new(seed: u64, name: &str, config: &LinkConfig) -> Option<Box<Impairments>> {
         let stream = |part: &str| RandomStream::new(seed, &format!("link.{name}.{part}"));
-        // Loss that begins with a later step draws from the first packet on, so that its n-th draw, too, belongs
-        // to the n-th packet.
-        let loss_at_some_time = config.loss != Loss::None
-            || timeline.steps().iter().any(|step| matches!(step.change, Change::Loss(_)));
         let impairments = Impairments {
-            loss: loss_at_some_time.then(|| LossProcess::new(seed, name, config.loss)),
+            loss: (config.loss != Loss::None).then(|| LossProcess::new(seed, name, config.loss)),
             drop_list: DropList::new(&config.drop_list),
             jitter: config.jitter.map(|jitter| JitterProcess::new(seed, name, jitter.shape)),
             reordering: config.reordering.map(|reordering| (stream("reorder"), reordering)),
@@ -89,16 +79,21 @@ impl Impairments {
         fate
     }
 
-    /// Another loss model from `now` on.
-    pub(crate) fn change_loss(&mut self, now: Time, model: Loss) {
-        if let Some(loss) = &mut self.loss {
-            loss.change(now, model);
-        }
+    /// Another loss model from `now` on, when so many packets have been offered to the link `name`.
+    pub(crate) fn change_loss(&mut self, now: Time, model: Loss, seed: u64, name: &str, offered: u64) {
+        self.loss
+            .get_or_insert_with(|| {
+                // Nothing was drawn while nothing could be lost, but the n-th draw is still the n-th packet's.
+                let mut loss = LossProcess::new(seed, name, Loss::None);
+                loss.skip(offered);
+                loss
+            })
+            .change(now, model);
     }
 }
 
 /// The packets that are to be dropped, by number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct DropList {
     /// Falling, so that the next one is the last.
     numbers: Vec<u64>,
@@ -129,7 +124,6 @@ impl DropList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Step;
 
     #[test]
     fn the_drop_list_names_its_numbers_in_any_order_and_once() {
@@ -140,13 +134,21 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_link_has_no_impairments_and_late_loss_is_one() {
-        let mut config = LinkConfig::default();
-        let make = |config: &LinkConfig| {
-            Impairments::new(1, "a", config, &Timeline::new(config.timeline.clone())).is_some()
-        };
-        assert!(!make(&config));
-        config.timeline = vec![Step { at: Time(5), change: Change::Loss(Loss::Bernoulli(0.1)) }];
-        assert!(make(&config));
+    fn a_plain_link_has_no_impairments() {
+        assert!(Impairments::new(1, "a", &LinkConfig::default()).is_none());
+        let listed = LinkConfig { drop_list: vec![1], ..LinkConfig::default() };
+        assert!(Impairments::new(1, "a", &listed).is_some());
+    }
+
+    #[test]
+    fn loss_that_begins_later_draws_as_if_it_had_been_there() {
+        let config = LinkConfig { loss: Loss::Bernoulli(0.3), ..LinkConfig::default() };
+        let mut always = Impairments::new(1, "a", &config).unwrap();
+        let mut later = Impairments::default();
+        later.change_loss(Time(5), config.loss, 1, "a", 100);
+        for number in 1..300 {
+            let loss = always.draw(Time(number), number).loss;
+            assert!(number <= 100 || loss == later.draw(Time(number), number).loss);
+        }
     }
 }

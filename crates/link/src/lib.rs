@@ -41,6 +41,8 @@
 //! less: a packet that would overtake arrives together with the one before it. Only [`Reordering`] and
 //! [`Jitter`] with `reorder` let packets overtake.
 
+#![forbid(unsafe_code)]
+
 mod config;
 mod counters;
 mod error;
@@ -48,6 +50,7 @@ mod impairments;
 mod jitter;
 mod link;
 mod loss;
+mod output;
 mod queue;
 mod server;
 mod timeline;
@@ -57,8 +60,9 @@ pub use config::{Capacity, LinkConfig, Reordering, WhenDown};
 pub use counters::{Counters, Tally};
 pub use error::LinkConfigError;
 pub use jitter::{Jitter, JitterShape};
-pub use link::{Arrival, Dropped, Link, Polled, Pushed};
+pub use link::Link;
 pub use loss::{DropReason, GilbertElliott, Loss, LossCause};
+pub use output::{Arrival, Dropped, Polled, Pushed};
 pub use queue::{QueueLimit, ResolvedLimit};
 pub use timeline::{Change, Step};
 pub use trace::{Trace, TraceError};

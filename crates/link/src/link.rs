@@ -1,15 +1,22 @@
 //! The link itself.
 
+mod changes;
+mod slot;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use anabranch_units::{Duration, Time};
 
+use self::slot::{Extra, Slot};
 use crate::error::LinkConfigError;
 use crate::impairments::{Fate, Impairments};
 use crate::queue::{Admission, ResolvedLimit};
-use crate::server::{self, Server};
-use crate::timeline::{Change, Timeline};
-use crate::{Capacity, Counters, DropReason, LinkConfig, LossCause, WhenDown};
+use crate::server::Server;
+use crate::timeline::Timeline;
+use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Polled, Pushed, WhenDown};
 
 /// One network link in one direction, which carries packets `P`.
 ///
@@ -23,6 +30,8 @@ pub struct Link<P> {
     /// No step lies ahead, nothing overtakes and no dropped packet waits to be handed out: `wake` is the arrival
     /// of the first slot.
     plain: bool,
+    /// Plain, up and without impairments: a packet that is offered enters or finds the queue full.
+    easy: bool,
     up: bool,
     /// When the next step of the timeline happens.
     next_step: Time,
@@ -30,6 +39,8 @@ pub struct Link<P> {
     /// `departed` on, those that wait, in order of departure.
     slots: VecDeque<Slot<P>>,
     departed: usize,
+    /// When the first of those that wait departs; never, if none waits.
+    next_departure: Time,
     /// Bytes of the slots that wait.
     queue_bytes: u64,
     /// The latest arrival of those that keep the order.
@@ -53,61 +64,8 @@ pub struct Link<P> {
     /// Dropped while they waited, and not handed out yet.
     dropped: VecDeque<Dropped<P>>,
     timeline: Timeline,
-}
-
-#[derive(Clone, Debug)]
-struct Slot<P> {
-    arrival: Time,
-    departure: Time,
-    /// Delay on top of the propagation delay.
-    extra: Duration,
-    wire_bytes: u32,
-    /// Keeps no order of arrival.
-    free: bool,
-    packet: P,
-}
-
-/// What became of a packet that was offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Pushed<P> {
-    /// It is on its way. (It may still be dropped, if the link goes down while it waits.)
-    Queued,
-    /// It was dropped, and here it is again.
-    Dropped(P, DropReason),
-}
-
-/// What comes out of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polled<P> {
-    /// A packet at the far end.
-    Arrived(Arrival<P>),
-    /// A packet that waited when the link went down. Only links with a timeline drop so.
-    Dropped(Dropped<P>),
-}
-
-/// A packet at the far end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival<P> {
-    /// When it arrived, whenever it was polled.
-    pub at: Time,
-    /// Its length in bytes on the wire.
-    pub wire_bytes: u32,
-    /// The packet.
-    pub packet: P,
-}
-
-/// A packet that was dropped after it had entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dropped<P> {
-    /// When.
-    pub at: Time,
-    /// Why.
-    pub reason: DropReason,
-    /// Its length in bytes on the wire.
-    pub wire_bytes: u32,
-    /// The packet.
-    pub packet: P,
+    seed: u64,
+    name: Arc<str>,
 }
 
 impl<P> Link<P> {
@@ -122,13 +80,15 @@ impl<P> Link<P> {
         let jitter_reorders = config.jitter.is_some_and(|jitter| jitter.reorder);
         let ordered = !jitter_reorders && config.reordering.is_none();
         let timeline = Timeline::new(config.timeline.clone());
-        Ok(Link {
+        let mut link = Link {
             wake: Time::NEVER,
-            plain: ordered && !timeline.next_at().is_armed(),
+            plain: false,
+            easy: false,
             up: true,
             next_step: timeline.next_at(),
             slots: VecDeque::new(),
             departed: 0,
+            next_departure: Time::NEVER,
             queue_bytes: 0,
             last_arrival: Time::ZERO,
             server: Server::new(&config.capacity, Time::ZERO),
@@ -138,14 +98,18 @@ impl<P> Link<P> {
             busy_from: Time::ZERO,
             busy_until: Time::ZERO,
             busy_before: Duration::ZERO,
-            impairments: Impairments::new(seed, name, &config, &timeline),
+            impairments: Impairments::new(seed, name, &config),
             jitter_reorders,
             ordered,
             when_down: config.when_down,
             stopped_work: 0,
             dropped: VecDeque::new(),
             timeline,
-        })
+            seed,
+            name: name.into(),
+        };
+        link.update_wake();
+        Ok(link)
     }
 
     /// Offers a packet of `wire_bytes` (what the wire would carry, headers and all) to the link.
@@ -154,6 +118,27 @@ impl<P> Link<P> {
     /// a poll is due already is cheap.
     #[inline]
     pub fn push(&mut self, now: Time, packet: P, wire_bytes: u32) -> Pushed<P>
+    where
+        P: Clone,
+    {
+        if !self.easy {
+            return self.push_any(now, packet, wire_bytes);
+        }
+        self.settle(now);
+        self.counters.offered.add(wire_bytes);
+        if self.admit(wire_bytes) == Admission::Refuse {
+            self.counters.dropped_queue.add(wire_bytes);
+            return Pushed::Dropped(packet, DropReason::Queue);
+        }
+        self.enter(now, packet, wire_bytes, Fate::NOTHING);
+        if self.slots.len() == 1 {
+            self.wake = self.last_arrival;
+        }
+        Pushed::Queued
+    }
+
+    /// As [`push`](Link::push), for a link that is not easy.
+    fn push_any(&mut self, now: Time, packet: P, wire_bytes: u32) -> Pushed<P>
     where
         P: Clone,
     {
@@ -293,7 +278,7 @@ impl<P> Link<P> {
     }
 
     /// Takes a packet into the queue.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, now: Time, packet: P, wire_bytes: u32, fate: Fate) {
         let idle = self.busy_until <= now;
         if idle {
@@ -302,15 +287,10 @@ impl<P> Link<P> {
         }
         let departure = self.server.serve(now, idle, wire_bytes);
         self.busy_until = departure;
-        let mut slot = Slot {
-            arrival: Time::ZERO,
-            departure,
-            extra: fate.extra,
-            wire_bytes,
-            free: fate.overtaken || self.jitter_reorders,
-            packet,
-        };
-        self.set_arrival(&mut slot);
+        let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders);
+        let mut slot = Slot { arrival: Time::ZERO, departure, extra, wire_bytes, packet };
+        slot.set_arrival(self.delay, &mut self.last_arrival);
+        self.next_departure = self.next_departure.min(departure);
         if fate.overtaken {
             self.counters.reordered.add(wire_bytes);
         }
@@ -321,28 +301,27 @@ impl<P> Link<P> {
         max.bytes = max.bytes.max(self.queue_bytes);
     }
 
-    /// The arrival that follows from the departure; packets must come in order of departure.
-    #[inline]
-    fn set_arrival(&mut self, slot: &mut Slot<P>) {
-        slot.arrival = slot.departure + self.delay + slot.extra;
-        if !slot.free {
-            slot.arrival = slot.arrival.max(self.last_arrival);
-            self.last_arrival = slot.arrival;
+    /// Moves those that have departed by `now` from the queue to the propagation.
+    #[inline(always)]
+    fn settle(&mut self, now: Time) {
+        if self.next_departure <= now {
+            self.settle_some(now);
         }
     }
 
-    /// Moves those that have departed by `now` from the queue to the propagation.
-    #[inline]
-    fn settle(&mut self, now: Time) {
-        while let Some(slot) = self.slots.get(self.departed)
-            && slot.departure <= now
-        {
+    fn settle_some(&mut self, now: Time) {
+        while let Some(slot) = self.slots.get(self.departed) {
+            if slot.departure > now {
+                self.next_departure = slot.departure;
+                return;
+            }
             self.queue_bytes -= u64::from(slot.wire_bytes);
             self.departed += 1;
             if !self.ordered {
                 self.sort_last_departed();
             }
         }
+        self.next_departure = Time::NEVER;
     }
 
     /// Puts the one that departed last where it arrives among those in propagation.
@@ -385,6 +364,7 @@ impl<P> Link<P> {
 
     fn update_wake(&mut self) {
         self.plain = self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
+        self.easy = self.plain && self.up && self.impairments.is_none();
         self.wake = match self.slots.front() {
             None => Time::NEVER,
             Some(first) if self.ordered => first.arrival,
@@ -402,120 +382,5 @@ impl<P> Link<P> {
         if let Some(dropped) = self.dropped.front() {
             self.wake = self.wake.min(dropped.at);
         }
-    }
-}
-
-/// The timeline at work. Steps may be noticed late, but happen at their instants.
-impl<P> Link<P> {
-    #[cold]
-    fn run_timeline(&mut self, now: Time) {
-        while let Some(step) = self.timeline.pop(now) {
-            self.settle(step.at);
-            self.change(step.at, &step.change);
-        }
-        self.next_step = self.timeline.next_at();
-        self.update_wake();
-    }
-
-    /// Applies a change at the instant `at`, to which the queue has been settled.
-    fn change(&mut self, at: Time, change: &Change) {
-        match change {
-            Change::Loss(loss) => {
-                if let Some(impairments) = &mut self.impairments {
-                    impairments.change_loss(at, *loss);
-                }
-            }
-            Change::Delay(delay) => {
-                self.delay = *delay;
-                self.reschedule_arrivals();
-            }
-            Change::Rate(rate) => self.change_capacity(at, &Capacity::Rate(*rate)),
-            Change::Trace { trace, start } => {
-                self.change_capacity(at, &Capacity::Trace { trace: trace.clone(), start: *start });
-            }
-            Change::Down if self.up => {
-                self.stopped_work = self.work_left(at);
-                self.up = false;
-                self.busy_before += self.busy_until.min(at).since(self.busy_from);
-                (self.busy_from, self.busy_until) = (at, at);
-                match self.when_down {
-                    WhenDown::Drop => self.drop_waiting(at),
-                    WhenDown::Keep => {
-                        for slot in self.slots.range_mut(self.departed..) {
-                            (slot.departure, slot.arrival) = (Time::NEVER, Time::NEVER);
-                        }
-                    }
-                }
-                self.reschedule_arrivals();
-            }
-            Change::Up if !self.up => {
-                self.up = true;
-                self.busy_from = at;
-                self.reschedule(at, self.stopped_work);
-            }
-            Change::Down | Change::Up => {}
-        }
-    }
-
-    fn change_capacity(&mut self, at: Time, capacity: &Capacity) {
-        // While the link is down the work left is known already, and nothing is sent.
-        let work = if self.up { self.work_left(at) } else { 0 };
-        self.server = Server::new(capacity, at);
-        if self.up {
-            self.reschedule(at, work);
-        }
-    }
-
-    /// The work that is left at `at` of the packet in service.
-    fn work_left(&self, at: Time) -> u64 {
-        let mut waiting = self.slots.range(self.departed..);
-        let Some(first) = waiting.next() else { return 0 };
-        let behind: u128 = waiting.map(|slot| u128::from(server::work(slot.wire_bytes))).sum();
-        let left = self.server.backlog(at).saturating_sub(behind);
-        left.min(u128::from(server::work(first.wire_bytes))) as u64
-    }
-
-    /// Computes anew when those that wait depart and arrive, as if the first had come at `at` with `first_work`
-    /// and the others right behind it.
-    fn reschedule(&mut self, at: Time, first_work: u64) {
-        let mut idle = true;
-        let mut until = at;
-        for slot in self.slots.range_mut(self.departed..) {
-            let work = if idle { first_work } else { server::work(slot.wire_bytes) };
-            slot.departure = self.server.serve_work(at, idle, work);
-            until = slot.departure;
-            idle = false;
-        }
-        self.busy_until = until;
-        self.reschedule_arrivals();
-    }
-
-    /// Computes anew when those that wait arrive.
-    fn reschedule_arrivals(&mut self) {
-        // Whatever has been polled arrived by now, so it holds nobody back.
-        let in_propagation = self.slots.range(..self.departed).filter(|slot| !slot.free);
-        self.last_arrival = in_propagation.map(|slot| slot.arrival).max().unwrap_or(Time::ZERO);
-        let (delay, mut last) = (self.delay, self.last_arrival);
-        for slot in self.slots.range_mut(self.departed..) {
-            slot.arrival = slot.departure + delay + slot.extra;
-            if !slot.free {
-                slot.arrival = slot.arrival.max(last);
-                last = slot.arrival;
-            }
-        }
-        self.last_arrival = last;
-    }
-
-    fn drop_waiting(&mut self, at: Time) {
-        for slot in self.slots.drain(self.departed..) {
-            self.counters.dropped_down.add(slot.wire_bytes);
-            self.dropped.push_back(Dropped {
-                at,
-                reason: DropReason::Down,
-                wire_bytes: slot.wire_bytes,
-                packet: slot.packet,
-            });
-        }
-        self.queue_bytes = 0;
     }
 }

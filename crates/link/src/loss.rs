@@ -124,6 +124,13 @@ impl LossProcess {
         process
     }
 
+    /// Passes over the draws of `n` packets.
+    pub(crate) fn skip(&mut self, n: u64) {
+        for _ in 0..n {
+            self.packets.next_u64();
+        }
+    }
+
     /// Another model from `now` on. The draws of the packets go on where they were.
     pub(crate) fn change(&mut self, now: Time, model: Loss) {
         // The old channel is followed to its end first: so the number of sojourns drawn, and with it the new

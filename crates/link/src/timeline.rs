@@ -83,11 +83,6 @@ impl Timeline {
         Timeline { steps: steps.into(), next: 0 }
     }
 
-    /// All steps, also those that have happened.
-    pub(crate) fn steps(&self) -> &[Step] {
-        &self.steps
-    }
-
     /// When the next step happens; never, if there is none.
     pub(crate) fn next_at(&self) -> Time {
         self.steps.get(self.next).map_or(Time::NEVER, |step| step.at)

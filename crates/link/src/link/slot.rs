@@ -1,0 +1,50 @@
+//! A packet inside a link.
+
+use anabranch_units::{Duration, Time};
+
+/// A packet inside a link.
+#[derive(Clone, Debug)]
+pub(super) struct Slot<P> {
+    pub(super) arrival: Time,
+    pub(super) departure: Time,
+    pub(super) extra: Extra,
+    pub(super) wire_bytes: u32,
+    pub(super) packet: P,
+}
+
+/// Delay on top of the propagation delay, and whether the packet is free to arrive out of order. In one word,
+/// so that the slot of a small packet has the size of a power of two; no delay needs the highest bit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extra(u64);
+
+impl Extra {
+    const FREE: u64 = 1 << 63;
+
+    #[inline]
+    pub(super) fn new(delay: Duration, free: bool) -> Extra {
+        Extra(delay.0 & !Self::FREE | if free { Self::FREE } else { 0 })
+    }
+
+    #[inline]
+    pub(super) fn delay(self) -> Duration {
+        Duration(self.0 & !Self::FREE)
+    }
+
+    #[inline]
+    pub(super) fn is_free(self) -> bool {
+        self.0 & Self::FREE != 0
+    }
+}
+
+impl<P> Slot<P> {
+    /// Sets the arrival that follows from the departure. `last` is the latest arrival so far of those that keep
+    /// the order; slots must come in order of departure.
+    #[inline]
+    pub(super) fn set_arrival(&mut self, delay: Duration, last: &mut Time) {
+        self.arrival = self.departure + delay + self.extra.delay();
+        if !self.extra.is_free() {
+            self.arrival = self.arrival.max(*last);
+            *last = self.arrival;
+        }
+    }
+}

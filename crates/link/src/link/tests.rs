@@ -1,0 +1,255 @@
+//! The rules of a link, one by one. The properties of arbitrary links are in `tests/`.
+
+use std::sync::Arc;
+
+use anabranch_units::{Duration, Rate, Time};
+
+use super::*;
+use crate::{Capacity, Change, Jitter, JitterShape, Loss, QueueLimit, Reordering, Step, Trace};
+
+/// 1 byte a microsecond, 100 us of propagation.
+fn slow() -> LinkConfig {
+    LinkConfig {
+        capacity: Capacity::Rate(Rate::from_mbps(8)),
+        delay: us(100),
+        queue: QueueLimit::Packets(100),
+        ..LinkConfig::default()
+    }
+}
+
+fn us(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+fn at(n: u64) -> Time {
+    Time::ZERO + us(n)
+}
+
+fn step(n: u64, change: Change) -> Step {
+    Step { at: at(n), change }
+}
+
+fn link(config: LinkConfig) -> Link<u32> {
+    Link::new("a", 1, config).unwrap()
+}
+
+/// All arrivals, as packet and microsecond, polled exactly when due.
+fn arrivals(link: &mut Link<u32>) -> Vec<(u32, u64)> {
+    outputs(link)
+        .into_iter()
+        .filter_map(|polled| match polled {
+            Polled::Arrived(arrival) => Some((arrival.packet, arrival.at.as_micros())),
+            Polled::Dropped(_) => None,
+        })
+        .collect()
+}
+
+fn outputs(link: &mut Link<u32>) -> Vec<Polled<u32>> {
+    let mut all = Vec::new();
+    while let Some(now) = link.next_event().armed() {
+        while let Some(polled) = link.poll(now) {
+            all.push(polled);
+        }
+        assert_ne!(link.next_event(), now, "due again at once, but nothing came out");
+    }
+    all
+}
+
+fn push_all(link: &mut Link<u32>, now: Time, sizes: &[u32]) {
+    for (n, &size) in (1..).zip(sizes) {
+        assert_eq!(link.push(now, n, size), Pushed::Queued);
+    }
+}
+
+#[test]
+fn packets_are_sent_one_after_the_other_and_then_propagate() {
+    let mut link = link(slow());
+    push_all(&mut link, at(0), &[10, 20, 5]);
+    assert_eq!(arrivals(&mut link), [(1, 110), (2, 130), (3, 135)]);
+    // After an idle time the next one starts when it comes.
+    push_all(&mut link, at(500), &[10]);
+    assert_eq!(arrivals(&mut link), [(1, 610)]);
+}
+
+#[test]
+fn a_poll_before_anything_is_due_returns_nothing_and_changes_nothing() {
+    let mut link = link(slow());
+    push_all(&mut link, at(0), &[10]);
+    assert_eq!(link.poll(at(109)), None);
+    assert_eq!(link.next_event(), at(110));
+    assert!(link.poll(at(110)).is_some());
+    assert_eq!((link.poll(at(110)), link.next_event()), (None, Time::NEVER));
+}
+
+#[test]
+fn the_queue_counts_the_packet_in_service_until_its_last_bit_has_left() {
+    let mut link = link(LinkConfig { queue: QueueLimit::Bytes(20), ..slow() });
+    push_all(&mut link, at(0), &[10, 10]);
+    assert_eq!(link.push(Time(9_999), 3, 10), Pushed::Dropped(3, DropReason::Queue));
+    assert_eq!(link.queue_bytes(Time(9_999)), 20);
+    assert_eq!(link.push(at(10), 4, 10), Pushed::Queued);
+    assert_eq!((link.queue_bytes(at(10)), link.queue_packets(at(10))), (20, 2));
+    assert_eq!(link.queue_bytes(at(30)), 0);
+    assert_eq!(link.counters().max_queue, crate::Tally { packets: 2, bytes: 20 });
+    assert_eq!(link.busy_time(at(25)), us(25));
+    assert_eq!(link.busy_time(at(99)), us(30));
+}
+
+#[test]
+fn the_drop_list_counts_packets_offered_from_one() {
+    let config = LinkConfig { drop_list: vec![4, 2], queue: QueueLimit::Packets(1), ..slow() };
+    let mut link = link(config);
+    assert_eq!(link.push(at(0), 1, 10), Pushed::Queued);
+    assert_eq!(link.push(at(0), 2, 10), Pushed::Dropped(2, DropReason::Loss(LossCause::Listed)));
+    assert_eq!(link.push(at(0), 3, 10), Pushed::Dropped(3, DropReason::Queue));
+    assert_eq!(link.push(at(10), 4, 10), Pushed::Dropped(4, DropReason::Loss(LossCause::Listed)));
+    assert_eq!(link.push(at(10), 5, 10), Pushed::Queued);
+    assert_eq!(link.counters().dropped_listed.packets, 2);
+}
+
+#[test]
+fn a_higher_rate_speeds_up_the_rest_of_the_packet_in_service_and_those_behind() {
+    let timeline = vec![step(5, Change::Rate(Rate::from_mbps(16)))];
+    let mut link = link(LinkConfig { timeline, ..slow() });
+    push_all(&mut link, at(0), &[15, 10]);
+    // 5 bytes in 5 us, then 10 in 5, then 10 in 5.
+    assert_eq!(arrivals(&mut link), [(1, 110), (2, 115)]);
+}
+
+#[test]
+fn a_shorter_delay_does_not_let_packets_overtake() {
+    let timeline = vec![step(10, Change::Delay(us(20)))];
+    let mut link = link(LinkConfig { timeline, ..slow() });
+    push_all(&mut link, at(0), &[10, 10, 90]);
+    // The first departs at the very instant of the step, and so before it. The second would arrive at 40.
+    assert_eq!(arrivals(&mut link), [(1, 110), (2, 110), (3, 130)]);
+}
+
+#[test]
+fn down_drops_what_is_offered_and_what_waits_and_spares_what_propagates() {
+    let timeline = vec![step(15, Change::Down), step(50, Change::Up)];
+    let mut link = link(LinkConfig { timeline, ..slow() });
+    push_all(&mut link, at(0), &[10, 10, 10]);
+    assert_eq!(link.next_event(), at(15));
+    assert_eq!(link.push(at(49), 4, 10), Pushed::Dropped(4, DropReason::Down));
+    assert!(!link.is_up(at(49)));
+    assert_eq!(link.push(at(50), 5, 10), Pushed::Queued);
+    let dropped =
+        |packet| Polled::Dropped(Dropped { at: at(15), reason: DropReason::Down, wire_bytes: 10, packet });
+    let arrived = |packet, micros| Polled::Arrived(Arrival { at: at(micros), wire_bytes: 10, packet });
+    assert_eq!(outputs(&mut link), [dropped(2), dropped(3), arrived(1, 110), arrived(5, 160)]);
+    assert_eq!(link.counters().dropped_down.packets, 3);
+    assert_eq!(link.busy_time(at(200)), us(25));
+}
+
+#[test]
+fn a_kept_queue_goes_on_where_it_stopped() {
+    let timeline = vec![
+        step(15, Change::Down),
+        step(20, Change::Rate(Rate::from_mbps(16))),
+        step(30, Change::Down),
+        step(50, Change::Up),
+        step(60, Change::Up),
+    ];
+    let mut link = link(LinkConfig { timeline, when_down: WhenDown::Keep, ..slow() });
+    push_all(&mut link, at(0), &[10, 11, 10]);
+    assert_eq!(link.queue_bytes(at(40)), 21);
+    assert_eq!(link.push(at(40), 9, 10), Pushed::Dropped(9, DropReason::Down));
+    // 5 of the second packet's 11 bytes had left.
+    assert_eq!(arrivals(&mut link), [(1, 110), (2, 153), (3, 158)]);
+    assert_eq!(link.busy_time(at(200)), us(23));
+}
+
+#[test]
+fn a_link_that_stays_down_is_never_due() {
+    let timeline = vec![step(15, Change::Down)];
+    let mut link = link(LinkConfig { timeline, when_down: WhenDown::Keep, ..slow() });
+    push_all(&mut link, at(0), &[10, 11, 10]);
+    assert_eq!(arrivals(&mut link), [(1, 110)]);
+    assert_eq!((link.next_event(), link.inside()), (Time::NEVER, 2));
+}
+
+#[test]
+fn a_link_may_begin_down() {
+    let timeline = vec![step(0, Change::Down), step(10, Change::Up)];
+    let mut link = link(LinkConfig { timeline, ..slow() });
+    assert_eq!(link.push(at(0), 1, 10), Pushed::Dropped(1, DropReason::Down));
+    assert_eq!(link.push(at(10), 1, 10), Pushed::Queued);
+}
+
+#[test]
+fn from_rate_to_trace_and_back_the_exact_rest_is_served() {
+    let trace = Arc::new(Trace::from_millis(vec![1]).unwrap());
+    let timeline = vec![
+        step(1000, Change::Trace { trace, start: Duration::ZERO }),
+        step(3500, Change::Rate(Rate::from_mbps(8))),
+    ];
+    let mut link = link(LinkConfig { timeline, ..slow() });
+    push_all(&mut link, at(0), &[3000, 1500, 500]);
+    // 1000 bytes by the rate; at 2 ms 1500, at 3 ms the last 500 and 1000 of the next; the rest by the rate.
+    assert_eq!(arrivals(&mut link), [(1, 3100), (2, 4100), (3, 4600)]);
+}
+
+#[test]
+fn apply_does_what_a_step_does() {
+    let change = Change::Rate(Rate::from_mbps(16));
+    let mut planned = link(LinkConfig { timeline: vec![step(5, change.clone())], ..slow() });
+    let mut applied = link(slow());
+    push_all(&mut planned, at(0), &[15, 10]);
+    push_all(&mut applied, at(0), &[15, 10]);
+    applied.apply(at(5), &change).unwrap();
+    assert_eq!(arrivals(&mut planned), arrivals(&mut applied));
+    assert!(applied.apply(at(200), &Change::Rate(Rate(0))).is_err());
+    applied.apply(at(200), &Change::Loss(Loss::Bernoulli(1.0))).unwrap();
+    assert!(matches!(applied.push(at(200), 1, 1), Pushed::Dropped(1, DropReason::Loss(LossCause::Random))));
+}
+
+#[test]
+fn one_held_back_is_overtaken_and_holds_back_nobody() {
+    let reordering = Some(Reordering { probability: 0.3, extra: us(25) });
+    let mut link = link(LinkConfig { reordering, ..slow() });
+    push_all(&mut link, at(0), &[10; 50]);
+    let late = |packet: u32, micros: u64| micros - (100 + 10 * u64::from(packet));
+    let all = arrivals(&mut link);
+    assert!(all.iter().all(|&(packet, micros)| [0, 25].contains(&late(packet, micros))));
+    assert!(all.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+    let held_back = all.iter().filter(|&&(packet, micros)| late(packet, micros) == 25).count();
+    assert_eq!((all.len(), held_back as u64), (50, link.counters().reordered.packets));
+    assert!((5..25).contains(&held_back), "{held_back}");
+}
+
+#[test]
+fn jitter_reorders_only_when_asked() {
+    for reorder in [false, true] {
+        let jitter = Some(Jitter { shape: JitterShape::Uniform { max: us(50) }, reorder });
+        let mut link = link(LinkConfig { jitter, ..slow() });
+        push_all(&mut link, at(0), &[10; 50]);
+        let all = arrivals(&mut link);
+        assert!(all.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+        assert_eq!(all.windows(2).any(|pair| pair[0].0 > pair[1].0), reorder);
+    }
+}
+
+#[test]
+fn a_copy_follows_its_original_through_the_queue() {
+    let mut link = link(LinkConfig { duplicate: 1.0, queue: QueueLimit::Packets(3), ..slow() });
+    push_all(&mut link, at(0), &[10, 10]);
+    // The copy of the second found no space.
+    assert_eq!(arrivals(&mut link), [(1, 110), (1, 120), (2, 130)]);
+    assert_eq!(link.counters().duplicated.packets, 1);
+}
+
+#[test]
+fn an_empty_or_enormous_packet_does_no_harm() {
+    let mut link = link(LinkConfig { queue: QueueLimit::Unlimited, ..slow() });
+    push_all(&mut link, at(0), &[0, u32::MAX, u32::MAX, 0]);
+    assert_eq!(arrivals(&mut link)[0], (1, 100));
+    assert_eq!(link.counters().delivered.packets, 4);
+}
+
+#[test]
+fn a_link_can_be_cloned_and_sent() {
+    fn check<T: Clone + Send + Sync>() {}
+    check::<Link<u32>>();
+    check::<Link<Vec<u8>>>();
+}
