@@ -1,1 +1,141 @@
-fn main() {}
+//! How fast the simulator is: wall time, packet-hops a second, data packets a second, goodput.
+//!
+//! A packet-hop is one packet, data or acknowledgement, that has crossed one link. All workloads run on one
+//! core, with SACK, timestamps, RACK-TLP, an acknowledgement for every second segment and segments of 1400
+//! bytes, and with buffers that never limit. Every path is an access link of 1 Gbit/s and 1 ms one way and
+//! a bottleneck, whose queue is 1 BDP; acknowledgements go back over links of the same kind.
+//!
+//! * `w1`: one bulk NewReno TCP flow, bottleneck 100 Mbit/s and 9 ms one way, 60 s.
+//! * `w2`: 100 such flows, each between two hosts of its own, by access links of their own over one
+//!   bottleneck of 1 Gbit/s and 9 ms, 10 s. `w2s`: the same between two hosts.
+//! * `w3`: MPTCP with LIA and minRTT over two disjoint such paths of 10 and 80 ms round trip, 60 s.
+//! * `w4`: 1 to 10,000 flows between two hosts over one path, 10 Mbit/s of the bottleneck for each flow.
+//!
+//! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` takes the fastest of five.
+
+use std::time::Instant;
+
+use anabranch_link::{Capacity, LinkConfig};
+use anabranch_sim::topology::{self, Duplex, Hosts, PathSpec, ServerAddresses, Topology};
+use anabranch_sim::{FlowSpec, RunReport, Sim};
+use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_units::{Bytes, Duration, Rate, Time};
+
+fn main() {
+    let mut runs = 1;
+    let mut chosen = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--runs" => runs = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1),
+            "--bench" => {}
+            name => chosen.push(name.to_owned()),
+        }
+    }
+    println!(
+        "{:<16} {:>7} {:>9} {:>12} {:>12} {:>9} {:>11} {:>9} {:>8}",
+        "workload", "sim s", "wall s", "packet-hops", "hops/s", "ns/hop", "data pkt/s", "Mbit/s", "drops"
+    );
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|word| name.starts_with(word.as_str()));
+    for (name, seconds, make) in workloads() {
+        if wanted(&name) {
+            measure(&name, seconds, runs, &*make);
+        }
+    }
+}
+
+type Workload = (String, u64, Box<dyn Fn() -> (Topology, Vec<FlowSpec>)>);
+
+fn workloads() -> Vec<Workload> {
+    let mut all: Vec<Workload> = vec![
+        ("w1".into(), 60, Box::new(|| many(1, Rate::from_mbps(100), Hosts::Separate))),
+        ("w2".into(), 10, Box::new(|| many(100, Rate::from_mbps(1000), Hosts::Separate))),
+        ("w2s".into(), 10, Box::new(|| many(100, Rate::from_mbps(1000), Hosts::Shared))),
+        ("w3".into(), 60, Box::new(multipath)),
+    ];
+    for (n, seconds) in [(1, 600), (10, 60), (100, 10), (1000, 4), (10_000, 2)] {
+        all.push((format!("w4 n={n}"), seconds, Box::new(move || one_path(n))));
+    }
+    all
+}
+
+fn measure(name: &str, seconds: u64, runs: usize, make: &dyn Fn() -> (Topology, Vec<FlowSpec>)) {
+    let mut fastest: Option<(f64, RunReport)> = None;
+    for _ in 0..runs {
+        let (topology, flows) = make();
+        let mut sim = Sim::new(topology.network, flows, 1, ()).expect("the workload fits its network");
+        let start = Instant::now();
+        let report = sim.run(Time::from_secs(seconds));
+        let wall = start.elapsed().as_secs_f64();
+        if fastest.as_ref().is_none_or(|fastest| wall < fastest.0) {
+            fastest = Some((wall, report));
+        }
+    }
+    let Some((wall, report)) = fastest else { return };
+    let performance = report.performance;
+    let hops = performance.packet_hops as f64;
+    let delivered: u64 = report.flows.iter().map(|flow| flow.delivered).sum();
+    let drops: u64 = report.links.iter().map(|link| link.counters.dropped().packets).sum();
+    println!(
+        "{name:<16} {seconds:>7} {wall:>9.3} {:>12} {:>12.0} {:>9.1} {:>11.0} {:>9.1} {drops:>8}",
+        performance.packet_hops,
+        hops / wall,
+        wall * 1e9 / hops,
+        performance.data_packets as f64 / wall,
+        delivered as f64 * 8.0 / 1e6 / performance.simulated_s,
+    );
+}
+
+fn tcp() -> ConnectionConfig {
+    ConnectionConfig {
+        mptcp: false,
+        congestion: CongestionKind::NewReno,
+        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(64 << 10)),
+        send_buffer: Bytes::from_kib(64 << 10),
+        ..ConnectionConfig::linux()
+    }
+}
+
+/// A stretch of one rate; queues count with the round trip of the whole path.
+fn stretch(rate: Rate, one_way: Duration, rtt: Duration) -> Duplex {
+    let capacity = Capacity::Rate(rate);
+    let link = LinkConfig { capacity, delay: one_way, rtt: Some(rtt), ..LinkConfig::default() };
+    Duplex { up: link.clone(), down: link }
+}
+
+const RTT: Duration = Duration::from_millis(20);
+
+fn many(flows: usize, bottleneck: Rate, hosts: Hosts) -> (Topology, Vec<FlowSpec>) {
+    let access = stretch(Rate::from_mbps(1000), Duration::from_millis(1), RTT);
+    let bottleneck = stretch(bottleneck, Duration::from_millis(9), RTT);
+    let topology = topology::dumbbell(flows, &access, &bottleneck, hosts).expect("a right topology");
+    let flows = topology.pairs.iter().map(|pair| pair.flow("bulk", None, tcp())).collect();
+    (topology, flows)
+}
+
+fn multipath() -> (Topology, Vec<FlowSpec>) {
+    let path = |name: &str, rtt_ms: u64| {
+        let rtt = Duration::from_millis(rtt_ms);
+        let access = stretch(Rate::from_mbps(1000), Duration::from_millis(1), rtt);
+        let bottleneck = stretch(Rate::from_mbps(100), rtt / 2 - Duration::from_millis(1), rtt);
+        PathSpec::new(name, access).then(bottleneck)
+    };
+    let topology = topology::disjoint(&[path("fast", 10), path("slow", 80)], ServerAddresses::One);
+    let topology = topology.expect("a right topology");
+    let config = ConnectionConfig { mptcp: true, congestion: CongestionKind::Lia, ..tcp() };
+    let flows = vec![topology.pairs[0].flow("bulk", None, config)];
+    (topology, flows)
+}
+
+fn one_path(count: u64) -> (Topology, Vec<FlowSpec>) {
+    let access = stretch(Rate::from_mbps(100 * count), Duration::from_millis(1), RTT);
+    let bottleneck = stretch(Rate::from_mbps(10 * count), Duration::from_millis(9), RTT);
+    let path = PathSpec::new("path", access).then(bottleneck);
+    let topology = topology::disjoint(&[path], ServerAddresses::One).expect("a right topology");
+    // Not all in the same nanosecond: within one second, or within one round trip if they are few.
+    let gap = Duration::from_millis(1000) / count.max(50);
+    let flow = |number| topology.pairs[0].flow("bulk", None, tcp()).starting(Time::ZERO + gap * number);
+    let flows = (0..count).map(flow).collect();
+    (topology, flows)
+}

@@ -13,16 +13,19 @@ const WIDTH: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    time: Time,
-    /// When it was set, counted over all items: breaks ties.
-    order: u64,
+    /// The time above, and below it when this was set, counted over all items, which breaks ties. One
+    /// number, because it is compared in two instructions.
+    key: u128,
     item: u32,
 }
 
 impl Node {
-    #[inline]
-    fn before(&self, other: &Node) -> bool {
-        (self.time, self.order) < (other.time, other.order)
+    fn new(time: Time, order: u64, item: u32) -> Node {
+        Node { key: u128::from(time.0) << 64 | u128::from(order), item }
+    }
+
+    fn time(&self) -> Time {
+        Time((self.key >> 64) as u64)
     }
 }
 
@@ -56,7 +59,7 @@ impl Calendar {
     /// The earliest time and its item.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Time, u32)> {
-        self.nodes.first().map(|node| (node.time, node.item))
+        self.nodes.first().map(|node| (node.time(), node.item))
     }
 
     /// Sets the time of `item`; [`Time::NEVER`] takes it out. Nothing happens if it is the same already.
@@ -76,7 +79,7 @@ impl Calendar {
             }
             return;
         }
-        let node = Node { time, order: self.orders, item };
+        let node = Node::new(time, self.orders, item);
         self.orders += 1;
         if place == ABSENT {
             self.nodes.push(node);
@@ -87,7 +90,7 @@ impl Calendar {
     }
 
     fn replace(&mut self, place: usize, node: Node) {
-        if node.before(&self.nodes[place]) {
+        if node.key < self.nodes[place].key {
             self.sift_up(place, node);
         } else {
             self.sift_down(place, node);
@@ -108,7 +111,7 @@ impl Calendar {
         while place > 0 {
             let parent = (place - 1) / WIDTH;
             let above = self.nodes[parent];
-            if !node.before(&above) {
+            if node.key > above.key {
                 break;
             }
             self.put(place, above);
@@ -121,20 +124,20 @@ impl Calendar {
     fn sift_down(&mut self, mut place: usize, node: Node) {
         loop {
             let first = place * WIDTH + 1;
-            let Some(children) = self.nodes.get(first..(first + WIDTH).min(self.nodes.len())) else { break };
-            let Some((offset, least)) = children
-                .iter()
-                .enumerate()
-                .reduce(|least, child| if child.1.before(least.1) { child } else { least })
-            else {
-                break;
-            };
-            if !least.before(&node) {
+            let Some(children) = self.nodes.get(first..) else { break };
+            let Some(mut least) = children.first().copied() else { break };
+            let mut least_place = first;
+            for (offset, child) in children.iter().enumerate().take(WIDTH).skip(1) {
+                if child.key < least.key {
+                    least = *child;
+                    least_place = first + offset;
+                }
+            }
+            if node.key < least.key {
                 break;
             }
-            let least = *least;
             self.put(place, least);
-            place = first + offset;
+            place = least_place;
         }
         self.put(place, node);
     }

@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use anabranch_link::Change;
+use anabranch_link::{Change, LinkConfigError};
 use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Placement};
@@ -287,9 +287,7 @@ impl<R: Recorder> Sim<R> {
                     self.set_address_up(change.host, change.path, change.up);
                 }
                 Wake::LinkState(link, up) => {
-                    if R::PACKETS
-                        && let Some(recorder) = &mut self.fabric.recorder
-                    {
+                    if let Some(recorder) = &mut self.fabric.recorder {
                         recorder.on_link_state(self.now, link, up);
                     }
                 }
@@ -339,6 +337,26 @@ impl<R: Recorder> Sim<R> {
         if due < self.fabric.time_of_turn(Turn::Host(host)) {
             self.fabric.set_turn(Turn::Host(host), due.max(self.now));
         }
+    }
+
+    /// Changes a link now, as a step of its timeline would.
+    ///
+    /// # Errors
+    /// If the change makes no sense; the link is then as it was.
+    ///
+    /// # Panics
+    /// If the network has no such link.
+    pub fn change_link(&mut self, link: LinkId, change: &Change) -> Result<(), LinkConfigError> {
+        self.fabric.change_link(self.now, link, change)?;
+        let up = match change {
+            Change::Down => false,
+            Change::Up => true,
+            _ => return Ok(()),
+        };
+        if let Some(recorder) = &mut self.fabric.recorder {
+            recorder.on_link_state(self.now, link, up);
+        }
+        Ok(())
     }
 
     /// Tells a host that the address of an interface is gone, or is back.
