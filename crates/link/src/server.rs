@@ -170,13 +170,16 @@ impl TraceServer {
     /// did not wait for it.
     fn seek(&mut self, position: u64) {
         let period = self.trace.period_ns();
-        let offset = position.saturating_sub(self.cycle);
-        if offset < period {
-            // The last packet has departed, so the index is not too far.
-            self.index = self.trace.first_after_from(self.index, offset);
-        } else {
-            self.index = self.trace.first_after(position % period);
-            self.cycle = position - position % period;
+        // Mostly the last packet departed a short while ago. But it may also have been dropped while it waited for
+        // a later opportunity than the one that is looked for.
+        match position.checked_sub(self.cycle) {
+            Some(offset) if offset < period && self.trace.offset_ns(self.index) <= offset => {
+                self.index = self.trace.first_after_from(self.index, offset);
+            }
+            _ => {
+                self.index = self.trace.first_after(position % period);
+                self.cycle = position - position % period;
+            }
         }
         self.left = WORK_PER_OPPORTUNITY;
     }
@@ -275,6 +278,15 @@ mod tests {
         assert_eq!(server.serve(ms(0), false, 3001), ms(13));
         assert_eq!(server.serve(ms(0), false, 1499), ms(13));
         assert_eq!(server.serve(ms(0), false, 1), ms(20));
+    }
+
+    #[test]
+    fn a_trace_finds_back_from_a_packet_that_never_departed() {
+        let mut server = trace(&[1, 2, 5], 0, Time::ZERO);
+        for far in [ms(5), ms(20)] {
+            while server.serve(ms(0), false, 1500) < far {}
+            assert_eq!(server.serve(ms(0), true, 1500), ms(1));
+        }
     }
 
     #[test]

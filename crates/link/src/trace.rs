@@ -132,6 +132,11 @@ impl Trace {
         self.at_ms.len()
     }
 
+    /// The instants of the opportunities in one period, in milliseconds, in order.
+    pub fn timestamps_ms(&self) -> &[u32] {
+        &self.at_ms
+    }
+
     /// The mean rate over one period.
     pub fn mean_rate(&self) -> Rate {
         let bits = self.at_ms.len() as u128 * u128::from(Self::OPPORTUNITY_BYTES) * 8;

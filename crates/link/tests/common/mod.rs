@@ -1,0 +1,192 @@
+//! Arbitrary links and what drives them.
+
+use std::sync::Arc;
+
+use anabranch_link::{
+    Arrival, Capacity, Change, DropReason, GilbertElliott, Jitter, JitterShape, Link, LinkConfig, Loss,
+    Polled, Pushed, QueueLimit, Reordering, Step, Trace, WhenDown,
+};
+use anabranch_units::{Duration, Rate, Time};
+use proptest::prelude::*;
+
+pub const US: u64 = 1_000;
+pub const MS: u64 = 1_000_000;
+
+/// A packet that is offered: when, and how long it is. Its number is its place in the list, from 1.
+pub type Offer = (Time, u32);
+
+/// What became of each packet: its number, and where or why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Arrived { packet: u32, at: Time },
+    Refused { packet: u32, reason: DropReason },
+    DroppedLater { packet: u32, at: Time, reason: DropReason },
+}
+
+/// Offers in order of time, `gap` nanoseconds apart at most (often none at all), of up to `bytes`.
+pub fn offers(count: usize, gap: u64, bytes: u32) -> impl Strategy<Value = Vec<Offer>> {
+    let gap = prop_oneof![2 => Just(0), 3 => 0..=gap];
+    prop::collection::vec((gap, 1..=bytes), 1..=count).prop_map(|list| {
+        let mut now = 0;
+        list.into_iter()
+            .map(|(gap, bytes)| {
+                now += gap;
+                (Time(now), bytes)
+            })
+            .collect()
+    })
+}
+
+/// Small traces of up to `last` milliseconds.
+pub fn trace(last: u32) -> impl Strategy<Value = Arc<Trace>> {
+    prop::collection::vec(0..=last, 1..12).prop_map(|mut at_ms| {
+        at_ms.sort_unstable();
+        if at_ms.last() == Some(&0) {
+            at_ms.push(1);
+        }
+        Arc::new(Trace::from_millis(at_ms).expect("sorted and not of zero length"))
+    })
+}
+
+/// Rates around 1 byte a microsecond, most of them odd.
+pub fn rate() -> impl Strategy<Value = Rate> {
+    prop_oneof![(1_000_000..40_000_000_u64).prop_map(Rate), Just(Rate::from_mbps(8))]
+}
+
+pub fn capacity() -> impl Strategy<Value = Capacity> {
+    prop_oneof![
+        rate().prop_map(Capacity::Rate),
+        (trace(20), 0..50 * MS).prop_map(|(trace, start)| Capacity::Trace { trace, start: Duration(start) }),
+    ]
+}
+
+pub fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        Just(Loss::None),
+        (0.0..0.5).prop_map(Loss::Bernoulli),
+        (10..5_000_u64, 10..5_000_u64, 0.0..0.2, 0.2..1.0).prop_map(|(good, bad, loss_good, loss_bad)| {
+            Loss::GilbertElliott(GilbertElliott {
+                mean_good: Duration::from_micros(good),
+                mean_bad: Duration::from_micros(bad),
+                loss_good,
+                loss_bad,
+            })
+        }),
+    ]
+}
+
+pub fn queue() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![
+        Just(QueueLimit::Unlimited),
+        (1..10_u32).prop_map(QueueLimit::Packets),
+        (1..10_000_u64).prop_map(QueueLimit::Bytes),
+    ]
+}
+
+/// Steps within `span` nanoseconds.
+pub fn timeline(span: u64) -> impl Strategy<Value = Vec<Step>> {
+    let change = prop_oneof![
+        3 => rate().prop_map(Change::Rate),
+        2 => (trace(10), 0..10 * MS).prop_map(|(trace, start)| Change::Trace { trace, start: Duration(start) }),
+        2 => (0..5 * MS).prop_map(|delay| Change::Delay(Duration(delay))),
+        1 => loss().prop_map(Change::Loss),
+        2 => Just(Change::Down),
+        3 => Just(Change::Up),
+    ];
+    prop::collection::vec((0..span, change), 0..8).prop_map(|mut steps| {
+        steps.sort_by_key(|step| step.0);
+        steps.into_iter().map(|(at, change)| Step { at: Time(at), change }).collect()
+    })
+}
+
+/// Any link at all, whose timeline lasts about 20 ms.
+pub fn any_link() -> impl Strategy<Value = LinkConfig> {
+    let shape = prop_oneof![
+        (0..3_000_u64).prop_map(|max| JitterShape::Uniform { max: Duration::from_micros(max) }),
+        (0..1_000_u64, 0..1_000_u64).prop_map(|(mean, std_dev)| JitterShape::Normal {
+            mean: Duration::from_micros(mean),
+            std_dev: Duration::from_micros(std_dev),
+        }),
+    ];
+    let jitter = prop::option::of((shape, any::<bool>()));
+    let reordering = prop::option::of((0.0..0.5, 0..5 * MS));
+    let base = (capacity(), 0..5 * MS, queue(), loss(), timeline(20 * MS));
+    let rest = (jitter, reordering, prop_oneof![Just(0.0), 0.0..0.5], any::<bool>());
+    let drop_list = prop::collection::vec(1..60_u64, 0..4);
+    (base, rest, drop_list).prop_map(|(base, rest, drop_list)| LinkConfig {
+        capacity: base.0,
+        delay: Duration(base.1),
+        queue: base.2,
+        rtt: None,
+        loss: base.3,
+        drop_list,
+        jitter: rest.0.map(|(shape, reorder)| Jitter { shape, reorder }),
+        reordering: rest.1.map(|(probability, extra)| Reordering { probability, extra: Duration(extra) }),
+        duplicate: rest.2,
+        when_down: if rest.3 { WhenDown::Keep } else { WhenDown::Drop },
+        timeline: base.4,
+    })
+}
+
+/// As [`any_link`], but nothing is random and nothing overtakes.
+pub fn any_certain_link() -> impl Strategy<Value = LinkConfig> {
+    any_link().prop_map(|mut config| {
+        (config.loss, config.jitter, config.reordering, config.duplicate) = (Loss::None, None, None, 0.0);
+        config.drop_list.clear();
+        config.timeline.retain(|step| !matches!(step.change, Change::Loss(_)));
+        config
+    })
+}
+
+/// Offers packets to a link and polls it exactly when it is due, before what is offered at the same time.
+pub fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Vec<Outcome> {
+    let mut link = Link::new("test", seed, config.clone()).expect("a right configuration");
+    let mut outcomes = Vec::new();
+    for (packet, &(now, bytes)) in (1..).zip(offers) {
+        poll_due(&mut link, now, &mut outcomes);
+        push(&mut link, now, packet, bytes, &mut outcomes);
+    }
+    poll_due(&mut link, Time(u64::MAX - 1), &mut outcomes);
+    outcomes
+}
+
+pub fn push(link: &mut Link<u32>, now: Time, packet: u32, bytes: u32, outcomes: &mut Vec<Outcome>) {
+    if let Pushed::Dropped(packet, reason) = link.push(now, packet, bytes) {
+        outcomes.push(Outcome::Refused { packet, reason });
+    }
+}
+
+/// Polls as the simulator does, at each time at which something is due up to `until`.
+pub fn poll_due(link: &mut Link<u32>, until: Time, outcomes: &mut Vec<Outcome>) {
+    while link.next_event() <= until {
+        let now = link.next_event();
+        while let Some(polled) = link.poll(now) {
+            let outcome = outcome(polled);
+            if let Outcome::Arrived { at, .. } | Outcome::DroppedLater { at, .. } = outcome {
+                assert_eq!(at, now, "came out late, though polled when due");
+            }
+            outcomes.push(outcome);
+        }
+        assert!(link.next_event() > now, "due again at once");
+    }
+}
+
+pub fn outcome(polled: Polled<u32>) -> Outcome {
+    match polled {
+        Polled::Arrived(Arrival { at, packet, .. }) => Outcome::Arrived { packet, at },
+        Polled::Dropped(dropped) => {
+            Outcome::DroppedLater { packet: dropped.packet, at: dropped.at, reason: dropped.reason }
+        }
+    }
+}
+
+/// The arrivals alone: packet and time.
+pub fn arrivals(outcomes: &[Outcome]) -> Vec<(u32, Time)> {
+    outcomes
+        .iter()
+        .filter_map(|outcome| match *outcome {
+            Outcome::Arrived { packet, at } => Some((packet, at)),
+            _ => None,
+        })
+        .collect()
+}
