@@ -189,7 +189,7 @@ impl<R: Recorder> Sim<R> {
         let now = self.now;
         let host = self.specs[flow.index()].host(end);
         let state = self.flows[flow.index()].end_mut(end);
-        let Some(id) = state.connection else { return };
+        let Some(id) = state.connection.filter(|_| state.closed.is_none()) else { return };
         let stack = &mut self.hosts[host.index()].stack;
         if state.unwritten > 0 {
             let (left, recorder) = (state.unwritten, &mut self.fabric.recorder);

@@ -148,7 +148,7 @@ impl<R: Recorder> Fabric<R> {
         self.routes
             .get(host.index())
             .and_then(|interfaces| interfaces.get(usize::from(path.0)))
-            .is_some_and(|table| table.by_destination.iter().any(|entry| entry.0 == to))
+            .is_some_and(|table| table.by_destination.binary_search_by_key(&to, |entry| entry.0).is_ok())
     }
 
     /// A host sends a packet.

@@ -4,6 +4,33 @@
 //! runs the same stack that runs on real networks, in virtual time, and tells a [`Recorder`] what
 //! happens and the caller, in a [`RunReport`], what it came to. The same seed gives the same report
 //! to the last bit. A run can be cloned half way: both copies continue alike.
+//!
+//! ```no_run
+//! use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
+//! use anabranch_sim::Sim;
+//! use anabranch_stack::config::ConnectionConfig;
+//! use anabranch_units::{Bytes, Duration, Rate, Time};
+//!
+//! let wifi = Duplex::symmetric(Rate::from_mbps(20), Duration::from_millis(20));
+//! let lte = Duplex::symmetric(Rate::from_mbps(10), Duration::from_millis(60));
+//! let paths = [PathSpec::new("wifi", wifi), PathSpec::new("lte", lte)];
+//! let topology = topology::disjoint(&paths, ServerAddresses::One)?;
+//! let flow = topology.pairs[0].flow("photo", Some(Bytes::from_kb(2000)), ConnectionConfig::linux());
+//!
+//! let mut sim = Sim::new(topology.network, vec![flow], 1, ())?;
+//! let report = sim.run(Time::from_secs(60));
+//! let photo = &report.flows[0];
+//! println!("{:?} s, by path {:?}", photo.fct, photo.bytes_by_path);
+//! # assert!(photo.fct.is_some_and(|fct| fct < Duration::from_secs(1)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What happens in what order
+//!
+//! Time stands still while something is handled. At one instant, things happen in the order in which
+//! they were put on the calendar. A host that has received a segment, or whose timer has run out,
+//! first hears what its stack has to tell its applications, which read and write at once, and then
+//! sends all that its stack has to send.
 
 mod app;
 mod error;

@@ -8,6 +8,8 @@ use core::fmt;
 
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
+use crate::flow::FlowSpec;
+
 /// How large flows are.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sizes {
@@ -200,6 +202,23 @@ impl Traffic {
                 Ok(flows)
             }
         }
+    }
+}
+
+impl Traffic {
+    /// Its flows in a run with `seed`, each like `template` but for its start, its size and its name,
+    /// which is that of the source and a number from 1.
+    ///
+    /// # Errors
+    /// As [`Traffic::draw`].
+    pub fn flows(&self, seed: u64, template: &FlowSpec) -> Result<Vec<FlowSpec>, TrafficError> {
+        let flows = self.draw(seed)?.into_iter().enumerate().map(|(index, drawn)| FlowSpec {
+            name: format!("{}{}", self.name, index + 1),
+            start: drawn.start,
+            size: drawn.size,
+            ..template.clone()
+        });
+        Ok(flows.collect())
     }
 }
 
