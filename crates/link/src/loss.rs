@@ -232,6 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn a_second_channel_has_the_same_luck_whoever_looked_at_the_first() {
+        let mut looked = LossProcess::new(3, "a", Loss::GilbertElliott(CHANNEL));
+        let mut unseen = looked.clone();
+        let other = GilbertElliott { mean_bad: Duration::from_millis(30), ..CHANNEL };
+        for i in 0..1000 {
+            looked.draw(Time::from_millis(i));
+        }
+        for process in [&mut looked, &mut unseen] {
+            process.change(Time::from_secs(1), Loss::GilbertElliott(other));
+        }
+        assert_eq!((looked.bad, looked.until), (unseen.bad, unseen.until));
+    }
+
+    #[test]
     fn a_change_of_model_does_not_shift_the_draws() {
         let mut constant = LossProcess::new(3, "a", Loss::Bernoulli(0.1));
         let mut changed = LossProcess::new(3, "a", Loss::GilbertElliott(CHANNEL));
