@@ -113,6 +113,8 @@ pub struct RtoConfig {
     pub initial: Duration,
     /// The least timeout.
     pub min: Duration,
+    /// The least timeout bounds four times the variation (as Linux does) and not the whole sum.
+    pub min_bounds_variation: bool,
     /// The greatest timeout.
     pub max: Duration,
     /// Whether each timeout in a row doubles the next.
@@ -297,6 +299,7 @@ impl ConnectionConfig {
             rto: RtoConfig {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
+                min_bounds_variation: true,
                 max: Duration::from_secs(120),
                 backoff: true,
                 max_timeouts: 15,
@@ -336,6 +339,7 @@ impl ConnectionConfig {
             rto: RtoConfig {
                 backoff: false,
                 max_timeouts: 200,
+                min_bounds_variation: false,
                 initial: Duration::from_millis(200),
                 ..linux.rto
             },

@@ -6,13 +6,17 @@
 
 pub mod config;
 pub mod congestion;
+mod connection;
+pub mod crypto;
 pub mod endpoint;
 pub mod event;
 pub mod observer;
 pub mod path_manager;
+mod ranges;
 pub mod scheduler;
 pub mod segment;
 pub mod selection;
 pub mod seq;
 pub mod stats;
+mod subflow;
 pub mod transfer_model;

@@ -1,9 +1,16 @@
 //! Path managers: which subflows a connection opens, in the kernel's vocabulary of events and
 //! commands, so that one object serves the stack, the simulator and the stock kernel's daemon.
 
+mod full_mesh;
+mod n_diff_ports;
+
+use core::net::IpAddr;
+
 use crate::event::SubflowId;
 use crate::segment::Address;
-use core::net::IpAddr;
+
+pub use full_mesh::FullMesh;
+pub use n_diff_ports::NDiffPorts;
 
 /// Which path manager a connection uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +19,19 @@ pub enum PathManagerKind {
     None,
     /// A subflow between every pair of addresses.
     FullMesh,
-    /// Several subflows between the addresses of the first, from different ports.
+    /// Several subflows between the addresses of the first, from different ports: so many in all.
     NDiffPorts(u8),
+}
+
+impl PathManagerKind {
+    /// Its name in scenarios and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PathManagerKind::None => "none",
+            PathManagerKind::FullMesh => "full_mesh",
+            PathManagerKind::NDiffPorts(_) => "n_diff_ports",
+        }
+    }
 }
 
 /// What a path manager is told; the names are those of the kernel's `mptcp_pm` events.
@@ -96,4 +114,44 @@ pub enum PathCommand {
     SubflowDestroy(SubflowId),
     /// Change the priority of a subflow.
     SetBackup(SubflowId, bool),
+}
+
+/// A path manager of one connection.
+#[derive(Clone, Debug)]
+pub enum PathManager {
+    /// Does nothing.
+    None,
+    /// A subflow between every pair of addresses.
+    FullMesh(FullMesh),
+    /// Several subflows between one pair.
+    NDiffPorts(NDiffPorts),
+}
+
+impl PathManager {
+    /// The path manager of that kind, for a host with these addresses (ID, address, backup).
+    pub fn new(kind: PathManagerKind, addresses: &[(u8, IpAddr, bool)]) -> PathManager {
+        match kind {
+            PathManagerKind::None => PathManager::None,
+            PathManagerKind::FullMesh => PathManager::FullMesh(FullMesh::new(addresses)),
+            PathManagerKind::NDiffPorts(count) => PathManager::NDiffPorts(NDiffPorts::new(count)),
+        }
+    }
+
+    /// Something has happened.
+    pub fn on_event(&mut self, event: &PathEvent) {
+        match self {
+            PathManager::None => {}
+            PathManager::FullMesh(mesh) => mesh.on_event(event),
+            PathManager::NDiffPorts(ports) => ports.on_event(event),
+        }
+    }
+
+    /// The next command, until there is none.
+    pub fn poll(&mut self) -> Option<PathCommand> {
+        match self {
+            PathManager::None => None,
+            PathManager::FullMesh(mesh) => mesh.poll(),
+            PathManager::NDiffPorts(ports) => ports.poll(),
+        }
+    }
 }

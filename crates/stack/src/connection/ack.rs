@@ -1,0 +1,371 @@
+//! Acts on acknowledgements: of the subflow, and of the data level.
+
+use anabranch_units::{Duration, Time};
+
+use super::{Connection, Mode};
+use crate::congestion::{Ack, CongestionControl, CongestionEvent};
+use crate::event::Event;
+use crate::observer::{LossReason, Observer};
+use crate::scheduler::{RecoveryState, SchedulerEvent};
+use crate::segment::{Flags, Segment};
+use crate::seq::{DataRange, offset_near};
+use crate::subflow::recovery::Verdict;
+use crate::subflow::{Subflow, TcpState};
+
+/// How fast the loss estimate follows: the weight of the last round trip.
+const LOSS_GAIN: f64 = 1.0 / 8.0;
+
+/// What an acknowledgement has told, before the congestion control hears of it.
+#[derive(Default)]
+struct Told {
+    advanced: u64,
+    acked_bytes: u64,
+    acked_segments: u32,
+    lost_bytes: u64,
+    lost_segments: u32,
+    rtt: Option<Duration>,
+    round_start: bool,
+    verdict: Verdict,
+    /// Fast recovery was under way when it came.
+    was_recovering: bool,
+    flight_before: u64,
+    recover_bytes: u64,
+}
+
+impl Connection {
+    /// The subflow's acknowledgement. False if the segment is not to be processed further.
+    pub(crate) fn process_ack<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        observer: &mut O,
+    ) -> bool {
+        let ack = self.subflows[at].ack_offset(segment);
+        if ack > self.subflows[at].board.nxt() as i64 {
+            // Never sent (RFC 9293 section 3.10.7.4).
+            self.subflows[at].recv.want_ack();
+            return false;
+        }
+        if ack < 0 {
+            return false;
+        }
+        let subflow = &mut self.subflows[at];
+        let ack = ack as u64;
+        let edge = ack + subflow.scaled_window(segment);
+        let window_moved = edge > subflow.window_edge;
+        if window_moved {
+            subflow.window_edge = edge;
+            self.schedule_wanted = true;
+        }
+        let subflow = &mut self.subflows[at];
+        if subflow.board.is_empty() && ack <= subflow.board.una() {
+            return true;
+        }
+        let told = apply_ack(now, subflow, segment, ack, window_moved, |range, reason| {
+            observer.on_lost(now, self.id, subflow_id(at), range, reason);
+        });
+        self.inform(now, at, &told, observer);
+        true
+    }
+
+    /// Congestion control, scheduler, timers and observer hear what an acknowledgement has told.
+    fn inform<O: Observer>(&mut self, now: Time, at: usize, told: &Told, observer: &mut O) {
+        let id = self.subflows[at].id;
+        let verdict = told.verdict;
+        if verdict.undone {
+            self.subflows[at].counters.undos += 1;
+            self.congestion.on_undo(id, now);
+            observer.on_undo(now, self.id, id);
+        }
+        if verdict.entered || verdict.probe_repaired {
+            self.subflows[at].counters.recoveries += u64::from(verdict.entered);
+            let event = CongestionEvent {
+                now,
+                flight_bytes: told.flight_before,
+                recover_bytes: told.recover_bytes,
+                ecn: false,
+            };
+            self.congestion.on_congestion(id, &event);
+            if verdict.probe_repaired {
+                self.congestion.on_recovered(id, now);
+            }
+        }
+        let subflow = &mut self.subflows[at];
+        let recovering = subflow.recovery.state() == RecoveryState::Recovery;
+        if told.acked_bytes > 0 || recovering {
+            let min_rtt = subflow.rtt.min().unwrap_or(Duration::ZERO);
+            let rate = subflow.rate.finish(min_rtt);
+            let cwnd = self.congestion.cwnd(id);
+            let slow_start = self.congestion.ssthresh(id).is_none_or(|threshold| cwnd < threshold);
+            let cwnd_limited = subflow.cwnd_limited || (slow_start && cwnd < 2 * subflow.max_in_flight);
+            let ack = Ack {
+                now,
+                acked_bytes: told.acked_bytes,
+                acked_segments: told.acked_segments,
+                lost_bytes: told.lost_bytes,
+                rtt: told.rtt,
+                srtt: subflow.rtt.srtt_or_zero(),
+                min_rtt,
+                one_way_delay_us: subflow.one_way_delay_us,
+                delivery_rate: rate.map(|sample| sample.rate),
+                app_limited: rate.is_some_and(|sample| sample.app_limited),
+                cwnd_limited,
+                ce: false,
+                inflight_bytes: subflow.in_flight(),
+                // The acknowledgement that ends a recovery does not open the window yet.
+                in_recovery: recovering || (told.was_recovering && !verdict.undone),
+                una_advanced: told.advanced > 0,
+                round_start: told.round_start,
+            };
+            self.congestion.on_ack(id, &ack);
+        }
+        if verdict.ended && !verdict.undone && told.was_recovering {
+            self.congestion.on_recovered(id, now);
+        }
+        self.schedule_wanted = true;
+        if told.advanced > 0 {
+            self.after_advance(now, at, told.advanced, observer);
+        }
+        if told.lost_segments > 0 {
+            self.tell_scheduler(now, &SchedulerEvent::Lost { subflow: id, segments: told.lost_segments });
+        }
+        observer.on_windows(now, self.id, id, &self.windows(at));
+    }
+
+    fn after_advance<O: Observer>(&mut self, now: Time, at: usize, advanced: u64, observer: &mut O) {
+        let subflow = &mut self.subflows[at];
+        subflow.timer_base = now;
+        subflow.counters.bytes_acked += advanced;
+        let id = subflow.id;
+        if subflow.fin_acked() {
+            if self.mode == Mode::Plain {
+                // Here the subflow's FIN is the end of the stream.
+                self.on_fin_acked(now);
+            }
+            let subflow = &mut self.subflows[at];
+            match subflow.state {
+                TcpState::FinWait1 => subflow.state = TcpState::FinWait2,
+                TcpState::Closing => self.enter_time_wait(now, at, observer),
+                TcpState::LastAck => self.close_subflow(now, at, observer),
+                _ => {}
+            }
+        }
+        self.tell_scheduler(now, &SchedulerEvent::Acked { subflow: id, bytes: advanced });
+    }
+
+    /// In a plain TCP the acknowledgement of the subflow is that of the stream.
+    pub(crate) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
+        if !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        let subflow = &self.subflows[at];
+        let ack = offset_near(subflow.iss, subflow.board.una(), segment.ack);
+        if ack < 1 {
+            return;
+        }
+        // Offset 1 of the subflow is offset 0 of the stream; the FIN comes behind the last byte.
+        let window = subflow.scaled_window(segment);
+        self.on_data_ack(now, ack - 1, window);
+    }
+
+    /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.
+    pub(crate) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
+        let fin = u64::from(self.send.fin_sent);
+        if offset < 0 || offset as u64 > self.send.nxt.max(self.send.una) + fin {
+            // Never sent, or before the stream (RFC 8684 section 3.3.2).
+            return;
+        }
+        let offset = offset as u64;
+        if offset > self.send.nxt && offset > self.send.written {
+            self.on_fin_acked(now);
+        } else if offset > self.send.nxt {
+            return;
+        }
+        let una = offset.min(self.send.written);
+        // The right edge only ever grows (section 3.3.4).
+        if una + window > self.send.window_end {
+            self.send.window_end = una + window;
+            self.schedule_wanted = true;
+        }
+        if offset >= self.send.una {
+            self.send.peer_window = window;
+        }
+        let from = self.send.una;
+        if self.send.acknowledge(una) {
+            self.progress_at = now;
+            self.stats.data_acked = una;
+            self.stats.last_data_ack = now;
+            self.arm_data_timer(now);
+            self.schedule_wanted = true;
+            self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una });
+            if self.send.blocked && self.buffered() < self.config.send_buffer.get() {
+                self.send.blocked = false;
+                self.push_event(Event::Writable);
+            }
+            if una == self.send.written && !self.send.closed {
+                self.push_event(Event::AllAcked);
+            }
+        }
+    }
+}
+
+const fn subflow_id(at: usize) -> crate::event::SubflowId {
+    crate::event::SubflowId(at as u8)
+}
+
+/// Applies an acknowledgement to a subflow's scoreboard and recovery.
+fn apply_ack(
+    now: Time,
+    subflow: &mut Subflow,
+    segment: &Segment,
+    ack: u64,
+    window_moved: bool,
+    mut on_lost: impl FnMut(DataRange, LossReason),
+) -> Told {
+    let mut told = Told::default();
+    told.was_recovering = subflow.recovery.state() == RecoveryState::Recovery;
+    let una_before = subflow.board.una();
+    let sacked_before = subflow.board.sacked_bytes();
+    told.flight_before = (subflow.board.nxt() - una_before).max(subflow.board.in_flight());
+    told.recover_bytes = (subflow.board.nxt() - una_before).saturating_sub(sacked_before);
+    let min_rtt = subflow.rtt.min().unwrap_or(Duration::ZERO);
+    let now_us = now.as_micros() as u32;
+    let echo = segment.options.timestamps.filter(|_| subflow.timestamps).map(|timestamps| timestamps.echo);
+    // Whether the acknowledgement answers something that was sent before a given time.
+    let echo_before =
+        |when: Time| echo.is_some_and(|echo| (echo.wrapping_sub(when.as_micros() as u32) as i32) < 0);
+
+    let Subflow { board, rate, recovery, known_blocks, iss, .. } = subflow;
+    // Round trips of what was sent once: of the oldest newly acknowledged segment (which a delayed
+    // acknowledgement lengthens, as the timeout must know) and of the newest.
+    let (mut oldest, mut newest, mut ambiguous) = (None, None, false);
+    let mut acked_segments = 0;
+    let mut acked_bytes = 0;
+    board.acknowledge(ack, |record, bytes| {
+        acked_bytes += bytes;
+        acked_segments += 1;
+        if record.retransmitted() {
+            ambiguous = true;
+        } else {
+            oldest.get_or_insert(record.sent);
+            newest = Some(record.sent);
+        }
+        rate.on_delivered(now, bytes, record.sent, &record.stamp);
+        recovery.on_delivered(now, record, min_rtt, echo_before);
+    });
+    told.advanced = board.una() - una_before;
+    let mut sample = oldest.filter(|_| !ambiguous).map(|sent| now.since(sent));
+    let mut latest = newest.map(|sent| now.since(sent));
+
+    let mut dsack = false;
+    let mut dsack_undo = false;
+    if subflow.sack && !segment.options.sack.is_empty() {
+        let blocks = segment.options.sack.as_slice();
+        for (index, &(left, right)) in blocks.iter().enumerate() {
+            let start = offset_near(*iss, board.una(), left);
+            let end = offset_near(*iss, board.una(), right);
+            if start < 0 || end <= start || end as u64 > board.nxt() {
+                continue;
+            }
+            let (start, end) = (start as u64, end as u64);
+            // RFC 2883: the first block lies below the acknowledgement, or inside the second.
+            let inside_second = index == 0
+                && blocks.get(1).is_some_and(|&(l, r)| {
+                    offset_near(*iss, board.una(), l) <= start as i64
+                        && offset_near(*iss, board.una(), r) >= end as i64
+                });
+            if index == 0 && (end <= ack || inside_second) {
+                dsack = true;
+                dsack_undo |= recovery.on_dsack(board);
+                continue;
+            }
+            if end <= board.una() {
+                continue;
+            }
+            let known = known_blocks
+                .iter()
+                .filter(|&&(s, e)| s <= start && e > start && e <= end)
+                .map(|&(_, e)| e)
+                .max()
+                .unwrap_or(0);
+            board.sack(start, end, known, |record| {
+                acked_bytes += record.space();
+                acked_segments += 1;
+                if !record.retransmitted() {
+                    latest = Some(now.since(record.sent));
+                }
+                rate.on_delivered(now, record.space(), record.sent, &record.stamp);
+                recovery.on_delivered(now, record, min_rtt, echo_before);
+            });
+            let slot =
+                known_blocks.iter().position(|&(s, e)| s <= start && e >= start).unwrap_or(index.min(3));
+            known_blocks[slot] = (start, end);
+        }
+    }
+    if let Some(timestamps) = segment.options.timestamps.filter(|_| subflow.timestamps) {
+        // Their clock less ours when the echoed segment left: the relative one-way delay.
+        subflow.one_way_delay_us = Some(i64::from(timestamps.value.wrapping_sub(timestamps.echo) as i32));
+        if sample.is_none() && told.advanced > 0 && timestamps.echo != 0 {
+            let age = now_us.wrapping_sub(timestamps.echo);
+            if age < 1 << 31 {
+                sample = Some(Duration::from_micros(u64::from(age)));
+            }
+        }
+    }
+    if let Some(rtt) = sample {
+        subflow.rtt.sample(rtt);
+        recovery.on_rtt_sample();
+    }
+    told.rtt = latest.or(sample);
+
+    let duplicate = told.advanced == 0
+        && segment.payload_len == 0
+        && !window_moved
+        && !segment.flags.has(Flags::FIN)
+        && ack == board.una()
+        && !board.is_empty()
+        // RFC 8684 section 3: an acknowledgement that brings a signal is no sign of loss.
+        && segment.options.mptcp[0].is_none();
+    let mss = u64::from(subflow.mss);
+    let mut lost_bytes = 0;
+    let mut lost_segments = 0;
+    let reason = if subflow.sack { LossReason::Rack } else { LossReason::DuplicateAcks };
+    told.verdict = recovery.on_ack(
+        now,
+        board,
+        &subflow.rtt,
+        mss,
+        told.advanced,
+        duplicate,
+        dsack_undo,
+        dsack,
+        echo_before,
+        |record| {
+            lost_bytes += record.space();
+            lost_segments += 1;
+            on_lost(record.range(), reason);
+        },
+    );
+    if duplicate && !subflow.sack && recovery.state() == RecoveryState::Recovery {
+        acked_bytes += mss;
+        acked_segments += 1;
+    }
+    subflow.counters.segments_lost += u64::from(lost_segments);
+    subflow.round_lost += u64::from(lost_segments);
+    told.lost_bytes = lost_bytes;
+    told.lost_segments = lost_segments;
+    told.acked_bytes = acked_bytes;
+    told.acked_segments = acked_segments;
+    if subflow.board.una() >= subflow.round_end {
+        told.round_start = true;
+        subflow.round_end = subflow.board.nxt().max(subflow.board.una() + 1);
+        if subflow.round_sent > 0 {
+            let share = (subflow.round_lost as f64 / subflow.round_sent as f64).min(1.0);
+            subflow.loss_rate += LOSS_GAIN * (share - subflow.loss_rate);
+            subflow.round_sent = 0;
+            subflow.round_lost = 0;
+        }
+    }
+    told
+}

@@ -1,0 +1,147 @@
+//! Ends things: the stream, a subflow, the connection (RFC 8684 sections 3.3.3 and 3.5).
+
+use anabranch_units::{Duration, Time};
+
+use super::{Connection, Mode, Phase};
+use crate::event::{CloseReason, Event, SubflowSet};
+use crate::observer::Observer;
+use crate::subflow::{ResetCause, TcpState};
+
+impl Connection {
+    /// The application writes no more.
+    pub(crate) fn close(&mut self, now: Time) {
+        if self.send.closed || self.phase == Phase::Ended {
+            return;
+        }
+        self.send.closed = true;
+        self.progress_at = now;
+        self.schedule_wanted = true;
+    }
+
+    /// The application gives up: everything ends at once.
+    pub(crate) fn abort<O: Observer>(&mut self, now: Time, reason: CloseReason, observer: &mut O) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        for at in 0..self.subflows.len() {
+            match self.subflows[at].state {
+                TcpState::Closed => {}
+                // Nothing is known of the peer yet: silence will do.
+                TcpState::SynSent => self.close_subflow(now, at, observer),
+                _ => self.subflows[at].reset = Some(ResetCause::Abort),
+            }
+        }
+        self.end(reason);
+    }
+
+    /// The DATA_FIN has left with data or is about to leave alone.
+    pub(crate) fn note_fin_sent(&mut self, now: Time) {
+        self.send.fin_sent = true;
+        self.fin_timer = now + self.max_rto().max(Duration::from_millis(200));
+    }
+
+    /// Sends what the end of the stream needs, once everything before it was given to subflows.
+    pub(crate) fn progress_close(&mut self, now: Time) {
+        if !self.send.closed || self.phase != Phase::Open || !self.send.unassigned.is_empty() {
+            return;
+        }
+        if self.mode == Mode::Plain {
+            if !self.send.fin_sent {
+                self.send.fin_sent = true;
+                for subflow in &mut self.subflows {
+                    subflow.fin_wanted = true;
+                }
+            }
+            return;
+        }
+        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.queue.is_empty()) {
+            // Nothing is left that could carry it (RFC 8684 section 3.3.3).
+            if let Some(at) = self.best_subflow() {
+                self.fin_wanted_on = SubflowSet::one(self.subflows[at].id);
+                self.note_fin_sent(now);
+            }
+        }
+    }
+
+    /// The DATA_FIN (in a plain TCP the FIN) is acknowledged.
+    pub(crate) fn on_fin_acked(&mut self, now: Time) {
+        if self.send.fin_acked || !self.send.fin_sent {
+            return;
+        }
+        self.send.fin_acked = true;
+        self.fin_timer = Time::NEVER;
+        self.fin_wanted_on = SubflowSet::EMPTY;
+        self.progress_at = now;
+        self.push_event(Event::AllAcked);
+    }
+
+    /// Closes the subflows once both streams have ended, and then the connection.
+    pub(crate) fn check_closing<O: Observer>(&mut self, now: Time, observer: &mut O) {
+        if self.mode == Mode::Mptcp && self.send.fin_acked && self.recv.finished() {
+            for subflow in &mut self.subflows {
+                // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, which keeps the way
+                // back open for a half-closed connection.
+                if !subflow.is_closed() && !subflow.fin_wanted {
+                    match subflow.state {
+                        TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
+                            subflow.reset = Some(ResetCause::Error);
+                        }
+                        _ => subflow.fin_wanted = true,
+                    }
+                }
+            }
+        }
+        self.check_ended(now);
+        let _ = observer;
+    }
+
+    /// Whether the connection has come to its end.
+    pub(crate) fn check_ended(&mut self, now: Time) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        let finished = self.send.fin_acked && self.recv.finished();
+        let open = self.subflows.iter().any(|subflow| {
+            !matches!(subflow.state, TcpState::Closed | TcpState::TimeWait) && subflow.reset.is_none()
+        });
+        if open {
+            return;
+        }
+        if finished {
+            self.end(CloseReason::Finished);
+        } else if self.subflows.iter().all(|subflow| subflow.is_closed()) && !self.orphan_at.is_armed() {
+            match (self.mode, self.phase) {
+                (Mode::Plain, _) => self.end(CloseReason::TimedOut),
+                // Break before make: another subflow may come (RFC 8684 section 3.3.3).
+                (Mode::Mptcp, Phase::Open) => self.orphan_at = now + self.config.close_timeout,
+                (Mode::Mptcp, _) => self.end(CloseReason::NoSubflow),
+            }
+        }
+    }
+
+    /// A subflow is gone without a word.
+    pub(crate) fn close_subflow<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        self.subflows[at].state = TcpState::Closed;
+        self.subflow_ended(now, at, observer);
+        self.check_ended(now);
+        self.run_path_manager();
+    }
+
+    /// A subflow is given up: the peer is told by a reset.
+    pub(crate) fn kill_subflow<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        if self.subflows[at].state == TcpState::SynSent {
+            self.fail_handshake(now, at, CloseReason::TimedOut, observer);
+            return;
+        }
+        self.subflows[at].reset = Some(ResetCause::Error);
+        self.subflow_ended(now, at, observer);
+        self.run_path_manager();
+    }
+
+    pub(crate) fn enter_time_wait<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        self.subflows[at].state = TcpState::TimeWait;
+        self.subflows[at].time_wait_until = now + self.config.time_wait;
+        self.subflow_ended(now, at, observer);
+        self.check_ended(now);
+    }
+}

@@ -1,0 +1,498 @@
+//! Opens subflows: the three-way handshake with MP_CAPABLE, and the four-way one with MP_JOIN
+//! (RFC 8684 sections 3.1 and 3.2).
+
+use anabranch_units::Time;
+
+use super::{Connection, Mode, Phase};
+use crate::congestion::{CongestionControl, SubflowStart};
+use crate::crypto;
+use crate::event::{CloseReason, Event, SubflowId};
+use crate::observer::Observer;
+use crate::path_manager::PathEvent;
+use crate::scheduler::SchedulerEvent;
+use crate::segment::{
+    Address, Capable, Flags, Join, MptcpOption, Options, PathId, Segment, SynOptions, Timestamps,
+};
+use crate::seq::{Dsn, Seq};
+use crate::subflow::recovery::Recovery;
+use crate::subflow::recv::Receiver;
+use crate::subflow::{ResetCause, Subflow, TcpState};
+
+/// The room that the options of a data segment may take: timestamps and the widest mapping.
+const DATA_OPTIONS: u32 = 40;
+
+/// The first MP_CAPABLE among the options.
+pub(crate) fn find_capable(options: &Options) -> Option<Capable> {
+    options.mptcp.iter().flatten().find_map(|option| match option {
+        MptcpOption::Capable(capable) => Some(*capable),
+        _ => None,
+    })
+}
+
+/// The first MP_JOIN among the options.
+pub(crate) fn find_join(options: &Options) -> Option<Join> {
+    options.mptcp.iter().flatten().find_map(|option| match option {
+        MptcpOption::Join(join) => Some(*join),
+        _ => None,
+    })
+}
+
+/// Whether an MP_CAPABLE is one that this version speaks (RFC 8684 section 3.1).
+pub(crate) fn is_acceptable(capable: &Capable) -> bool {
+    capable.version >= 1
+        && capable.flags & Capable::EXTENSION == 0
+        && capable.flags & 0x1f == Capable::HMAC_SHA256
+        && capable.flags & Capable::CHECKSUM == 0
+}
+
+/// What a new subflow is made from.
+pub(crate) struct SubflowBirth {
+    pub local: Address,
+    pub remote: Address,
+    pub path: PathId,
+    pub iss: Seq,
+    pub initiator: bool,
+    pub join: bool,
+    pub nonce: u32,
+}
+
+impl Connection {
+    /// Adds a subflow; its SYN or SYN/ACK leaves with the next poll. None if there are too many.
+    pub(crate) fn add_subflow(&mut self, now: Time, birth: SubflowBirth) -> Option<usize> {
+        let free = self.subflows.iter().position(|subflow| subflow.is_closed());
+        let at = match free {
+            Some(at) => at,
+            None if self.subflows.len() < usize::from(self.config.max_subflows.clamp(1, 32)) => {
+                self.subflows.len()
+            }
+            None => return None,
+        };
+        let id = SubflowId(at as u8);
+        let mut subflow = Subflow::new(
+            id,
+            now,
+            birth.local,
+            birth.remote,
+            birth.path,
+            birth.iss,
+            birth.initiator,
+            &self.config,
+        );
+        subflow.handshake.join = birth.join;
+        subflow.handshake.local_nonce = birth.nonce;
+        subflow.local_id = self.paths.local_id(birth.local.ip);
+        if at == self.subflows.len() {
+            self.subflows.push(subflow);
+        } else {
+            self.subflows[at] = subflow;
+        }
+        Some(at)
+    }
+
+    /// Takes in the options of the peer's SYN or SYN/ACK.
+    pub(crate) fn take_syn_options(&mut self, at: usize, segment: &Segment) {
+        let config = &self.config;
+        let subflow = &mut self.subflows[at];
+        let syn =
+            segment.options.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
+        // RFC 9293 section 3.7.1: what the options of a segment take goes off the peer's MSS.
+        let room = u32::from(syn.mss).saturating_sub(DATA_OPTIONS).max(64);
+        subflow.mss = config.mss.min(room).clamp(64, 65_000);
+        subflow.sack = syn.sack_permitted && config.sack;
+        subflow.timestamps = segment.options.timestamps.is_some() && config.timestamps;
+        subflow.receive_scale = 0;
+        subflow.send_scale = 0;
+        if let Some(shift) = syn.window_scale {
+            subflow.send_scale = shift.min(14);
+            subflow.receive_scale = own_scale(config.receive_buffer.max().get());
+        }
+        if let Some(timestamps) = segment.options.timestamps {
+            subflow.ts_recent = timestamps.value;
+        }
+        subflow.recv = Receiver::new(segment.seq, config.ack);
+        subflow.recovery = Recovery::new(config, subflow.sack, 1);
+    }
+
+    /// The SYN, SYN/ACK, or third ACK of a join that is due.
+    pub(crate) fn make_handshake(&mut self, now: Time, at: usize) -> Segment {
+        let wait = {
+            let subflow = &self.subflows[at];
+            // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
+            let attempts = subflow.handshake.attempts.min(16);
+            subflow.rtt.rto(attempts)
+        };
+        let mode = self.mode;
+        let simultaneous = self.config.simultaneous;
+        let mtu = self.config.mtu;
+        let scale = own_scale(self.config.receive_buffer.max().get());
+        let window = self.recv.window_field(0);
+        let (local_key, remote_key) = (self.local_key, self.remote_key);
+        let subflow = &mut self.subflows[at];
+        subflow.handshake.send = false;
+        subflow.handshake.attempts += 1;
+        if subflow.handshake.attempts == 1 {
+            subflow.handshake.sent_at = now;
+        }
+        subflow.handshake.retry_at = Some(now + wait);
+        if subflow.state == TcpState::PreEstablished {
+            let join = subflow.handshake;
+            let code = crypto::join_hmac(
+                local_key,
+                remote_key.unwrap_or(local_key),
+                join.local_nonce,
+                join.remote_nonce,
+            );
+            let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(1), Flags::ACK);
+            segment.ack = subflow.recv.ack();
+            segment.window = self.recv.window_field(subflow.receive_scale);
+            if subflow.timestamps {
+                segment.options.timestamps =
+                    Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+            }
+            segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code) }));
+            return segment;
+        }
+        let answering = subflow.state == TcpState::SynReceived;
+        let flags = if answering { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+        let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss, flags);
+        segment.window = window;
+        if answering {
+            segment.ack = subflow.recv.ack();
+        }
+        let headers = if subflow.local.ip.is_ipv4() { 40 } else { 60 };
+        let offered = |agreed: bool, own: bool| if answering { agreed } else { own };
+        segment.options.syn = Some(SynOptions {
+            mss: mtu.saturating_sub(headers).min(65_535) as u16,
+            window_scale: offered(subflow.receive_scale > 0 || subflow.send_scale > 0, true).then_some(scale),
+            sack_permitted: offered(subflow.sack, self.config.sack),
+        });
+        if offered(subflow.timestamps, self.config.timestamps) {
+            segment.options.timestamps =
+                Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+        }
+        if mode == Mode::Plain {
+            return segment;
+        }
+        let join = subflow.handshake.join || simultaneous;
+        let option = match (join, answering) {
+            (false, _) => MptcpOption::Capable(Capable {
+                version: 1,
+                flags: Capable::HMAC_SHA256,
+                sender_key: answering.then_some(local_key),
+                receiver_key: None,
+                data_len: None,
+                checksum: None,
+            }),
+            (true, false) => MptcpOption::Join(Join::Syn {
+                backup: subflow.backup_asked,
+                address_id: subflow.local_id,
+                token: self.remote_token,
+                nonce: subflow.handshake.local_nonce,
+            }),
+            (true, true) => {
+                let nonces = (subflow.handshake.local_nonce, subflow.handshake.remote_nonce);
+                let code = crypto::join_hmac(local_key, remote_key.unwrap_or(local_key), nonces.0, nonces.1);
+                MptcpOption::Join(Join::SynAck {
+                    backup: subflow.backup_asked,
+                    address_id: subflow.local_id,
+                    hmac: crypto::leftmost_64(&code),
+                    nonce: nonces.0,
+                })
+            }
+        };
+        segment.options.push(option);
+        segment
+    }
+
+    /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
+    pub(crate) fn on_segment_in_syn_sent<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        observer: &mut O,
+    ) {
+        let acks_syn = segment.flags.has(Flags::ACK) && segment.ack == self.subflows[at].iss.add(1);
+        if segment.flags.has(Flags::RST) {
+            if acks_syn {
+                self.fail_handshake(now, at, CloseReason::Refused, observer);
+            }
+            return;
+        }
+        if !segment.flags.has(Flags::SYN.with(Flags::ACK)) || !acks_syn {
+            // A half-open or simultaneous open is not supported; the retransmitted SYN will tell.
+            return;
+        }
+        self.take_syn_options(at, segment);
+        let sample = self.subflows[at].handshake;
+        {
+            let subflow = &mut self.subflows[at];
+            if sample.attempts == 1 {
+                subflow.rtt.sample(now.since(sample.sent_at));
+            }
+            subflow.window_edge = 1 + subflow.scaled_window(segment);
+            subflow.last_received = now;
+        }
+        if self.mode == Mode::Mptcp && (sample.join || self.config.simultaneous) {
+            self.on_join_syn_ack(now, at, segment, observer);
+            return;
+        }
+        self.send.window_end = self.subflows[at].scaled_window(segment);
+        self.send.peer_window = self.send.window_end;
+        if self.mode == Mode::Mptcp {
+            let capable = find_capable(&segment.options).filter(is_acceptable);
+            match capable.and_then(|capable| capable.sender_key) {
+                Some(key) => self.learn_remote_key(key),
+                // RFC 8684 section 3.1: no MP_CAPABLE in the SYN/ACK means a plain TCP.
+                None => self.mode = Mode::Plain,
+            }
+        }
+        self.subflow_up(now, at);
+        self.phase = Phase::Open;
+        self.push_event(Event::Connected);
+        self.schedule_wanted = true;
+        self.subflows[at].recv.want_ack();
+        if self.mode == Mode::Mptcp {
+            self.subflows[at].recv.on_ack_sent();
+            self.third_ack_wanted = true;
+        }
+    }
+
+    /// The third ACK of the first handshake, with both keys.
+    pub(crate) fn make_third_ack(&mut self, now: Time, at: usize) -> Segment {
+        self.third_ack_wanted = false;
+        let window = self.recv.window_field(self.subflows[at].receive_scale);
+        let subflow = &mut self.subflows[at];
+        let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(1), Flags::ACK);
+        segment.ack = subflow.recv.ack();
+        segment.window = window;
+        if subflow.timestamps {
+            segment.options.timestamps =
+                Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+        }
+        segment.options.push(MptcpOption::Capable(Capable {
+            version: 1,
+            flags: Capable::HMAC_SHA256,
+            sender_key: Some(self.local_key),
+            receiver_key: self.remote_key,
+            data_len: None,
+            checksum: None,
+        }));
+        segment
+    }
+
+    /// The peer's key fixes its token and where its stream starts.
+    pub(crate) fn learn_remote_key(&mut self, key: crate::segment::Key) {
+        self.remote_key = Some(key);
+        self.remote_token = crypto::token(key);
+        // RFC 8684 section 3.1: the initial DSN counts as the MP_CAPABLE's octet.
+        let initial = match (self.config.sequence_origin, self.initiator) {
+            (Some(origin), true) => origin.listener,
+            (Some(origin), false) => origin.initiator,
+            (None, _) => crypto::initial_dsn(key),
+        };
+        self.remote_dsn = Dsn(initial.0.wrapping_add(1));
+    }
+
+    fn on_join_syn_ack<O: Observer>(&mut self, now: Time, at: usize, segment: &Segment, observer: &mut O) {
+        let Some(Join::SynAck { backup, address_id, hmac, nonce }) = find_join(&segment.options) else {
+            // Section 3.2: a SYN/ACK without MP_JOIN is answered with a reset.
+            self.subflows[at].reset = Some(ResetCause::Error);
+            return;
+        };
+        let local_nonce = self.subflows[at].handshake.local_nonce;
+        let peer = self.remote_key.unwrap_or(self.local_key);
+        let expected = crypto::leftmost_64(&crypto::join_hmac(peer, self.local_key, nonce, local_nonce));
+        if !crypto::equal(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
+            self.subflows[at].reset = Some(ResetCause::Error);
+            return;
+        }
+        let remote = self.subflows[at].remote;
+        self.paths.learn_remote(address_id, remote);
+        let subflow = &mut self.subflows[at];
+        subflow.remote_id = address_id;
+        subflow.backup_wanted = backup;
+        subflow.handshake.remote_nonce = nonce;
+        if self.config.simultaneous {
+            // The keys were agreed beforehand: data or an acknowledgement is the third segment, and
+            // there is no fourth.
+            if self.phase == Phase::Opening {
+                self.send.window_end = self.subflows[at].scaled_window(segment);
+                self.send.peer_window = self.send.window_end;
+                self.phase = Phase::Open;
+                self.push_event(Event::Connected);
+            }
+            self.confirmed = true;
+            self.subflows[at].recv.want_ack();
+            self.subflow_up(now, at);
+            self.schedule_wanted = true;
+            return;
+        }
+        subflow.state = TcpState::PreEstablished;
+        subflow.handshake.attempts = 0;
+        subflow.handshake.send = true;
+        let _ = observer;
+    }
+
+    /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.
+    pub(crate) fn on_segment_in_syn_received<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        observer: &mut O,
+    ) -> bool {
+        if segment.flags.has(Flags::RST) {
+            if self.subflows[at].seq_offset(segment) == 1 {
+                self.fail_handshake(now, at, CloseReason::Reset, observer);
+            }
+            return false;
+        }
+        if segment.flags.has(Flags::SYN) {
+            // The SYN again: the answer was lost.
+            if segment.seq == self.subflows[at].recv.irs {
+                self.subflows[at].handshake.send = true;
+            }
+            return false;
+        }
+        if !segment.flags.has(Flags::ACK) || segment.ack != self.subflows[at].iss.add(1) {
+            return false;
+        }
+        let handshake = self.subflows[at].handshake;
+        if self.mode == Mode::Mptcp && !self.config.simultaneous {
+            if handshake.join {
+                if !self.check_join_ack(at, segment) {
+                    return false;
+                }
+            } else if !self.check_capable_ack(segment) {
+                return false;
+            }
+        }
+        let subflow = &mut self.subflows[at];
+        if handshake.attempts == 1 {
+            subflow.rtt.sample(now.since(handshake.sent_at));
+        }
+        subflow.window_edge = 1 + subflow.scaled_window(segment);
+        if handshake.join && !self.config.simultaneous {
+            // RFC 8684 section 3.2: the third ACK is acknowledged at once.
+            subflow.recv.want_ack();
+        }
+        self.subflow_up(now, at);
+        if self.phase == Phase::Opening {
+            self.send.window_end = self.subflows[at].scaled_window(segment);
+            self.send.peer_window = self.send.window_end;
+            self.phase = Phase::Open;
+            self.push_event(Event::Accepted);
+        }
+        if self.config.simultaneous {
+            self.confirmed = true;
+        }
+        self.schedule_wanted = true;
+        true
+    }
+
+    /// Whether the third segment of the first handshake completes it. Without any MPTCP option it
+    /// completes a plain TCP; with a mapping but no keys it must wait for the segment with the keys.
+    fn check_capable_ack(&mut self, segment: &Segment) -> bool {
+        match find_capable(&segment.options).filter(is_acceptable) {
+            Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), .. }) => {
+                if echoed != self.local_key {
+                    self.mode = Mode::Plain;
+                } else {
+                    self.learn_remote_key(key);
+                }
+                true
+            }
+            _ if segment.options.dss.is_some() => false,
+            _ => {
+                self.mode = Mode::Plain;
+                true
+            }
+        }
+    }
+
+    fn check_join_ack(&mut self, at: usize, segment: &Segment) -> bool {
+        let Some(Join::Ack { hmac }) = find_join(&segment.options) else {
+            // Section 3.2 wants a reset for an acknowledgement without MP_JOIN. A segment with a
+            // mapping may have overtaken the third ACK, and is left to be sent again.
+            if segment.options.dss.is_none() {
+                self.subflows[at].reset = Some(ResetCause::Error);
+            }
+            return false;
+        };
+        let Some(remote_key) = self.remote_key else { return false };
+        let join = self.subflows[at].handshake;
+        let expected = crypto::join_hmac(remote_key, self.local_key, join.remote_nonce, join.local_nonce);
+        if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
+            self.subflows[at].reset = Some(ResetCause::Error);
+            return false;
+        }
+        true
+    }
+
+    /// The fourth ACK of a join has come.
+    pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
+        let handshake = self.subflows[at].handshake;
+        if handshake.attempts == 1 {
+            self.subflows[at].rtt.sample(now.since(handshake.sent_at));
+        }
+        self.subflow_up(now, at);
+        self.schedule_wanted = true;
+    }
+
+    fn subflow_up(&mut self, now: Time, at: usize) {
+        let subflow = &mut self.subflows[at];
+        subflow.state = TcpState::Established;
+        subflow.established = Some(now);
+        subflow.handshake.send = false;
+        subflow.handshake.retry_at = None;
+        subflow.last_sent = now;
+        let start = SubflowStart {
+            now,
+            mss: u64::from(subflow.mss),
+            // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after
+            // two losses. RFC 6298 section 5.7 the same.
+            initial_window: if subflow.handshake.attempts > 1 && !subflow.handshake.join {
+                1
+            } else {
+                self.config.initial_window
+            },
+            initial_ssthresh: self.config.initial_ssthresh,
+            rtt: subflow.rtt.srtt(),
+            prr: self.config.prr && subflow.sack,
+        };
+        let (id, local, remote) = (subflow.id, subflow.local, subflow.remote);
+        self.congestion.on_subflow_up(id, &start);
+        self.push_event(Event::SubflowUp(id));
+        self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
+        self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
+        self.orphan_at = Time::NEVER;
+        // Data of a subflow that has failed while there was no other now has somewhere to go.
+        for other in 0..self.subflows.len() {
+            if other != at && self.subflows[other].potentially_failed() {
+                self.reinject_after_timeout(other);
+            }
+        }
+    }
+
+    /// A subflow could not be opened.
+    pub(crate) fn fail_handshake<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        reason: CloseReason,
+        observer: &mut O,
+    ) {
+        self.subflows[at].state = TcpState::Closed;
+        self.subflow_ended(now, at, observer);
+        if self.phase == Phase::Opening && self.live_subflows().next().is_none() {
+            self.end(reason);
+        }
+        self.run_path_manager();
+    }
+}
+
+/// The window shift that lets a window of `max` bytes be said.
+fn own_scale(max: u64) -> u8 {
+    (0..14).find(|shift| max >> shift <= 65_535).unwrap_or(14)
+}

@@ -1,0 +1,390 @@
+//! One connection: the data level of RFC 8684 over its subflows, or a plain TCP.
+//!
+//! The files divide it by what happens: `handshake.rs` opens subflows, `receive.rs` takes segments
+//! in, `ack.rs` acts on acknowledgements, `transmit.rs` makes segments, `schedule.rs` asks the
+//! scheduler, `reinject.rs` moves data between subflows, `close.rs` ends things, `timers.rs` knows
+//! when, and `paths.rs` speaks with the path manager.
+
+mod ack;
+mod close;
+mod handshake;
+mod paths;
+mod receive;
+mod recv_state;
+mod reinject;
+mod schedule;
+mod send_state;
+mod timers;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use anabranch_units::{Rate, Time};
+
+use crate::config::ConnectionConfig;
+use crate::congestion::{AnyCongestion, CongestionControl};
+use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
+use crate::observer::{Limit, Observer, Windows};
+use crate::path_manager::{PathEvent, PathManager};
+use crate::scheduler::{AnyScheduler, SubflowView};
+use crate::segment::{Key, MptcpOption, PathId};
+use crate::seq::Dsn;
+use crate::stats::{ConnectionStats, SubflowStats};
+use crate::subflow::Subflow;
+
+pub(crate) use handshake::{SubflowBirth, find_capable, find_join, is_acceptable};
+use paths::PathsState;
+use recv_state::RecvState;
+use send_state::SendState;
+
+/// Whether option 30 is spoken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// MPTCP.
+    Mptcp,
+    /// A plain TCP: the stream is that of the one subflow.
+    Plain,
+}
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// The first handshake is under way.
+    Opening,
+    /// Data may flow.
+    Open,
+    /// It has ended for the application; subflows may still answer late segments.
+    Ended,
+}
+
+/// One connection.
+#[derive(Clone)]
+pub struct Connection {
+    pub(crate) id: ConnectionId,
+    pub(crate) config: ConnectionConfig,
+    pub(crate) initiator: bool,
+    pub(crate) mode: Mode,
+    pub(crate) phase: Phase,
+    pub(crate) local_key: Key,
+    pub(crate) remote_key: Option<Key>,
+    pub(crate) local_token: u32,
+    pub(crate) remote_token: u32,
+    /// The DSN of our stream's first byte.
+    pub(crate) local_dsn: Dsn,
+    /// The DSN of the peer's first byte.
+    pub(crate) remote_dsn: Dsn,
+    /// A DSS has come: the peer has our key, and joins may begin (RFC 8684 section 3.1).
+    pub(crate) confirmed: bool,
+    /// The third ACK with both keys shall leave.
+    pub(crate) third_ack_wanted: bool,
+    /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
+    pub(crate) peer_wide: bool,
+
+    pub(crate) subflows: Vec<Subflow>,
+    pub(crate) past: Vec<SubflowStats>,
+    pub(crate) congestion: AnyCongestion,
+    pub(crate) scheduler: AnyScheduler,
+    pub(crate) path_manager: PathManager,
+    pub(crate) paths: PathsState,
+
+    pub(crate) send: SendState,
+    pub(crate) recv: RecvState,
+    pub(crate) last_data_ack_sent: u64,
+
+    /// Scratch for the scheduler's view.
+    views: Vec<SubflowView>,
+    schedule_wanted: bool,
+    /// The subflow that sent last: asked first.
+    cursor: usize,
+    limit: Limit,
+    /// Which opportunistic retransmission was done when, by fast subflow.
+    last_opportunistic: [Time; 32],
+
+    pub(crate) events: VecDeque<Event>,
+    readable_pending: bool,
+    remote_fin_told: bool,
+    /// For the endpoint: the application has heard that it is closed.
+    pub(crate) closed_told: bool,
+    pub(crate) stats: ConnectionStats,
+
+    // Timers of the data level.
+    scheduler_wake: Time,
+    data_timer: Time,
+    persist_at: Time,
+    persist_backoff: u32,
+    fin_timer: Time,
+    fin_attempts: u32,
+    /// The subflows that shall carry a DATA_FIN of its own.
+    fin_wanted_on: SubflowSet,
+    progress_at: Time,
+    orphan_at: Time,
+    /// For the endpoint: when it has this connection in its timer queue.
+    pub(crate) queued_at: Time,
+    /// For the endpoint: it is in the queue of those that may have something to send.
+    pub(crate) in_ready: bool,
+    /// For the endpoint: it is in the queue of those that have events.
+    pub(crate) in_eventful: bool,
+}
+
+/// What a new connection is made from.
+pub(crate) struct Birth {
+    pub id: ConnectionId,
+    pub initiator: bool,
+    pub mode: Mode,
+    pub local_key: Key,
+    pub local_token: u32,
+    pub local_dsn: Dsn,
+    pub addresses: Vec<(u8, core::net::IpAddr, bool)>,
+    pub address_paths: Vec<(core::net::IpAddr, PathId)>,
+}
+
+impl Connection {
+    pub(crate) fn new(now: Time, birth: Birth, config: ConnectionConfig) -> Connection {
+        Connection {
+            id: birth.id,
+            initiator: birth.initiator,
+            mode: birth.mode,
+            phase: Phase::Opening,
+            local_key: birth.local_key,
+            remote_key: None,
+            local_token: birth.local_token,
+            remote_token: 0,
+            local_dsn: birth.local_dsn,
+            remote_dsn: Dsn(0),
+            confirmed: false,
+            third_ack_wanted: false,
+            peer_wide: false,
+            subflows: Vec::with_capacity(1),
+            past: Vec::new(),
+            congestion: config.congestion.build(),
+            scheduler: config.scheduler.build(),
+            path_manager: PathManager::new(config.path_manager, &birth.addresses),
+            paths: PathsState::new(birth.addresses, birth.address_paths),
+            send: SendState::default(),
+            recv: RecvState::new(config.receive_buffer),
+            last_data_ack_sent: 0,
+            views: Vec::new(),
+            schedule_wanted: false,
+            cursor: 0,
+            limit: Limit::Application,
+            last_opportunistic: [now; 32],
+            events: VecDeque::new(),
+            readable_pending: false,
+            remote_fin_told: false,
+            closed_told: false,
+            stats: ConnectionStats::default(),
+            scheduler_wake: Time::NEVER,
+            data_timer: Time::NEVER,
+            persist_at: Time::NEVER,
+            persist_backoff: 0,
+            fin_timer: Time::NEVER,
+            fin_attempts: 0,
+            fin_wanted_on: SubflowSet::EMPTY,
+            progress_at: now,
+            orphan_at: Time::NEVER,
+            queued_at: Time::NEVER,
+            in_ready: false,
+            in_eventful: false,
+            config,
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Its subflows that are not gone.
+    pub fn live_subflows(&self) -> impl Iterator<Item = &Subflow> {
+        self.subflows.iter().filter(|subflow| !subflow.is_closed())
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.phase == Phase::Ended && self.live_subflows().next().is_none()
+    }
+
+    /// The application writes `n` bytes; returns how many fit.
+    pub(crate) fn write(&mut self, now: Time, n: u64) -> u64 {
+        if self.phase == Phase::Ended || self.send.closed {
+            return 0;
+        }
+        let room = self.config.send_buffer.get().saturating_sub(self.buffered());
+        let accepted = n.min(room);
+        if accepted > 0 {
+            if self.send.buffered() == 0 {
+                self.progress_at = now;
+            }
+            self.send.write(accepted);
+            self.stats.written += accepted;
+            self.schedule_wanted = true;
+            self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
+        }
+        self.send.blocked = accepted < n;
+        accepted
+    }
+
+    /// What the send buffer still holds: not acknowledged at the data level, or not yet on every
+    /// subflow that carries it (RFC 8684 section 3.3.6).
+    pub(crate) fn buffered(&self) -> u64 {
+        self.send.written - self.freed()
+    }
+
+    /// The offset below which a driver may forget the bytes it keeps.
+    pub(crate) fn freed(&self) -> u64 {
+        if self.mode == Mode::Plain {
+            return self.send.una;
+        }
+        let mut freed = self.send.una;
+        for subflow in &self.subflows {
+            // In the usual case a subflow's first unacknowledged segment has its lowest data; a
+            // reinjection may not, and then the whole list tells.
+            if let Some(first) = subflow.board.records().front() {
+                if first.data < freed || subflow.counters.segments_reinjected > 0 {
+                    for record in subflow.board.records() {
+                        if record.len > 0 {
+                            freed = freed.min(record.data);
+                        }
+                    }
+                }
+            }
+        }
+        freed
+    }
+
+    /// The application has read `n` bytes.
+    pub(crate) fn consume(&mut self, n: u64) {
+        self.recv.consume(n);
+        self.readable_pending = false;
+        let mss = u64::from(self.config.mss);
+        if self.recv.should_update(mss) {
+            // One subflow is enough: the window is the connection's.
+            if let Some(subflow) = self.best_subflow() {
+                self.subflows[subflow].recv.want_ack();
+            }
+        }
+    }
+
+    /// The usable subflow with the lowest RTT.
+    fn best_subflow(&self) -> Option<usize> {
+        (0..self.subflows.len())
+            .filter(|&at| self.subflows[at].is_usable())
+            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt.srtt()))
+    }
+
+    pub(crate) fn push_event(&mut self, event: Event) {
+        if event == Event::Readable {
+            if self.readable_pending {
+                return;
+            }
+            self.readable_pending = true;
+        }
+        self.events.push_back(event);
+    }
+
+    /// Ends the connection for the application.
+    pub(crate) fn end(&mut self, reason: CloseReason) {
+        if self.phase != Phase::Ended {
+            self.phase = Phase::Ended;
+            self.events.push_back(Event::Closed(reason));
+            self.data_timer = Time::NEVER;
+            self.persist_at = Time::NEVER;
+            self.fin_timer = Time::NEVER;
+            self.orphan_at = Time::NEVER;
+        }
+    }
+
+    pub(crate) fn windows(&self, at: usize) -> Windows {
+        let subflow = &self.subflows[at];
+        Windows {
+            cwnd_bytes: self.congestion.cwnd(subflow.id),
+            ssthresh_bytes: self.congestion.ssthresh(subflow.id),
+            inflight_bytes: subflow.in_flight(),
+            srtt: subflow.rtt.srtt(),
+        }
+    }
+
+    pub(crate) fn view_of(&self, at: usize) -> SubflowView {
+        let subflow = &self.subflows[at];
+        let pacing: Option<Rate> = self.congestion.pacing_rate(subflow.id);
+        subflow.view(self.congestion.cwnd(subflow.id), self.congestion.ssthresh(subflow.id), pacing)
+    }
+
+    /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
+    pub(crate) fn subflow_ended<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        if self.subflows[at].ended.is_some() {
+            return;
+        }
+        let was_up = self.subflows[at].established.is_some();
+        self.subflows[at].ended = Some(now);
+        let id = self.subflows[at].id;
+        self.recover_from_dead(at);
+        let mut stats = self.subflows[at].stats(self.congestion.cwnd(id));
+        stats.ended = Some(now);
+        self.past.push(stats);
+        let (local, remote) = (self.subflows[at].local, self.subflows[at].remote);
+        self.send.outstanding.forget(id);
+        self.send.reinject.forget(id);
+        if was_up {
+            self.congestion.on_subflow_down(id);
+            self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
+            self.push_event(Event::SubflowDown(id));
+        }
+        self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote });
+        self.schedule_wanted = true;
+        let _ = observer;
+    }
+
+    /// Bytes that can be read in order.
+    pub(crate) fn readable(&self) -> u64 {
+        self.recv.readable()
+    }
+
+    /// Whether a join is admitted now (RFC 8684 section 3.2).
+    pub(crate) fn admits_join(&self) -> bool {
+        self.mode == Mode::Mptcp
+            && (self.config.simultaneous || self.phase == Phase::Open)
+            && self.phase != Phase::Ended
+            && !(self.send.fin_acked && self.recv.finished())
+    }
+
+    /// Asks the peer for a subflow's priority, and keeps to it ourselves.
+    pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
+        if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
+            self.subflows[at].backup_asked = backup;
+            self.subflows[at].signals.push_back(MptcpOption::Priority { backup });
+            self.schedule_wanted = true;
+        }
+    }
+
+    /// The counters as they stand.
+    pub(crate) fn current_stats(&self) -> ConnectionStats {
+        ConnectionStats { out_of_order: self.recv.out_of_order(), ..self.stats }
+    }
+
+    /// All subflows that there were, in the order in which they began.
+    pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
+        let alive = self.subflows.iter().filter(|subflow| subflow.ended.is_none());
+        let mut all = self.past.clone();
+        all.extend(alive.map(|subflow| subflow.stats(self.congestion.cwnd(subflow.id))));
+        all.sort_by_key(|stats| (stats.started, stats.id));
+        all
+    }
+
+    /// The subflow in that place, if it is there.
+    pub(crate) fn subflow_index(&self, id: SubflowId) -> Option<usize> {
+        (id.index() < self.subflows.len()).then_some(id.index())
+    }
+
+    /// Panics if the counters disagree with what they count; for tests.
+    pub(crate) fn assert_consistent(&self) {
+        for subflow in &self.subflows {
+            assert!(subflow.board.is_consistent(), "scoreboard of {:?}", subflow.id());
+            let queued: u64 = subflow.queue.iter().map(|queued| queued.range.len()).sum();
+            assert_eq!(queued, subflow.queued, "queue of {:?}", subflow.id());
+        }
+        assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
+        // Every written byte is acknowledged, given to a subflow, or waiting.
+        let held: u64 = self.send.outstanding.as_slice().iter().map(|pending| pending.range.len()).sum();
+        assert_eq!(self.send.una + held + self.send.unassigned.total(), self.send.written);
+    }
+}

@@ -1,0 +1,249 @@
+//! The connection's side of path management: addresses and their IDs, joins, announcements.
+
+use core::net::IpAddr;
+
+use anabranch_units::{Duration, Time};
+
+use super::{Connection, Mode, Phase};
+use crate::crypto;
+use crate::observer::Observer;
+use crate::path_manager::{PathCommand, PathEvent};
+use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, PathId};
+
+/// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
+const ANNOUNCE_ATTEMPTS: u32 = 4;
+
+/// A subflow that the endpoint shall open: it has the ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewSubflow {
+    pub local: IpAddr,
+    pub local_id: u8,
+    pub remote: Address,
+    pub remote_id: u8,
+    pub backup: bool,
+}
+
+/// An announcement that has not been echoed.
+#[derive(Clone, Copy, Debug)]
+struct Announcement {
+    id: u8,
+    ip: IpAddr,
+    attempts: u32,
+    due: Time,
+}
+
+/// What a connection knows of addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct PathsState {
+    /// Our addresses: ID, address, backup. The first subflow's address has ID 0 whatever stands here.
+    local: Vec<(u8, IpAddr, bool)>,
+    paths: Vec<(IpAddr, PathId)>,
+    /// The peer's addresses by ID (RFC 8684 section 3.2: both sides store the mapping).
+    remote: Vec<(u8, Address)>,
+    /// The local address of the first subflow.
+    initial_local: Option<IpAddr>,
+    announcements: Vec<Announcement>,
+    pub(crate) new_subflows: Vec<NewSubflow>,
+}
+
+impl PathsState {
+    pub(crate) fn new(local: Vec<(u8, IpAddr, bool)>, paths: Vec<(IpAddr, PathId)>) -> PathsState {
+        PathsState {
+            local,
+            paths,
+            remote: Vec::new(),
+            initial_local: None,
+            announcements: Vec::new(),
+            new_subflows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn path_of(&self, ip: IpAddr) -> Option<PathId> {
+        self.paths.iter().find(|(known, _)| *known == ip).map(|(_, path)| *path)
+    }
+
+    pub(crate) fn set_initial_local(&mut self, ip: IpAddr) {
+        self.initial_local = Some(ip);
+    }
+
+    /// The ID of a local address: 0 for that of the first subflow.
+    pub(crate) fn local_id(&self, ip: IpAddr) -> u8 {
+        if self.initial_local == Some(ip) {
+            return 0;
+        }
+        self.local.iter().find(|(_, known, _)| *known == ip).map_or(0, |(id, ..)| *id)
+    }
+
+    pub(crate) fn learn_remote(&mut self, id: u8, address: Address) {
+        if !self.remote.iter().any(|(known, _)| *known == id) {
+            self.remote.push((id, address));
+        }
+    }
+
+    pub(crate) fn next_timer(&self) -> Time {
+        self.announcements.iter().map(|a| a.due).min().unwrap_or(Time::NEVER)
+    }
+}
+
+impl Connection {
+    /// Joins may begin: tells the path manager once.
+    pub(crate) fn start_path_manager(&mut self) {
+        let Some(first) = self.subflows.first() else { return };
+        let event = PathEvent::Established {
+            initiator: self.initiator,
+            local: first.local,
+            remote: first.remote,
+            deny_join_initial: false,
+        };
+        self.path_manager.on_event(&event);
+        self.run_path_manager();
+    }
+
+    /// Carries out what the path manager asks for.
+    pub(crate) fn run_path_manager(&mut self) {
+        while let Some(command) = self.path_manager.poll() {
+            if self.mode != Mode::Mptcp || self.phase == Phase::Ended {
+                continue;
+            }
+            match command {
+                PathCommand::Announce { id, ip } => {
+                    self.paths.announcements.push(Announcement { id, ip, attempts: 0, due: Time::ZERO });
+                }
+                PathCommand::Remove { id } => {
+                    let ip = self.paths.local.iter().find(|(known, ..)| *known == id).map(|(_, ip, _)| *ip);
+                    let id = ip.map_or(id, |ip| self.paths.local_id(ip));
+                    self.paths.announcements.retain(|known| known.id != id);
+                    self.signal(MptcpOption::RemoveAddress(AddressIds::one(id)), ip);
+                }
+                PathCommand::SubflowCreate { local, remote, backup, .. } => {
+                    let live = self.live_subflows().count() + self.paths.new_subflows.len();
+                    // RFC 8684 section 3.3.3: no new paths once the end of the stream is under way.
+                    let closing = self.send.fin_sent || self.recv.finished();
+                    if live < usize::from(self.config.max_subflows.clamp(1, 32)) && !closing {
+                        let remote_id = self
+                            .paths
+                            .remote
+                            .iter()
+                            .find(|(_, known)| *known == remote)
+                            .map_or(0, |(id, _)| *id);
+                        let local_id = self.paths.local_id(local);
+                        self.paths.new_subflows.push(NewSubflow {
+                            local,
+                            local_id,
+                            remote,
+                            remote_id,
+                            backup,
+                        });
+                    }
+                }
+                PathCommand::SubflowDestroy(id) => {
+                    if let Some(at) = self.subflow_index(id) {
+                        self.subflows[at].fin_wanted = true;
+                    }
+                }
+                PathCommand::SetBackup(id, backup) => {
+                    if let Some(at) = self.subflow_index(id) {
+                        self.subflows[at].backup_asked = backup;
+                        self.subflows[at].signals.push_back(MptcpOption::Priority { backup });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends an option on the best subflow that does not use `avoid`.
+    fn signal(&mut self, option: MptcpOption, avoid: Option<IpAddr>) {
+        let best = (0..self.subflows.len())
+            .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local.ip) != avoid)
+            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt.srtt()));
+        if let Some(at) = best {
+            self.subflows[at].signals.push_back(option);
+        }
+    }
+
+    /// Announcements that are due. Only once the peer has confirmed that it has our key.
+    pub(crate) fn send_announcements(&mut self, now: Time) {
+        if self.mode != Mode::Mptcp || !self.confirmed || self.phase != Phase::Open {
+            return;
+        }
+        let Some(remote_key) = self.remote_key else { return };
+        let mut at = 0;
+        while let Some(announcement) = self.paths.announcements.get(at).copied() {
+            if announcement.due > now {
+                at += 1;
+                continue;
+            }
+            if announcement.attempts >= ANNOUNCE_ATTEMPTS {
+                self.paths.announcements.remove(at);
+                continue;
+            }
+            let wait = self.max_rto().max(Duration::from_secs(1)) * (1 << announcement.attempts);
+            self.paths.announcements[at].attempts += 1;
+            self.paths.announcements[at].due = now + wait;
+            let hmac =
+                crypto::add_address_hmac(self.local_key, remote_key, announcement.id, announcement.ip, None);
+            let option =
+                AddAddress { id: announcement.id, ip: announcement.ip, port: None, hmac: Some(hmac) };
+            self.signal(MptcpOption::AddAddress(option), None);
+            at += 1;
+        }
+    }
+
+    /// The peer announces an address, or echoes an announcement of ours.
+    pub(crate) fn on_add_address(&mut self, at: usize, add: &AddAddress) {
+        let Some(remote_key) = self.remote_key else { return };
+        let Some(hmac) = add.hmac else {
+            self.paths.announcements.retain(|known| !(known.id == add.id && known.ip == add.ip));
+            return;
+        };
+        let expected = crypto::add_address_hmac(remote_key, self.local_key, add.id, add.ip, add.port);
+        if !crypto::equal(&hmac.to_be_bytes(), &expected.to_be_bytes()) {
+            return;
+        }
+        self.subflows[at].signals.push_back(MptcpOption::AddAddress(AddAddress { hmac: None, ..*add }));
+        let port = add.port.unwrap_or(self.subflows[at].remote.port);
+        let address = Address::new(add.ip, port);
+        if let Some((_, known)) = self.paths.remote.iter_mut().find(|(id, _)| *id == add.id) {
+            // Section 3.4.1: an ID keeps its address until it is removed; only the port may change.
+            if known.ip != add.ip {
+                return;
+            }
+            *known = address;
+        } else if self.paths.remote.len() < 32 {
+            self.paths.remote.push((add.id, address));
+        } else {
+            return;
+        }
+        self.path_manager.on_event(&PathEvent::Announced { id: add.id, address });
+        self.run_path_manager();
+    }
+
+    /// The peer withdraws addresses: each path is probed, and reset if it does not answer (section 3.4.2).
+    pub(crate) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
+        for &id in ids.as_slice() {
+            self.paths.remote.retain(|(known, _)| *known != id);
+            self.path_manager.on_event(&PathEvent::Removed { id });
+            for subflow in &mut self.subflows {
+                if subflow.is_synchronised() && subflow.remote_id == id {
+                    subflow.probe_wanted = true;
+                    subflow.removal_deadline = now + subflow.rtt.rto(0) * 2;
+                }
+            }
+        }
+    }
+
+    /// A local address has gone or come back.
+    pub(crate) fn set_address_up<O: Observer>(&mut self, now: Time, ip: IpAddr, up: bool, observer: &mut O) {
+        if up {
+            self.path_manager.on_event(&PathEvent::LocalUp(ip));
+        } else {
+            self.path_manager.on_event(&PathEvent::LocalDown(ip));
+            for at in 0..self.subflows.len() {
+                if self.subflows[at].local.ip == ip && !self.subflows[at].is_closed() {
+                    self.kill_subflow(now, at, observer);
+                }
+            }
+        }
+        self.run_path_manager();
+    }
+}

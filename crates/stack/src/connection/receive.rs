@@ -1,0 +1,432 @@
+//! Takes segments in: validity, acknowledgements, options, payload, FIN.
+
+use anabranch_units::{Duration, Time};
+
+use super::handshake::find_capable;
+use super::{Connection, Mode, Phase};
+use crate::event::{CloseReason, Event, Placement, SubflowId};
+use crate::observer::Observer;
+use crate::segment::{DataAck, Dss, Flags, MappedDsn, Mapping, MptcpOption, Segment};
+use crate::seq::{DataRange, Dsn};
+use crate::subflow::{Subflow, TcpState};
+
+/// A subflow accepts payload this far ahead of what it has: RFC 7323's largest window. What is too
+/// far ahead at the data level is refused there (RFC 8684 section 3.3.5; Linux sends beyond a
+/// subflow's own window, so this is no place to be strict).
+const SUBFLOW_WINDOW: u64 = 65_535 << 14;
+
+impl Connection {
+    /// A segment has arrived for the subflow `id`.
+    pub(crate) fn handle_segment<O: Observer>(
+        &mut self,
+        now: Time,
+        id: SubflowId,
+        segment: &Segment,
+        placed: &mut Vec<Placement>,
+        observer: &mut O,
+    ) {
+        let at = id.index();
+        observer.on_received(now, self.id, id, segment);
+        match self.subflows[at].state {
+            TcpState::Closed => return,
+            TcpState::SynSent => {
+                self.on_segment_in_syn_sent(now, at, segment, observer);
+                return;
+            }
+            TcpState::SynReceived => {
+                if !self.on_segment_in_syn_received(now, at, segment, observer) {
+                    return;
+                }
+            }
+            TcpState::TimeWait => {
+                // The peer's FIN again: our acknowledgement was lost.
+                if segment.flags.has(Flags::RST) {
+                    self.close_subflow(now, at, observer);
+                } else if segment.seq_len() > 0 {
+                    self.subflows[at].recv.want_ack();
+                }
+                return;
+            }
+            _ => {}
+        }
+        if !self.is_acceptable(now, at, segment, observer) {
+            return;
+        }
+        self.subflows[at].last_received = now;
+        self.subflows[at].removal_deadline = Time::NEVER;
+        if !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        if self.subflows[at].state == TcpState::PreEstablished {
+            self.on_fourth_ack(now, at);
+        }
+        if !self.process_ack(now, at, segment, observer) {
+            return;
+        }
+        if self.mode == Mode::Mptcp {
+            if !self.process_mptcp_options(now, at, segment, observer) {
+                return;
+            }
+        } else {
+            self.process_plain_ack(now, at, segment);
+        }
+        let fin = segment.flags.has(Flags::FIN);
+        if segment.payload_len > 0 || fin {
+            self.process_payload(now, at, segment, fin, placed);
+        }
+        if fin && self.subflows[at].recv.finished() {
+            self.on_fin(now, at, observer);
+        }
+        self.check_closing(now, observer);
+    }
+
+    /// RFC 9293 section 3.10.7.4, first to fourth: sequence number, RST, SYN; with the challenge ACKs of RFC 5961.
+    fn is_acceptable<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        observer: &mut O,
+    ) -> bool {
+        let subflow = &mut self.subflows[at];
+        let offset = subflow.seq_offset(segment);
+        let next = subflow.recv.nxt() as i64;
+        if offset > next + SUBFLOW_WINDOW as i64 {
+            subflow.recv.want_ack();
+            return false;
+        }
+        if segment.flags.has(Flags::RST) {
+            if offset == next {
+                self.on_reset(now, at, segment, observer);
+            } else if offset > next {
+                subflow.recv.want_ack();
+            }
+            return false;
+        }
+        if segment.flags.has(Flags::SYN) {
+            // Most likely a SYN/ACK whose acknowledgement was lost.
+            if self.mode == Mode::Mptcp && self.initiator && !self.confirmed && !subflow.handshake.join {
+                self.third_ack_wanted = true;
+            } else {
+                subflow.recv.want_ack();
+            }
+            return false;
+        }
+        if segment.seq_len() == 0 && offset == next - 1 {
+            // A keepalive or window probe: it wants an answer.
+            subflow.recv.want_ack();
+        }
+        if let Some(timestamps) = segment.options.timestamps {
+            // RFC 7323 section 4.3: the timestamp to echo is that of the segment that the last
+            // acknowledgement waits for, so that a delayed acknowledgement measures the delay too.
+            let newer = timestamps.value.wrapping_sub(subflow.ts_recent) as i32 >= 0;
+            let last_ack = subflow.recv.last_ack_sent() as i64;
+            if newer && offset <= last_ack {
+                subflow.ts_recent = timestamps.value;
+            }
+        }
+        true
+    }
+
+    fn process_mptcp_options<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        observer: &mut O,
+    ) -> bool {
+        if let Some(dss) = &segment.options.dss {
+            self.process_dss(now, at, dss, segment);
+        }
+        if segment.options.mptcp[0].is_none() {
+            return true;
+        }
+        for option in segment.options.mptcp.iter().flatten() {
+            match option {
+                MptcpOption::AddAddress(add) => self.on_add_address(at, add),
+                MptcpOption::RemoveAddress(ids) => self.on_remove_address(now, ids),
+                MptcpOption::Priority { backup } => {
+                    self.subflows[at].backup_wanted = *backup;
+                    self.schedule_wanted = true;
+                }
+                MptcpOption::FastClose(key) => {
+                    if *key == self.local_key {
+                        self.on_fast_close(now, at, false, observer);
+                        return false;
+                    }
+                }
+                MptcpOption::Capable(capable) => {
+                    // The first data of the initiator: the peer's keys are known already.
+                    if !self.initiator && capable.data_len.is_some() && !self.confirmed {
+                        self.peer_wide = true;
+                        self.confirm();
+                    }
+                }
+                MptcpOption::Join(_) => {
+                    // The third ACK of a join again: the fourth was lost (RFC 8684 section 3.2).
+                    self.subflows[at].recv.want_ack();
+                }
+                MptcpOption::Fail(_) | MptcpOption::Reset { .. } => {}
+            }
+        }
+        true
+    }
+
+    /// The peer has shown that it has our key: from now on joins may begin.
+    fn confirm(&mut self) {
+        if !self.confirmed {
+            self.confirmed = true;
+            self.start_path_manager();
+        }
+    }
+
+    fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) {
+        self.confirm();
+        if let Some(data_ack) = dss.data_ack {
+            let expected = self.local_dsn.add(self.send.una);
+            let dsn = match data_ack {
+                DataAck::Wide(dsn) => dsn,
+                DataAck::Narrow(low) => expected.expand(low),
+            };
+            let offset = dsn.distance_from(self.local_dsn);
+            let window = self.subflows[at].scaled_window(segment);
+            self.on_data_ack(now, offset, window);
+        }
+        if let Some(mapping) = &dss.mapping {
+            if matches!(mapping.dsn, MappedDsn::Wide(_)) {
+                self.peer_wide = true;
+            }
+            if dss.data_fin && mapping.len > 0 {
+                let end = self.mapped_offset(mapping) + i64::from(mapping.len) - 1;
+                if end >= 0 && self.recv.set_fin(end as u64) {
+                    self.after_remote_fin();
+                }
+                // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
+                self.subflows[at].recv.want_ack();
+            }
+        }
+    }
+
+    /// The stream offset where a mapping starts; negative for what is before the stream.
+    fn mapped_offset(&self, mapping: &Mapping) -> i64 {
+        let dsn = match mapping.dsn {
+            MappedDsn::Wide(dsn) => dsn,
+            // Section 3.3.1: promoted next to what is expected.
+            MappedDsn::Narrow(low) => Dsn(self.remote_dsn.add(self.recv.nxt()).0).expand(low),
+        };
+        dsn.distance_from(self.remote_dsn)
+    }
+
+    /// Where the payload of a segment belongs: subflow range and stream offset of its start.
+    fn mapping_of(&self, at: usize, segment: &Segment) -> Option<(DataRange, i64)> {
+        if self.mode == Mode::Plain {
+            // The stream is the subflow's: its first byte has offset 1 there.
+            return Some((DataRange::new(1, u64::MAX), 0));
+        }
+        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
+            let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);
+            if len > 0 {
+                // The relative number on the wire has 32 bits: the offset nearest to the segment.
+                let near = self.subflows[at].seq_offset(segment).max(0) as u64;
+                let delta = mapping.ssn.wrapping_sub(near as u32) as i32;
+                let start = near as i64 + i64::from(delta);
+                if start > 0 {
+                    let start = start as u64;
+                    return Some((DataRange::new(start, start + len), self.mapped_offset(mapping)));
+                }
+            }
+            return None;
+        }
+        if let Some(len) = find_capable(&segment.options).and_then(|capable| capable.data_len) {
+            // Section 3.1: the first data, at the first octet of both spaces.
+            return Some((DataRange::new(1, 1 + u64::from(len)), 0));
+        }
+        None
+    }
+
+    fn process_payload(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        fin: bool,
+        placed: &mut Vec<Placement>,
+    ) {
+        let offset = self.subflows[at].seq_offset(segment);
+        if offset < 0 {
+            self.subflows[at].recv.want_ack();
+            return;
+        }
+        let start = offset as u64;
+        let range = DataRange::new(start, start + u64::from(segment.payload_len));
+        let direct = if segment.payload_len > 0 { self.mapping_of(at, segment) } else { None };
+        if let Some((mapped, data)) = direct {
+            if self.mode == Mode::Mptcp && mapped.end > range.end {
+                self.remember_mapping(at, mapped, data);
+            }
+        }
+        let covers = |(mapped, _): &(DataRange, i64)| mapped.start <= range.start && mapped.end >= range.end;
+        let mapping = match direct {
+            Some(found) if covers(&found) => Some(found),
+            _ => self.remembered_mapping(at, range).or(direct),
+        };
+        if segment.payload_len > 0 && mapping.is_none() {
+            // Nothing says where it belongs. It is not acknowledged, so that it comes again with its
+            // mapping. (Holding it is a matter of real packets, where mappings arrive apart.)
+            return;
+        }
+        let (mapped, data) = mapping.unwrap_or((range, 0));
+        if self.mode == Mode::Plain
+            && range.start.saturating_sub(1) > self.recv.nxt() + self.recv.buffer() * 2
+        {
+            self.subflows[at].recv.want_ack();
+            return;
+        }
+        if segment.payload_len > 0 {
+            self.subflows[at].counters.data_segments_received += 1;
+        }
+        let full_sized = segment.payload_len >= self.subflows[at].mss;
+        let Connection { recv, subflows, id, .. } = self;
+        let subflow = &mut subflows[at];
+        let (mut delivered, mut advanced) = (0, false);
+        let before = recv.nxt();
+        let Subflow { recv: subflow_recv, counters, id: subflow_id, .. } = subflow;
+        subflow_recv.arrive(now, range, fin, full_sized, |part| {
+            let part = part.intersection(mapped);
+            // Where this part lies in the stream; what lies before the stream is old.
+            let stream_start = data + (part.start - mapped.start) as i64;
+            let stream_end = stream_start + part.len() as i64;
+            if part.is_empty() || stream_end <= 0 {
+                return;
+            }
+            let stream = DataRange::new(stream_start.max(0) as u64, stream_end as u64);
+            advanced |= recv.arrive(stream, |new| {
+                delivered += new.len();
+                let from_segment = new.start as i64 - stream_start + (part.start - range.start) as i64;
+                placed.push(Placement::Deliver {
+                    connection: *id,
+                    subflow: *subflow_id,
+                    payload_offset: from_segment as u32,
+                    stream: new,
+                });
+            });
+        });
+        counters.bytes_delivered += delivered;
+        let duplicate = u64::from(segment.payload_len) - delivered.min(u64::from(segment.payload_len));
+        counters.bytes_duplicate += duplicate;
+        if delivered == 0 && segment.payload_len > 0 {
+            placed.push(Placement::Discard { connection: *id, payload_offset: 0, len: segment.payload_len });
+        }
+        if advanced {
+            self.stats.last_in_order = now;
+            self.stats.received = self.recv.nxt();
+            self.autotune(now);
+            if self.recv.nxt() > before {
+                self.push_event(Event::Readable);
+            }
+            self.after_remote_fin();
+        }
+        let done = self.subflows[at].recv.nxt();
+        self.subflows[at].mappings.retain(|(mapped, _)| mapped.end > done);
+    }
+
+    fn autotune(&mut self, now: Time) {
+        let mut rtt = Duration::ZERO;
+        for subflow in &self.subflows {
+            if subflow.is_synchronised() {
+                rtt = rtt.max(subflow.rtt.srtt_or_zero());
+            }
+        }
+        self.recv.autotune(now, rtt, u64::from(self.config.mss));
+    }
+
+    /// A mapping that reaches beyond its segment holds for the segments that follow without one
+    /// (RFC 8684 section 3.3.1). The first word counts: a mapping never changes.
+    fn remember_mapping(&mut self, at: usize, mapped: DataRange, data: i64) {
+        let mappings = &mut self.subflows[at].mappings;
+        if data >= 0 && mappings.len() < 64 && !mappings.iter().any(|(known, _)| known.start == mapped.start)
+        {
+            mappings.push((mapped, data as u64));
+        }
+    }
+
+    fn remembered_mapping(&self, at: usize, range: DataRange) -> Option<(DataRange, i64)> {
+        self.subflows[at]
+            .mappings
+            .iter()
+            .find(|(mapped, _)| mapped.start <= range.start && mapped.end > range.start)
+            .map(|&(mapped, data)| (mapped, data as i64))
+    }
+
+    /// If the peer's stream has ended and all of it is here, the application hears it.
+    pub(crate) fn after_remote_fin(&mut self) {
+        if self.recv.finished() && !self.remote_fin_told {
+            self.remote_fin_told = true;
+            self.push_event(Event::PeerClosed);
+            // One acknowledgement is enough, but the subflow that ends the stream may not be the one
+            // that carried the DATA_FIN.
+            if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
+                self.subflows[best].recv.want_ack();
+            }
+        }
+    }
+
+    /// A reset that is valid by its sequence number.
+    fn on_reset<O: Observer>(&mut self, now: Time, at: usize, segment: &Segment, observer: &mut O) {
+        if self.mode == Mode::Mptcp {
+            let fast_close = segment
+                .options
+                .mptcp
+                .iter()
+                .flatten()
+                .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.local_key));
+            if fast_close {
+                self.on_fast_close(now, at, true, observer);
+                return;
+            }
+        }
+        self.close_subflow(now, at, observer);
+        if self.mode == Mode::Plain {
+            let finished = self.send.fin_acked && self.recv.finished();
+            self.end(if finished { CloseReason::Finished } else { CloseReason::Reset });
+        }
+        self.check_ended(now);
+    }
+
+    /// The connection was aborted by the peer (RFC 8684 section 3.5).
+    fn on_fast_close<O: Observer>(&mut self, now: Time, at: usize, by_reset: bool, observer: &mut O) {
+        for other in 0..self.subflows.len() {
+            if by_reset && other == at {
+                self.close_subflow(now, other, observer);
+            } else if !self.subflows[other].is_closed() {
+                self.subflows[other].reset = Some(crate::subflow::ResetCause::Error);
+            }
+        }
+        self.end(CloseReason::Reset);
+    }
+
+    /// The peer's FIN was reached in order.
+    fn on_fin<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        let fin_acked = self.subflows[at].fin_acked();
+        let subflow = &mut self.subflows[at];
+        subflow.state = match subflow.state {
+            TcpState::Established | TcpState::PreEstablished => TcpState::CloseWait,
+            TcpState::FinWait1 if fin_acked => TcpState::TimeWait,
+            TcpState::FinWait1 => TcpState::Closing,
+            TcpState::FinWait2 => TcpState::TimeWait,
+            other => other,
+        };
+        if subflow.state == TcpState::TimeWait {
+            self.enter_time_wait(now, at, observer);
+        }
+        if self.mode == Mode::Plain {
+            let end = self.subflows[at].recv.nxt() - 2;
+            self.recv.set_fin(end);
+            self.after_remote_fin();
+        } else if self.subflows[at].state == TcpState::CloseWait && self.phase == Phase::Open {
+            // RFC 8684 section 3.3.3: a FIN closes its subflow only. Ours follows.
+            self.subflows[at].fin_wanted = true;
+            self.schedule_wanted = true;
+        }
+    }
+}

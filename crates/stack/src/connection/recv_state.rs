@@ -1,0 +1,266 @@
+//! The receiving half of the data level: reassembly by data sequence number, and the one window
+//! that all subflows share.
+
+use anabranch_units::{Duration, Time};
+
+use crate::config::ReceiveBuffer;
+use crate::ranges::RangeSet;
+use crate::seq::DataRange;
+
+/// The receiving half of a connection. Offsets are in the peer's stream.
+#[derive(Clone, Debug)]
+pub struct RecvState {
+    nxt: u64,
+    consumed: u64,
+    out_of_order: RangeSet,
+    /// Where the peer's DATA_FIN (or FIN) stands.
+    fin: Option<u64>,
+    /// No offset behind it was ever admitted.
+    edge: u64,
+    buffer: u64,
+    policy: ReceiveBuffer,
+    /// When the current measuring interval began, and what had been received then.
+    measured_at: Time,
+    measured: u64,
+    last_per_rtt: u64,
+    received_total: u64,
+}
+
+impl RecvState {
+    /// Nothing received yet.
+    pub fn new(policy: ReceiveBuffer) -> RecvState {
+        let buffer = policy.initial().get();
+        RecvState {
+            nxt: 0,
+            consumed: 0,
+            out_of_order: RangeSet::new(),
+            fin: None,
+            edge: buffer,
+            buffer,
+            policy,
+            measured_at: Time::ZERO,
+            measured: 0,
+            last_per_rtt: 0,
+            received_total: 0,
+        }
+    }
+
+    /// The next offset expected in order.
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// What the data acknowledgement says: the DATA_FIN counts as one.
+    pub fn ack_offset(&self) -> u64 {
+        self.nxt + u64::from(self.finished())
+    }
+
+    /// Bytes that can be read.
+    pub fn readable(&self) -> u64 {
+        self.nxt - self.consumed
+    }
+
+    /// Bytes held out of order.
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order.total()
+    }
+
+    /// The peer's stream has ended and all of it is here.
+    pub fn finished(&self) -> bool {
+        self.fin == Some(self.nxt)
+    }
+
+    /// The size of the buffer now.
+    pub fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// The peer's stream ends at `offset`. The first word counts; false if this one contradicts it.
+    pub fn set_fin(&mut self, offset: u64) -> bool {
+        match self.fin {
+            Some(known) => known == offset,
+            None if offset >= self.nxt && self.out_of_order.last().is_none_or(|last| last.end <= offset) => {
+                self.fin = Some(offset);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// `range` has arrived; `fresh` hears what is new of it and inside the window. Returns whether
+    /// the in-order stream has grown.
+    pub fn arrive(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) -> bool {
+        let end = range.end.min(self.edge).min(self.fin.unwrap_or(u64::MAX));
+        let range = DataRange::new(range.start.max(self.nxt), end);
+        if range.is_empty() {
+            return false;
+        }
+        if range.start > self.nxt {
+            let mut new = 0;
+            self.out_of_order.insert(range, |part| {
+                new += part.len();
+                fresh(part);
+            });
+            self.received_total += new;
+            return false;
+        }
+        if self.out_of_order.is_empty() {
+            fresh(range);
+            self.received_total += range.len();
+            self.nxt = range.end;
+            return true;
+        }
+        let mut cursor = range.start;
+        let mut new = 0;
+        for held in self.out_of_order.as_slice() {
+            if held.start >= range.end {
+                break;
+            }
+            let gap = DataRange::new(cursor, held.start);
+            if !gap.is_empty() {
+                new += gap.len();
+                fresh(gap);
+            }
+            cursor = cursor.max(held.end);
+        }
+        if cursor < range.end {
+            new += range.end - cursor;
+            fresh(DataRange::new(cursor, range.end));
+        }
+        self.received_total += new;
+        self.nxt = range.end;
+        while let Some(held) = self.out_of_order.pop_reached(self.nxt) {
+            self.nxt = self.nxt.max(held.end);
+        }
+        true
+    }
+
+    /// The application has read `n` bytes (at most what is readable).
+    pub fn consume(&mut self, n: u64) {
+        self.consumed += n.min(self.readable());
+    }
+
+    /// The window field for a subflow whose shift is `scale`, relative to the data acknowledgement.
+    ///
+    /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up where
+    /// rounding down would take back what was promised, as Linux does.
+    pub fn window_field(&mut self, scale: u8) -> u16 {
+        let edge = self.wanted_edge();
+        let window = edge.saturating_sub(self.nxt);
+        let floor = window >> scale;
+        let field = if self.nxt + (floor << scale) >= self.edge {
+            floor
+        } else {
+            (window + (1 << scale) - 1) >> scale
+        };
+        let field = field.min(u64::from(u16::MAX));
+        self.edge = self.edge.max(self.nxt + (field << scale));
+        field as u16
+    }
+
+    fn wanted_edge(&self) -> u64 {
+        self.edge.max(self.consumed + self.buffer)
+    }
+
+    /// Whether the window could be opened by so much that the peer should hear of it at once: by
+    /// two segments or half the buffer (RFC 9293 section 3.8.6.2.2), after it was nearly shut.
+    pub fn should_update(&self, mss: u64) -> bool {
+        let gain = (self.consumed + self.buffer).saturating_sub(self.edge);
+        let left = self.edge.saturating_sub(self.nxt);
+        gain >= (2 * mss).min(self.buffer / 2).max(1) && left < self.buffer / 2
+    }
+
+    /// Receive-buffer autotuning: once per `rtt` (the largest of all subflows), twice what arrived
+    /// in that time, which is twice the sum of the bandwidths times the largest RTT.
+    pub fn autotune(&mut self, now: Time, rtt: Duration, mss: u64) {
+        let ReceiveBuffer::Auto { max, .. } = self.policy else { return };
+        if rtt.is_zero() || now.since(self.measured_at) < rtt {
+            return;
+        }
+        let interval = now.since(self.measured_at);
+        let arrived = self.received_total - self.measured;
+        // A late look must not take the bytes of several round trips for one.
+        let per_rtt = (u128::from(arrived) * u128::from(rtt.0) / u128::from(interval.0.max(1))) as u64;
+        let mut wanted = per_rtt.saturating_mul(2).saturating_add(16 * mss);
+        if self.last_per_rtt > 0 && per_rtt > self.last_per_rtt {
+            // The measurement lags one round trip behind a sender that grows, so that the growth is
+            // added in proportion, as Linux does.
+            let growth = u128::from(per_rtt - self.last_per_rtt);
+            let extra = u128::from(wanted) * growth / u128::from(self.last_per_rtt);
+            wanted = wanted.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX));
+        }
+        self.last_per_rtt = per_rtt;
+        self.buffer = self.buffer.max(wanted.min(max.get()));
+        self.measured_at = now;
+        self.measured = self.received_total;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_units::Bytes;
+
+    fn state(buffer: u64) -> RecvState {
+        RecvState::new(ReceiveBuffer::Fixed(Bytes(buffer)))
+    }
+
+    fn arrive(recv: &mut RecvState, start: u64, end: u64) -> Vec<DataRange> {
+        let mut fresh = Vec::new();
+        recv.arrive(DataRange::new(start, end), |part| fresh.push(part));
+        fresh
+    }
+
+    #[test]
+    fn each_byte_is_delivered_once_and_in_the_window_only() {
+        let mut recv = state(1000);
+        assert_eq!(arrive(&mut recv, 100, 200), [DataRange::new(100, 200)]);
+        assert_eq!(arrive(&mut recv, 50, 250), [DataRange::new(50, 100), DataRange::new(200, 250)]);
+        assert_eq!(arrive(&mut recv, 0, 60), [DataRange::new(0, 50)]);
+        assert_eq!(recv.nxt(), 250);
+        assert_eq!(arrive(&mut recv, 900, 1200), [DataRange::new(900, 1000)]);
+        assert!(arrive(&mut recv, 1000, 1100).is_empty());
+    }
+
+    #[test]
+    fn the_right_edge_never_moves_left() {
+        let mut recv = state(1000);
+        let mut edge = 0;
+        for step in 0..50 {
+            arrive(&mut recv, step * 17, step * 17 + 17);
+            if step % 3 == 0 {
+                recv.consume(30);
+            }
+            let field = u64::from(recv.window_field(4));
+            let new = recv.nxt() + (field << 4);
+            assert!(new >= edge);
+            edge = new;
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_stream_is_fixed_by_the_first_word() {
+        let mut recv = state(1000);
+        arrive(&mut recv, 0, 10);
+        assert!(recv.set_fin(20));
+        assert!(!recv.set_fin(30));
+        assert!(!recv.finished());
+        arrive(&mut recv, 10, 40);
+        assert!(recv.finished());
+        assert_eq!(recv.ack_offset(), 21);
+    }
+
+    #[test]
+    fn autotuning_follows_the_arrivals_up_to_the_maximum() {
+        let policy = ReceiveBuffer::Auto { initial: Bytes(10_000), max: Bytes(100_000) };
+        let mut recv = RecvState::new(policy);
+        arrive(&mut recv, 0, 10_000);
+        recv.autotune(Time::from_millis(20), Duration::from_millis(20), 1000);
+        assert_eq!(recv.buffer(), 36_000);
+        recv.consume(10_000);
+        recv.window_field(0);
+        arrive(&mut recv, 10_000, 46_000);
+        recv.autotune(Time::from_millis(40), Duration::from_millis(20), 1000);
+        assert_eq!(recv.buffer(), 100_000);
+    }
+}

@@ -1,0 +1,278 @@
+//! Asks the scheduler and carries out what it decides.
+
+use anabranch_units::Time;
+
+use super::{Connection, Phase};
+use crate::event::SubflowId;
+use crate::observer::{Limit, Observer};
+use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
+use crate::seq::DataRange;
+use crate::subflow::{Queued, Subflow};
+
+use super::send_state::SendState;
+use crate::config::ConnectionConfig;
+
+/// More decisions than this at one moment mean that a scheduler runs in circles.
+const MAX_DECISIONS: u32 = 100_000;
+
+fn view<'a>(
+    now: Time,
+    subflows: &'a [SubflowView],
+    send: &'a SendState,
+    config: &ConnectionConfig,
+) -> View<'a> {
+    let unassigned = send.unassigned.total();
+    // What the application has named counts until it has written more than that.
+    let named = config.flow_size.map(|size| size.get().saturating_sub(send.written) + unassigned);
+    View {
+        now,
+        subflows,
+        unassigned: send.unassigned.as_slice(),
+        reinject: send.reinject.as_slice(),
+        outstanding: send.outstanding.as_slice(),
+        data_una: send.una,
+        data_nxt: send.nxt,
+        window_end: send.window_end,
+        peer_window: send.peer_window,
+        remaining: named.unwrap_or(unassigned),
+        size_known: named.is_some(),
+        send_buffer_full: send.blocked,
+    }
+}
+
+impl Connection {
+    fn refresh_views(&mut self) {
+        self.views.clear();
+        for at in 0..self.subflows.len() {
+            if !self.subflows[at].is_closed() {
+                let view = self.view_of(at);
+                self.views.push(view);
+            }
+        }
+    }
+
+    /// Tells the scheduler what has happened, if it wants to know.
+    pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
+        if !self.scheduler.wants_events() {
+            return;
+        }
+        self.refresh_views();
+        let view = view(now, &self.views, &self.send, &self.config);
+        self.scheduler.on_event(&view, event);
+    }
+
+    /// Asks the scheduler until it says wait.
+    pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
+        self.schedule_wanted = false;
+        self.scheduler_wake = Time::NEVER;
+        if self.phase != Phase::Open {
+            return;
+        }
+        let has_new = self.send.unassigned.first().is_some();
+        let mut limit = Limit::Application;
+        if has_new || !self.send.reinject.is_empty() {
+            let mut live = self.subflows.iter().filter(|subflow| !subflow.is_closed());
+            limit = match (live.next(), live.next()) {
+                (None, _) => Limit::NoSubflow,
+                (Some(only), None) => {
+                    let at = only.id.index();
+                    self.assign_to_only(at)
+                }
+                _ => self.ask_scheduler(now, observer),
+            };
+        } else if self.send.blocked {
+            limit = Limit::SendBuffer;
+        }
+        if limit == Limit::ReceiveWindow || self.send.blocked {
+            self.try_opportunistic(now, limit == Limit::ReceiveWindow);
+        }
+        if limit != self.limit {
+            self.limit = limit;
+            observer.on_limit(now, self.id, limit);
+        }
+        self.arm_persist(now);
+        if limit == Limit::Application {
+            for subflow in &mut self.subflows {
+                // A sender without data that does not fill its window measures itself, not the path.
+                if subflow.is_usable() && subflow.queue.is_empty() {
+                    let flight = subflow.in_flight();
+                    subflow.rate.on_app_limited(flight);
+                }
+            }
+        }
+    }
+
+    /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its
+    /// recovery (schedulers reference section 0.3, rule 1).
+    fn assign_to_only(&mut self, at: usize) -> Limit {
+        if !self.subflows[at].is_usable() {
+            return Limit::NoSubflow;
+        }
+        loop {
+            let view = self.view_of(at);
+            let reinject = self.send.reinject.as_slice().first().map(|pending| pending.range);
+            let (next, kind) = match (reinject, self.send.unassigned.first()) {
+                (Some(range), _) => (range, AssignKind::Reinject),
+                (None, Some(range)) => (range, AssignKind::New),
+                (None, None) => return Limit::Application,
+            };
+            let end = next.end.min(self.send.window_end);
+            if end <= next.start {
+                return Limit::ReceiveWindow;
+            }
+            let free = view.cwnd.saturating_sub(view.inflight + view.queued);
+            let mut len = (end - next.start).min(view.window_room);
+            if len == 0 {
+                return Limit::ReceiveWindow;
+            }
+            if len > free {
+                len = free - free % view.mss;
+            }
+            if len == 0 {
+                return Limit::CongestionWindow;
+            }
+            self.assign(at, DataRange::new(next.start, next.start + len), kind);
+        }
+    }
+
+    fn ask_scheduler<O: Observer>(&mut self, now: Time, observer: &mut O) -> Limit {
+        self.refresh_views();
+        for _ in 0..MAX_DECISIONS {
+            let decision = {
+                let view = view(now, &self.views, &self.send, &self.config);
+                self.scheduler.decide(&view)
+            };
+            self.stats.decisions += 1;
+            observer.on_decision(now, self.id, &decision);
+            match decision {
+                Decision::Assign { subflow, range, kind, .. } => {
+                    let Some(at) = self.allowed(subflow, range, kind) else { return Limit::Scheduler };
+                    self.assign(at, range, kind);
+                    if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
+                        view.queued += range.len();
+                        view.window_room = view.window_room.saturating_sub(range.len());
+                    }
+                }
+                Decision::Recall { subflow, range, .. } => {
+                    if !self.recall(subflow, range) {
+                        return Limit::Scheduler;
+                    }
+                    self.refresh_views();
+                }
+                Decision::Wait { until, why } => {
+                    self.scheduler_wake = until.filter(|&until| until > now).unwrap_or(Time::NEVER);
+                    return limit_of(&why);
+                }
+            }
+        }
+        Limit::Scheduler
+    }
+
+    /// Whether a decision is one that the state allows.
+    fn allowed(&self, subflow: SubflowId, range: DataRange, kind: AssignKind) -> Option<usize> {
+        let at = self.subflow_index(subflow).filter(|&at| self.subflows[at].is_usable())?;
+        if range.is_empty() || range.end > self.send.window_end || range.start < self.send.una {
+            return None;
+        }
+        let there = match kind {
+            AssignKind::New => self.send.unassigned.covers(range),
+            AssignKind::Copy | AssignKind::Reinject => {
+                let mut covered = 0;
+                self.send.outstanding.overlap(range, |part, _| covered += part.len());
+                covered == range.len()
+            }
+        };
+        there.then_some(at)
+    }
+
+    fn assign(&mut self, at: usize, range: DataRange, kind: AssignKind) {
+        let id = self.subflows[at].id;
+        match kind {
+            AssignKind::New => self.send.assign_new(range, id),
+            AssignKind::Copy | AssignKind::Reinject => self.send.assign_again(range, id),
+        }
+        let subflow = &mut self.subflows[at];
+        subflow.queued += range.len();
+        match subflow.queue.back_mut() {
+            Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
+            _ => subflow.queue.push_back(Queued { range, kind }),
+        }
+    }
+
+    /// Takes back what waits in a subflow's queue; false if none of it is there.
+    fn recall(&mut self, subflow: SubflowId, range: DataRange) -> bool {
+        let Some(at) = self.subflow_index(subflow) else { return false };
+        let taken = take_from_queue(&mut self.subflows[at], range);
+        for part in &taken {
+            match part.kind {
+                AssignKind::New => self.send.take_back(part.range),
+                AssignKind::Copy => {}
+                AssignKind::Reinject => self.send.request_reinjection(part.range),
+            }
+        }
+        !taken.is_empty()
+    }
+
+    /// A fast subflow with room helps out while the windows block.
+    fn try_opportunistic(&mut self, now: Time, mandatory: bool) {
+        if self.config.opportunistic == crate::config::OpportunisticRetransmission::Off {
+            return;
+        }
+        let fastest = (0..self.subflows.len())
+            .filter(|&at| {
+                let subflow = &self.subflows[at];
+                !subflow.is_closed() && self.view_of(at).may_carry() && self.view_of(at).room() > 0
+            })
+            .min_by_key(|&at| self.subflows[at].rtt.srtt());
+        let Some(fast) = fastest else { return };
+        if let Some(range) = self.opportunistic(now, fast, mandatory) {
+            self.assign(fast, range, AssignKind::Reinject);
+        }
+    }
+
+    /// Whether data waits that only a zero window holds back, and nothing is under way that would
+    /// bring a new one: then the window is probed (RFC 9293 section 3.8.6.1).
+    fn arm_persist(&mut self, now: Time) {
+        let blocked = self.limit == Limit::ReceiveWindow
+            && self.subflows.iter().all(|subflow| subflow.is_closed() || subflow.board.is_empty());
+        if !blocked {
+            self.persist_at = Time::NEVER;
+            self.persist_backoff = 0;
+        } else if !self.persist_at.is_armed() {
+            self.persist_at = now + self.max_rto();
+        }
+    }
+}
+
+fn take_from_queue(subflow: &mut Subflow, range: DataRange) -> Vec<Queued> {
+    let mut taken = Vec::new();
+    let mut rest = std::collections::VecDeque::with_capacity(subflow.queue.len() + 1);
+    for queued in subflow.queue.drain(..) {
+        let inside = queued.range.intersection(range);
+        if inside.is_empty() {
+            rest.push_back(queued);
+            continue;
+        }
+        for side in
+            [DataRange::new(queued.range.start, inside.start), DataRange::new(inside.end, queued.range.end)]
+        {
+            if !side.is_empty() {
+                rest.push_back(Queued { range: side, kind: queued.kind });
+            }
+        }
+        subflow.queued -= inside.len();
+        taken.push(Queued { range: inside, kind: queued.kind });
+    }
+    subflow.queue = rest;
+    taken
+}
+
+fn limit_of(why: &Why) -> Limit {
+    match why.rule {
+        Rule::NothingToSend => Limit::Application,
+        Rule::WindowFull => Limit::ReceiveWindow,
+        Rule::NoRoom => Limit::CongestionWindow,
+        Rule::NoSubflow => Limit::NoSubflow,
+        _ => Limit::Scheduler,
+    }
+}

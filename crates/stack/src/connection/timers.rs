@@ -1,0 +1,250 @@
+//! When something is due, and what then happens.
+//!
+//! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement,
+//! pacing, TIME-WAIT), and the connection has its own (data-level retransmission, window probe,
+//! DATA_FIN, user timeout). None is kept in a queue here: the next due time is a minimum, and the
+//! endpoint queues that.
+
+use anabranch_units::{Duration, Time};
+
+use super::{Connection, Mode, Phase};
+use crate::congestion::CongestionControl;
+use crate::event::{CloseReason, SubflowSet};
+use crate::observer::{Limit, LossReason, Observer};
+use crate::scheduler::SchedulerEvent;
+use crate::subflow::recovery::RetransmitTimer;
+use crate::subflow::{ResetCause, TcpState};
+
+/// Linux: the data level sends again no sooner than this (RFC 8684 leaves the value free).
+const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
+
+impl Connection {
+    /// The greatest retransmission timeout of the usable subflows.
+    pub(crate) fn max_rto(&self) -> Duration {
+        let backoff = self.config.rto.backoff;
+        self.subflows
+            .iter()
+            .filter(|subflow| subflow.is_synchronised())
+            .map(|subflow| subflow.rtt.rto(if backoff { subflow.recovery.timeouts() } else { 0 }))
+            .max()
+            .unwrap_or(self.config.rto.initial)
+    }
+
+    pub(crate) fn arm_data_timer(&mut self, now: Time) {
+        self.data_timer = if self.mode == Mode::Mptcp && !self.send.outstanding.is_empty() {
+            now + self.max_rto().max(DATA_TIMER_FLOOR) * 2
+        } else {
+            Time::NEVER
+        };
+    }
+
+    fn retransmit_timer(&self, now: Time, at: usize) -> (Time, RetransmitTimer) {
+        let subflow = &self.subflows[at];
+        // How long the peer may hold back an acknowledgement is not known; Linux assumes its own.
+        let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
+        subflow.recovery.timer(
+            now,
+            subflow.timer_base,
+            subflow.last_new,
+            &subflow.board,
+            &subflow.rtt,
+            self.config.rto.backoff,
+            ack_delay,
+        )
+    }
+
+    fn subflow_timer(&self, now: Time, at: usize) -> Time {
+        let subflow = &self.subflows[at];
+        match subflow.state {
+            TcpState::Closed => return Time::NEVER,
+            TcpState::TimeWait => return subflow.time_wait_until.min(subflow.recv.ack_at()),
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
+                return subflow.handshake.retry_at.unwrap_or(Time::NEVER);
+            }
+            _ => {}
+        }
+        let mut due = subflow.recv.ack_at().min(subflow.removal_deadline);
+        if !subflow.board.is_empty() {
+            due = due.min(self.retransmit_timer(now, at).0);
+        }
+        if self.config.pacing
+            && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0)
+            && subflow.pace_at > now
+        {
+            due = due.min(subflow.pace_at);
+        }
+        due
+    }
+
+    /// When [`Connection::handle_timeout`] is due next.
+    pub(crate) fn next_timeout(&self, now: Time) -> Time {
+        let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);
+        due = due.min(self.data_timer);
+        if self.phase == Phase::Open {
+            if self.waiting_for_progress() {
+                due = due.min(self.progress_at + self.config.user_timeout);
+            }
+            if self.confirmed {
+                due = due.min(self.paths.next_timer());
+            }
+        }
+        for at in 0..self.subflows.len() {
+            due = due.min(self.subflow_timer(now, at));
+        }
+        due
+    }
+
+    fn waiting_for_progress(&self) -> bool {
+        self.send.una < self.send.written || (self.send.closed && !self.send.fin_acked)
+    }
+
+    /// Everything that is due.
+    pub(crate) fn handle_timeout<O: Observer>(&mut self, now: Time, observer: &mut O) {
+        for at in 0..self.subflows.len() {
+            self.handle_subflow_timeout(now, at, observer);
+        }
+        if self.scheduler_wake <= now {
+            self.scheduler_wake = Time::NEVER;
+            self.schedule_wanted = true;
+        }
+        if self.data_timer <= now {
+            self.reinject_head();
+            self.arm_data_timer(now);
+        }
+        if self.persist_at <= now {
+            self.persist_backoff = (self.persist_backoff + 1).min(10);
+            let wait = Duration(self.max_rto().0 << self.persist_backoff).min(self.config.rto.max);
+            self.persist_at = now + wait;
+            if let Some(best) = self.best_subflow() {
+                self.subflows[best].probe_wanted = true;
+            }
+            if self.limit == Limit::ReceiveWindow {
+                // A peer that answers keeps the connection alive, whatever its window (RFC 9293
+                // section 3.8.6.1).
+                let heard = self.subflows.iter().map(|subflow| subflow.last_received).max();
+                self.progress_at = self.progress_at.max(heard.unwrap_or(Time::ZERO));
+            }
+        }
+        if self.fin_timer <= now {
+            self.fin_attempts = (self.fin_attempts + 1).min(9);
+            let wait = Duration(self.max_rto().max(DATA_TIMER_FLOOR).0 << self.fin_attempts);
+            self.fin_timer = now + wait.min(self.config.rto.max);
+            // It must arrive, and nobody knows which way works: on all of them (as Linux does).
+            let mut all = SubflowSet::EMPTY;
+            for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
+                all = all.with(subflow.id);
+            }
+            if self.send.una == self.send.written {
+                self.fin_wanted_on = all;
+            }
+        }
+        if self.confirmed && self.paths.next_timer() <= now {
+            self.send_announcements(now);
+        }
+        if self.orphan_at <= now {
+            self.end(CloseReason::NoSubflow);
+        }
+        if self.phase == Phase::Open
+            && self.waiting_for_progress()
+            && self.progress_at + self.config.user_timeout <= now
+        {
+            self.abort(now, CloseReason::TimedOut, observer);
+        }
+    }
+
+    fn handle_subflow_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        self.subflows[at].recv.on_timer(now);
+        let subflow = &mut self.subflows[at];
+        match subflow.state {
+            TcpState::Closed => return,
+            TcpState::TimeWait => {
+                if subflow.time_wait_until <= now {
+                    self.close_subflow(now, at, observer);
+                }
+                return;
+            }
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
+                if subflow.handshake.retry_at.is_some_and(|due| due <= now) {
+                    if subflow.handshake.attempts > self.config.rto.syn_retries {
+                        if subflow.state == TcpState::PreEstablished {
+                            subflow.reset = Some(ResetCause::Error);
+                        } else {
+                            self.fail_handshake(now, at, CloseReason::TimedOut, observer);
+                        }
+                    } else {
+                        subflow.handshake.send = true;
+                        subflow.handshake.retry_at = None;
+                    }
+                }
+                return;
+            }
+            _ => {}
+        }
+        if subflow.removal_deadline <= now {
+            subflow.removal_deadline = Time::NEVER;
+            self.kill_subflow(now, at, observer);
+            return;
+        }
+        let (due, kind) = self.retransmit_timer(now, at);
+        if due > now {
+            return;
+        }
+        match kind {
+            RetransmitTimer::TailProbe => {
+                self.subflows[at].tail_probe_wanted = true;
+                // The timeout starts anew from the probe (RFC 8985 section 7.3).
+                self.subflows[at].timer_base = now;
+            }
+            RetransmitTimer::Reordering => self.on_reordering_timer(now, at, observer),
+            RetransmitTimer::Timeout => self.on_retransmission_timeout(now, at, observer),
+        }
+    }
+
+    fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        let (id, connection) = (self.subflows[at].id, self.id);
+        let subflow = &mut self.subflows[at];
+        let flight_bytes = subflow.board.nxt() - subflow.board.una();
+        let recover_bytes = flight_bytes.saturating_sub(subflow.board.sacked_bytes());
+        let mut segments = 0;
+        let rtt = subflow.rtt.clone();
+        let entered = subflow.recovery.on_reordering_timer(now, &mut subflow.board, &rtt, |record| {
+            segments += 1;
+            observer.on_lost(now, connection, id, record.range(), LossReason::Rack);
+        });
+        subflow.counters.segments_lost += segments;
+        subflow.round_lost += segments;
+        if entered {
+            subflow.counters.recoveries += 1;
+            let event = crate::congestion::CongestionEvent { now, flight_bytes, recover_bytes, ecn: false };
+            self.congestion.on_congestion(id, &event);
+        }
+        self.schedule_wanted = true;
+    }
+
+    fn on_retransmission_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        let (id, connection) = (self.subflows[at].id, self.id);
+        let subflow = &mut self.subflows[at];
+        if subflow.recovery.timeouts() >= self.config.rto.max_timeouts {
+            self.kill_subflow(now, at, observer);
+            self.check_ended(now);
+            return;
+        }
+        subflow.counters.timeouts += 1;
+        let flight = subflow.board.nxt() - subflow.board.una();
+        let mut segments = 0;
+        let first = subflow.recovery.on_timeout(&mut subflow.board, |record| {
+            segments += 1;
+            observer.on_lost(now, connection, id, record.range(), LossReason::Timeout);
+        });
+        subflow.known_blocks = [(0, 0); 4];
+        subflow.counters.segments_lost += segments;
+        subflow.round_lost += segments;
+        subflow.timer_base = now;
+        subflow.tail_probe_wanted = false;
+        self.congestion.on_rto(id, now, flight, !first);
+        observer.on_windows(now, connection, id, &self.windows(at));
+        self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
+        self.reinject_after_timeout(at);
+        self.schedule_wanted = true;
+    }
+}

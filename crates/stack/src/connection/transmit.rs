@@ -1,0 +1,500 @@
+//! Makes the segments: what leaves next, with which options.
+
+use anabranch_units::{Duration, Rate, Time};
+
+use super::{Connection, Mode, Phase};
+use crate::config::DsnWidth;
+use crate::congestion::CongestionControl;
+use crate::event::Transmit;
+use crate::observer::{Observer, SendKind};
+use crate::scheduler::{AssignKind, SchedulerEvent};
+use crate::segment::{
+    Capable, DataAck, Dss, Flags, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, Segment, Timestamps,
+};
+use crate::seq::{DataRange, Seq};
+use crate::subflow::recv::AckDue;
+use crate::subflow::scoreboard::{Sent, SentMapping};
+use crate::subflow::{ResetCause, TcpState};
+
+/// What a segment says at the data level.
+#[derive(Clone, Copy)]
+enum DataLevel {
+    /// A mapping, and where it starts.
+    Map { data: u64, ssn: u32, mapping: SentMapping },
+    /// The data acknowledgement alone.
+    Ack,
+    /// Nothing.
+    None,
+}
+
+impl Connection {
+    /// The next segment to send.
+    pub(crate) fn poll_transmit<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Transmit> {
+        if self.schedule_wanted {
+            self.schedule(now, observer);
+        }
+        let ending = self.send.closed && !self.send.fin_sent;
+        if ending {
+            self.progress_close(now);
+        }
+        let next = self.poll_subflows(now, observer);
+        if next.is_none() && ending {
+            // What waited may have become superfluous, and then nothing carries the DATA_FIN along.
+            self.progress_close(now);
+            return self.poll_subflows(now, observer);
+        }
+        next
+    }
+
+    fn poll_subflows<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Transmit> {
+        let count = self.subflows.len();
+        for _ in 0..count {
+            if self.cursor >= count {
+                self.cursor = 0;
+            }
+            if let Some(transmit) = self.poll_subflow(now, self.cursor, observer) {
+                return Some(transmit);
+            }
+            self.cursor += 1;
+        }
+        None
+    }
+
+    fn poll_subflow<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) -> Option<Transmit> {
+        let subflow = &mut self.subflows[at];
+        if subflow.state == TcpState::Closed {
+            return None;
+        }
+        if let Some(cause) = subflow.reset {
+            let transmit = self.make_reset(now, at, cause);
+            self.subflows[at].state = TcpState::Closed;
+            self.subflow_ended(now, at, observer);
+            self.check_ended(now);
+            return self.leave(now, at, transmit, SendKind::Control, observer);
+        }
+        if subflow.handshake.send {
+            let segment = self.make_handshake(now, at);
+            return self.leave(now, at, segment, SendKind::Control, observer);
+        }
+        if self.third_ack_wanted && !subflow.handshake.join {
+            let segment = self.make_third_ack(now, at);
+            return self.leave(now, at, segment, SendKind::Control, observer);
+        }
+        if !matches!(
+            subflow.state,
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
+        ) {
+            if let Some(transmit) = self.poll_data(now, at, observer) {
+                return Some(transmit);
+            }
+        }
+        let subflow = &mut self.subflows[at];
+        if let Some(signal) = subflow.signals.pop_front() {
+            // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
+            // never crowds out the data level (RFC 8684 section 3).
+            let mut segment = self.make(now, at, Flags::ACK, self.subflows[at].board.nxt(), DataLevel::None);
+            segment.options.sack = crate::segment::SackBlocks::EMPTY;
+            segment.options.push(signal);
+            if segment.options.wire_len() > OPTION_SPACE {
+                segment.options.timestamps = None;
+            }
+            return self.leave(now, at, segment, SendKind::Control, observer);
+        }
+        if core::mem::take(&mut self.subflows[at].probe_wanted) && self.subflows[at].is_synchronised() {
+            // One octet that the peer has had makes it answer with its window. RFC 9293 section
+            // 3.8.6.1 speaks of an octet of new data; Linux probes like this, and it holds at both
+            // levels because the answer carries the data acknowledgement too.
+            self.subflows[at].counters.window_probes += 1;
+            let before = self.subflows[at].board.una().saturating_sub(1);
+            let segment = self.make(now, at, Flags::ACK, before, DataLevel::Ack);
+            return self.leave(now, at, segment, SendKind::Probe, observer);
+        }
+        let id = self.subflows[at].id;
+        if self.fin_wanted_on.has(id) {
+            self.fin_wanted_on = self.fin_wanted_on.without(id);
+            if self.subflows[at].is_usable() && !self.send.fin_acked {
+                let segment = self.make_data_fin(now, at);
+                return self.leave(now, at, segment, SendKind::Control, observer);
+            }
+        }
+        let subflow = &self.subflows[at];
+        if subflow.recv.due() == AckDue::Now && subflow.state != TcpState::SynSent {
+            let segment = self.make_ack(now, at);
+            return self.leave(now, at, segment, SendKind::Control, observer);
+        }
+        None
+    }
+
+    /// Retransmissions, then new data, then the FIN.
+    fn poll_data<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) -> Option<Transmit> {
+        let id = self.subflows[at].id;
+        let cwnd = self.congestion.cwnd(id);
+        let subflow = &mut self.subflows[at];
+        let forced = subflow.recovery.force;
+        let probing = subflow.tail_probe_wanted;
+        if self.config.pacing && subflow.pace_at > now && !forced && !probing {
+            return None;
+        }
+        if let Some(lost) = subflow.board.next_lost() {
+            subflow.board.split(lost, subflow.mss);
+            let record = subflow.board.records()[lost];
+            if forced || subflow.in_flight() + record.space() <= cwnd {
+                subflow.recovery.force = false;
+                return self.retransmit(now, at, lost, SendKind::Retransmission, observer);
+            }
+            return None;
+        }
+        if let Some(transmit) = self.send_new(now, at, cwnd, probing, observer) {
+            return Some(transmit);
+        }
+        let subflow = &mut self.subflows[at];
+        if core::mem::take(&mut subflow.tail_probe_wanted) && !subflow.board.is_empty() {
+            // RFC 8985 section 7.3: without new data, the last segment again.
+            let last = subflow.board.records().len() - 1;
+            if !subflow.board.records()[last].sacked {
+                subflow.counters.tail_probes += 1;
+                let end = subflow.board.nxt();
+                subflow.recovery.on_probe(end, true);
+                subflow.board.split(last, subflow.mss);
+                return self.retransmit(now, at, last, SendKind::Probe, observer);
+            }
+        }
+        let subflow = &mut self.subflows[at];
+        if subflow.fin_wanted && !subflow.fin_sent && subflow.queue.is_empty() {
+            subflow.fin_sent = true;
+            subflow.state = match subflow.state {
+                TcpState::CloseWait => TcpState::LastAck,
+                _ => TcpState::FinWait1,
+            };
+            let seq = subflow.board.nxt();
+            self.record_sent(now, at, Sent { fin: true, ..new_record(seq, now) });
+            let segment = self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack);
+            return self.leave(now, at, segment, SendKind::Control, observer);
+        }
+        None
+    }
+
+    fn send_new<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        cwnd: u64,
+        probing: bool,
+        observer: &mut O,
+    ) -> Option<Transmit> {
+        let subflow = &mut self.subflows[at];
+        let queued = loop {
+            let front = subflow.queue.front_mut()?;
+            // What was acknowledged meanwhile by way of another subflow need not go.
+            if front.range.start < self.send.una {
+                let skip = self.send.una.min(front.range.end) - front.range.start;
+                front.range.start += skip;
+                subflow.queued -= skip;
+            }
+            if front.range.is_empty() {
+                subflow.queue.pop_front();
+                continue;
+            }
+            break *front;
+        };
+        let in_flight = subflow.in_flight();
+        if in_flight == 0 && now.since(subflow.last_sent) > subflow.rtt.rto(0) && self.config.idle_restart {
+            // RFC 5681 section 4.1.
+            if subflow.counters.data_segments_sent > 0 && subflow.board.is_empty() {
+                self.congestion.on_idle(subflow.id, now);
+            }
+        }
+        let cwnd = cwnd.min(self.congestion.cwnd(subflow.id));
+        let seq = subflow.board.nxt();
+        let window = subflow.window_edge.saturating_sub(seq);
+        let mut len = queued.range.len().min(u64::from(subflow.mss));
+        if len > window {
+            // Silly windows are not filled (RFC 9293 section 3.8.6.2.1) unless nothing else moves.
+            if window == 0 || !subflow.board.is_empty() {
+                return None;
+            }
+            len = window;
+        }
+        if in_flight + len > cwnd && !probing {
+            return None;
+        }
+        subflow.tail_probe_wanted = false;
+        if probing {
+            subflow.counters.tail_probes += 1;
+            subflow.recovery.on_probe(seq + len, false);
+        }
+        let range = DataRange::new(queued.range.start, queued.range.start + len);
+        if let Some(front) = subflow.queue.front_mut() {
+            front.range.start = range.end;
+            if front.range.is_empty() {
+                subflow.queue.pop_front();
+            }
+        }
+        subflow.queued -= len;
+        let again = queued.kind != AssignKind::New;
+        if again {
+            subflow.counters.bytes_reinjected += len;
+            subflow.counters.segments_reinjected += 1;
+        }
+        subflow.round_sent += 1;
+        subflow.last_new = now;
+        // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3).
+        let data_fin = self.mode == Mode::Mptcp && self.send.closed && range.end == self.send.written;
+        if data_fin {
+            self.note_fin_sent(now);
+        }
+        let mapping = SentMapping { back: 0, len: len as u32, data_fin };
+        let record =
+            Sent { len: len as u32, data: range.start, mapping, reinjected: again, ..new_record(seq, now) };
+        self.record_sent(now, at, record);
+        let segment = self.make_data(now, at, &record);
+        let subflow = &mut self.subflows[at];
+        subflow.counters.data_segments_sent += 1;
+        subflow.counters.bytes_sent += len;
+        self.after_data(now, at, len);
+        let id = self.subflows[at].id;
+        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
+        let kind = match (probing, again) {
+            (true, _) => SendKind::Probe,
+            (false, true) => SendKind::Reinjection,
+            (false, false) => SendKind::New,
+        };
+        self.leave_data(now, at, segment, kind, range.start, observer)
+    }
+
+    fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
+        let subflow = &mut self.subflows[at];
+        if subflow.board.is_empty() {
+            subflow.timer_base = now;
+        }
+        record.stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
+        subflow.board.push(record);
+    }
+
+    fn retransmit<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        index: usize,
+        kind: SendKind,
+        observer: &mut O,
+    ) -> Option<Transmit> {
+        let subflow = &mut self.subflows[at];
+        let stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
+        subflow.board.retransmit(index, now, stamp);
+        let record = subflow.board.records()[index];
+        subflow.recovery.on_retransmit(now, record.seq);
+        subflow.timer_base = now;
+        if record.len > 0 {
+            subflow.counters.data_segments_sent += 1;
+            subflow.counters.segments_retransmitted += 1;
+            subflow.counters.bytes_sent += u64::from(record.len);
+        }
+        let segment = if record.len > 0 {
+            let mut segment = self.make_data(now, at, &record);
+            if record.fin {
+                segment.flags = segment.flags.with(Flags::FIN);
+            }
+            segment
+        } else {
+            self.make(now, at, Flags::FIN.with(Flags::ACK), record.seq, DataLevel::Ack)
+        };
+        self.after_data(now, at, u64::from(record.len));
+        self.leave_data(now, at, segment, kind, record.data, observer)
+    }
+
+    /// Bookkeeping after any data segment: congestion control, validation, pacing.
+    fn after_data(&mut self, now: Time, at: usize, len: u64) {
+        let id = self.subflows[at].id;
+        self.congestion.on_sent(id, now, len);
+        let cwnd = self.congestion.cwnd(id);
+        let pacing = self.config.pacing.then(|| self.pacing_rate(at));
+        let subflow = &mut self.subflows[at];
+        let in_flight = subflow.in_flight();
+        let limited = in_flight + u64::from(subflow.mss) > cwnd;
+        // Congestion-window validation as Linux does it: limited once in a round trip is limited.
+        if subflow.board.una() >= subflow.usage_seq
+            || limited
+            || (!subflow.cwnd_limited && in_flight > subflow.max_in_flight)
+        {
+            subflow.cwnd_limited = limited;
+            subflow.max_in_flight = in_flight;
+            subflow.usage_seq = subflow.board.nxt();
+        }
+        subflow.last_sent = now;
+        if let Some(rate) = pacing {
+            let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
+            subflow.pace_at = subflow.pace_at.max(now) + gap;
+        }
+    }
+
+    fn pacing_rate(&self, at: usize) -> Rate {
+        let subflow = &self.subflows[at];
+        if let Some(rate) = self.congestion.pacing_rate(subflow.id) {
+            return rate;
+        }
+        let Some(srtt) = subflow.rtt.srtt() else { return Rate(0) };
+        let cwnd = self.congestion.cwnd(subflow.id);
+        // Linux: twice the window per round trip while below half the threshold, else 1.2 times.
+        let fast = self.congestion.ssthresh(subflow.id).is_none_or(|ssthresh| cwnd < ssthresh / 2);
+        let rate = Rate::from_bytes_over(cwnd.max(subflow.in_flight()), srtt);
+        Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
+    }
+
+    fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause) -> Segment {
+        let seq = self.subflows[at].board.nxt();
+        let mut segment = self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::None);
+        segment.options.sack = crate::segment::SackBlocks::EMPTY;
+        if let (ResetCause::Abort, Mode::Mptcp, Some(key)) = (cause, self.mode, self.remote_key) {
+            segment.options.push(MptcpOption::FastClose(key));
+        }
+        segment
+    }
+
+    /// A data segment as the record says.
+    fn make_data(&mut self, now: Time, at: usize, record: &Sent) -> Segment {
+        let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
+        let data = record.data - u64::from(record.mapping.back);
+        let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
+        let first = record.seq == 1 && !self.subflows[at].handshake.join && self.initiator && !self.confirmed;
+        let mut capable = None;
+        if let (true, Mode::Mptcp, false, Some(key)) =
+            (first, self.mode, self.config.simultaneous, self.remote_key)
+        {
+            // RFC 8684 section 3.1: the first data of the initiator carries both keys and the length
+            // in place of a mapping, each time it is sent, until the peer has shown that it has them.
+            level = DataLevel::None;
+            capable = Some(MptcpOption::Capable(Capable {
+                version: 1,
+                flags: Capable::HMAC_SHA256,
+                sender_key: Some(self.local_key),
+                receiver_key: Some(key),
+                data_len: Some((record.mapping.len + u32::from(record.mapping.data_fin)) as u16),
+                checksum: None,
+            }));
+        }
+        let mut segment = self.make(now, at, Flags::ACK, record.seq, level);
+        segment.payload_len = record.len;
+        if let Some(capable) = capable {
+            segment.options.push(capable);
+        }
+        if segment.options.wire_len() > OPTION_SPACE {
+            segment.options.sack = crate::segment::SackBlocks::EMPTY;
+        }
+        if record.data + u64::from(record.len) == self.send.written {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
+        segment
+    }
+
+    /// A pure acknowledgement, with the DATA_FIN if that is due and needs a segment of its own.
+    fn make_ack(&mut self, now: Time, at: usize) -> Segment {
+        let seq = self.subflows[at].board.nxt();
+        // A data acknowledgement that says nothing new leaves its room to SACK blocks; the RFC
+        // prefers that (section 3.3.2), and more than one block would not fit beside it.
+        let quiet = self.mode == Mode::Mptcp
+            && self.confirmed
+            && self.phase == Phase::Open
+            && self.subflows[at].recv.has_blocks()
+            && self.last_data_ack_sent == self.recv.ack_offset();
+        let level = if quiet { DataLevel::None } else { DataLevel::Ack };
+        self.make(now, at, Flags::ACK, seq, level)
+    }
+
+    /// A segment that says the DATA_FIN by itself.
+    pub(crate) fn make_data_fin(&mut self, now: Time, at: usize) -> Segment {
+        let seq = self.subflows[at].board.nxt();
+        // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
+        let mapping = SentMapping { back: 0, len: 0, data_fin: true };
+        self.make(now, at, Flags::ACK, seq, DataLevel::Map { data: self.send.written, ssn: 0, mapping })
+    }
+
+    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel) -> Segment {
+        let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
+        let wide_ack = wide_dsn || self.peer_wide;
+        let plain_ack = self.mode == Mode::Plain;
+        let subflow = &mut self.subflows[at];
+        let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(seq), flags);
+        segment.ack = if subflow.state == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
+        segment.window = self.recv.window_field(subflow.receive_scale);
+        if subflow.timestamps {
+            segment.options.timestamps =
+                Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+        }
+        if !plain_ack && self.remote_key.is_some() {
+            let ack = self.remote_dsn.add(self.recv.ack_offset());
+            let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
+            match level {
+                DataLevel::None => {}
+                DataLevel::Ack => {
+                    segment.options.dss = Some(Dss { data_ack, mapping: None, data_fin: false });
+                    self.last_data_ack_sent = self.recv.ack_offset();
+                }
+                DataLevel::Map { data, ssn, mapping } => {
+                    let dsn = self.local_dsn.add(data);
+                    let mapped = Mapping {
+                        dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
+                        ssn,
+                        len: (mapping.len + u32::from(mapping.data_fin)) as u16,
+                        checksum: None,
+                    };
+                    let data_fin = mapping.data_fin;
+                    segment.options.dss = Some(Dss { data_ack, mapping: Some(mapped), data_fin });
+                    self.last_data_ack_sent = self.recv.ack_offset();
+                }
+            }
+        }
+        if subflow.sack && subflow.recv.has_blocks() && flags.has(Flags::ACK) {
+            let used = segment.options.wire_len();
+            let room = OPTION_SPACE.saturating_sub(used + 4) / 8;
+            segment.options.sack = subflow.recv.blocks(room);
+        }
+        segment
+    }
+
+    fn leave<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: Segment,
+        kind: SendKind,
+        observer: &mut O,
+    ) -> Option<Transmit> {
+        self.subflows[at].counters.control_segments_sent += 1;
+        self.leave_data(now, at, segment, kind, 0, observer)
+    }
+
+    fn leave_data<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: Segment,
+        kind: SendKind,
+        stream_offset: u64,
+        observer: &mut O,
+    ) -> Option<Transmit> {
+        let subflow = &mut self.subflows[at];
+        if segment.flags.has(Flags::ACK) {
+            subflow.recv.on_ack_sent();
+        }
+        observer.on_sent(now, self.id, subflow.id, &segment, kind);
+        Some(Transmit { connection: Some(self.id), path: subflow.path, segment, stream_offset })
+    }
+}
+
+fn new_record(seq: u64, now: Time) -> Sent {
+    Sent {
+        seq,
+        len: 0,
+        transmissions: 1,
+        fin: false,
+        sacked: false,
+        lost: false,
+        in_flight: true,
+        reinjected: false,
+        data: 0,
+        mapping: SentMapping::default(),
+        sent: now,
+        stamp: crate::subflow::rate::SendStamp::default(),
+    }
+}

@@ -1,0 +1,629 @@
+//! A host: demultiplexes segments to connections, listens, connects.
+
+mod demux;
+mod timers;
+
+use core::net::IpAddr;
+use std::collections::VecDeque;
+
+use anabranch_units::Time;
+
+use crate::config::{ConnectionConfig, EndpointConfig, Entropy};
+use crate::connection::{Connection, SubflowBirth};
+use crate::crypto;
+use crate::event::{CloseReason, ConnectionId, Event, Placement, Transmit};
+use crate::observer::Observer;
+use crate::segment::{Address, Flags, Join, Key, PathId, Segment};
+use crate::seq::{Dsn, Seq};
+use crate::stats::{ConnectionStats, SubflowStats};
+use demux::Demux;
+use timers::TimerQueue;
+
+/// Why a connection could not be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectError {
+    /// The local address is not one of this host.
+    UnknownLocalAddress(IpAddr),
+    /// There are too many connections.
+    TooManyConnections,
+    /// No local port is free towards that address.
+    NoFreePort,
+}
+
+impl core::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            ConnectError::UnknownLocalAddress(ip) => write!(f, "{ip} is not an address of this host"),
+            ConnectError::TooManyConnections => f.write_str("too many connections"),
+            ConnectError::NoFreePort => f.write_str("no local port is free towards that address"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// How often a key is drawn again because its token is taken (RFC 8684 section 3.1).
+const KEY_ATTEMPTS: u32 = 16;
+
+/// All connections of one host.
+///
+/// The driver's loop: hand in what happened, then ask [`Endpoint::poll_transmit`] until there is
+/// nothing more, and then [`Endpoint::poll_timeout`] for when to come back.
+#[derive(Clone)]
+pub struct Endpoint<O = ()> {
+    config: EndpointConfig,
+    entropy: Entropy,
+    observer: O,
+    listeners: Vec<(u16, ConnectionConfig)>,
+    connections: Vec<Option<Box<Connection>>>,
+    live: usize,
+    demux: Demux,
+    timers: TimerQueue,
+    ready: VecDeque<ConnectionId>,
+    eventful: VecDeque<ConnectionId>,
+    /// Ended connections whose last event was told.
+    ending: Vec<ConnectionId>,
+    /// Answers to segments that belong to no connection.
+    replies: VecDeque<Transmit>,
+    next_port: u16,
+}
+
+impl Endpoint<()> {
+    /// A host that nobody listens to.
+    pub fn new(config: EndpointConfig, entropy: Entropy) -> Endpoint<()> {
+        Endpoint::with_observer(config, entropy, ())
+    }
+}
+
+impl<O: Observer> Endpoint<O> {
+    /// A host that tells `observer` what it does.
+    pub fn with_observer(config: EndpointConfig, mut entropy: Entropy, observer: O) -> Endpoint<O> {
+        let next_port = 49_152 + (entropy.next_u32() % 16_384) as u16;
+        Endpoint {
+            config,
+            entropy,
+            observer,
+            listeners: Vec::new(),
+            connections: Vec::new(),
+            live: 0,
+            demux: Demux::default(),
+            timers: TimerQueue::default(),
+            ready: VecDeque::new(),
+            eventful: VecDeque::new(),
+            ending: Vec::new(),
+            replies: VecDeque::new(),
+            next_port,
+        }
+    }
+
+    /// The observer.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// The observer.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    /// Accepts connections to `port` on every local address, each with `config`.
+    pub fn listen(&mut self, port: u16, config: ConnectionConfig) {
+        self.listeners.retain(|(known, _)| *known != port);
+        self.listeners.push((port, config));
+    }
+
+    /// Opens a connection from `local` to `remote`.
+    ///
+    /// # Errors
+    /// If `local` is not an address of this host, or there is no room or port for another connection.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        local: IpAddr,
+        remote: Address,
+        config: ConnectionConfig,
+    ) -> Result<ConnectionId, ConnectError> {
+        let Some(path) = self.path_of(local) else { return Err(ConnectError::UnknownLocalAddress(local)) };
+        if self.live >= self.config.max_connections {
+            return Err(ConnectError::TooManyConnections);
+        }
+        let port = self.free_port(local, remote).ok_or(ConnectError::NoFreePort)?;
+        let simultaneous = config.mptcp && config.simultaneous;
+        let id = if simultaneous {
+            let token = self.entropy.next_u32() | 1;
+            self.create_agreed(now, token, true, config)
+        } else {
+            self.create(now, true, config)
+        };
+        let birth = SubflowBirth {
+            local: Address::new(local, port),
+            remote,
+            path,
+            iss: self.draw_iss(id),
+            initiator: true,
+            join: false,
+            nonce: self.entropy.next_u32(),
+        };
+        if let Some(connection) = self.connection_mut(id) {
+            connection.paths.set_initial_local(local);
+            if let Some(at) = connection.add_subflow(now, birth) {
+                connection.subflows[at].demuxed = true;
+                let to = (id, connection.subflows[at].id());
+                self.demux.add(Address::new(local, port), remote, to);
+            }
+        }
+        if simultaneous {
+            if let Some(connection) = self.connection_mut(id) {
+                connection.start_path_manager();
+            }
+        }
+        self.touch(now, id);
+        Ok(id)
+    }
+
+    fn draw_iss(&mut self, id: ConnectionId) -> Seq {
+        let random = Seq(self.entropy.next_u32());
+        let origin = self.connection(id).and_then(|connection| connection.config.sequence_origin);
+        origin.map_or(random, |origin| origin.isn)
+    }
+
+    fn path_of(&self, ip: IpAddr) -> Option<PathId> {
+        self.config.addresses.iter().find(|address| address.ip == ip).map(|address| address.path)
+    }
+
+    fn free_port(&mut self, local: IpAddr, remote: Address) -> Option<u16> {
+        for _ in 0..16_384 {
+            let port = self.next_port;
+            self.next_port = if port == u16::MAX { 49_152 } else { port + 1 };
+            if self.demux.find(Address::new(local, port), remote).is_none() {
+                return Some(port);
+            }
+        }
+        None
+    }
+
+    /// A new connection with keys of its own.
+    fn create(&mut self, now: Time, initiator: bool, mut config: ConnectionConfig) -> ConnectionId {
+        let id = ConnectionId(self.connections.len() as u32);
+        let mut key = Key(self.entropy.next_u64());
+        if config.mptcp {
+            let mut attempts = 0;
+            while !self.demux.claim_token(crypto::token(key), id) {
+                key = Key(self.entropy.next_u64());
+                attempts += 1;
+                if attempts > KEY_ATTEMPTS {
+                    // RFC 8684 section 3.1: without a unique token it is a plain TCP.
+                    config.mptcp = false;
+                    break;
+                }
+            }
+        }
+        let token = if config.mptcp { crypto::token(key) } else { 0 };
+        let initial = match config.sequence_origin {
+            Some(origin) if initiator => origin.initiator,
+            Some(origin) => origin.listener,
+            None if config.mptcp => crypto::initial_dsn(key),
+            None => Dsn(0),
+        };
+        self.store(now, id, initiator, key, token, Dsn(initial.0.wrapping_add(1)), config);
+        id
+    }
+
+    /// A connection whose keys both sides derive from `token` (simultaneous joins; simulation only).
+    fn create_agreed(
+        &mut self,
+        now: Time,
+        token: u32,
+        initiator: bool,
+        config: ConnectionConfig,
+    ) -> ConnectionId {
+        let id = ConnectionId(self.connections.len() as u32);
+        self.demux.claim_token(token, id);
+        let keys = [Key(u64::from(token) << 32 | 1), Key(u64::from(token) << 32 | 2)];
+        let (local, remote) = if initiator { (keys[0], keys[1]) } else { (keys[1], keys[0]) };
+        let initial = match config.sequence_origin {
+            Some(origin) if initiator => origin.initiator,
+            Some(origin) => origin.listener,
+            None => crypto::initial_dsn(local),
+        };
+        self.store(now, id, initiator, local, token, Dsn(initial.0.wrapping_add(1)), config);
+        if let Some(connection) = self.connection_mut(id) {
+            connection.learn_remote_key(remote);
+            connection.remote_token = token;
+        }
+        id
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn store(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        initiator: bool,
+        local_key: Key,
+        local_token: u32,
+        local_dsn: Dsn,
+        config: ConnectionConfig,
+    ) {
+        let addresses = &self.config.addresses;
+        let birth = crate::connection::Birth {
+            id,
+            initiator,
+            mode: if config.mptcp { crate::connection::Mode::Mptcp } else { crate::connection::Mode::Plain },
+            local_key,
+            local_token,
+            local_dsn,
+            // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
+            addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
+            address_paths: addresses.iter().map(|a| (a.ip, a.path)).collect(),
+        };
+        self.connections.push(Some(Box::new(Connection::new(now, birth, config))));
+        self.live += 1;
+    }
+
+    fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.connections.get(id.0 as usize)?.as_deref()
+    }
+
+    fn connection_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.connections.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// A segment has arrived by `path`. What becomes of its payload is appended to `placed`.
+    pub fn handle_segment(
+        &mut self,
+        now: Time,
+        path: PathId,
+        segment: &Segment,
+        placed: &mut Vec<Placement>,
+    ) {
+        let (local, remote) = (segment.destination, segment.source);
+        if let Some((id, subflow)) = self.demux.find(local, remote) {
+            if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+                connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
+                self.touch(now, id);
+                return;
+            }
+        }
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if opens && self.accept(now, path, segment) {
+            return;
+        }
+        self.refuse(path, segment);
+    }
+
+    /// A SYN for no existing subflow. False if it is refused.
+    fn accept(&mut self, now: Time, path: PathId, segment: &Segment) -> bool {
+        let path = self.path_of(segment.destination.ip).unwrap_or(path);
+        if let Some(join) = crate::connection::find_join(&segment.options) {
+            let Join::Syn { backup, address_id, token, nonce } = join else { return false };
+            let known = self.demux.by_token(token);
+            let listener = self.listener(segment.destination.port);
+            let id = match (known, listener) {
+                (Some(id), _) => id,
+                (None, Some(config)) if config.mptcp && config.simultaneous => {
+                    if self.live >= self.config.max_connections {
+                        return false;
+                    }
+                    let config = config.clone();
+                    self.create_agreed(now, token, false, config)
+                }
+                _ => return false,
+            };
+            return self.accept_join(now, path, segment, id, (backup, address_id, nonce));
+        }
+        let Some(config) = self.listener(segment.destination.port) else { return false };
+        if self.live >= self.config.max_connections {
+            return false;
+        }
+        let mut config = config.clone();
+        // RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the SYN/ACK.
+        let capable = crate::connection::find_capable(&segment.options);
+        config.mptcp &= capable.is_some_and(|capable| crate::connection::is_acceptable(&capable));
+        config.simultaneous = false;
+        let id = self.create(now, false, config);
+        self.add_accepted(now, path, segment, id, false, 0).is_some()
+    }
+
+    fn accept_join(
+        &mut self,
+        now: Time,
+        path: PathId,
+        segment: &Segment,
+        id: ConnectionId,
+        (backup, address_id, nonce): (bool, u8, u32),
+    ) -> bool {
+        let admits = self.connection(id).is_some_and(|connection| connection.admits_join());
+        if !admits {
+            return false;
+        }
+        let Some(at) = self.add_accepted(now, path, segment, id, true, nonce) else { return false };
+        if let Some(connection) = self.connection_mut(id) {
+            connection.subflows[at].backup_wanted = backup;
+            connection.subflows[at].remote_id = address_id;
+            connection.paths.learn_remote(address_id, segment.source);
+        }
+        true
+    }
+
+    fn add_accepted(
+        &mut self,
+        now: Time,
+        path: PathId,
+        segment: &Segment,
+        id: ConnectionId,
+        join: bool,
+        remote_nonce: u32,
+    ) -> Option<usize> {
+        let birth = SubflowBirth {
+            local: segment.destination,
+            remote: segment.source,
+            path,
+            iss: self.draw_iss(id),
+            initiator: false,
+            join,
+            nonce: self.entropy.next_u32(),
+        };
+        let connection = self.connections.get_mut(id.0 as usize)?.as_deref_mut()?;
+        if connection.subflows.is_empty() {
+            connection.paths.set_initial_local(segment.destination.ip);
+        }
+        let at = connection.add_subflow(now, birth)?;
+        connection.take_syn_options(at, segment);
+        connection.subflows[at].handshake.remote_nonce = remote_nonce;
+        connection.subflows[at].demuxed = true;
+        let to = (id, connection.subflows[at].id());
+        self.demux.add(segment.destination, segment.source, to);
+        self.touch(now, id);
+        Some(at)
+    }
+
+    fn listener(&self, port: u16) -> Option<&ConnectionConfig> {
+        self.listeners.iter().find(|(known, _)| *known == port).map(|(_, config)| config)
+    }
+
+    /// RFC 9293 section 3.10.7.1: a reset for a segment that belongs to nothing.
+    fn refuse(&mut self, path: PathId, segment: &Segment) {
+        let path = self.path_of(segment.destination.ip).unwrap_or(path);
+        let mut reply = Segment::new(segment.destination, segment.source, Seq(0), Flags::RST);
+        if segment.flags.has(Flags::ACK) {
+            reply.seq = segment.ack;
+        } else {
+            reply.flags = Flags::RST.with(Flags::ACK);
+            reply.ack = segment.seq.add(segment.seq_len());
+        }
+        // A flood of strays must not fill the memory.
+        if self.replies.len() < 1024 {
+            self.replies.push_back(Transmit { connection: None, path, segment: reply, stream_offset: 0 });
+        }
+    }
+
+    /// The time of [`Endpoint::poll_timeout`] has come (calling early or late is harmless).
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some((due, id)) = self.timers.pop_due(now) {
+            let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { continue };
+            if connection.queued_at != due {
+                continue;
+            }
+            connection.queued_at = Time::NEVER;
+            if connection.next_timeout(now) <= now {
+                connection.handle_timeout(now, &mut self.observer);
+            }
+            self.touch(now, id);
+        }
+    }
+
+    /// The next segment to send; ask until there is none, after each call that changes anything.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if let Some(reply) = self.replies.pop_front() {
+            return Some(reply);
+        }
+        while let Some(&id) = self.ready.front() {
+            if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+                if let Some(transmit) = connection.poll_transmit(now, &mut self.observer) {
+                    return Some(transmit);
+                }
+                connection.in_ready = false;
+                self.ready.pop_front();
+                self.settle(now, id);
+            } else {
+                self.ready.pop_front();
+            }
+        }
+        None
+    }
+
+    /// When [`Endpoint::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// The next event; ask until there is none.
+    pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
+        while let Some(id) = self.ending.pop() {
+            self.release(id);
+        }
+        while let Some(&id) = self.eventful.front() {
+            if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+                if let Some(event) = connection.events.pop_front() {
+                    if matches!(event, Event::Closed(_)) {
+                        connection.closed_told = true;
+                        if connection.is_dead() {
+                            self.ending.push(id);
+                        }
+                    }
+                    return Some((id, event));
+                }
+                connection.in_eventful = false;
+            }
+            self.eventful.pop_front();
+        }
+        None
+    }
+
+    /// Puts the connection where it will be asked for segments and events.
+    fn touch(&mut self, _now: Time, id: ConnectionId) {
+        let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { return };
+        if !connection.in_ready {
+            connection.in_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// After all its segments have left: timers, events, new and gone subflows.
+    fn settle(&mut self, now: Time, id: ConnectionId) {
+        let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { return };
+        if !connection.events.is_empty() && !connection.in_eventful {
+            connection.in_eventful = true;
+            self.eventful.push_back(id);
+        }
+        for subflow in &mut connection.subflows {
+            if subflow.demuxed && subflow.is_closed() {
+                subflow.demuxed = false;
+                self.demux.remove(subflow.local, subflow.remote);
+            }
+        }
+        if !connection.paths.new_subflows.is_empty() {
+            self.open_subflows(now, id);
+        }
+        let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { return };
+        if connection.is_dead() {
+            if connection.closed_told {
+                self.release(id);
+            }
+            return;
+        }
+        let due = connection.next_timeout(now);
+        if due < connection.queued_at {
+            connection.queued_at = due;
+            self.timers.push(due, id);
+        }
+    }
+
+    /// Opens the subflows that the path manager wants.
+    fn open_subflows(&mut self, now: Time, id: ConnectionId) {
+        let Some(connection) = self.connection_mut(id) else { return };
+        let wanted = core::mem::take(&mut connection.paths.new_subflows);
+        for new in wanted {
+            let Some(path) = self.path_of(new.local) else { continue };
+            let Some(port) = self.free_port(new.local, new.remote) else { continue };
+            let local = Address::new(new.local, port);
+            let birth = SubflowBirth {
+                local,
+                remote: new.remote,
+                path,
+                iss: self.draw_iss(id),
+                initiator: true,
+                join: true,
+                nonce: self.entropy.next_u32(),
+            };
+            let Some(connection) = self.connection_mut(id) else { return };
+            let Some(at) = connection.add_subflow(now, birth) else { continue };
+            let subflow = &mut connection.subflows[at];
+            subflow.demuxed = true;
+            subflow.local_id = new.local_id;
+            subflow.remote_id = new.remote_id;
+            subflow.backup_asked = new.backup;
+            let to = (id, subflow.id());
+            self.demux.add(local, new.remote, to);
+        }
+        self.touch(now, id);
+    }
+
+    fn release(&mut self, id: ConnectionId) {
+        let Some(place) = self.connections.get_mut(id.0 as usize) else { return };
+        let Some(connection) = place.take() else { return };
+        self.live -= 1;
+        self.demux.release_token(connection.local_token, id);
+        for subflow in connection.subflows.iter().filter(|subflow| subflow.demuxed) {
+            self.demux.remove(subflow.local, subflow.remote);
+        }
+    }
+
+    /// The application writes `n` bytes; returns how many fit into the send buffer.
+    pub fn write(&mut self, now: Time, id: ConnectionId, n: u64) -> u64 {
+        let Some(connection) = self.connection_mut(id) else { return 0 };
+        let accepted = connection.write(now, n);
+        self.touch(now, id);
+        accepted
+    }
+
+    /// How many bytes can be read in order.
+    pub fn readable(&self, id: ConnectionId) -> u64 {
+        self.connection(id).map_or(0, |connection| connection.readable())
+    }
+
+    /// The application has read `n` bytes.
+    pub fn consume(&mut self, now: Time, id: ConnectionId, n: u64) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.consume(n);
+            self.touch(now, id);
+        }
+    }
+
+    /// The offset below which the sent stream's bytes are not needed any more.
+    pub fn freed(&self, id: ConnectionId) -> u64 {
+        self.connection(id).map_or(0, |connection| connection.freed())
+    }
+
+    /// The application writes no more.
+    pub fn close(&mut self, now: Time, id: ConnectionId) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.close(now);
+            self.touch(now, id);
+        }
+    }
+
+    /// Ends the connection at once.
+    pub fn abort(&mut self, now: Time, id: ConnectionId) {
+        if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+            connection.abort(now, CloseReason::Aborted, &mut self.observer);
+            self.touch(now, id);
+        }
+    }
+
+    /// A local address cannot be used any more, or can again.
+    pub fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
+        for at in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[at] {
+                connection.set_address_up(now, ip, up, &mut self.observer);
+                self.touch(now, ConnectionId(at as u32));
+            }
+        }
+    }
+
+    /// Asks the peer to use a subflow only when no other works, or again like the others.
+    pub fn set_backup(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        subflow: crate::event::SubflowId,
+        backup: bool,
+    ) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.set_backup(subflow, backup);
+            self.touch(now, id);
+        }
+    }
+
+    /// The connection's counters; none once its [`Event::Closed`] was polled and events are polled on.
+    pub fn stats(&self, id: ConnectionId) -> Option<ConnectionStats> {
+        self.connection(id).map(|connection| connection.current_stats())
+    }
+
+    /// Its subflows, the dead ones included, in the order in which they began.
+    pub fn subflow_stats(&self, id: ConnectionId) -> Vec<SubflowStats> {
+        self.connection(id).map(|connection| connection.subflow_stats()).unwrap_or_default()
+    }
+
+    /// Panics if what a connection counts disagrees with what it holds; for tests.
+    #[doc(hidden)]
+    pub fn assert_consistent(&self) {
+        for connection in self.connections.iter().flatten() {
+            connection.assert_consistent();
+        }
+    }
+}

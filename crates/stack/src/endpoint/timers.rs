@@ -1,0 +1,30 @@
+//! When which connection must be woken.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use anabranch_units::Time;
+
+use crate::event::ConnectionId;
+
+/// A queue of wake-up times that is never corrected backwards: a connection whose timer moves later
+/// keeps its entry and is asked again when that comes up. So the retransmission timer, which moves
+/// with every acknowledgement, costs nothing until it really is due.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TimerQueue {
+    heap: BinaryHeap<Reverse<(Time, ConnectionId)>>,
+}
+
+impl TimerQueue {
+    pub(super) fn push(&mut self, due: Time, id: ConnectionId) {
+        self.heap.push(Reverse((due, id)));
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse((due, _))| *due)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<(Time, ConnectionId)> {
+        if self.next()? <= now { self.heap.pop().map(|Reverse(entry)| entry) } else { None }
+    }
+}

@@ -1,0 +1,214 @@
+//! Sets of offsets, kept as sorted disjoint ranges.
+
+use crate::seq::DataRange;
+
+/// A set of offsets as ascending, disjoint, non-adjacent ranges.
+///
+/// Additions near the end and removals near the start are cheap, which is how streams behave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeSet {
+    ranges: Vec<DataRange>,
+}
+
+impl RangeSet {
+    /// The empty set.
+    pub const fn new() -> RangeSet {
+        RangeSet { ranges: Vec::new() }
+    }
+
+    /// The ranges, ascending.
+    pub fn as_slice(&self) -> &[DataRange] {
+        &self.ranges
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// How many offsets are in it.
+    pub fn total(&self) -> u64 {
+        self.ranges.iter().map(|range| range.len()).sum()
+    }
+
+    /// The first range.
+    pub fn first(&self) -> Option<DataRange> {
+        self.ranges.first().copied()
+    }
+
+    /// The last range.
+    pub fn last(&self) -> Option<DataRange> {
+        self.ranges.last().copied()
+    }
+
+    /// The range that has `offset` inside.
+    pub fn containing(&self, offset: u64) -> Option<DataRange> {
+        let at = self.ranges.partition_point(|range| range.end <= offset);
+        self.ranges.get(at).copied().filter(|range| range.start <= offset)
+    }
+
+    /// Whether all of `range` is in it.
+    pub fn covers(&self, range: DataRange) -> bool {
+        range.is_empty() || self.containing(range.start).is_some_and(|found| found.end >= range.end)
+    }
+
+    /// Adds `range`; `fresh` hears each part that was not in the set before, ascending.
+    pub fn insert(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) {
+        if range.is_empty() {
+            return;
+        }
+        // The common cases: behind everything, or growing the last range.
+        if let Some(last) = self.ranges.last_mut() {
+            if range.start > last.end {
+                fresh(range);
+                self.ranges.push(range);
+                return;
+            }
+            if range.start >= last.start {
+                if range.end > last.end {
+                    fresh(DataRange::new(last.end, range.end));
+                    last.end = range.end;
+                }
+                return;
+            }
+        } else {
+            fresh(range);
+            self.ranges.push(range);
+            return;
+        }
+        let first = self.ranges.partition_point(|r| r.end < range.start);
+        let mut merged = range;
+        let mut cursor = range.start;
+        let mut last = first;
+        while let Some(&old) = self.ranges.get(last).filter(|old| old.start <= range.end) {
+            if old.start > cursor {
+                fresh(DataRange::new(cursor, old.start));
+            }
+            cursor = cursor.max(old.end);
+            merged.start = merged.start.min(old.start);
+            merged.end = merged.end.max(old.end);
+            last += 1;
+        }
+        if cursor < range.end {
+            fresh(DataRange::new(cursor, range.end));
+        }
+        if first == last {
+            self.ranges.insert(first, merged);
+        } else {
+            self.ranges[first] = merged;
+            self.ranges.drain(first + 1..last);
+        }
+    }
+
+    /// Adds `range` when nobody wants to know what is new.
+    pub fn add(&mut self, range: DataRange) {
+        self.insert(range, |_| ());
+    }
+
+    /// Takes `range` out; `gone` hears each part that was in the set.
+    pub fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange)) {
+        if range.is_empty() {
+            return;
+        }
+        let first = self.ranges.partition_point(|r| r.end <= range.start);
+        let mut at = first;
+        while let Some(old) = self.ranges.get(at).copied().filter(|old| old.start < range.end) {
+            gone(old.intersection(range));
+            let left = DataRange::new(old.start, range.start.min(old.end));
+            let right = DataRange::new(range.end.max(old.start), old.end);
+            match (left.is_empty(), right.is_empty()) {
+                (true, true) => {
+                    self.ranges.remove(at);
+                }
+                (false, true) => {
+                    self.ranges[at] = left;
+                    at += 1;
+                }
+                (true, false) => {
+                    self.ranges[at] = right;
+                    at += 1;
+                }
+                (false, false) => {
+                    self.ranges[at] = left;
+                    self.ranges.insert(at + 1, right);
+                    at += 2;
+                }
+            }
+        }
+    }
+
+    /// Takes out everything before `offset`.
+    pub fn remove_below(&mut self, offset: u64) {
+        let whole = self.ranges.partition_point(|range| range.end <= offset);
+        if whole > 0 {
+            self.ranges.drain(..whole);
+        }
+        if let Some(first) = self.ranges.first_mut() {
+            first.start = first.start.max(offset);
+        }
+    }
+
+    /// Takes out and returns the first range if it starts at or before `offset`.
+    pub fn pop_reached(&mut self, offset: u64) -> Option<DataRange> {
+        if self.ranges.first()?.start <= offset { Some(self.ranges.remove(0)) } else { None }
+    }
+
+    /// Takes out everything.
+    pub fn clear(&mut self) {
+        self.ranges.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same set as a list of booleans, against which every operation is checked.
+    fn model(operations: u64) {
+        let mut random = anabranch_units::RandomStream::new(operations, "ranges");
+        let mut set = RangeSet::new();
+        let mut truth = [false; 64];
+        for _ in 0..40 {
+            let start = random.below(64);
+            let end = (start + random.below(12)).min(64);
+            let add = random.chance(0.6);
+            let mut heard = Vec::new();
+            let range = DataRange::new(start, end);
+            if add {
+                set.insert(range, |part| heard.push(part));
+            } else {
+                set.remove(range, |part| heard.push(part));
+            }
+            let mut expected = Vec::new();
+            for at in start..end {
+                if truth[at as usize] != add {
+                    expected.push(at);
+                }
+                truth[at as usize] = add;
+            }
+            let heard: Vec<u64> = heard.iter().flat_map(|part| part.start..part.end).collect();
+            assert_eq!(heard, expected);
+            let content: Vec<u64> = set.as_slice().iter().flat_map(|r| r.start..r.end).collect();
+            let all: Vec<u64> = (0..64).filter(|at| truth[*at as usize]).collect();
+            assert_eq!(content, all);
+            assert!(set.as_slice().windows(2).all(|pair| pair[0].end < pair[1].start));
+        }
+    }
+
+    #[test]
+    fn every_operation_agrees_with_a_list_of_booleans() {
+        (0..500).for_each(model);
+    }
+
+    #[test]
+    fn what_is_reached_can_be_taken_out() {
+        let mut set = RangeSet::new();
+        set.add(DataRange::new(5, 9));
+        assert_eq!(set.pop_reached(4), None);
+        assert_eq!(set.pop_reached(6), Some(DataRange::new(5, 9)));
+        set.add(DataRange::new(10, 20));
+        set.remove_below(15);
+        assert_eq!(set.first(), Some(DataRange::new(15, 20)));
+        assert!(set.covers(DataRange::new(16, 20)) && !set.covers(DataRange::new(14, 16)));
+    }
+}

@@ -1,0 +1,348 @@
+//! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
+
+pub mod rate;
+pub mod recovery;
+pub mod recv;
+pub mod rtt;
+pub mod scoreboard;
+
+use std::collections::VecDeque;
+
+use anabranch_units::{Duration, Rate, Time};
+
+use crate::config::ConnectionConfig;
+use crate::event::SubflowId;
+use crate::scheduler::{AssignKind, SubflowView};
+use crate::segment::{Address, Flags, MptcpOption, PathId, Segment};
+use crate::seq::{DataRange, Seq, offset_near};
+use crate::stats::{SubflowCounters, SubflowStats};
+use rate::RateEstimator;
+use recovery::Recovery;
+use recv::Receiver;
+use rtt::RttEstimator;
+use scoreboard::Scoreboard;
+
+/// The states of RFC 9293 section 3.3.2, with the one that RFC 8684 adds for joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpState {
+    /// A SYN was sent.
+    SynSent,
+    /// A SYN was received and answered.
+    SynReceived,
+    /// The third ACK of a join was sent, and not yet answered.
+    PreEstablished,
+    /// Data may go both ways.
+    Established,
+    /// This side has sent its FIN.
+    FinWait1,
+    /// And it was acknowledged.
+    FinWait2,
+    /// The peer has sent its FIN.
+    CloseWait,
+    /// Both have sent a FIN, ours is not acknowledged.
+    Closing,
+    /// The peer's FIN came first, ours is not acknowledged.
+    LastAck,
+    /// Both FINs are acknowledged; late segments are still answered.
+    TimeWait,
+    /// Gone.
+    Closed,
+}
+
+/// A part of the stream that waits in a subflow's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// Which part.
+    pub range: DataRange,
+    /// Whether another subflow was given it before.
+    pub kind: AssignKind,
+}
+
+/// What the three-way or four-way handshake still needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Handshake {
+    /// This is a join and not the first subflow.
+    pub join: bool,
+    /// Our nonce.
+    pub local_nonce: u32,
+    /// The peer's nonce.
+    pub remote_nonce: u32,
+    /// How often the SYN, the SYN/ACK or a join's third ACK was sent.
+    pub attempts: u32,
+    /// It shall be sent (again) now.
+    pub send: bool,
+    /// When it is sent again.
+    pub retry_at: Option<Time>,
+    /// When it was first sent, for an RTT sample if it was sent once.
+    pub sent_at: Time,
+}
+
+/// Why a subflow was reset by us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResetCause {
+    /// The connection is aborted: carry MP_FASTCLOSE.
+    Abort,
+    /// A protocol error on the subflow.
+    Error,
+}
+
+/// One subflow.
+#[derive(Clone, Debug)]
+pub struct Subflow {
+    pub(crate) id: SubflowId,
+    pub(crate) state: TcpState,
+    pub(crate) local: Address,
+    pub(crate) remote: Address,
+    pub(crate) path: PathId,
+    pub(crate) local_id: u8,
+    pub(crate) remote_id: u8,
+    pub(crate) initiator: bool,
+    pub(crate) handshake: Handshake,
+    /// We asked the peer to treat it as a backup.
+    pub(crate) backup_asked: bool,
+    /// The peer asked us to treat it as a backup.
+    pub(crate) backup_wanted: bool,
+    pub(crate) started: Time,
+    pub(crate) established: Option<Time>,
+    pub(crate) ended: Option<Time>,
+
+    // Options agreed in the handshake.
+    pub(crate) mss: u32,
+    pub(crate) sack: bool,
+    pub(crate) timestamps: bool,
+    pub(crate) send_scale: u8,
+    pub(crate) receive_scale: u8,
+    pub(crate) ts_recent: u32,
+
+    // The sending half.
+    pub(crate) iss: Seq,
+    pub(crate) board: Scoreboard,
+    pub(crate) queue: VecDeque<Queued>,
+    pub(crate) queued: u64,
+    /// The right edge of the peer's window for this subflow, as an offset.
+    pub(crate) window_edge: u64,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) rate: RateEstimator,
+    pub(crate) recovery: Recovery,
+    pub(crate) one_way_delay_us: Option<i64>,
+    /// The FIN shall be sent when the queue is empty.
+    pub(crate) fin_wanted: bool,
+    pub(crate) fin_sent: bool,
+    /// SACK blocks that were processed already.
+    pub(crate) known_blocks: [(u64, u64); 4],
+    /// Congestion-window validation, as Linux does it.
+    pub(crate) cwnd_limited: bool,
+    pub(crate) max_in_flight: u64,
+    pub(crate) usage_seq: u64,
+    /// The next round trip starts when this is acknowledged.
+    pub(crate) round_end: u64,
+    pub(crate) round_sent: u64,
+    pub(crate) round_lost: u64,
+    pub(crate) loss_rate: f64,
+
+    // The receiving half.
+    pub(crate) recv: Receiver,
+    /// Mappings that reach beyond the segment that carried them: subflow range and stream offset.
+    pub(crate) mappings: Vec<(DataRange, u64)>,
+
+    // Timers.
+    pub(crate) timer_base: Time,
+    pub(crate) last_new: Time,
+    pub(crate) last_sent: Time,
+    pub(crate) last_received: Time,
+    pub(crate) pace_at: Time,
+    pub(crate) time_wait_until: Time,
+    /// The peer has withdrawn the address: reset unless something arrives before.
+    pub(crate) removal_deadline: Time,
+
+    // What shall leave soon.
+    pub(crate) probe_wanted: bool,
+    pub(crate) reset: Option<ResetCause>,
+    pub(crate) signals: VecDeque<MptcpOption>,
+    /// Only signals were sent as duplicate acknowledgements since the last other segment.
+    pub(crate) tail_probe_wanted: bool,
+    pub(crate) counters: SubflowCounters,
+    /// For the endpoint: its addresses are in the tables.
+    pub(crate) demuxed: bool,
+}
+
+impl Subflow {
+    /// A subflow before its handshake.
+    pub fn new(
+        id: SubflowId,
+        now: Time,
+        local: Address,
+        remote: Address,
+        path: PathId,
+        iss: Seq,
+        initiator: bool,
+        config: &ConnectionConfig,
+    ) -> Subflow {
+        Subflow {
+            id,
+            state: if initiator { TcpState::SynSent } else { TcpState::SynReceived },
+            local,
+            remote,
+            path,
+            local_id: 0,
+            remote_id: 0,
+            initiator,
+            handshake: Handshake { send: true, sent_at: now, ..Handshake::default() },
+            backup_asked: false,
+            backup_wanted: false,
+            started: now,
+            established: None,
+            ended: None,
+            mss: config.mss,
+            sack: false,
+            timestamps: false,
+            send_scale: 0,
+            receive_scale: 0,
+            ts_recent: 0,
+            iss,
+            board: Scoreboard::starting_at(1),
+            queue: VecDeque::new(),
+            queued: 0,
+            window_edge: 1,
+            rtt: RttEstimator::new(&config.rto),
+            rate: RateEstimator::default(),
+            recovery: Recovery::new(config, false, 1),
+            one_way_delay_us: None,
+            fin_wanted: false,
+            fin_sent: false,
+            known_blocks: [(0, 0); 4],
+            cwnd_limited: false,
+            max_in_flight: 0,
+            usage_seq: 0,
+            round_end: 1,
+            round_sent: 0,
+            round_lost: 0,
+            loss_rate: 0.0,
+            recv: Receiver::new(Seq(0), config.ack),
+            mappings: Vec::new(),
+            timer_base: now,
+            last_new: now,
+            last_sent: now,
+            last_received: now,
+            pace_at: Time::ZERO,
+            time_wait_until: Time::NEVER,
+            removal_deadline: Time::NEVER,
+            probe_wanted: false,
+            reset: None,
+            signals: VecDeque::new(),
+            tail_probe_wanted: false,
+            counters: SubflowCounters::default(),
+            demuxed: false,
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> SubflowId {
+        self.id
+    }
+
+    /// Its state.
+    pub fn state(&self) -> TcpState {
+        self.state
+    }
+
+    /// Whether it is gone.
+    pub fn is_closed(&self) -> bool {
+        self.state == TcpState::Closed
+    }
+
+    /// Whether data may be put on it.
+    pub fn is_usable(&self) -> bool {
+        matches!(self.state, TcpState::Established | TcpState::CloseWait)
+            && !self.fin_wanted
+            && self.reset.is_none()
+    }
+
+    /// Whether it can still exchange segments about the connection.
+    pub fn is_synchronised(&self) -> bool {
+        !matches!(
+            self.state,
+            TcpState::SynSent | TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed
+        )
+    }
+
+    /// The sender's estimate of bytes in the network.
+    pub fn in_flight(&self) -> u64 {
+        self.board.in_flight().saturating_sub(self.recovery.credit())
+    }
+
+    /// Whether our FIN was sent and acknowledged.
+    pub fn fin_acked(&self) -> bool {
+        self.fin_sent && self.board.is_empty()
+    }
+
+    /// The offset that an acknowledgement number means.
+    pub fn ack_offset(&self, segment: &Segment) -> i64 {
+        offset_near(self.iss, self.board.una(), segment.ack)
+    }
+
+    /// The offset where an arrived segment starts.
+    pub fn seq_offset(&self, segment: &Segment) -> i64 {
+        offset_near(self.recv.irs, self.recv.nxt(), segment.seq)
+    }
+
+    /// The peer's window field as an edge, relative to an acknowledged offset.
+    pub fn scaled_window(&self, segment: &Segment) -> u64 {
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.send_scale };
+        u64::from(segment.window) << shift
+    }
+
+    /// Whether a potential failure is known: a timeout and nothing since.
+    pub fn potentially_failed(&self) -> bool {
+        self.recovery.timeouts() > 0
+    }
+
+    /// What a scheduler sees, except what the congestion control knows.
+    pub fn view(&self, cwnd: u64, ssthresh: Option<u64>, pacing: Option<Rate>) -> SubflowView {
+        let srtt = self.rtt.srtt();
+        let in_flight = self.in_flight();
+        let pacing_rate = pacing.unwrap_or_else(|| match srtt {
+            Some(srtt) => Rate::from_bytes_over(cwnd, srtt),
+            None => Rate(0),
+        });
+        SubflowView {
+            id: self.id,
+            usable: self.is_usable(),
+            potentially_failed: self.potentially_failed(),
+            backup: self.backup_wanted || self.backup_asked,
+            recovery: self.recovery.state(),
+            cwnd,
+            ssthresh,
+            inflight: in_flight,
+            queued: self.queued,
+            window_room: self.window_edge.saturating_sub(self.board.nxt() + self.queued),
+            srtt,
+            rttvar: self.rtt.rttvar(),
+            min_rtt: self.rtt.min().unwrap_or(Duration::ZERO),
+            last_rtt: self.rtt.last(),
+            mss: u64::from(self.mss),
+            pacing_rate,
+            delivery_rate: self.rate.last_rate(),
+            one_way_delay_us: self.one_way_delay_us,
+            loss_rate: self.loss_rate,
+            bytes_sent: self.counters.bytes_sent,
+        }
+    }
+
+    /// Its counters and addresses.
+    pub fn stats(&self, cwnd_bytes: u64) -> SubflowStats {
+        SubflowStats {
+            id: self.id,
+            local: self.local,
+            remote: self.remote,
+            path: self.path,
+            started: self.started,
+            established: self.established,
+            ended: self.ended,
+            counters: self.counters,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min(),
+            cwnd_bytes,
+        }
+    }
+}

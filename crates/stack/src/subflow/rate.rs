@@ -1,0 +1,142 @@
+//! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation), with app-limited marks.
+
+use anabranch_units::{Duration, Rate, Time};
+
+/// What is remembered with each segment when it is sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendStamp {
+    /// Bytes delivered on the subflow when it was sent.
+    pub delivered: u64,
+    /// When they had been delivered.
+    pub delivered_at: Time,
+    /// When the first segment of the flight was sent that the delivery then acknowledged.
+    pub first_sent: Time,
+    /// The sender had nothing more to send.
+    pub app_limited: bool,
+}
+
+/// The estimator of one subflow.
+#[derive(Clone, Debug, Default)]
+pub struct RateEstimator {
+    delivered: u64,
+    delivered_at: Time,
+    first_sent: Time,
+    /// Samples are app-limited until more than this is delivered.
+    app_limited_until: u64,
+    sample: Option<Pending>,
+    last: Option<RateSample>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    stamp: SendStamp,
+    sent: Time,
+}
+
+/// One sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSample {
+    /// The rate.
+    pub rate: Rate,
+    /// The sender had nothing more to send while it was taken.
+    pub app_limited: bool,
+    /// Over which time.
+    pub interval: Duration,
+}
+
+impl RateEstimator {
+    /// A segment is sent; `flight` bytes were in flight before.
+    pub fn on_sent(&mut self, now: Time, flight: u64) -> SendStamp {
+        if flight == 0 {
+            self.first_sent = now;
+            self.delivered_at = now;
+        }
+        SendStamp {
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent: self.first_sent,
+            app_limited: self.delivered < self.app_limited_until,
+        }
+    }
+
+    /// A segment that was sent at `sent` with `stamp` is newly acknowledged.
+    #[inline]
+    pub fn on_delivered(&mut self, now: Time, bytes: u64, sent: Time, stamp: &SendStamp) {
+        self.delivered += bytes;
+        self.delivered_at = now;
+        // The segment sent last tells most.
+        if self.sample.is_none_or(|known| stamp.delivered >= known.stamp.delivered) {
+            self.sample = Some(Pending { stamp: *stamp, sent });
+            self.first_sent = sent;
+        }
+    }
+
+    /// Closes the sample of one acknowledgement.
+    ///
+    /// A sample over less than `min_rtt` is no measure of the path and is dropped.
+    pub fn finish(&mut self, min_rtt: Duration) -> Option<RateSample> {
+        let known = self.sample.take()?;
+        let send_time = known.sent.since(known.stamp.first_sent);
+        let ack_time = self.delivered_at.since(known.stamp.delivered_at);
+        let interval = send_time.max(ack_time);
+        if interval.is_zero() || interval < min_rtt {
+            return None;
+        }
+        let rate = Rate::from_bytes_over(self.delivered - known.stamp.delivered, interval);
+        let sample = RateSample { rate, app_limited: known.stamp.app_limited, interval };
+        self.last = Some(sample);
+        Some(sample)
+    }
+
+    /// The sender has nothing more to send while `flight` bytes are in flight.
+    pub fn on_app_limited(&mut self, flight: u64) {
+        self.app_limited_until = (self.delivered + flight).max(1);
+    }
+
+    /// All bytes delivered on the subflow.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The last sample's rate; zero before one.
+    pub fn last_rate(&self) -> Rate {
+        self.last.map_or(Rate(0), |sample| sample.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_flow_is_measured_at_its_rate() {
+        // 1000 bytes leave every millisecond and are acknowledged 20 ms later: 8 Mbit/s.
+        let mut rate = RateEstimator::default();
+        let mut flight = std::collections::VecDeque::new();
+        let mut last = None;
+        for step in 0..200_u64 {
+            let now = Time::from_millis(step);
+            if step >= 20 {
+                let (sent, stamp) = flight.pop_front().unwrap();
+                rate.on_delivered(now, 1000, sent, &stamp);
+                last = rate.finish(Duration::from_millis(20)).or(last);
+            }
+            let stamp = rate.on_sent(now, flight.len() as u64 * 1000);
+            flight.push_back((now, stamp));
+        }
+        let sample = last.unwrap();
+        assert_eq!(sample.rate, Rate::from_mbps(8));
+        assert!(!sample.app_limited);
+    }
+
+    #[test]
+    fn samples_are_marked_until_what_was_in_flight_is_delivered() {
+        let mut rate = RateEstimator::default();
+        let first = rate.on_sent(Time::from_millis(0), 0);
+        rate.on_app_limited(1000);
+        let second = rate.on_sent(Time::from_millis(1), 1000);
+        assert!(!first.app_limited && second.app_limited);
+        rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &first);
+        assert!(!rate.on_sent(Time::from_millis(21), 1000).app_limited);
+    }
+}

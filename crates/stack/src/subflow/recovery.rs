@@ -1,0 +1,595 @@
+//! Loss detection and recovery of one subflow: RACK-TLP (RFC 8985), or three duplicate ACKs with
+//! NewReno (RFC 6582); timeouts (RFC 6298); and the undo of what was spurious (RFC 3522, RFC 3708).
+//!
+//! It decides what is lost and which state the subflow is in. What that does to the congestion
+//! window is the business of the congestion control.
+
+use std::collections::VecDeque;
+
+use anabranch_units::{Duration, Time};
+
+use crate::config::{ConnectionConfig, LossDetection};
+use crate::scheduler::RecoveryState;
+use crate::subflow::rtt::RttEstimator;
+use crate::subflow::scoreboard::{Scoreboard, Sent};
+
+/// RFC 6582: how many duplicate acknowledgements mean a loss.
+const DUP_THRESH: u32 = 3;
+/// RFC 8985 section 6.2: recoveries without a DSACK until the reordering window is reset.
+const REO_PERSIST: u32 = 16;
+
+/// What is remembered to undo a reduction.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    /// Retransmissions since the reduction that no DSACK has answered.
+    unanswered: u32,
+    /// The first of them.
+    first_retransmission: Option<Time>,
+}
+
+/// A tail loss probe under way.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// The next offset when it was sent.
+    end: u64,
+    /// It sent old data.
+    retransmission: bool,
+}
+
+/// The recovery of one subflow.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    detection: LossDetection,
+    undo_enabled: bool,
+    limited_transmit: bool,
+    state: RecoveryState,
+    /// The next offset when the state was entered; it is left when this is acknowledged.
+    recover: u64,
+    /// Some reduction has happened: `recover` means something.
+    recovered_once: bool,
+    duplicates: u32,
+    /// NewReno: bytes that duplicate acknowledgements say have left the network.
+    credit: u64,
+    /// One segment goes out whatever the window says: the fast retransmission.
+    pub force: bool,
+    /// Timeouts in a row.
+    timeouts: u32,
+    undo: Option<Undo>,
+    probe: Option<Probe>,
+    /// A round trip was measured since the last probe.
+    probe_allowed: bool,
+    rack: Rack,
+}
+
+/// The state of RFC 8985 section 6.
+#[derive(Clone, Debug)]
+struct Rack {
+    /// When the segment was sent that was sent last of all delivered ones.
+    sent: Time,
+    /// Where that segment ends.
+    end: u64,
+    /// The round trip of that segment.
+    rtt: Duration,
+    /// Behind the highest delivered octet.
+    fack: u64,
+    reordering_seen: bool,
+    reo_mult: u32,
+    reo_persist: u32,
+    dsack_round: Option<u64>,
+    /// Every first transmission before this offset is acknowledged, lost or sent again.
+    scan: u64,
+    /// Retransmissions in the order in which they left: when, and which offset.
+    resent: VecDeque<(Time, u64)>,
+}
+
+/// What a timeout of the retransmission timer means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RetransmitTimer {
+    /// RFC 6298.
+    Timeout,
+    /// RFC 8985 section 7.
+    TailProbe,
+    /// RFC 8985 section 6.3: a segment's reordering window ends.
+    Reordering,
+}
+
+/// What an acknowledgement has changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Verdict {
+    /// A reduction is due: fast recovery was entered.
+    pub entered: bool,
+    /// Recovery (of either kind) has ended.
+    pub ended: bool,
+    /// The last reduction was a mistake.
+    pub undone: bool,
+    /// A tail loss probe has repaired a loss: a reduction is due, with nothing to send again.
+    pub probe_repaired: bool,
+}
+
+impl Recovery {
+    /// The recovery of a subflow whose first data octet is `first`.
+    pub fn new(config: &ConnectionConfig, sack: bool, first: u64) -> Recovery {
+        // RACK needs SACK: without it the duplicate acknowledgements must do.
+        let detection = if sack { config.loss_detection } else { LossDetection::DuplicateAcks };
+        Recovery {
+            detection,
+            undo_enabled: config.undo,
+            limited_transmit: config.limited_transmit,
+            state: RecoveryState::Open,
+            recover: first,
+            recovered_once: false,
+            duplicates: 0,
+            credit: 0,
+            force: false,
+            timeouts: 0,
+            undo: None,
+            probe: None,
+            probe_allowed: true,
+            rack: Rack {
+                sent: Time::ZERO,
+                end: 0,
+                rtt: Duration::ZERO,
+                fack: first,
+                reordering_seen: false,
+                reo_mult: 1,
+                reo_persist: 0,
+                dsack_round: None,
+                scan: first,
+                resent: VecDeque::new(),
+            },
+        }
+    }
+
+    /// The state.
+    pub fn state(&self) -> RecoveryState {
+        self.state
+    }
+
+    /// Timeouts in a row.
+    pub fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    /// Bytes that duplicate acknowledgements say have left the network.
+    pub fn credit(&self) -> u64 {
+        self.credit
+    }
+
+    /// A segment is sent again.
+    pub fn on_retransmit(&mut self, now: Time, seq: u64) {
+        if self.detection == LossDetection::RackTlp {
+            self.rack.resent.push_back((now, seq));
+        }
+        if let Some(undo) = &mut self.undo {
+            undo.unanswered += 1;
+            undo.first_retransmission.get_or_insert(now);
+        }
+    }
+
+    /// A segment is newly acknowledged, selectively or not (RFC 8985 section 6.2, steps 2 and 3).
+    ///
+    /// `echo_before` tells whether the acknowledgement's timestamp is older than a given time, which
+    /// unmasks the acknowledgement of an original behind its retransmission.
+    #[inline]
+    pub fn on_delivered(
+        &mut self,
+        now: Time,
+        record: &Sent,
+        min_rtt: Duration,
+        echo_before: impl Fn(Time) -> bool,
+    ) {
+        if self.detection != LossDetection::RackTlp {
+            return;
+        }
+        let end = record.end();
+        if end > self.rack.fack {
+            self.rack.fack = end;
+        } else if end < self.rack.fack && !record.retransmitted() {
+            self.rack.reordering_seen = true;
+        }
+        let rtt = now.since(record.sent);
+        if record.retransmitted() && (echo_before(record.sent) || rtt < min_rtt) {
+            return;
+        }
+        if (record.sent, end) > (self.rack.sent, self.rack.end) {
+            self.rack.sent = record.sent;
+            self.rack.end = end;
+            self.rack.rtt = rtt;
+        }
+    }
+
+    /// The receiver has reported a duplicate (RFC 2883).
+    pub fn on_dsack(&mut self, board: &Scoreboard) -> bool {
+        // RFC 8985 section 6.2 step 4: the window grows once per round trip with a DSACK.
+        if self.rack.dsack_round.is_none_or(|round| board.una() >= round) {
+            self.rack.dsack_round = Some(board.nxt());
+            self.rack.reo_mult = (self.rack.reo_mult + 1).min(255);
+            self.rack.reo_persist = REO_PERSIST;
+        }
+        if let Some(probe) = self.probe {
+            if probe.retransmission && board.una() >= probe.end {
+                // Both the original and the probe have arrived.
+                self.probe = None;
+                return false;
+            }
+        }
+        match &mut self.undo {
+            Some(undo) if undo.unanswered > 0 => {
+                undo.unanswered -= 1;
+                // RFC 3708: every retransmission was unnecessary.
+                self.undo_enabled && undo.unanswered == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// A round trip was measured.
+    pub fn on_rtt_sample(&mut self) {
+        self.probe_allowed = true;
+    }
+
+    /// An acknowledgement was applied to `board`. `advanced` bytes were cumulatively acknowledged;
+    /// `duplicate` says it is a duplicate acknowledgement in the sense of RFC 5681. `echo_before`
+    /// as in [`Recovery::on_delivered`]. `lost` hears what is now taken for lost.
+    #[allow(clippy::too_many_arguments)]
+    pub fn on_ack(
+        &mut self,
+        now: Time,
+        board: &mut Scoreboard,
+        rtt: &RttEstimator,
+        mss: u64,
+        advanced: u64,
+        duplicate: bool,
+        dsack_undo: bool,
+        dsack: bool,
+        echo_before: impl Fn(Time) -> bool,
+        mut lost: impl FnMut(&Sent),
+    ) -> Verdict {
+        let mut verdict = Verdict::default();
+        if advanced > 0 {
+            self.timeouts = 0;
+        }
+        verdict.probe_repaired = self.judge_probe(board, advanced, dsack);
+        if self.state != RecoveryState::Open && self.undo_enabled {
+            // RFC 3522: the first acknowledgement that advances answers a transmission that was
+            // older than the first retransmission: nothing was lost.
+            let eifel =
+                advanced > 0 && self.undo.and_then(|undo| undo.first_retransmission).is_some_and(echo_before);
+            if dsack_undo || eifel {
+                self.leave();
+                self.undo = None;
+                board.unmark_lost();
+                self.rack.scan = board.una();
+                // The reordering that caused it must not do so again at once.
+                self.rack.reordering_seen = true;
+                verdict.undone = true;
+                verdict.ended = true;
+                return verdict;
+            }
+        }
+        if self.state != RecoveryState::Open && board.una() >= self.recover {
+            self.leave();
+            self.rack.reo_persist = self.rack.reo_persist.saturating_sub(1);
+            if self.rack.reo_persist == 0 {
+                self.rack.reo_mult = 1;
+            }
+            verdict.ended = true;
+        } else if dsack_undo && self.undo_enabled {
+            // A DSACK after the recovery has ended.
+            self.undo = None;
+            verdict.undone = true;
+        }
+        match self.detection {
+            LossDetection::RackTlp => {
+                let before = board.lost_segments();
+                let (found, _) = self.detect(now, board, rtt, &mut lost);
+                debug_assert!(board.lost_segments() >= before);
+                if found && self.state == RecoveryState::Open {
+                    self.enter(board);
+                    verdict.entered = true;
+                }
+            }
+            LossDetection::DuplicateAcks => {
+                verdict.entered = self.count_duplicates(board, mss, advanced, duplicate, &mut lost);
+            }
+        }
+        verdict
+    }
+
+    fn count_duplicates(
+        &mut self,
+        board: &mut Scoreboard,
+        mss: u64,
+        advanced: u64,
+        duplicate: bool,
+        lost: &mut impl FnMut(&Sent),
+    ) -> bool {
+        if advanced > 0 {
+            self.duplicates = 0;
+            if self.state != RecoveryState::Recovery {
+                self.credit = 0;
+                return false;
+            }
+            // RFC 6582 section 3.2 step 3: a partial acknowledgement: the next hole is lost too. Of
+            // what it acknowledged one segment has left just now, the rest had been counted before.
+            self.credit = self.credit.saturating_sub(advanced.saturating_sub(mss));
+            self.lose_first(board, lost);
+            self.force = true;
+            return false;
+        }
+        if !duplicate {
+            return false;
+        }
+        self.duplicates += 1;
+        match self.state {
+            RecoveryState::Recovery => {
+                self.credit += mss;
+                false
+            }
+            RecoveryState::Loss => false,
+            RecoveryState::Open => {
+                // RFC 6582 section 3.2 step 1: not again for what was in flight at the last one.
+                let fresh = !self.recovered_once || board.una() > self.recover;
+                if self.duplicates >= DUP_THRESH && fresh {
+                    self.enter(board);
+                    self.credit = mss * u64::from(DUP_THRESH);
+                    self.lose_first(board, lost);
+                    self.force = true;
+                    return true;
+                }
+                if self.limited_transmit && self.duplicates < DUP_THRESH {
+                    self.credit = mss * u64::from(self.duplicates);
+                }
+                false
+            }
+        }
+    }
+
+    fn lose_first(&mut self, board: &mut Scoreboard, lost: &mut impl FnMut(&Sent)) {
+        if board.mark_lost(0) {
+            if let Some(record) = board.records().front() {
+                lost(record);
+            }
+        }
+    }
+
+    fn enter(&mut self, board: &Scoreboard) {
+        self.state = RecoveryState::Recovery;
+        self.recover = board.nxt();
+        self.recovered_once = true;
+        self.undo = Some(Undo { unanswered: 0, first_retransmission: None });
+        self.force = true;
+    }
+
+    fn leave(&mut self) {
+        self.state = RecoveryState::Open;
+        self.duplicates = 0;
+        self.credit = 0;
+        self.force = false;
+        self.timeouts = 0;
+    }
+
+    /// RFC 8985 section 6.2 step 4.
+    fn reordering_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
+        let in_recovery = self.state != RecoveryState::Open;
+        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= DUP_THRESH) {
+            return Duration::ZERO;
+        }
+        let min_rtt = rtt.min().unwrap_or(Duration::ZERO);
+        (min_rtt / 4 * u64::from(self.rack.reo_mult)).min(rtt.srtt_or_zero())
+    }
+
+    /// RFC 8985 section 6.2 step 5: whether something is newly lost, and when the last of what was
+    /// sent before the newest delivered segment will be.
+    fn detect(
+        &mut self,
+        now: Time,
+        board: &mut Scoreboard,
+        rtt: &RttEstimator,
+        lost: &mut impl FnMut(&Sent),
+    ) -> (bool, Time) {
+        let mut found = false;
+        let mut deadline = Time::ZERO;
+        let window = self.rack.rtt + self.reordering_window(board, rtt);
+        let newest = (self.rack.sent, self.rack.end);
+        let mut at = board.index_of(self.rack.scan.max(board.una()));
+        let mut settled = true;
+        while let Some(record) = board.records().get(at) {
+            let end = record.end();
+            if !record.retransmitted() {
+                if (record.sent, end) >= newest {
+                    break;
+                }
+                if record.in_flight {
+                    let due = record.sent + window;
+                    if due <= now {
+                        lost(record);
+                        board.mark_lost(at);
+                        found = true;
+                    } else {
+                        deadline = deadline.max(due);
+                        settled = false;
+                    }
+                }
+            }
+            if settled {
+                self.rack.scan = end;
+            }
+            at += 1;
+        }
+        while let Some(&(sent, seq)) = self.rack.resent.front() {
+            let at = board.index_of(seq);
+            let current = board.records().get(at).filter(|record| {
+                record.seq <= seq.max(board.una()) && record.sent == sent && record.in_flight
+            });
+            let Some(record) = current else {
+                self.rack.resent.pop_front();
+                continue;
+            };
+            if (sent, record.end()) >= newest {
+                break;
+            }
+            let due = sent + window;
+            if due > now {
+                deadline = deadline.max(due);
+                break;
+            }
+            lost(record);
+            board.mark_lost(at);
+            found = true;
+            self.rack.resent.pop_front();
+        }
+        (found, if deadline == Time::ZERO { Time::NEVER } else { deadline })
+    }
+
+    /// The reordering timer has fired: what is lost now, and whether that starts a recovery.
+    pub fn on_reordering_timer(
+        &mut self,
+        now: Time,
+        board: &mut Scoreboard,
+        rtt: &RttEstimator,
+        mut lost: impl FnMut(&Sent),
+    ) -> bool {
+        let (found, _) = self.detect(now, board, rtt, &mut lost);
+        if found && self.state == RecoveryState::Open {
+            self.enter(board);
+            return true;
+        }
+        false
+    }
+
+    /// The retransmission timer has run out: everything in flight is lost. Returns whether this is
+    /// the first time for this data.
+    pub fn on_timeout(&mut self, board: &mut Scoreboard, mut lost: impl FnMut(&Sent)) -> bool {
+        // RFC 5681 equation 4 lowers the threshold once for the same data.
+        let first = self.state != RecoveryState::Loss || board.una() >= self.recover;
+        if self.state == RecoveryState::Open || (self.state == RecoveryState::Loss && first) {
+            self.undo = Some(Undo { unanswered: 0, first_retransmission: None });
+        }
+        self.state = RecoveryState::Loss;
+        self.recover = board.nxt();
+        self.recovered_once = true;
+        self.timeouts += 1;
+        self.duplicates = 0;
+        self.credit = 0;
+        self.probe = None;
+        if self.timeouts > 1 {
+            // RFC 2018 section 8: a receiver may drop what it had selectively acknowledged.
+            board.forget_sacks();
+        }
+        for at in 0..board.records().len() {
+            if board.mark_lost(at) {
+                lost(&board.records()[at]);
+            }
+        }
+        self.rack.scan = board.nxt();
+        self.rack.resent.clear();
+        self.force = true;
+        first
+    }
+
+    fn judge_probe(&mut self, board: &Scoreboard, advanced: u64, dsack: bool) -> bool {
+        let Some(probe) = self.probe else { return false };
+        if board.una() < probe.end {
+            return false;
+        }
+        if !probe.retransmission {
+            self.probe = None;
+            return false;
+        }
+        if dsack {
+            self.probe = None;
+            return false;
+        }
+        // RFC 8985 section 7.4.2: acknowledged without a DSACK: either the original or the probe was
+        // lost. An acknowledgement that advances beyond the probe settles it.
+        if advanced > 0 {
+            self.probe = None;
+            return self.state == RecoveryState::Open;
+        }
+        false
+    }
+
+    /// A tail loss probe is sent.
+    pub fn on_probe(&mut self, end: u64, retransmission: bool) {
+        self.probe = Some(Probe { end, retransmission });
+        self.probe_allowed = false;
+    }
+
+    /// When the retransmission timer shall run out, and what it then means. The timeout counts from
+    /// `base`; a probe from then or from `last_new`, when new data was last sent.
+    #[allow(clippy::too_many_arguments)]
+    pub fn timer(
+        &self,
+        now: Time,
+        base: Time,
+        last_new: Time,
+        board: &Scoreboard,
+        rtt: &RttEstimator,
+        backoff: bool,
+        ack_delay: Duration,
+    ) -> (Time, RetransmitTimer) {
+        if board.is_empty() {
+            return (Time::NEVER, RetransmitTimer::Timeout);
+        }
+        let doublings = if backoff { self.timeouts } else { 0 };
+        let timeout = base + rtt.rto(doublings);
+        if self.detection != LossDetection::RackTlp {
+            return (timeout, RetransmitTimer::Timeout);
+        }
+        if self.rack.sent > Time::ZERO {
+            if let Some(due) = self.pending_reordering(now, board, rtt) {
+                if due <= timeout {
+                    return (due, RetransmitTimer::Reordering);
+                }
+                return (timeout, RetransmitTimer::Timeout);
+            }
+        }
+        // RFC 8985 section 7.2: a probe only outside recovery, with nothing selectively acknowledged.
+        let may_probe = self.state == RecoveryState::Open
+            && self.probe.is_none()
+            && self.probe_allowed
+            && board.sacked_segments() == 0;
+        if !may_probe {
+            return (timeout, RetransmitTimer::Timeout);
+        }
+        let wait = match rtt.srtt() {
+            Some(srtt) => {
+                let alone = board.records().len() == 1;
+                srtt * 2 + if alone { ack_delay } else { Duration::ZERO }
+            }
+            None => Duration::from_secs(1),
+        };
+        let probe = base.max(last_new) + wait;
+        if probe < timeout {
+            (probe, RetransmitTimer::TailProbe)
+        } else {
+            (timeout, RetransmitTimer::Timeout)
+        }
+    }
+
+    /// The end of the last reordering window among what was sent before the newest delivered segment.
+    fn pending_reordering(&self, now: Time, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
+        let newest = (self.rack.sent, self.rack.end);
+        let window = self.rack.rtt + self.reordering_window(board, rtt);
+        let mut deadline = None;
+        let start = board.index_of(self.rack.scan.max(board.una()));
+        for record in board.records().iter().skip(start) {
+            if !record.retransmitted() {
+                if (record.sent, record.end()) >= newest {
+                    break;
+                }
+                if record.in_flight {
+                    deadline = deadline.max(Some(record.sent + window));
+                }
+            }
+        }
+        if let Some(&(sent, seq)) = self.rack.resent.front() {
+            let record = board.records().get(board.index_of(seq));
+            if record.is_some_and(|r| r.sent == sent && r.in_flight && (sent, r.end()) < newest) {
+                deadline = deadline.max(Some(sent + window));
+            }
+        }
+        deadline.map(|due: Time| due.max(now + Duration::from_nanos(1)))
+    }
+}

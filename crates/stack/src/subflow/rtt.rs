@@ -1,0 +1,121 @@
+//! Round-trip times and the retransmission timeout (RFC 6298).
+
+use anabranch_units::Duration;
+
+use crate::config::RtoConfig;
+
+/// The estimator of one subflow.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    srtt: Duration,
+    rttvar: Duration,
+    min: Duration,
+    last: Duration,
+    rto: Duration,
+    sampled: bool,
+    initial: Duration,
+    floor: Duration,
+    floor_on_variation: bool,
+    ceiling: Duration,
+}
+
+impl RttEstimator {
+    /// An estimator without a sample.
+    pub fn new(config: &RtoConfig) -> RttEstimator {
+        RttEstimator {
+            srtt: Duration::ZERO,
+            rttvar: Duration::ZERO,
+            min: Duration::MAX,
+            last: Duration::ZERO,
+            rto: config.initial,
+            sampled: false,
+            initial: config.initial,
+            floor: config.min,
+            floor_on_variation: config.min_bounds_variation,
+            ceiling: config.max,
+        }
+    }
+
+    /// Takes a sample.
+    pub fn sample(&mut self, rtt: Duration) {
+        let rtt = rtt.max(Duration::from_nanos(1));
+        self.last = rtt;
+        self.min = self.min.min(rtt);
+        if self.sampled {
+            // RFC 6298 section 2.3: alpha = 1/8, beta = 1/4, the variation first.
+            let deviation = self.srtt.0.abs_diff(rtt.0);
+            self.rttvar = Duration((3 * self.rttvar.0 + deviation) / 4);
+            self.srtt = Duration((7 * self.srtt.0 + rtt.0) / 8);
+        } else {
+            self.sampled = true;
+            self.srtt = rtt;
+            self.rttvar = rtt / 2;
+        }
+        // RFC 6298 section 2.4 bounds the sum from below. Linux bounds the variation term, so that a
+        // steady path has RTT + 200 ms.
+        let floor = if self.floor_on_variation { self.srtt + self.floor } else { self.floor };
+        self.rto = (self.srtt + self.rttvar * 4).max(floor).min(self.ceiling);
+    }
+
+    /// The smoothed RTT; none before a sample.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.sampled.then_some(self.srtt)
+    }
+
+    /// The smoothed RTT; zero before a sample.
+    pub fn srtt_or_zero(&self) -> Duration {
+        self.srtt
+    }
+
+    /// The variation.
+    pub fn rttvar(&self) -> Duration {
+        self.rttvar
+    }
+
+    /// The least sample; none before one.
+    pub fn min(&self) -> Option<Duration> {
+        self.sampled.then_some(self.min)
+    }
+
+    /// The last sample.
+    pub fn last(&self) -> Duration {
+        self.last
+    }
+
+    /// The retransmission timeout after `backoff` doublings.
+    pub fn rto(&self, backoff: u32) -> Duration {
+        let base = if self.sampled { self.rto } else { self.initial };
+        Duration(base.0.saturating_mul(1 << backoff.min(16))).min(self.ceiling)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ConnectionConfig;
+
+    #[test]
+    fn the_first_sample_sets_and_the_next_smooths() {
+        let mut rtt = RttEstimator::new(&ConnectionConfig::linux().rto);
+        assert_eq!(rtt.rto(0), Duration::from_secs(1));
+        rtt.sample(Duration::from_millis(800));
+        assert_eq!(rtt.srtt(), Some(Duration::from_millis(800)));
+        assert_eq!(rtt.rttvar(), Duration::from_millis(400));
+        assert_eq!(rtt.rto(0), Duration::from_millis(2400));
+        rtt.sample(Duration::from_millis(1600));
+        assert_eq!(rtt.srtt(), Some(Duration::from_millis(900)));
+        assert_eq!(rtt.rttvar(), Duration::from_millis(500));
+        assert_eq!(rtt.rto(1), Duration::from_millis(5800));
+        assert_eq!(rtt.min(), Some(Duration::from_millis(800)));
+    }
+
+    #[test]
+    fn the_timeout_has_a_floor_and_a_ceiling() {
+        let mut rtt = RttEstimator::new(&ConnectionConfig::linux().rto);
+        for _ in 0..50 {
+            rtt.sample(Duration::from_millis(10));
+        }
+        assert_eq!(rtt.rto(0), Duration::from_millis(210));
+        assert_eq!(rtt.rto(40), Duration::from_secs(120));
+    }
+}

@@ -1,0 +1,353 @@
+//! What a subflow has sent and not yet seen acknowledged (RFC 2018, RFC 6675).
+//!
+//! One record per segment, in the order of sequence numbers. "In flight" is the pipe of RFC 6675:
+//! sent, and neither acknowledged nor taken for lost; a lost segment counts again once it is sent
+//! again.
+
+use std::collections::VecDeque;
+
+use anabranch_units::Time;
+
+use crate::seq::DataRange;
+use crate::subflow::rate::SendStamp;
+
+/// The mapping that a segment belongs to. It never changes on a subflow (RFC 8684 section 3.3.1),
+/// so a retransmission that cuts inside it repeats the whole of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentMapping {
+    /// How far before the segment it starts.
+    pub back: u32,
+    /// How many bytes of payload it maps.
+    pub len: u32,
+    /// It also maps the DATA_FIN.
+    pub data_fin: bool,
+}
+
+/// One segment that was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// The subflow offset of its first octet.
+    pub seq: u64,
+    /// Bytes of payload.
+    pub len: u32,
+    /// Times it was sent, at most 255.
+    pub transmissions: u8,
+    /// It is the FIN, which takes one octet behind the payload.
+    pub fin: bool,
+    /// Selectively acknowledged.
+    pub sacked: bool,
+    /// Taken for lost, and not sent again since.
+    pub lost: bool,
+    /// Its last transmission counts as in flight.
+    pub in_flight: bool,
+    /// Another subflow had been given the data before.
+    pub reinjected: bool,
+    /// The stream offset of its first byte.
+    pub data: u64,
+    /// Its mapping.
+    pub mapping: SentMapping,
+    /// When it was last sent.
+    pub sent: Time,
+    /// For the delivery rate.
+    pub stamp: SendStamp,
+}
+
+impl Sent {
+    /// The subflow offset behind it.
+    pub fn end(&self) -> u64 {
+        self.seq + self.space()
+    }
+
+    /// The sequence space it takes.
+    pub fn space(&self) -> u64 {
+        u64::from(self.len) + u64::from(self.fin)
+    }
+
+    /// The range of the stream that it carries.
+    pub fn range(&self) -> DataRange {
+        DataRange::new(self.data, self.data + u64::from(self.len))
+    }
+
+    /// It was sent more than once.
+    pub fn retransmitted(&self) -> bool {
+        self.transmissions > 1
+    }
+}
+
+/// All that is sent and not cumulatively acknowledged.
+#[derive(Clone, Debug, Default)]
+pub struct Scoreboard {
+    sent: VecDeque<Sent>,
+    una: u64,
+    nxt: u64,
+    in_flight: u64,
+    sacked_bytes: u64,
+    sacked_segments: u32,
+    lost_segments: u32,
+    /// No record before this offset waits to be sent again.
+    lost_hint: u64,
+    highest_sacked: u64,
+}
+
+impl Scoreboard {
+    /// An empty one whose next octet is `next`.
+    pub fn starting_at(next: u64) -> Scoreboard {
+        Scoreboard { una: next, nxt: next, lost_hint: next, ..Scoreboard::default() }
+    }
+
+    /// The first offset that is not acknowledged.
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// The next offset to send for the first time.
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Bytes in flight (a FIN counts as one).
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Whether nothing is unacknowledged.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// The records.
+    pub fn records(&self) -> &VecDeque<Sent> {
+        &self.sent
+    }
+
+    /// How many segments are selectively acknowledged.
+    pub fn sacked_segments(&self) -> u32 {
+        self.sacked_segments
+    }
+
+    /// How many bytes are selectively acknowledged.
+    pub fn sacked_bytes(&self) -> u64 {
+        self.sacked_bytes
+    }
+
+    /// How many segments wait to be sent again.
+    pub fn lost_segments(&self) -> u32 {
+        self.lost_segments
+    }
+
+    /// Behind the highest selectively acknowledged octet; 0 if there is none.
+    pub fn highest_sacked(&self) -> u64 {
+        self.highest_sacked
+    }
+
+    /// The index of the first record that ends behind `offset`.
+    pub fn index_of(&self, offset: u64) -> usize {
+        // The front is asked for most.
+        match self.sent.front() {
+            Some(first) if first.end() > offset => 0,
+            _ => self.sent.partition_point(|record| record.end() <= offset),
+        }
+    }
+
+    /// A new segment is sent.
+    pub fn push(&mut self, record: Sent) {
+        debug_assert_eq!(record.seq, self.nxt);
+        self.nxt = record.end();
+        if record.in_flight {
+            self.in_flight += record.space();
+        }
+        self.sent.push_back(record);
+    }
+
+    /// Everything before `una` is acknowledged. `newly` hears each part that was not selectively
+    /// acknowledged before, as it was in the record, with the bytes that are new.
+    pub fn acknowledge(&mut self, una: u64, mut newly: impl FnMut(&Sent, u64)) {
+        while let Some(first) = self.sent.front_mut() {
+            if first.seq >= una {
+                break;
+            }
+            if first.end() <= una {
+                let record = *first;
+                self.sent.pop_front();
+                self.forget(&record);
+                if !record.sacked {
+                    newly(&record, record.space());
+                }
+            } else {
+                // A part of a segment is acknowledged: the rest keeps its mapping.
+                let cut = una - first.seq;
+                let (sacked, in_flight) = (first.sacked, first.in_flight);
+                let before = *first;
+                first.seq = una;
+                first.len -= cut as u32;
+                first.data += cut;
+                first.mapping.back += cut as u32;
+                if in_flight {
+                    self.in_flight -= cut;
+                }
+                if sacked {
+                    self.sacked_bytes -= cut;
+                } else {
+                    newly(&before, cut);
+                }
+                break;
+            }
+        }
+        self.una = self.una.max(una);
+        if self.sacked_segments == 0 {
+            self.highest_sacked = 0;
+        }
+    }
+
+    fn forget(&mut self, record: &Sent) {
+        if record.in_flight {
+            self.in_flight -= record.space();
+        }
+        if record.sacked {
+            self.sacked_segments -= 1;
+            self.sacked_bytes -= record.space();
+        }
+        if record.lost {
+            self.lost_segments -= 1;
+        }
+    }
+
+    /// `start..end` is selectively acknowledged. Only whole segments count. Whatever ends at or
+    /// before `known` was told before, so that a growing block costs only its growth.
+    pub fn sack(&mut self, start: u64, end: u64, known: u64, mut newly: impl FnMut(&Sent)) {
+        let mut at = self.sent.partition_point(|record| record.seq < start || record.end() <= known);
+        while let Some(record) = self.sent.get_mut(at) {
+            if record.end() > end {
+                break;
+            }
+            if !record.sacked {
+                newly(record);
+                record.sacked = true;
+                let space = record.space();
+                if core::mem::take(&mut record.in_flight) {
+                    self.in_flight -= space;
+                }
+                if core::mem::take(&mut record.lost) {
+                    self.lost_segments -= 1;
+                }
+                self.sacked_segments += 1;
+                self.sacked_bytes += space;
+                self.highest_sacked = self.highest_sacked.max(record.end());
+            }
+            at += 1;
+        }
+    }
+
+    /// The receiver may have dropped what it had selectively acknowledged (RFC 2018 section 8).
+    pub fn forget_sacks(&mut self) {
+        for record in &mut self.sent {
+            record.sacked = false;
+        }
+        self.sacked_segments = 0;
+        self.sacked_bytes = 0;
+        self.highest_sacked = 0;
+    }
+
+    /// Takes the record at `index` for lost; false if it was lost or acknowledged already.
+    pub fn mark_lost(&mut self, index: usize) -> bool {
+        let Some(record) = self.sent.get_mut(index) else { return false };
+        if record.sacked || record.lost {
+            return false;
+        }
+        record.lost = true;
+        if core::mem::take(&mut record.in_flight) {
+            self.in_flight -= record.space();
+        }
+        self.lost_segments += 1;
+        self.lost_hint = self.lost_hint.min(self.sent[index].seq);
+        true
+    }
+
+    /// Takes back that the records are lost that were not sent again since.
+    pub fn unmark_lost(&mut self) {
+        for record in &mut self.sent {
+            if core::mem::take(&mut record.lost) {
+                record.in_flight = true;
+                self.in_flight += record.space();
+            }
+        }
+        self.lost_segments = 0;
+    }
+
+    /// The index of the first record that waits to be sent again.
+    pub fn next_lost(&mut self) -> Option<usize> {
+        if self.lost_segments == 0 {
+            return None;
+        }
+        let mut at = self.index_of(self.lost_hint);
+        while let Some(record) = self.sent.get(at) {
+            if record.lost {
+                self.lost_hint = record.seq;
+                return Some(at);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Cuts the record at `index` so that it has at most `len` bytes; the rest follows as a record of its own.
+    pub fn split(&mut self, index: usize, len: u32) {
+        let Some(record) = self.sent.get_mut(index) else { return };
+        if record.len <= len || len == 0 {
+            return;
+        }
+        let mut rest = *record;
+        record.len = len;
+        record.fin = false;
+        rest.seq += u64::from(len);
+        rest.data += u64::from(len);
+        rest.len -= len;
+        rest.mapping.back += len;
+        if rest.lost {
+            self.lost_segments += 1;
+        }
+        if rest.sacked {
+            self.sacked_segments += 1;
+        }
+        self.sent.insert(index + 1, rest);
+    }
+
+    /// The record at `index` is sent again.
+    pub fn retransmit(&mut self, index: usize, now: Time, stamp: SendStamp) {
+        let Some(record) = self.sent.get_mut(index) else { return };
+        if core::mem::take(&mut record.lost) {
+            self.lost_segments -= 1;
+        }
+        if !record.in_flight {
+            record.in_flight = true;
+            self.in_flight += record.space();
+        }
+        record.transmissions = record.transmissions.saturating_add(1);
+        record.sent = now;
+        record.stamp = stamp;
+    }
+
+    /// Checks that the counters agree with the records; for tests.
+    pub fn is_consistent(&self) -> bool {
+        let mut next = self.una;
+        let (mut in_flight, mut sacked, mut sacked_bytes, mut lost) = (0, 0, 0, 0);
+        for record in &self.sent {
+            if record.seq != next || record.space() == 0 {
+                return false;
+            }
+            next = record.end();
+            in_flight += if record.in_flight { record.space() } else { 0 };
+            sacked += u32::from(record.sacked);
+            sacked_bytes += if record.sacked { record.space() } else { 0 };
+            lost += u32::from(record.lost);
+            if (record.sacked || record.lost) && record.in_flight || record.sacked && record.lost {
+                return false;
+            }
+        }
+        next == self.nxt
+            && in_flight == self.in_flight
+            && sacked == self.sacked_segments
+            && sacked_bytes == self.sacked_bytes
+            && lost == self.lost_segments
+    }
+}

@@ -1,0 +1,91 @@
+//! Two endpoints on a virtual clock: connections open, carry data both ways, and end.
+
+mod harness;
+
+use anabranch_stack::config::{ConnectionConfig, LossDetection};
+use anabranch_stack::event::CloseReason;
+use anabranch_units::{Duration, Time};
+use harness::{Pair, Path, Side};
+
+fn transfer(pair: &mut Pair, config: ConnectionConfig, bytes: u64) {
+    pair.connect(config);
+    let mut written = pair.write(Side::Client, bytes);
+    let deadline = Time::from_secs(600);
+    while written < bytes {
+        assert!(pair.step());
+        written += pair.write(Side::Client, bytes - written);
+        assert!(pair.now < deadline);
+    }
+    pair.close(Side::Client);
+    assert!(pair.run_until(deadline, |pair| pair.server.peer_closed), "at {:?}", pair.now);
+    assert_eq!(pair.server.read, bytes);
+    pair.close(Side::Server);
+    let ended = pair.run_until(deadline, |pair| pair.client.closed.is_some() && pair.server.closed.is_some());
+    if !ended || pair.client.closed != Some(CloseReason::Finished) {
+        for (at, side, path, segment, lost) in pair.log.iter().rev().take(30).rev() {
+            eprintln!(
+                "{at:?} {side:?} path {path} lost {lost} {:?} seq {:?} ack {:?} len {} {:?}",
+                segment.flags, segment.seq, segment.ack, segment.payload_len, segment.options.dss
+            );
+        }
+    }
+    assert!(ended);
+    assert_eq!(pair.client.closed, Some(CloseReason::Finished));
+    assert_eq!(pair.server.closed, Some(CloseReason::Finished));
+}
+
+#[test]
+fn a_plain_tcp_carries_a_megabyte() {
+    let config = ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() };
+    let mut pair = Pair::new(vec![Path::clean(10)], config.clone(), 1);
+    transfer(&mut pair, config, 1_000_000);
+}
+
+#[test]
+fn mptcp_fills_two_windows() {
+    let config = ConnectionConfig { initial_ssthresh: Some(10), ..ConnectionConfig::linux() };
+    let mut pair = Pair::new(vec![Path::clean(10), Path::clean(20)], config.clone(), 1);
+    transfer(&mut pair, config, 3_000_000);
+    let by_path = |path| pair.data_segments(Side::Client).filter(|(_, _, p, _, _)| *p == path).count();
+    assert!(by_path(0) > 100 && by_path(1) > 100, "{} {}", by_path(0), by_path(1));
+}
+
+#[test]
+fn simultaneous_joins_carry_data_one_round_trip_later() {
+    let config = ConnectionConfig::ns3();
+    let mut pair = Pair::new(vec![Path::clean(10), Path::clean(40)], config.clone(), 1);
+    transfer(&mut pair, config, 500_000);
+    let first = |path| pair.data_segments(Side::Client).find(|(_, _, p, _, _)| *p == path).map(|e| e.0);
+    assert_eq!(first(0), Some(Time::from_millis(21)));
+    assert_eq!(first(1), Some(Time::from_millis(81)));
+}
+
+#[test]
+fn losses_are_repaired_in_every_mode() {
+    for detection in [LossDetection::RackTlp, LossDetection::DuplicateAcks] {
+        for mptcp in [false, true] {
+            let config = ConnectionConfig {
+                mptcp,
+                loss_detection: detection,
+                sack: detection == LossDetection::RackTlp,
+                ..ConnectionConfig::linux()
+            };
+            let path = |delay| Path { loss: [0.02, 0.02], reorder: 0.01, ..Path::clean(delay) };
+            let mut pair = Pair::new(vec![path(10), path(25)], config.clone(), 7);
+            transfer(&mut pair, config, 2_000_000);
+        }
+    }
+}
+
+#[test]
+fn a_path_that_dies_gives_its_data_to_the_other() {
+    let config = ConnectionConfig::linux();
+    let mut pair = Pair::new(vec![Path::clean(10), Path::clean(15)], config.clone(), 3);
+    pair.connect(config);
+    pair.write(Side::Client, 4_000_000);
+    pair.run_for(Duration::from_millis(120));
+    pair.paths[0].down = true;
+    pair.close(Side::Client);
+    assert!(pair.run_until(Time::from_secs(30), |pair| pair.server.peer_closed));
+    assert_eq!(pair.server.read, 4_000_000);
+}
