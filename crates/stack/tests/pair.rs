@@ -73,6 +73,7 @@ fn losses_are_repaired_in_every_mode() {
             let path = |delay| Path { loss: [0.02, 0.02], reorder: 0.01, ..Path::clean(delay) };
             let mut pair = Pair::new(vec![path(10), path(25)], config.clone(), 7);
             transfer(&mut pair, config, 2_000_000);
+            eprintln!("{detection:?} {mptcp} log {} now {:?}", pair.log.len(), pair.now);
         }
     }
 }

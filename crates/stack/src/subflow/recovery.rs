@@ -538,7 +538,7 @@ impl Recovery {
             return (timeout, RetransmitTimer::Timeout);
         }
         if self.rack.sent > Time::ZERO {
-            if let Some(due) = self.pending_reordering(now, board, rtt) {
+            if let Some(due) = self.pending_reordering(board, rtt) {
                 if due <= timeout {
                     return (due, RetransmitTimer::Reordering);
                 }
@@ -569,7 +569,7 @@ impl Recovery {
     }
 
     /// The end of the last reordering window among what was sent before the newest delivered segment.
-    fn pending_reordering(&self, now: Time, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
+    fn pending_reordering(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
         let newest = (self.rack.sent, self.rack.end);
         let window = self.rack.rtt + self.reordering_window(board, rtt);
         let mut deadline = None;
@@ -590,6 +590,6 @@ impl Recovery {
                 deadline = deadline.max(Some(sent + window));
             }
         }
-        deadline.map(|due: Time| due.max(now + Duration::from_nanos(1)))
+        deadline
     }
 }
