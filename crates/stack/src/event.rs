@@ -75,6 +75,17 @@ pub struct Transmit {
     pub stream_offset: u64,
 }
 
+/// Where a segment leaves, and what its payload is; the segment itself stands apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// The connection it belongs to; none for an answer to a segment that belongs to none.
+    pub connection: Option<ConnectionId>,
+    /// The interface by which it leaves.
+    pub path: PathId,
+    /// Where its payload starts in the stream that this host sends.
+    pub stream_offset: u64,
+}
+
 /// What becomes of a part of a received payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {

@@ -69,6 +69,9 @@ pub struct Windows {
 
 /// Hears what an endpoint does. Every method does nothing unless it is overridden.
 pub trait Observer {
+    /// Whether anybody listens. What is told is not even computed where nobody does.
+    const LISTENS: bool = true;
+
     /// A segment leaves.
     #[inline]
     fn on_sent(
@@ -116,4 +119,6 @@ pub trait Observer {
     fn on_limit(&mut self, _now: Time, _connection: ConnectionId, _limit: Limit) {}
 }
 
-impl Observer for () {}
+impl Observer for () {
+    const LISTENS: bool = false;
+}

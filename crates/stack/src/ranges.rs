@@ -152,11 +152,6 @@ impl RangeSet {
     pub fn pop_reached(&mut self, offset: u64) -> Option<DataRange> {
         if self.ranges.first()?.start <= offset { Some(self.ranges.remove(0)) } else { None }
     }
-
-    /// Takes out everything.
-    pub fn clear(&mut self) {
-        self.ranges.clear();
-    }
 }
 
 #[cfg(test)]

@@ -96,9 +96,9 @@ impl Connection {
         if told.acked_bytes > 0 || recovering {
             let min_rtt = subflow.rtt.min().unwrap_or(Duration::ZERO);
             let rate = subflow.rate.finish(min_rtt);
-            let cwnd = self.congestion.cwnd(id);
-            let slow_start = self.congestion.ssthresh(id).is_none_or(|threshold| cwnd < threshold);
-            let cwnd_limited = subflow.cwnd_limited || (slow_start && cwnd < 2 * subflow.max_in_flight);
+            let slow_start = subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold);
+            let cwnd_limited =
+                subflow.cwnd_limited || (slow_start && subflow.cwnd < 2 * subflow.max_in_flight);
             let ack = Ack {
                 now,
                 acked_bytes: told.acked_bytes,
@@ -125,15 +125,18 @@ impl Connection {
         }
         self.schedule_wanted = true;
         if told.advanced > 0 {
-            self.after_advance(now, at, told.advanced, observer);
+            self.after_advance(now, at, told.advanced);
         }
         if told.lost_segments > 0 {
             self.tell_scheduler(now, &SchedulerEvent::Lost { subflow: id, segments: told.lost_segments });
         }
-        observer.on_windows(now, self.id, id, &self.windows(at));
+        self.refresh_window(at);
+        if O::LISTENS {
+            observer.on_windows(now, self.id, id, &self.windows(at));
+        }
     }
 
-    fn after_advance<O: Observer>(&mut self, now: Time, at: usize, advanced: u64, observer: &mut O) {
+    fn after_advance(&mut self, now: Time, at: usize, advanced: u64) {
         let subflow = &mut self.subflows[at];
         subflow.timer_base = now;
         subflow.counters.bytes_acked += advanced;
@@ -146,8 +149,8 @@ impl Connection {
             let subflow = &mut self.subflows[at];
             match subflow.state {
                 TcpState::FinWait1 => subflow.state = TcpState::FinWait2,
-                TcpState::Closing => self.enter_time_wait(now, at, observer),
-                TcpState::LastAck => self.close_subflow(now, at, observer),
+                TcpState::Closing => self.enter_time_wait(now, at),
+                TcpState::LastAck => self.close_subflow(now, at),
                 _ => {}
             }
         }
@@ -223,8 +226,8 @@ fn apply_ack(
     window_moved: bool,
     mut on_lost: impl FnMut(DataRange, LossReason),
 ) -> Told {
-    let mut told = Told::default();
-    told.was_recovering = subflow.recovery.state() == RecoveryState::Recovery;
+    let was_recovering = subflow.recovery.state() == RecoveryState::Recovery;
+    let mut told = Told { was_recovering, ..Told::default() };
     let una_before = subflow.board.una();
     let sacked_before = subflow.board.sacked_bytes();
     told.flight_before = (subflow.board.nxt() - una_before).max(subflow.board.in_flight());

@@ -4,7 +4,6 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, SubflowSet};
-use crate::observer::Observer;
 use crate::subflow::{ResetCause, TcpState};
 
 impl Connection {
@@ -19,7 +18,7 @@ impl Connection {
     }
 
     /// The application gives up: everything ends at once.
-    pub(crate) fn abort<O: Observer>(&mut self, now: Time, reason: CloseReason, observer: &mut O) {
+    pub(crate) fn abort(&mut self, now: Time, reason: CloseReason) {
         if self.phase == Phase::Ended {
             return;
         }
@@ -27,7 +26,7 @@ impl Connection {
             match self.subflows[at].state {
                 TcpState::Closed => {}
                 // Nothing is known of the peer yet: silence will do.
-                TcpState::SynSent => self.close_subflow(now, at, observer),
+                TcpState::SynSent => self.close_subflow(now, at),
                 _ => self.subflows[at].reset = Some(ResetCause::Abort),
             }
         }
@@ -76,7 +75,7 @@ impl Connection {
     }
 
     /// Closes the subflows once both streams have ended, and then the connection.
-    pub(crate) fn check_closing<O: Observer>(&mut self, now: Time, observer: &mut O) {
+    pub(crate) fn check_closing(&mut self, now: Time) {
         if self.mode == Mode::Mptcp && self.send.fin_acked && self.recv.finished() {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, which keeps the way
@@ -92,7 +91,6 @@ impl Connection {
             }
         }
         self.check_ended(now);
-        let _ = observer;
     }
 
     /// Whether the connection has come to its end.
@@ -120,28 +118,28 @@ impl Connection {
     }
 
     /// A subflow is gone without a word.
-    pub(crate) fn close_subflow<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+    pub(crate) fn close_subflow(&mut self, now: Time, at: usize) {
         self.subflows[at].state = TcpState::Closed;
-        self.subflow_ended(now, at, observer);
+        self.subflow_ended(now, at);
         self.check_ended(now);
         self.run_path_manager();
     }
 
     /// A subflow is given up: the peer is told by a reset.
-    pub(crate) fn kill_subflow<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+    pub(crate) fn kill_subflow(&mut self, now: Time, at: usize) {
         if self.subflows[at].state == TcpState::SynSent {
-            self.fail_handshake(now, at, CloseReason::TimedOut, observer);
+            self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
         }
         self.subflows[at].reset = Some(ResetCause::Error);
-        self.subflow_ended(now, at, observer);
+        self.subflow_ended(now, at);
         self.run_path_manager();
     }
 
-    pub(crate) fn enter_time_wait<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+    pub(crate) fn enter_time_wait(&mut self, now: Time, at: usize) {
         self.subflows[at].state = TcpState::TimeWait;
         self.subflows[at].time_wait_until = now + self.config.time_wait;
-        self.subflow_ended(now, at, observer);
+        self.subflow_ended(now, at);
         self.check_ended(now);
     }
 }

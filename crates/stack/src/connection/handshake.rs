@@ -7,7 +7,6 @@ use super::{Connection, Mode, Phase};
 use crate::congestion::{CongestionControl, SubflowStart};
 use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
-use crate::observer::Observer;
 use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{
@@ -205,17 +204,11 @@ impl Connection {
     }
 
     /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
-    pub(crate) fn on_segment_in_syn_sent<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        observer: &mut O,
-    ) {
+    pub(crate) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
         let acks_syn = segment.flags.has(Flags::ACK) && segment.ack == self.subflows[at].iss.add(1);
         if segment.flags.has(Flags::RST) {
             if acks_syn {
-                self.fail_handshake(now, at, CloseReason::Refused, observer);
+                self.fail_handshake(now, at, CloseReason::Refused);
             }
             return;
         }
@@ -234,7 +227,7 @@ impl Connection {
             subflow.last_received = now;
         }
         if self.mode == Mode::Mptcp && (sample.join || self.config.simultaneous) {
-            self.on_join_syn_ack(now, at, segment, observer);
+            self.on_join_syn_ack(now, at, segment);
             return;
         }
         self.send.window_end = self.subflows[at].scaled_window(segment);
@@ -294,7 +287,7 @@ impl Connection {
         self.remote_dsn = Dsn(initial.0.wrapping_add(1));
     }
 
-    fn on_join_syn_ack<O: Observer>(&mut self, now: Time, at: usize, segment: &Segment, observer: &mut O) {
+    fn on_join_syn_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         let Some(Join::SynAck { backup, address_id, hmac, nonce }) = find_join(&segment.options) else {
             // Section 3.2: a SYN/ACK without MP_JOIN is answered with a reset.
             self.subflows[at].reset = Some(ResetCause::Error);
@@ -331,20 +324,13 @@ impl Connection {
         subflow.state = TcpState::PreEstablished;
         subflow.handshake.attempts = 0;
         subflow.handshake.send = true;
-        let _ = observer;
     }
 
     /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.
-    pub(crate) fn on_segment_in_syn_received<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        observer: &mut O,
-    ) -> bool {
+    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
-                self.fail_handshake(now, at, CloseReason::Reset, observer);
+                self.fail_handshake(now, at, CloseReason::Reset);
             }
             return false;
         }
@@ -463,6 +449,7 @@ impl Connection {
         };
         let (id, local, remote) = (subflow.id, subflow.local, subflow.remote);
         self.congestion.on_subflow_up(id, &start);
+        self.refresh_window(at);
         self.push_event(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
@@ -476,15 +463,9 @@ impl Connection {
     }
 
     /// A subflow could not be opened.
-    pub(crate) fn fail_handshake<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        reason: CloseReason,
-        observer: &mut O,
-    ) {
+    pub(crate) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
         self.subflows[at].state = TcpState::Closed;
-        self.subflow_ended(now, at, observer);
+        self.subflow_ended(now, at);
         if self.phase == Phase::Opening && self.live_subflows().next().is_none() {
             self.end(reason);
         }

@@ -24,10 +24,10 @@ use anabranch_units::{Rate, Time};
 use crate::config::ConnectionConfig;
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
-use crate::observer::{Limit, Observer, Windows};
+use crate::observer::{Limit, Windows};
 use crate::path_manager::{PathEvent, PathManager};
 use crate::scheduler::{AnyScheduler, SubflowView};
-use crate::segment::{Key, MptcpOption, PathId};
+use crate::segment::{Key, MptcpOption};
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
@@ -135,7 +135,6 @@ pub(crate) struct Birth {
     pub local_token: u32,
     pub local_dsn: Dsn,
     pub addresses: Vec<(u8, core::net::IpAddr, bool)>,
-    pub address_paths: Vec<(core::net::IpAddr, PathId)>,
 }
 
 impl Connection {
@@ -159,7 +158,7 @@ impl Connection {
             congestion: config.congestion.build(),
             scheduler: config.scheduler.build(),
             path_manager: PathManager::new(config.path_manager, &birth.addresses),
-            paths: PathsState::new(birth.addresses, birth.address_paths),
+            paths: PathsState::new(birth.addresses),
             send: SendState::default(),
             recv: RecvState::new(config.receive_buffer),
             last_data_ack_sent: 0,
@@ -187,11 +186,6 @@ impl Connection {
             in_eventful: false,
             config,
         }
-    }
-
-    /// Its name.
-    pub fn id(&self) -> ConnectionId {
-        self.id
     }
 
     /// Its subflows that are not gone.
@@ -293,11 +287,18 @@ impl Connection {
         }
     }
 
+    /// Takes over what the congestion control says of a subflow, after any call to it.
+    pub(crate) fn refresh_window(&mut self, at: usize) {
+        let subflow = &mut self.subflows[at];
+        subflow.cwnd = self.congestion.cwnd(subflow.id);
+        subflow.ssthresh = self.congestion.ssthresh(subflow.id);
+    }
+
     pub(crate) fn windows(&self, at: usize) -> Windows {
         let subflow = &self.subflows[at];
         Windows {
-            cwnd_bytes: self.congestion.cwnd(subflow.id),
-            ssthresh_bytes: self.congestion.ssthresh(subflow.id),
+            cwnd_bytes: subflow.cwnd,
+            ssthresh_bytes: subflow.ssthresh,
             inflight_bytes: subflow.in_flight(),
             srtt: subflow.rtt.srtt(),
         }
@@ -306,11 +307,11 @@ impl Connection {
     pub(crate) fn view_of(&self, at: usize) -> SubflowView {
         let subflow = &self.subflows[at];
         let pacing: Option<Rate> = self.congestion.pacing_rate(subflow.id);
-        subflow.view(self.congestion.cwnd(subflow.id), self.congestion.ssthresh(subflow.id), pacing)
+        subflow.view(pacing)
     }
 
     /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
-    pub(crate) fn subflow_ended<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+    pub(crate) fn subflow_ended(&mut self, now: Time, at: usize) {
         if self.subflows[at].ended.is_some() {
             return;
         }
@@ -318,7 +319,7 @@ impl Connection {
         self.subflows[at].ended = Some(now);
         let id = self.subflows[at].id;
         self.recover_from_dead(at);
-        let mut stats = self.subflows[at].stats(self.congestion.cwnd(id));
+        let mut stats = self.subflows[at].stats();
         stats.ended = Some(now);
         self.past.push(stats);
         let (local, remote) = (self.subflows[at].local, self.subflows[at].remote);
@@ -331,7 +332,6 @@ impl Connection {
         }
         self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote });
         self.schedule_wanted = true;
-        let _ = observer;
     }
 
     /// Bytes that can be read in order.
@@ -365,7 +365,7 @@ impl Connection {
     pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
         let alive = self.subflows.iter().filter(|subflow| subflow.ended.is_none());
         let mut all = self.past.clone();
-        all.extend(alive.map(|subflow| subflow.stats(self.congestion.cwnd(subflow.id))));
+        all.extend(alive.map(Subflow::stats));
         all.sort_by_key(|stats| (stats.started, stats.id));
         all
     }

@@ -6,9 +6,8 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode, Phase};
 use crate::crypto;
-use crate::observer::Observer;
 use crate::path_manager::{PathCommand, PathEvent};
-use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, PathId};
+use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 
 /// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -37,7 +36,6 @@ struct Announcement {
 pub(crate) struct PathsState {
     /// Our addresses: ID, address, backup. The first subflow's address has ID 0 whatever stands here.
     local: Vec<(u8, IpAddr, bool)>,
-    paths: Vec<(IpAddr, PathId)>,
     /// The peer's addresses by ID (RFC 8684 section 3.2: both sides store the mapping).
     remote: Vec<(u8, Address)>,
     /// The local address of the first subflow.
@@ -47,19 +45,14 @@ pub(crate) struct PathsState {
 }
 
 impl PathsState {
-    pub(crate) fn new(local: Vec<(u8, IpAddr, bool)>, paths: Vec<(IpAddr, PathId)>) -> PathsState {
+    pub(crate) fn new(local: Vec<(u8, IpAddr, bool)>) -> PathsState {
         PathsState {
             local,
-            paths,
             remote: Vec::new(),
             initial_local: None,
             announcements: Vec::new(),
             new_subflows: Vec::new(),
         }
-    }
-
-    pub(crate) fn path_of(&self, ip: IpAddr) -> Option<PathId> {
-        self.paths.iter().find(|(known, _)| *known == ip).map(|(_, path)| *path)
     }
 
     pub(crate) fn set_initial_local(&mut self, ip: IpAddr) {
@@ -233,14 +226,14 @@ impl Connection {
     }
 
     /// A local address has gone or come back.
-    pub(crate) fn set_address_up<O: Observer>(&mut self, now: Time, ip: IpAddr, up: bool, observer: &mut O) {
+    pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         if up {
             self.path_manager.on_event(&PathEvent::LocalUp(ip));
         } else {
             self.path_manager.on_event(&PathEvent::LocalDown(ip));
             for at in 0..self.subflows.len() {
                 if self.subflows[at].local.ip == ip && !self.subflows[at].is_closed() {
-                    self.kill_subflow(now, at, observer);
+                    self.kill_subflow(now, at);
                 }
             }
         }

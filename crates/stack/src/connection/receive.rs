@@ -27,21 +27,18 @@ impl Connection {
     ) {
         let at = id.index();
         observer.on_received(now, self.id, id, segment);
-        match self.subflows[at].state {
+        let state = self.subflows[at].state;
+        match state {
             TcpState::Closed => return,
             TcpState::SynSent => {
-                self.on_segment_in_syn_sent(now, at, segment, observer);
+                self.on_segment_in_syn_sent(now, at, segment);
                 return;
             }
-            TcpState::SynReceived => {
-                if !self.on_segment_in_syn_received(now, at, segment, observer) {
-                    return;
-                }
-            }
+            TcpState::SynReceived if !self.on_segment_in_syn_received(now, at, segment) => return,
             TcpState::TimeWait => {
                 // The peer's FIN again: our acknowledgement was lost.
                 if segment.flags.has(Flags::RST) {
-                    self.close_subflow(now, at, observer);
+                    self.close_subflow(now, at);
                 } else if segment.seq_len() > 0 {
                     self.subflows[at].recv.want_ack();
                 }
@@ -49,7 +46,7 @@ impl Connection {
             }
             _ => {}
         }
-        if !self.is_acceptable(now, at, segment, observer) {
+        if !self.is_acceptable(now, at, segment) {
             return;
         }
         self.subflows[at].last_received = now;
@@ -64,7 +61,7 @@ impl Connection {
             return;
         }
         if self.mode == Mode::Mptcp {
-            if !self.process_mptcp_options(now, at, segment, observer) {
+            if !self.process_mptcp_options(now, at, segment) {
                 return;
             }
         } else {
@@ -75,19 +72,13 @@ impl Connection {
             self.process_payload(now, at, segment, fin, placed);
         }
         if fin && self.subflows[at].recv.finished() {
-            self.on_fin(now, at, observer);
+            self.on_fin(now, at);
         }
-        self.check_closing(now, observer);
+        self.check_closing(now);
     }
 
     /// RFC 9293 section 3.10.7.4, first to fourth: sequence number, RST, SYN; with the challenge ACKs of RFC 5961.
-    fn is_acceptable<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        observer: &mut O,
-    ) -> bool {
+    fn is_acceptable(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         let subflow = &mut self.subflows[at];
         let offset = subflow.seq_offset(segment);
         let next = subflow.recv.nxt() as i64;
@@ -97,7 +88,7 @@ impl Connection {
         }
         if segment.flags.has(Flags::RST) {
             if offset == next {
-                self.on_reset(now, at, segment, observer);
+                self.on_reset(now, at, segment);
             } else if offset > next {
                 subflow.recv.want_ack();
             }
@@ -128,13 +119,7 @@ impl Connection {
         true
     }
 
-    fn process_mptcp_options<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        observer: &mut O,
-    ) -> bool {
+    fn process_mptcp_options(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if let Some(dss) = &segment.options.dss {
             self.process_dss(now, at, dss, segment);
         }
@@ -151,7 +136,7 @@ impl Connection {
                 }
                 MptcpOption::FastClose(key) => {
                     if *key == self.local_key {
-                        self.on_fast_close(now, at, false, observer);
+                        self.on_fast_close(now, at, false);
                         return false;
                     }
                 }
@@ -372,7 +357,7 @@ impl Connection {
     }
 
     /// A reset that is valid by its sequence number.
-    fn on_reset<O: Observer>(&mut self, now: Time, at: usize, segment: &Segment, observer: &mut O) {
+    fn on_reset(&mut self, now: Time, at: usize, segment: &Segment) {
         if self.mode == Mode::Mptcp {
             let fast_close = segment
                 .options
@@ -381,11 +366,11 @@ impl Connection {
                 .flatten()
                 .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.local_key));
             if fast_close {
-                self.on_fast_close(now, at, true, observer);
+                self.on_fast_close(now, at, true);
                 return;
             }
         }
-        self.close_subflow(now, at, observer);
+        self.close_subflow(now, at);
         if self.mode == Mode::Plain {
             let finished = self.send.fin_acked && self.recv.finished();
             self.end(if finished { CloseReason::Finished } else { CloseReason::Reset });
@@ -394,10 +379,10 @@ impl Connection {
     }
 
     /// The connection was aborted by the peer (RFC 8684 section 3.5).
-    fn on_fast_close<O: Observer>(&mut self, now: Time, at: usize, by_reset: bool, observer: &mut O) {
+    fn on_fast_close(&mut self, now: Time, at: usize, by_reset: bool) {
         for other in 0..self.subflows.len() {
             if by_reset && other == at {
-                self.close_subflow(now, other, observer);
+                self.close_subflow(now, other);
             } else if !self.subflows[other].is_closed() {
                 self.subflows[other].reset = Some(crate::subflow::ResetCause::Error);
             }
@@ -406,7 +391,7 @@ impl Connection {
     }
 
     /// The peer's FIN was reached in order.
-    fn on_fin<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+    fn on_fin(&mut self, now: Time, at: usize) {
         let fin_acked = self.subflows[at].fin_acked();
         let subflow = &mut self.subflows[at];
         subflow.state = match subflow.state {
@@ -417,7 +402,7 @@ impl Connection {
             other => other,
         };
         if subflow.state == TcpState::TimeWait {
-            self.enter_time_wait(now, at, observer);
+            self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
             let end = self.subflows[at].recv.nxt() - 2;

@@ -106,6 +106,7 @@ impl Connection {
             });
             if let Some(slow) = slow {
                 self.congestion.penalise(self.subflows[slow].id, now);
+                self.refresh_window(slow);
                 self.last_opportunistic[fast_id.index() & 31] = now;
                 self.stats.penalisations += 1;
             }
@@ -116,7 +117,7 @@ impl Connection {
         let mss = u64::from(self.subflows[fast].mss);
         let mut retransmit = false;
         for subflow in self.subflows.iter().filter(|other| other.id != fast_id && head.tried.has(other.id)) {
-            if self.congestion.cwnd(subflow.id) <= 4 * mss {
+            if subflow.cwnd <= 4 * mss {
                 retransmit = true;
                 break;
             }

@@ -109,7 +109,10 @@ impl Connection {
             return Limit::NoSubflow;
         }
         loop {
-            let view = self.view_of(at);
+            let subflow = &self.subflows[at];
+            let mss = u64::from(subflow.mss);
+            let free = subflow.cwnd.saturating_sub(subflow.in_flight() + subflow.queued);
+            let window_room = subflow.window_edge.saturating_sub(subflow.board.nxt() + subflow.queued);
             let reinject = self.send.reinject.as_slice().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
                 (Some(range), _) => (range, AssignKind::Reinject),
@@ -120,13 +123,12 @@ impl Connection {
             if end <= next.start {
                 return Limit::ReceiveWindow;
             }
-            let free = view.cwnd.saturating_sub(view.inflight + view.queued);
-            let mut len = (end - next.start).min(view.window_room);
+            let mut len = (end - next.start).min(window_room);
             if len == 0 {
                 return Limit::ReceiveWindow;
             }
             if len > free {
-                len = free - free % view.mss;
+                len = free - free % mss;
             }
             if len == 0 {
                 return Limit::CongestionWindow;

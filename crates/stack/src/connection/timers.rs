@@ -38,12 +38,11 @@ impl Connection {
         };
     }
 
-    fn retransmit_timer(&self, now: Time, at: usize) -> (Time, RetransmitTimer) {
+    fn retransmit_timer(&self, at: usize) -> (Time, RetransmitTimer) {
         let subflow = &self.subflows[at];
         // How long the peer may hold back an acknowledgement is not known; Linux assumes its own.
         let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
         subflow.recovery.timer(
-            now,
             subflow.timer_base,
             subflow.last_new,
             &subflow.board,
@@ -65,7 +64,7 @@ impl Connection {
         }
         let mut due = subflow.recv.ack_at().min(subflow.removal_deadline);
         if !subflow.board.is_empty() {
-            due = due.min(self.retransmit_timer(now, at).0);
+            due = due.min(self.retransmit_timer(at).0);
         }
         if self.config.pacing
             && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0)
@@ -148,7 +147,7 @@ impl Connection {
             && self.waiting_for_progress()
             && self.progress_at + self.config.user_timeout <= now
         {
-            self.abort(now, CloseReason::TimedOut, observer);
+            self.abort(now, CloseReason::TimedOut);
         }
     }
 
@@ -159,7 +158,7 @@ impl Connection {
             TcpState::Closed => return,
             TcpState::TimeWait => {
                 if subflow.time_wait_until <= now {
-                    self.close_subflow(now, at, observer);
+                    self.close_subflow(now, at);
                 }
                 return;
             }
@@ -169,7 +168,7 @@ impl Connection {
                         if subflow.state == TcpState::PreEstablished {
                             subflow.reset = Some(ResetCause::Error);
                         } else {
-                            self.fail_handshake(now, at, CloseReason::TimedOut, observer);
+                            self.fail_handshake(now, at, CloseReason::TimedOut);
                         }
                     } else {
                         subflow.handshake.send = true;
@@ -182,10 +181,10 @@ impl Connection {
         }
         if subflow.removal_deadline <= now {
             subflow.removal_deadline = Time::NEVER;
-            self.kill_subflow(now, at, observer);
+            self.kill_subflow(now, at);
             return;
         }
-        let (due, kind) = self.retransmit_timer(now, at);
+        let (due, kind) = self.retransmit_timer(at);
         if due > now {
             return;
         }
@@ -217,6 +216,7 @@ impl Connection {
             subflow.counters.recoveries += 1;
             let event = crate::congestion::CongestionEvent { now, flight_bytes, recover_bytes, ecn: false };
             self.congestion.on_congestion(id, &event);
+            self.refresh_window(at);
         }
         self.schedule_wanted = true;
     }
@@ -225,7 +225,7 @@ impl Connection {
         let (id, connection) = (self.subflows[at].id, self.id);
         let subflow = &mut self.subflows[at];
         if subflow.recovery.timeouts() >= self.config.rto.max_timeouts {
-            self.kill_subflow(now, at, observer);
+            self.kill_subflow(now, at);
             self.check_ended(now);
             return;
         }
@@ -242,7 +242,10 @@ impl Connection {
         subflow.timer_base = now;
         subflow.tail_probe_wanted = false;
         self.congestion.on_rto(id, now, flight, !first);
-        observer.on_windows(now, connection, id, &self.windows(at));
+        self.refresh_window(at);
+        if O::LISTENS {
+            observer.on_windows(now, connection, id, &self.windows(at));
+        }
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);
         self.schedule_wanted = true;

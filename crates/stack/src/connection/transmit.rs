@@ -5,11 +5,12 @@ use anabranch_units::{Duration, Rate, Time};
 use super::{Connection, Mode, Phase};
 use crate::config::DsnWidth;
 use crate::congestion::CongestionControl;
-use crate::event::Transmit;
+use crate::event::Departure;
 use crate::observer::{Observer, SendKind};
 use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::{
-    Capable, DataAck, Dss, Flags, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, Segment, Timestamps,
+    Capable, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, SackBlocks, Segment,
+    Timestamps,
 };
 use crate::seq::{DataRange, Seq};
 use crate::subflow::recv::AckDue;
@@ -29,7 +30,12 @@ enum DataLevel {
 
 impl Connection {
     /// The next segment to send.
-    pub(crate) fn poll_transmit<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Transmit> {
+    pub(crate) fn poll_transmit<O: Observer>(
+        &mut self,
+        now: Time,
+        out: &mut Segment,
+        observer: &mut O,
+    ) -> Option<Departure> {
         if self.schedule_wanted {
             self.schedule(now, observer);
         }
@@ -37,22 +43,27 @@ impl Connection {
         if ending {
             self.progress_close(now);
         }
-        let next = self.poll_subflows(now, observer);
+        let next = self.poll_subflows(now, out, observer);
         if next.is_none() && ending {
             // What waited may have become superfluous, and then nothing carries the DATA_FIN along.
             self.progress_close(now);
-            return self.poll_subflows(now, observer);
+            return self.poll_subflows(now, out, observer);
         }
         next
     }
 
-    fn poll_subflows<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Transmit> {
+    fn poll_subflows<O: Observer>(
+        &mut self,
+        now: Time,
+        out: &mut Segment,
+        observer: &mut O,
+    ) -> Option<Departure> {
         let count = self.subflows.len();
         for _ in 0..count {
             if self.cursor >= count {
                 self.cursor = 0;
             }
-            if let Some(transmit) = self.poll_subflow(now, self.cursor, observer) {
+            if let Some(transmit) = self.poll_subflow(now, self.cursor, out, observer) {
                 return Some(transmit);
             }
             self.cursor += 1;
@@ -60,31 +71,37 @@ impl Connection {
         None
     }
 
-    fn poll_subflow<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) -> Option<Transmit> {
+    fn poll_subflow<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        out: &mut Segment,
+        observer: &mut O,
+    ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
         if subflow.state == TcpState::Closed {
             return None;
         }
         if let Some(cause) = subflow.reset {
-            let transmit = self.make_reset(now, at, cause);
+            self.make_reset(now, at, cause, out);
             self.subflows[at].state = TcpState::Closed;
-            self.subflow_ended(now, at, observer);
+            self.subflow_ended(now, at);
             self.check_ended(now);
-            return self.leave(now, at, transmit, SendKind::Control, observer);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         if subflow.handshake.send {
-            let segment = self.make_handshake(now, at);
-            return self.leave(now, at, segment, SendKind::Control, observer);
+            *out = self.make_handshake(now, at);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         if self.third_ack_wanted && !subflow.handshake.join {
-            let segment = self.make_third_ack(now, at);
-            return self.leave(now, at, segment, SendKind::Control, observer);
+            *out = self.make_third_ack(now, at);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         if !matches!(
             subflow.state,
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
         ) {
-            if let Some(transmit) = self.poll_data(now, at, observer) {
+            if let Some(transmit) = self.poll_data(now, at, out, observer) {
                 return Some(transmit);
             }
         }
@@ -92,13 +109,14 @@ impl Connection {
         if let Some(signal) = subflow.signals.pop_front() {
             // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
             // never crowds out the data level (RFC 8684 section 3).
-            let mut segment = self.make(now, at, Flags::ACK, self.subflows[at].board.nxt(), DataLevel::None);
-            segment.options.sack = crate::segment::SackBlocks::EMPTY;
-            segment.options.push(signal);
-            if segment.options.wire_len() > OPTION_SPACE {
-                segment.options.timestamps = None;
+            let seq = self.subflows[at].board.nxt();
+            self.make(now, at, Flags::ACK, seq, DataLevel::None, out);
+            out.options.sack = SackBlocks::EMPTY;
+            out.options.push(signal);
+            if out.options.wire_len() > OPTION_SPACE {
+                out.options.timestamps = None;
             }
-            return self.leave(now, at, segment, SendKind::Control, observer);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         if core::mem::take(&mut self.subflows[at].probe_wanted) && self.subflows[at].is_synchronised() {
             // One octet that the peer has had makes it answer with its window. RFC 9293 section
@@ -106,30 +124,35 @@ impl Connection {
             // levels because the answer carries the data acknowledgement too.
             self.subflows[at].counters.window_probes += 1;
             let before = self.subflows[at].board.una().saturating_sub(1);
-            let segment = self.make(now, at, Flags::ACK, before, DataLevel::Ack);
-            return self.leave(now, at, segment, SendKind::Probe, observer);
+            self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
+            return self.leave(now, at, out, SendKind::Probe, observer);
         }
         let id = self.subflows[at].id;
         if self.fin_wanted_on.has(id) {
             self.fin_wanted_on = self.fin_wanted_on.without(id);
             if self.subflows[at].is_usable() && !self.send.fin_acked {
-                let segment = self.make_data_fin(now, at);
-                return self.leave(now, at, segment, SendKind::Control, observer);
+                self.make_data_fin(now, at, out);
+                return self.leave(now, at, out, SendKind::Control, observer);
             }
         }
         let subflow = &self.subflows[at];
         if subflow.recv.due() == AckDue::Now && subflow.state != TcpState::SynSent {
-            let segment = self.make_ack(now, at);
-            return self.leave(now, at, segment, SendKind::Control, observer);
+            self.make_ack(now, at, out);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         None
     }
 
     /// Retransmissions, then new data, then the FIN.
-    fn poll_data<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) -> Option<Transmit> {
-        let id = self.subflows[at].id;
-        let cwnd = self.congestion.cwnd(id);
+    fn poll_data<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        out: &mut Segment,
+        observer: &mut O,
+    ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
+        let cwnd = subflow.cwnd;
         let forced = subflow.recovery.force;
         let probing = subflow.tail_probe_wanted;
         if self.config.pacing && subflow.pace_at > now && !forced && !probing {
@@ -140,11 +163,11 @@ impl Connection {
             let record = subflow.board.records()[lost];
             if forced || subflow.in_flight() + record.space() <= cwnd {
                 subflow.recovery.force = false;
-                return self.retransmit(now, at, lost, SendKind::Retransmission, observer);
+                return self.retransmit(now, at, lost, SendKind::Retransmission, out, observer);
             }
             return None;
         }
-        if let Some(transmit) = self.send_new(now, at, cwnd, probing, observer) {
+        if let Some(transmit) = self.send_new(now, at, cwnd, probing, out, observer) {
             return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
@@ -156,7 +179,7 @@ impl Connection {
                 let end = subflow.board.nxt();
                 subflow.recovery.on_probe(end, true);
                 subflow.board.split(last, subflow.mss);
-                return self.retransmit(now, at, last, SendKind::Probe, observer);
+                return self.retransmit(now, at, last, SendKind::Probe, out, observer);
             }
         }
         let subflow = &mut self.subflows[at];
@@ -168,8 +191,8 @@ impl Connection {
             };
             let seq = subflow.board.nxt();
             self.record_sent(now, at, Sent { fin: true, ..new_record(seq, now) });
-            let segment = self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack);
-            return self.leave(now, at, segment, SendKind::Control, observer);
+            self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         None
     }
@@ -180,8 +203,9 @@ impl Connection {
         at: usize,
         cwnd: u64,
         probing: bool,
+        out: &mut Segment,
         observer: &mut O,
-    ) -> Option<Transmit> {
+    ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
         let queued = loop {
             let front = subflow.queue.front_mut()?;
@@ -202,9 +226,11 @@ impl Connection {
             // RFC 5681 section 4.1.
             if subflow.counters.data_segments_sent > 0 && subflow.board.is_empty() {
                 self.congestion.on_idle(subflow.id, now);
+                self.refresh_window(at);
             }
         }
-        let cwnd = cwnd.min(self.congestion.cwnd(subflow.id));
+        let subflow = &mut self.subflows[at];
+        let cwnd = cwnd.min(subflow.cwnd);
         let seq = subflow.board.nxt();
         let window = subflow.window_edge.saturating_sub(seq);
         let mut len = queued.range.len().min(u64::from(subflow.mss));
@@ -244,10 +270,9 @@ impl Connection {
             self.note_fin_sent(now);
         }
         let mapping = SentMapping { back: 0, len: len as u32, data_fin };
-        let record =
-            Sent { len: len as u32, data: range.start, mapping, reinjected: again, ..new_record(seq, now) };
+        let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
         self.record_sent(now, at, record);
-        let segment = self.make_data(now, at, &record);
+        self.make_data(now, at, &record, out);
         let subflow = &mut self.subflows[at];
         subflow.counters.data_segments_sent += 1;
         subflow.counters.bytes_sent += len;
@@ -259,7 +284,7 @@ impl Connection {
             (false, true) => SendKind::Reinjection,
             (false, false) => SendKind::New,
         };
-        self.leave_data(now, at, segment, kind, range.start, observer)
+        self.leave_data(now, at, out, kind, range.start, observer)
     }
 
     fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
@@ -277,8 +302,9 @@ impl Connection {
         at: usize,
         index: usize,
         kind: SendKind,
+        out: &mut Segment,
         observer: &mut O,
-    ) -> Option<Transmit> {
+    ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
         let stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
         subflow.board.retransmit(index, now, stamp);
@@ -290,28 +316,26 @@ impl Connection {
             subflow.counters.segments_retransmitted += 1;
             subflow.counters.bytes_sent += u64::from(record.len);
         }
-        let segment = if record.len > 0 {
-            let mut segment = self.make_data(now, at, &record);
+        if record.len > 0 {
+            self.make_data(now, at, &record, out);
             if record.fin {
-                segment.flags = segment.flags.with(Flags::FIN);
+                out.flags = out.flags.with(Flags::FIN);
             }
-            segment
         } else {
-            self.make(now, at, Flags::FIN.with(Flags::ACK), record.seq, DataLevel::Ack)
-        };
+            self.make(now, at, Flags::FIN.with(Flags::ACK), record.seq, DataLevel::Ack, out);
+        }
         self.after_data(now, at, u64::from(record.len));
-        self.leave_data(now, at, segment, kind, record.data, observer)
+        self.leave_data(now, at, out, kind, record.data, observer)
     }
 
     /// Bookkeeping after any data segment: congestion control, validation, pacing.
     fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let id = self.subflows[at].id;
         self.congestion.on_sent(id, now, len);
-        let cwnd = self.congestion.cwnd(id);
         let pacing = self.config.pacing.then(|| self.pacing_rate(at));
         let subflow = &mut self.subflows[at];
         let in_flight = subflow.in_flight();
-        let limited = in_flight + u64::from(subflow.mss) > cwnd;
+        let limited = in_flight + u64::from(subflow.mss) > subflow.cwnd;
         // Congestion-window validation as Linux does it: limited once in a round trip is limited.
         if subflow.board.una() >= subflow.usage_seq
             || limited
@@ -334,25 +358,24 @@ impl Connection {
             return rate;
         }
         let Some(srtt) = subflow.rtt.srtt() else { return Rate(0) };
-        let cwnd = self.congestion.cwnd(subflow.id);
+        let cwnd = subflow.cwnd;
         // Linux: twice the window per round trip while below half the threshold, else 1.2 times.
-        let fast = self.congestion.ssthresh(subflow.id).is_none_or(|ssthresh| cwnd < ssthresh / 2);
+        let fast = subflow.ssthresh.is_none_or(|ssthresh| cwnd < ssthresh / 2);
         let rate = Rate::from_bytes_over(cwnd.max(subflow.in_flight()), srtt);
         Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
     }
 
-    fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause) -> Segment {
+    fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
-        let mut segment = self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::None);
-        segment.options.sack = crate::segment::SackBlocks::EMPTY;
+        self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::None, out);
+        out.options.sack = SackBlocks::EMPTY;
         if let (ResetCause::Abort, Mode::Mptcp, Some(key)) = (cause, self.mode, self.remote_key) {
-            segment.options.push(MptcpOption::FastClose(key));
+            out.options.push(MptcpOption::FastClose(key));
         }
-        segment
     }
 
     /// A data segment as the record says.
-    fn make_data(&mut self, now: Time, at: usize, record: &Sent) -> Segment {
+    fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
         let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
@@ -373,22 +396,21 @@ impl Connection {
                 checksum: None,
             }));
         }
-        let mut segment = self.make(now, at, Flags::ACK, record.seq, level);
-        segment.payload_len = record.len;
+        self.make(now, at, Flags::ACK, record.seq, level, out);
+        out.payload_len = record.len;
         if let Some(capable) = capable {
-            segment.options.push(capable);
-        }
-        if segment.options.wire_len() > OPTION_SPACE {
-            segment.options.sack = crate::segment::SackBlocks::EMPTY;
+            out.options.push(capable);
+            if out.options.wire_len() > OPTION_SPACE {
+                out.options.sack = SackBlocks::EMPTY;
+            }
         }
         if record.data + u64::from(record.len) == self.send.written {
-            segment.flags = segment.flags.with(Flags::PSH);
+            out.flags = out.flags.with(Flags::PSH);
         }
-        segment
     }
 
     /// A pure acknowledgement, with the DATA_FIN if that is due and needs a segment of its own.
-    fn make_ack(&mut self, now: Time, at: usize) -> Segment {
+    fn make_ack(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
         // A data acknowledgement that says nothing new leaves its room to SACK blocks; the RFC
         // prefers that (section 3.3.2), and more than one block would not fit beside it.
@@ -398,87 +420,86 @@ impl Connection {
             && self.subflows[at].recv.has_blocks()
             && self.last_data_ack_sent == self.recv.ack_offset();
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
-        self.make(now, at, Flags::ACK, seq, level)
+        self.make(now, at, Flags::ACK, seq, level, out);
     }
 
     /// A segment that says the DATA_FIN by itself.
-    pub(crate) fn make_data_fin(&mut self, now: Time, at: usize) -> Segment {
+    pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let mapping = SentMapping { back: 0, len: 0, data_fin: true };
-        self.make(now, at, Flags::ACK, seq, DataLevel::Map { data: self.send.written, ssn: 0, mapping })
+        let level = DataLevel::Map { data: self.send.written, ssn: 0, mapping };
+        self.make(now, at, Flags::ACK, seq, level, out);
     }
 
-    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel) -> Segment {
+    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
         let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
         let wide_ack = wide_dsn || self.peer_wide;
-        let plain_ack = self.mode == Mode::Plain;
         let subflow = &mut self.subflows[at];
-        let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(seq), flags);
-        segment.ack = if subflow.state == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
-        segment.window = self.recv.window_field(subflow.receive_scale);
+        out.source = subflow.local;
+        out.destination = subflow.remote;
+        out.seq = subflow.iss.add(seq);
+        out.ack = if subflow.state == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
+        out.flags = flags;
+        out.window = self.recv.window_field(subflow.receive_scale);
+        out.payload_len = 0;
+        out.ecn = Ecn::NotEct;
+        out.options.clear();
         if subflow.timestamps {
-            segment.options.timestamps =
+            out.options.timestamps =
                 Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
         }
-        if !plain_ack && self.remote_key.is_some() {
+        if self.mode == Mode::Mptcp && self.remote_key.is_some() && !matches!(level, DataLevel::None) {
             let ack = self.remote_dsn.add(self.recv.ack_offset());
             let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
-            match level {
-                DataLevel::None => {}
-                DataLevel::Ack => {
-                    segment.options.dss = Some(Dss { data_ack, mapping: None, data_fin: false });
-                    self.last_data_ack_sent = self.recv.ack_offset();
-                }
-                DataLevel::Map { data, ssn, mapping } => {
-                    let dsn = self.local_dsn.add(data);
-                    let mapped = Mapping {
-                        dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
-                        ssn,
-                        len: (mapping.len + u32::from(mapping.data_fin)) as u16,
-                        checksum: None,
-                    };
-                    let data_fin = mapping.data_fin;
-                    segment.options.dss = Some(Dss { data_ack, mapping: Some(mapped), data_fin });
-                    self.last_data_ack_sent = self.recv.ack_offset();
-                }
+            self.last_data_ack_sent = self.recv.ack_offset();
+            let mut dss = Dss { data_ack, mapping: None, data_fin: false };
+            if let DataLevel::Map { data, ssn, mapping } = level {
+                let dsn = self.local_dsn.add(data);
+                dss.mapping = Some(Mapping {
+                    dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
+                    ssn,
+                    len: (mapping.len + u32::from(mapping.data_fin)) as u16,
+                    checksum: None,
+                });
+                dss.data_fin = mapping.data_fin;
             }
+            out.options.dss = Some(dss);
         }
         if subflow.sack && subflow.recv.has_blocks() && flags.has(Flags::ACK) {
-            let used = segment.options.wire_len();
+            let used = out.options.wire_len();
             let room = OPTION_SPACE.saturating_sub(used + 4) / 8;
-            segment.options.sack = subflow.recv.blocks(room);
+            out.options.sack = subflow.recv.blocks(room);
         }
-        segment
     }
 
     fn leave<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
-        segment: Segment,
+        out: &Segment,
         kind: SendKind,
         observer: &mut O,
-    ) -> Option<Transmit> {
+    ) -> Option<Departure> {
         self.subflows[at].counters.control_segments_sent += 1;
-        self.leave_data(now, at, segment, kind, 0, observer)
+        self.leave_data(now, at, out, kind, 0, observer)
     }
 
     fn leave_data<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
-        segment: Segment,
+        out: &Segment,
         kind: SendKind,
         stream_offset: u64,
         observer: &mut O,
-    ) -> Option<Transmit> {
+    ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
-        if segment.flags.has(Flags::ACK) {
+        if out.flags.has(Flags::ACK) {
             subflow.recv.on_ack_sent();
         }
-        observer.on_sent(now, self.id, subflow.id, &segment, kind);
-        Some(Transmit { connection: Some(self.id), path: subflow.path, segment, stream_offset })
+        observer.on_sent(now, self.id, subflow.id, out, kind);
+        Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset })
     }
 }
 
@@ -491,7 +512,6 @@ fn new_record(seq: u64, now: Time) -> Sent {
         sacked: false,
         lost: false,
         in_flight: true,
-        reinjected: false,
         data: 0,
         mapping: SentMapping::default(),
         sent: now,

@@ -11,7 +11,7 @@ use anabranch_units::Time;
 use crate::config::{ConnectionConfig, EndpointConfig, Entropy};
 use crate::connection::{Connection, SubflowBirth};
 use crate::crypto;
-use crate::event::{CloseReason, ConnectionId, Event, Placement, Transmit};
+use crate::event::{CloseReason, ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::Observer;
 use crate::segment::{Address, Flags, Join, Key, PathId, Segment};
 use crate::seq::{Dsn, Seq};
@@ -255,7 +255,6 @@ impl<O: Observer> Endpoint<O> {
             local_dsn,
             // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
             addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
-            address_paths: addresses.iter().map(|a| (a.ip, a.path)).collect(),
         };
         self.connections.push(Some(Box::new(Connection::new(now, birth, config))));
         self.live += 1;
@@ -418,13 +417,24 @@ impl<O: Observer> Endpoint<O> {
 
     /// The next segment to send; ask until there is none, after each call that changes anything.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        let nobody = Address::new(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
+        let mut segment = Segment::new(nobody, nobody, Seq(0), Flags::default());
+        let departure = self.poll_transmit_into(now, &mut segment)?;
+        let Departure { connection, path, stream_offset } = departure;
+        Some(Transmit { connection, path, segment, stream_offset })
+    }
+
+    /// As [`Endpoint::poll_transmit`], with the segment written where the driver wants it. What
+    /// `segment` held before does not matter; it may be overwritten also when there is none.
+    pub fn poll_transmit_into(&mut self, now: Time, segment: &mut Segment) -> Option<Departure> {
         if let Some(reply) = self.replies.pop_front() {
-            return Some(reply);
+            *segment = reply.segment;
+            return Some(Departure { connection: None, path: reply.path, stream_offset: 0 });
         }
         while let Some(&id) = self.ready.front() {
             if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
-                if let Some(transmit) = connection.poll_transmit(now, &mut self.observer) {
-                    return Some(transmit);
+                if let Some(departure) = connection.poll_transmit(now, segment, &mut self.observer) {
+                    return Some(departure);
                 }
                 connection.in_ready = false;
                 self.ready.pop_front();
@@ -580,7 +590,7 @@ impl<O: Observer> Endpoint<O> {
     /// Ends the connection at once.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
-            connection.abort(now, CloseReason::Aborted, &mut self.observer);
+            connection.abort(now, CloseReason::Aborted);
             self.touch(now, id);
         }
     }
@@ -589,7 +599,7 @@ impl<O: Observer> Endpoint<O> {
     pub fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         for at in 0..self.connections.len() {
             if let Some(connection) = &mut self.connections[at] {
-                connection.set_address_up(now, ip, up, &mut self.observer);
+                connection.set_address_up(now, ip, up);
                 self.touch(now, ConnectionId(at as u32));
             }
         }

@@ -96,7 +96,6 @@ pub struct Subflow {
     pub(crate) path: PathId,
     pub(crate) local_id: u8,
     pub(crate) remote_id: u8,
-    pub(crate) initiator: bool,
     pub(crate) handshake: Handshake,
     /// We asked the peer to treat it as a backup.
     pub(crate) backup_asked: bool,
@@ -119,6 +118,10 @@ pub struct Subflow {
     pub(crate) board: Scoreboard,
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) queued: u64,
+    /// The congestion window in bytes, as the congestion control last said.
+    pub(crate) cwnd: u64,
+    /// The slow-start threshold in bytes; none is infinite.
+    pub(crate) ssthresh: Option<u64>,
     /// The right edge of the peer's window for this subflow, as an offset.
     pub(crate) window_edge: u64,
     pub(crate) rtt: RttEstimator,
@@ -186,7 +189,6 @@ impl Subflow {
             path,
             local_id: 0,
             remote_id: 0,
-            initiator,
             handshake: Handshake { send: true, sent_at: now, ..Handshake::default() },
             backup_asked: false,
             backup_wanted: false,
@@ -203,6 +205,8 @@ impl Subflow {
             board: Scoreboard::starting_at(1),
             queue: VecDeque::new(),
             queued: 0,
+            cwnd: 0,
+            ssthresh: None,
             window_edge: 1,
             rtt: RttEstimator::new(&config.rto),
             rate: RateEstimator::default(),
@@ -239,11 +243,6 @@ impl Subflow {
     /// Its name.
     pub fn id(&self) -> SubflowId {
         self.id
-    }
-
-    /// Its state.
-    pub fn state(&self) -> TcpState {
-        self.state
     }
 
     /// Whether it is gone.
@@ -297,8 +296,9 @@ impl Subflow {
         self.recovery.timeouts() > 0
     }
 
-    /// What a scheduler sees, except what the congestion control knows.
-    pub fn view(&self, cwnd: u64, ssthresh: Option<u64>, pacing: Option<Rate>) -> SubflowView {
+    /// What a scheduler sees; `pacing` is the congestion control's rate, if it has one.
+    pub fn view(&self, pacing: Option<Rate>) -> SubflowView {
+        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
         let srtt = self.rtt.srtt();
         let in_flight = self.in_flight();
         let pacing_rate = pacing.unwrap_or_else(|| match srtt {
@@ -330,7 +330,7 @@ impl Subflow {
     }
 
     /// Its counters and addresses.
-    pub fn stats(&self, cwnd_bytes: u64) -> SubflowStats {
+    pub fn stats(&self) -> SubflowStats {
         SubflowStats {
             id: self.id,
             local: self.local,
@@ -342,7 +342,7 @@ impl Subflow {
             counters: self.counters,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min(),
-            cwnd_bytes,
+            cwnd_bytes: self.cwnd,
         }
     }
 }

@@ -93,11 +93,6 @@ impl RateEstimator {
         self.app_limited_until = (self.delivered + flight).max(1);
     }
 
-    /// All bytes delivered on the subflow.
-    pub fn delivered(&self) -> u64 {
-        self.delivered
-    }
-
     /// The last sample's rate; zero before one.
     pub fn last_rate(&self) -> Rate {
         self.last.map_or(Rate(0), |sample| sample.rate)

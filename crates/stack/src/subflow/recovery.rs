@@ -521,7 +521,6 @@ impl Recovery {
     #[allow(clippy::too_many_arguments)]
     pub fn timer(
         &self,
-        now: Time,
         base: Time,
         last_new: Time,
         board: &Scoreboard,

@@ -1,6 +1,6 @@
 //! The receiving half of a subflow: what has arrived, and what to acknowledge when.
 
-use anabranch_units::{Duration, Time};
+use anabranch_units::Time;
 
 use crate::config::AckConfig;
 use crate::ranges::RangeSet;
@@ -257,11 +257,6 @@ impl Receiver {
             }
         }
         blocks
-    }
-
-    /// How long an acknowledgement may be delayed here; what the peer may assume.
-    pub fn delay(&self) -> Duration {
-        self.config.delay
     }
 }
 

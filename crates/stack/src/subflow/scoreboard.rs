@@ -40,8 +40,6 @@ pub struct Sent {
     pub lost: bool,
     /// Its last transmission counts as in flight.
     pub in_flight: bool,
-    /// Another subflow had been given the data before.
-    pub reinjected: bool,
     /// The stream offset of its first byte.
     pub data: u64,
     /// Its mapping.
@@ -86,7 +84,6 @@ pub struct Scoreboard {
     lost_segments: u32,
     /// No record before this offset waits to be sent again.
     lost_hint: u64,
-    highest_sacked: u64,
 }
 
 impl Scoreboard {
@@ -133,11 +130,6 @@ impl Scoreboard {
     /// How many segments wait to be sent again.
     pub fn lost_segments(&self) -> u32 {
         self.lost_segments
-    }
-
-    /// Behind the highest selectively acknowledged octet; 0 if there is none.
-    pub fn highest_sacked(&self) -> u64 {
-        self.highest_sacked
     }
 
     /// The index of the first record that ends behind `offset`.
@@ -194,9 +186,6 @@ impl Scoreboard {
             }
         }
         self.una = self.una.max(una);
-        if self.sacked_segments == 0 {
-            self.highest_sacked = 0;
-        }
     }
 
     fn forget(&mut self, record: &Sent) {
@@ -232,7 +221,6 @@ impl Scoreboard {
                 }
                 self.sacked_segments += 1;
                 self.sacked_bytes += space;
-                self.highest_sacked = self.highest_sacked.max(record.end());
             }
             at += 1;
         }
@@ -245,7 +233,6 @@ impl Scoreboard {
         }
         self.sacked_segments = 0;
         self.sacked_bytes = 0;
-        self.highest_sacked = 0;
     }
 
     /// Takes the record at `index` for lost; false if it was lost or acknowledged already.

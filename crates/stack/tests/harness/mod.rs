@@ -318,7 +318,7 @@ impl Pair {
         self.pump();
         // Walking every record at every step would cost the square of the window.
         self.steps += 1;
-        if self.steps % self.check_every == 0 {
+        if self.steps.is_multiple_of(self.check_every) {
             self.client.endpoint.assert_consistent();
             self.server.endpoint.assert_consistent();
         }
