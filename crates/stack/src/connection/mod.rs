@@ -232,12 +232,12 @@ impl Connection {
         for subflow in &self.subflows {
             // In the usual case a subflow's first unacknowledged segment has its lowest data; a
             // reinjection may not, and then the whole list tells.
-            if let Some(first) = subflow.board.records().front() {
-                if first.data < freed || subflow.counters.segments_reinjected > 0 {
-                    for record in subflow.board.records() {
-                        if record.len > 0 {
-                            freed = freed.min(record.data);
-                        }
+            if let Some(first) = subflow.board.records().front()
+                && (first.data < freed || subflow.counters.segments_reinjected > 0)
+            {
+                for record in subflow.board.records() {
+                    if record.len > 0 {
+                        freed = freed.min(record.data);
                     }
                 }
             }

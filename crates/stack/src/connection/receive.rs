@@ -245,10 +245,11 @@ impl Connection {
         let start = offset as u64;
         let range = DataRange::new(start, start + u64::from(segment.payload_len));
         let direct = if segment.payload_len > 0 { self.mapping_of(at, segment) } else { None };
-        if let Some((mapped, data)) = direct {
-            if self.mode == Mode::Mptcp && mapped.end > range.end {
-                self.remember_mapping(at, mapped, data);
-            }
+        if let Some((mapped, data)) = direct
+            && self.mode == Mode::Mptcp
+            && mapped.end > range.end
+        {
+            self.remember_mapping(at, mapped, data);
         }
         let covers = |(mapped, _): &(DataRange, i64)| mapped.start <= range.start && mapped.end >= range.end;
         let mapping = match direct {

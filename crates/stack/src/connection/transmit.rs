@@ -100,10 +100,9 @@ impl Connection {
         if !matches!(
             subflow.state,
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
-        ) {
-            if let Some(transmit) = self.poll_data(now, at, out, observer) {
-                return Some(transmit);
-            }
+        ) && let Some(transmit) = self.poll_data(now, at, out, observer)
+        {
+            return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
         if let Some(signal) = subflow.signals.pop_front() {

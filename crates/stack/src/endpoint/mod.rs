@@ -152,10 +152,8 @@ impl<O: Observer> Endpoint<O> {
                 self.demux.add(Address::new(local, port), remote, to);
             }
         }
-        if simultaneous {
-            if let Some(connection) = self.connection_mut(id) {
-                connection.start_path_manager();
-            }
+        if simultaneous && let Some(connection) = self.connection_mut(id) {
+            connection.start_path_manager();
         }
         self.touch(now, id);
         Ok(id)
@@ -277,12 +275,12 @@ impl<O: Observer> Endpoint<O> {
         placed: &mut Vec<Placement>,
     ) {
         let (local, remote) = (segment.destination, segment.source);
-        if let Some((id, subflow)) = self.demux.find(local, remote) {
-            if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
-                connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
-                self.touch(now, id);
-                return;
-            }
+        if let Some((id, subflow)) = self.demux.find(local, remote)
+            && let Some(Some(connection)) = self.connections.get_mut(id.0 as usize)
+        {
+            connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
+            self.touch(now, id);
+            return;
         }
         if segment.flags.has(Flags::RST) {
             return;

@@ -72,10 +72,10 @@ impl FullMesh {
                     |command| !matches!(command, PathCommand::SubflowCreate { local, .. } if *local == ip),
                 );
                 self.mark_all(ip);
-                if let Some(&(id, ..)) = self.local.iter().find(|(_, local, _)| *local == ip) {
-                    if self.established {
-                        self.commands.push_back(PathCommand::Remove { id });
-                    }
+                if let Some(&(id, ..)) = self.local.iter().find(|(_, local, _)| *local == ip)
+                    && self.established
+                {
+                    self.commands.push_back(PathCommand::Remove { id });
                 }
             }
         }

@@ -206,12 +206,13 @@ impl Recovery {
             self.rack.reo_mult = (self.rack.reo_mult + 1).min(255);
             self.rack.reo_persist = REO_PERSIST;
         }
-        if let Some(probe) = self.probe {
-            if probe.retransmission && board.una() >= probe.end {
-                // Both the original and the probe have arrived.
-                self.probe = None;
-                return false;
-            }
+        if let Some(probe) = self.probe
+            && probe.retransmission
+            && board.una() >= probe.end
+        {
+            // Both the original and the probe have arrived.
+            self.probe = None;
+            return false;
         }
         match &mut self.undo {
             Some(undo) if undo.unanswered > 0 => {
@@ -346,10 +347,10 @@ impl Recovery {
     }
 
     fn lose_first(&mut self, board: &mut Scoreboard, lost: &mut impl FnMut(&Sent)) {
-        if board.mark_lost(0) {
-            if let Some(record) = board.records().front() {
-                lost(record);
-            }
+        if board.mark_lost(0)
+            && let Some(record) = board.records().front()
+        {
+            lost(record);
         }
     }
 
@@ -536,13 +537,13 @@ impl Recovery {
         if self.detection != LossDetection::RackTlp {
             return (timeout, RetransmitTimer::Timeout);
         }
-        if self.rack.sent > Time::ZERO {
-            if let Some(due) = self.pending_reordering(board, rtt) {
-                if due <= timeout {
-                    return (due, RetransmitTimer::Reordering);
-                }
-                return (timeout, RetransmitTimer::Timeout);
+        if self.rack.sent > Time::ZERO
+            && let Some(due) = self.pending_reordering(board, rtt)
+        {
+            if due <= timeout {
+                return (due, RetransmitTimer::Reordering);
             }
+            return (timeout, RetransmitTimer::Timeout);
         }
         // RFC 8985 section 7.2: a probe only outside recovery, with nothing selectively acknowledged.
         let may_probe = self.state == RecoveryState::Open
