@@ -5,7 +5,7 @@
 //! happens and the caller, in a [`RunReport`], what it came to. The same seed gives the same report
 //! to the last bit. A run can be cloned half way: both copies continue alike.
 //!
-//! ```no_run
+//! ```
 //! use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
 //! use anabranch_sim::Sim;
 //! use anabranch_stack::config::ConnectionConfig;

@@ -186,6 +186,11 @@ impl<R: Recorder> Sim<R> {
                 *bytes += subflow.counters.bytes_delivered;
             }
         }
+        // A reader that is late may not have heard of the last bytes yet.
+        let arrived = receiver.connection.unwrap_or_default();
+        let delivered = receiving.received.max(arrived.received);
+        let all = spec.size.is_some_and(|size| arrived.received >= size.0);
+        let fct = state.fct.or(all.then(|| arrived.last_in_order.since(spec.start)));
         let outcome = match state.failure {
             Some(failure) => Outcome::Failed(failure),
             None if state.over => Outcome::Completed,
@@ -199,10 +204,10 @@ impl<R: Recorder> Sim<R> {
             size: spec.size,
             start: spec.start,
             outcome,
-            fct: state.fct,
+            fct,
             acked: state.acked,
             connected: state.connected,
-            delivered: receiving.received,
+            delivered,
             written: sending.written,
             data_acked: sender.connection.map_or(0, |connection| connection.data_acked),
             bytes_by_path,

@@ -1,0 +1,46 @@
+//! The steady state allocates nothing. A binary of its own, because it counts what the allocator does.
+
+mod common;
+
+use std::alloc::System;
+
+use anabranch_sim::Sim;
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_units::Time;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations per 1000 packet-hops after a warm-up, of which only growth to a new high is left.
+fn allocations(config: ConnectionConfig) -> (usize, u64) {
+    let (topology, flow) = common::two_paths(None, config);
+    let mut sim = Sim::new(topology.network, vec![flow], 1, ()).unwrap();
+    let run_to = |sim: &mut Sim, until| {
+        while sim.next_time().is_some_and(|time| time <= until) {
+            sim.step();
+        }
+    };
+    run_to(&mut sim, Time::from_secs(20));
+    let hops = sim.performance().packet_hops;
+    let region = Region::new(ALLOCATOR);
+    run_to(&mut sim, Time::from_secs(40));
+    let change = region.change();
+    (change.allocations + change.reallocations, sim.performance().packet_hops - hops)
+}
+
+/// One test, because the counter belongs to the whole process.
+#[test]
+fn the_steady_state_allocates_nothing_per_packet() {
+    let tcp =
+        ConnectionConfig { mptcp: false, congestion: CongestionKind::NewReno, ..ConnectionConfig::linux() };
+    let mptcp = ConnectionConfig { congestion: CongestionKind::Lia, ..ConnectionConfig::linux() };
+    for (name, config) in [("tcp", tcp), ("mptcp", mptcp)] {
+        let (allocations, hops) = allocations(config);
+        println!("{name}: {allocations} allocations in {hops} packet-hops");
+        assert!(hops > 20_000, "{name}: {hops}");
+        // A queue may still reach a new high.
+        assert!(allocations < 20, "{name}: {allocations} allocations in {hops} packet-hops");
+    }
+}

@@ -1,0 +1,37 @@
+//! Networks and flows that several tests use.
+#![allow(dead_code)]
+
+use anabranch_link::Loss;
+use anabranch_sim::FlowSpec;
+use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses, Topology};
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_units::{Bytes, Duration, Rate};
+
+/// A path of so many Mbit/s and milliseconds of round trip.
+pub fn path(name: &str, mbps: u64, rtt_ms: u64) -> PathSpec {
+    PathSpec::new(name, Duplex::symmetric(Rate::from_mbps(mbps), Duration::from_millis(rtt_ms)))
+}
+
+/// Paths of 10 Mbit/s with 20 and 50 ms of round trip, and a flow over both.
+pub fn two_paths(size: Option<Bytes>, config: ConnectionConfig) -> (Topology, FlowSpec) {
+    let paths = [path("wifi", 10, 20), path("lte", 10, 50)];
+    let topology = topology::disjoint(&paths, ServerAddresses::One).unwrap();
+    let flow = topology.pairs[0].flow("flow", size, config);
+    (topology, flow)
+}
+
+/// The same with random loss on the way up.
+pub fn two_lossy_paths(size: Option<Bytes>, config: ConnectionConfig) -> (Topology, FlowSpec) {
+    let mut paths = [path("wifi", 10, 20), path("lte", 10, 50)];
+    for path in &mut paths {
+        path.stretches[0].up.loss = Loss::Bernoulli(0.01);
+    }
+    let topology = topology::disjoint(&paths, ServerAddresses::One).unwrap();
+    let flow = topology.pairs[0].flow("flow", size, config);
+    (topology, flow)
+}
+
+/// A plain TCP with the settings of today's Linux.
+pub fn tcp() -> ConnectionConfig {
+    ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() }
+}

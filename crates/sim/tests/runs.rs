@@ -1,0 +1,274 @@
+//! Whole runs with the real stack.
+
+mod common;
+
+use anabranch_link::{Change, DropReason, Step};
+use anabranch_sim::topology::{self, ServerAddresses};
+use anabranch_sim::{
+    Direction, End, FlowError, FlowId, FlowSpec, LinkId, Outcome, Reading, Recorder, Sim, SimError,
+};
+use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer};
+use anabranch_stack::event::Event;
+use anabranch_stack::segment::{PathId, Segment};
+use anabranch_units::{Bytes, Duration, Rate, Time};
+use common::{path, tcp, two_lossy_paths, two_paths};
+
+const MB: Option<Bytes> = Some(Bytes(1_000_000));
+
+fn is_send<T: Send + Clone>() {}
+
+#[test]
+fn a_run_can_be_sent_to_another_thread_and_cloned() {
+    is_send::<Sim>();
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report_and_another_seed_another() {
+    for profile in Profile::ALL {
+        let run = |seed| {
+            let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::new(profile));
+            Sim::new(topology.network, vec![flow], seed, ()).unwrap().run(Time::from_secs(60))
+        };
+        let first = run(1);
+        assert_eq!(first.flows[0].outcome, Outcome::Completed, "{first:#?}");
+        assert_eq!(first, run(1));
+        assert_ne!(first.flows[0].fct, run(2).flows[0].fct);
+    }
+}
+
+#[test]
+fn a_fork_continues_as_the_original_does() {
+    let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::linux());
+    let flows = vec![flow.clone(), flow.starting(Time::from_millis(300))];
+    let mut sim = Sim::new(topology.network, flows, 5, ()).unwrap();
+    for _ in 0..1500 {
+        sim.step();
+    }
+    assert!(!sim.is_complete());
+    let mut fork = sim.clone();
+    let steps = |sim: &mut Sim| (0..500).map(|_| sim.step()).collect::<Vec<_>>();
+    assert_eq!(steps(&mut sim), steps(&mut fork));
+    assert_eq!(sim.run(Time::from_secs(60)), fork.run(Time::from_secs(60)));
+}
+
+#[test]
+fn a_forked_run_can_be_treated_differently() {
+    let (topology, flow) = two_paths(Some(Bytes(5_000_000)), ConnectionConfig::linux());
+    let mut sim = Sim::new(topology.network, vec![flow], 5, ()).unwrap();
+    sim.run(Time::from_millis(1000));
+    let mut fork = sim.clone();
+    fork.set_address_up(fork.flows()[0].client, PathId(1), false);
+    let (with, without) = (sim.run(Time::from_secs(60)), fork.run(Time::from_secs(60)));
+    assert_eq!(with.flows[0].outcome, Outcome::Completed);
+    assert_eq!(without.flows[0].outcome, Outcome::Completed);
+    assert!(without.flows[0].fct > with.flows[0].fct);
+    assert!(without.flows[0].bytes_by_path[1] < with.flows[0].bytes_by_path[1]);
+}
+
+#[test]
+fn packets_are_conserved_and_bytes_are_delivered_once() {
+    let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::linux());
+    let mut sim = Sim::new(topology.network, vec![flow], 3, ()).unwrap();
+    let report = sim.run_through(Time::from_secs(300));
+    assert_eq!(sim.packets_in_flight(), 0);
+    let mut hops = 0;
+    for link in &report.links {
+        let counters = &link.counters;
+        assert_eq!(link.inside, 0);
+        assert_eq!(counters.offered, counters.delivered + counters.dropped());
+        hops += counters.delivered.packets;
+    }
+    assert_eq!(hops, report.performance.packet_hops);
+    assert_eq!(report.unroutable, 0);
+    let flow = &report.flows[0];
+    assert_eq!((flow.delivered, flow.written, flow.data_acked), (1_000_000, 1_000_000, 1_000_000));
+    assert_eq!(flow.bytes_by_path.iter().sum::<u64>(), 1_000_000);
+    assert_eq!(flow.subflows_used, 2);
+    assert!(flow.retransmitted_segments > 0 && flow.retransmitted_segments < 60, "{flow:#?}");
+    assert!(flow.acked.unwrap() > flow.fct.unwrap());
+}
+
+#[test]
+fn a_lone_flow_on_a_clean_path_takes_handshake_serialisation_and_half_a_round_trip() {
+    let topology = topology::disjoint(&[path("p", 10, 20)], ServerAddresses::One).unwrap();
+    // Four segments fit into the initial window.
+    let flow = topology.pairs[0].flow("flow", Some(Bytes(5_600)), tcp());
+    let mut sim = Sim::new(topology.network.clone(), vec![flow.clone()], 1, ()).unwrap();
+    let report = sim.run(Time::from_secs(60));
+    let at = |bytes: u64| Rate::from_mbps(10).transmission_time(bytes);
+    // SYN and SYN/ACK with MSS, SACK, timestamps and window scale are 60 bytes, a segment with
+    // timestamps is 1452. The third ACK may go before the data.
+    let exact = Duration::from_millis(30) + at(60) * 2 + at(1452) * 4;
+    let fct = report.flows[0].fct.unwrap();
+    assert!(fct >= exact - at(1) && fct <= exact + at(60), "{fct} {exact}");
+    assert_eq!(report.flows[0].subflows_used, 1);
+
+    // A download adds the request, which goes up half a round trip before the answer.
+    let flow = FlowSpec { request: Bytes(100), ..flow.download() };
+    let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
+    let exact = Duration::from_millis(40) + at(60) * 2 + at(152) + at(1452) * 4;
+    let fct = report.flows[0].fct.unwrap();
+    assert!(fct >= exact - at(1) && fct <= exact + at(60) * 2, "{fct} {exact}");
+    assert_eq!(report.flows[0].delivered, 5_600);
+    assert_eq!(report.flows[0].bytes_by_path, [5_600]);
+}
+
+#[test]
+fn the_flow_ends_the_run_and_bulk_runs_to_the_deadline() {
+    let (topology, flow) = two_paths(Some(Bytes(10_000)), ConnectionConfig::linux());
+    let bulk = FlowSpec { size: None, name: "bulk".into(), ..flow.clone() };
+    let run = |flows| Sim::new(topology.network.clone(), flows, 1, ()).unwrap().run(Time::from_secs(3));
+    let report = run(vec![flow.clone()]);
+    assert!(report.end < Time::from_millis(200), "{}", report.end);
+    let both = run(vec![flow, bulk.clone()]);
+    assert!(both.end < Time::from_millis(400));
+    assert_eq!(both.flows[1].outcome, Outcome::Running);
+    let bulk = run(vec![bulk]);
+    assert_eq!(bulk.end, Time::from_secs(3));
+    assert_eq!((bulk.flows[0].fct, bulk.flows[0].acked), (None, None));
+    let goodput = bulk.flows[0].goodput(bulk.end);
+    assert!(goodput > Rate::from_mbps(15) && goodput < Rate::from_mbps(20), "{goodput}");
+}
+
+#[test]
+fn a_slow_reader_limits_the_flow_to_its_rate() {
+    let config = ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(64_000)), ..tcp() };
+    let (topology, flow) = two_paths(Some(Bytes(500_000)), config);
+    let run = |reading| {
+        let flow = FlowSpec { reading, ..flow.clone() };
+        Sim::new(topology.network.clone(), vec![flow], 1, ()).unwrap().run(Time::from_secs(60)).flows[0]
+            .fct
+            .expect("it is delivered")
+    };
+    let at_once = run(Reading::AtOnce);
+    let slow = run(Reading::AtRate(Rate::from_mbps(2)));
+    let pause = Duration::from_secs(2);
+    let paused = run(Reading::Pause { after: Duration::from_millis(100), span: pause });
+    assert!(at_once < Duration::from_millis(700), "{at_once}");
+    // All but what fits into the buffer has been read when the last byte arrives: 436 KB at 2 Mbit/s.
+    assert!(slow > Duration::from_millis(1600) && slow < Duration::from_millis(2200), "{slow}");
+    assert!(paused > pause && paused < pause + Duration::from_millis(900), "{paused}");
+}
+
+#[derive(Clone, Default)]
+struct Tape {
+    entered: u64,
+    left: u64,
+    dropped: u64,
+    sent: u64,
+    received: u64,
+    states: Vec<(Time, LinkId, bool)>,
+    progress: Vec<(Time, FlowId, u64)>,
+    events: Vec<(FlowId, End, Event)>,
+}
+
+impl Recorder for Tape {
+    fn on_link_enter(&mut self, _: Time, _: LinkId, _: &Segment, _: u32) {
+        self.entered += 1;
+    }
+    fn on_link_leave(&mut self, _: Time, _: LinkId, _: &Segment, _: u32) {
+        self.left += 1;
+    }
+    fn on_drop(&mut self, _: Time, _: LinkId, _: &Segment, _: u32, _: DropReason) {
+        self.dropped += 1;
+    }
+    fn on_link_state(&mut self, now: Time, link: LinkId, up: bool) {
+        self.states.push((now, link, up));
+    }
+    fn on_progress(&mut self, now: Time, flow: FlowId, delivered: u64) {
+        self.progress.push((now, flow, delivered));
+    }
+    fn on_event(&mut self, _: Time, flow: FlowId, end: End, event: &Event) {
+        self.events.push((flow, end, *event));
+    }
+    fn on_sent(
+        &mut self,
+        _: Time,
+        _: anabranch_sim::Scope,
+        _: anabranch_stack::event::SubflowId,
+        _: &Segment,
+        _: anabranch_stack::observer::SendKind,
+    ) {
+        self.sent += 1;
+    }
+    fn on_received(
+        &mut self,
+        _: Time,
+        _: anabranch_sim::Scope,
+        _: anabranch_stack::event::SubflowId,
+        _: &Segment,
+    ) {
+        self.received += 1;
+    }
+}
+
+#[test]
+fn a_recorder_hears_everything_and_changes_nothing() {
+    let (mut topology, flow) = two_lossy_paths(MB, ConnectionConfig::linux());
+    let link = topology.network.link("lte.up").unwrap();
+    let (down, up) = (Time::from_millis(200), Time::from_millis(450));
+    topology.network.link_config_mut(link).unwrap().timeline =
+        vec![Step { at: down, change: Change::Down }, Step { at: up, change: Change::Up }];
+    let network = topology.network;
+    let quiet = Sim::new(network.clone(), vec![flow.clone()], 1, ()).unwrap().run(Time::from_secs(60));
+    let mut sim = Sim::new(network, vec![flow], 1, Tape::default()).unwrap();
+    let report = sim.run(Time::from_secs(60));
+    assert_eq!(report, quiet);
+    let fct = report.flows[0].fct.unwrap();
+    let tape = sim.into_recorder();
+    assert_eq!(tape.states, [(down, link, false), (up, link, true)]);
+    assert_eq!(tape.progress.last(), Some(&(Time::ZERO + fct, FlowId(0), 1_000_000)));
+    assert!(tape.progress.windows(2).all(|pair| pair[0].2 < pair[1].2));
+    assert_eq!(tape.left, report.performance.packet_hops);
+    let inside: u64 = report.links.iter().map(|link| link.inside).sum();
+    let dropped: u64 = report.links.iter().map(|link| link.counters.dropped().packets).sum();
+    assert_eq!((tape.dropped, tape.entered), (dropped, tape.left + tape.dropped + inside));
+    assert_eq!(tape.sent, tape.entered);
+    assert!(tape.received > 0 && tape.received <= tape.left);
+    assert!(tape.events.contains(&(FlowId(0), End::Client, Event::Connected)));
+    assert!(tape.events.contains(&(FlowId(0), End::Server, Event::Accepted)));
+}
+
+#[test]
+fn a_flow_that_does_not_fit_the_network_is_refused() {
+    let (topology, flow) = two_paths(MB, tcp());
+    let refused = |change: fn(&mut FlowSpec)| {
+        let mut flow = flow.clone();
+        change(&mut flow);
+        match Sim::new(topology.network.clone(), vec![flow], 1, ()).map(drop) {
+            Err(SimError::Flow { error, .. }) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(|flow| flow.size = Some(Bytes::ZERO)), FlowError::ZeroSize);
+    assert_eq!(
+        refused(|flow| flow.server = flow.client),
+        FlowError::Address { host: "client".into(), ip: flow.server_address }
+    );
+    assert_eq!(refused(|flow| flow.reading = Reading::AtRate(Rate(0))), FlowError::ZeroReadingRate);
+    assert_eq!(
+        refused(|flow| {
+            flow.direction = Direction::Download;
+            flow.request = Bytes::ZERO;
+        }),
+        FlowError::ZeroRequest
+    );
+}
+
+#[test]
+fn many_flows_share_a_host_pair() {
+    let topology = topology::disjoint(&[path("p", 100, 20)], ServerAddresses::One).unwrap();
+    let flows: Vec<_> = (0..200)
+        .map(|number| {
+            let flow = topology.pairs[0].flow(format!("f{number}"), Some(Bytes(20_000)), tcp());
+            let flow = if number % 2 == 0 { flow } else { flow.download() };
+            flow.starting(Time::from_millis(number * 5))
+        })
+        .collect();
+    let report = Sim::new(topology.network, flows, 1, ()).unwrap().run(Time::from_secs(60));
+    for flow in &report.flows {
+        assert_eq!(flow.outcome, Outcome::Completed);
+        assert_eq!(flow.delivered, 20_000);
+        assert!(flow.fct.unwrap() < Duration::from_millis(500), "{flow:#?}");
+    }
+}
