@@ -153,22 +153,22 @@ impl<R: Recorder> Fabric<R> {
 
     /// A host sends a packet.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, segment: &Segment) {
+    pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, packet: u32) {
+        let segment = self.pool.get(packet);
+        let (wire_bytes, to) = (segment.wire_len(), segment.destination.ip);
         if segment.payload_len > 0 {
             self.data_packets += 1;
         }
-        match self.first_hop(host, path, segment.destination.ip) {
-            Some(hop) => {
-                let packet = self.pool.insert(segment);
-                self.enter(now, Ticket { packet, hop }, segment.wire_len());
-            }
+        match self.first_hop(host, path, to) {
+            Some(hop) => self.enter(now, Ticket { packet, hop }, wire_bytes),
             None => {
                 self.unroutable += 1;
                 if R::PACKETS
                     && let Some(recorder) = &mut self.recorder
                 {
-                    recorder.on_unroutable(now, HostId(host), segment);
+                    recorder.on_unroutable(now, HostId(host), self.pool.get(packet));
                 }
+                self.pool.release(packet);
             }
         }
     }

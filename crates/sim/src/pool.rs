@@ -1,6 +1,9 @@
 //! The packets in flight. Links move 8-byte tickets; the segments stay where they are.
 
-use anabranch_stack::segment::Segment;
+use core::net::{IpAddr, Ipv4Addr};
+
+use anabranch_stack::segment::{Address, Flags, Segment};
+use anabranch_stack::seq::Seq;
 
 /// A packet on its way: which, and where on its route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,20 +24,24 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Takes a segment in.
+    /// A place for the next segment, to be written by whoever has one. What it held is still there.
     #[inline]
-    pub(crate) fn insert(&mut self, segment: &Segment) -> u32 {
+    pub(crate) fn vacant(&mut self) -> u32 {
         match self.free.pop() {
-            Some(place) => {
-                self.segments[place as usize] = *segment;
-                place
-            }
+            Some(place) => place,
             None => {
-                self.segments.push(*segment);
+                let nobody = Address::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+                self.segments.push(Segment::new(nobody, nobody, Seq(0), Flags::default()));
                 self.copies.push(0);
                 (self.segments.len() - 1) as u32
             }
         }
+    }
+
+    /// The segment at `place`, to be written.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut Segment {
+        &mut self.segments[place as usize]
     }
 
     /// The segment at `place`.
@@ -66,22 +73,18 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_stack::segment::{Address, Flags};
-    use anabranch_stack::seq::Seq;
 
     #[test]
     fn a_place_is_free_when_the_last_copy_is_gone() {
-        let address = Address::new(core::net::IpAddr::from([10, 0, 0, 1]), 1);
-        let segment = Segment::new(address, address, Seq(1), Flags::ACK);
         let mut pool = Pool::default();
-        let first = pool.insert(&segment);
-        let second = pool.insert(&segment);
+        let first = pool.vacant();
+        let second = pool.vacant();
         pool.duplicate(first);
         pool.release(first);
         assert_eq!(pool.in_flight(), 2);
         pool.release(first);
         assert_eq!(pool.in_flight(), 1);
-        assert_eq!(pool.insert(&segment), first);
+        assert_eq!(pool.vacant(), first);
         pool.release(second);
         pool.release(first);
         assert_eq!(pool.in_flight(), 0);

@@ -126,6 +126,8 @@ macro_rules! pass {
 }
 
 impl<R: Recorder> Observer for HostObserver<R> {
+    const LISTENS: bool = R::STACK;
+
     #[inline]
     fn on_sent(
         &mut self,

@@ -314,11 +314,16 @@ impl<R: Recorder> Sim<R> {
                 event = self.hosts[host as usize].stack.poll_event();
             }
             let stack = &mut self.hosts[host as usize].stack;
-            while let Some(transmit) =
-                lend(&mut self.fabric.recorder, stack, |stack| stack.poll_transmit(now))
-            {
-                self.fabric.send(now, host, transmit.path, &transmit.segment);
+            let mut packet = self.fabric.pool.vacant();
+            while let Some(departure) = {
+                let Fabric { pool, recorder, .. } = &mut self.fabric;
+                let segment = pool.get_mut(packet);
+                lend(recorder, stack, |stack| stack.poll_transmit_into(now, segment))
+            } {
+                self.fabric.send(now, host, departure.path, packet);
+                packet = self.fabric.pool.vacant();
             }
+            self.fabric.pool.release(packet);
             event = stack.poll_event();
             if event.is_none() {
                 break;
