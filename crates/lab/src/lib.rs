@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Experiments: scenario files, paired comparisons, statistics and verdicts.
+//!
+//! ```
+//! use anabranch_lab::scenario::Document;
+//!
+//! let text = "
+//!     path = [{ rate = '100 Mbit/s', rtt = '20 ms' }, { rate = '100 Mbit/s', rtt = '80 ms' }]
+//!     traffic = { size = '50 KB' }
+//!     schedulers = ['tcp']
+//! ";
+//! let scenario = Document::parse("example.toml", text, ".")?.scenario()?;
+//! assert_eq!(scenario.conditions[0].experiment.paths.len(), 2);
+//! # Ok::<(), anabranch_lab::ScenarioError>(())
+//! ```
+
+pub mod compare;
+pub mod lower_bound;
+mod reader;
+pub mod report;
+pub mod run;
+pub mod scenario;
+mod source;
+pub mod stats;
+mod tree;
+pub mod units;
+
+pub use source::{Place, ScenarioError, did_you_mean};

@@ -1,0 +1,233 @@
+//! Reads values out of a [`Table`](crate::tree::Table), with errors that say what would be right.
+
+use anabranch_units::{Bytes, Duration, Rate};
+
+use crate::source::{Problem, Span, did_you_mean};
+use crate::tree::{Entry, Node, Table, Value};
+use crate::units::{self, QueueSize, UnitError};
+
+/// A table whose keys are all known.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    table: &'a Table,
+    /// Where the table was begun, for what is missing in it.
+    pub span: &'a Span,
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// The table, called `what`, if all its keys are among `keys`.
+    pub fn new(
+        table: &'a Table,
+        span: &'a Span,
+        what: &'static str,
+        keys: &[&str],
+    ) -> Result<Reader<'a>, Problem> {
+        match table.entries.iter().find(|entry| !keys.contains(&entry.key.as_str())) {
+            Some(entry) => Err(unknown_key(entry, what, keys)),
+            None => Ok(Reader { table, span, what }),
+        }
+    }
+
+    /// The table that `node` must be.
+    pub fn of(node: &'a Node, what: &'static str, keys: &[&str]) -> Result<Reader<'a>, Problem> {
+        Reader::new(node.table(what)?, &node.span, what, keys)
+    }
+
+    pub fn get(&self, key: &str) -> Option<&'a Node> {
+        self.table.get(key).map(|entry| &entry.node)
+    }
+
+    /// The value at `key` as `read` takes it, if it is there.
+    pub fn optional<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&Node) -> Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
+        self.get(key).map(read).transpose()
+    }
+
+    /// The value at `key`, which must be there.
+    pub fn required<T>(
+        &self,
+        key: &str,
+        example: &str,
+        read: impl Fn(&Node) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        match self.get(key) {
+            Some(node) => read(node),
+            None => Err(Problem::at(self.span, format!("{} has no `{key}`", self.what))
+                .help(format!("add for example `{key} = {example}`"))),
+        }
+    }
+}
+
+/// The error of a key that nobody knows.
+pub(crate) fn unknown_key(entry: &Entry, what: &str, keys: &[&str]) -> Problem {
+    let problem = Problem::at(&entry.key_span, format!("unknown key `{}` in {what}", entry.key));
+    problem.help(match did_you_mean(&entry.key, keys.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("the keys here are {}", list(keys)),
+    })
+}
+
+/// `a, b and c`.
+pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [most @ .., last] => {
+            let most: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", most.join(", "), last.as_ref())
+        }
+    }
+}
+
+impl Node {
+    fn wrong_kind(&self, expected: &str) -> Problem {
+        Problem::at(&self.span, format!("this is {}, where {expected} belongs", self.value.kind()))
+    }
+
+    pub fn table(&self, what: &str) -> Result<&Table, Problem> {
+        match &self.value {
+            Value::Table(table) => Ok(table),
+            _ => Err(self.wrong_kind(&format!("a table ({what})"))),
+        }
+    }
+
+    pub fn array(&self) -> Result<&[Node], Problem> {
+        match &self.value {
+            Value::Array(items) => Ok(items),
+            _ => Err(self.wrong_kind("a list").help("write `[...]`")),
+        }
+    }
+
+    pub fn string(&self) -> Result<&str, Problem> {
+        match &self.value {
+            Value::String(text) => Ok(text),
+            _ => Err(self.wrong_kind("a text in quotes")),
+        }
+    }
+
+    /// A text; a number is taken as it is written, so that a name may be a number.
+    pub fn name(&self) -> Result<String, Problem> {
+        match &self.value {
+            Value::String(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+            Value::String(_) => Err(Problem::at(&self.span, "a name is empty")),
+            Value::Integer(number) => Ok(number.to_string()),
+            _ => Err(self.wrong_kind("a name")),
+        }
+    }
+
+    pub fn boolean(&self) -> Result<bool, Problem> {
+        match &self.value {
+            Value::Bool(value) => Ok(*value),
+            Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
+            _ => Err(self.wrong_kind("`true` or `false`")),
+        }
+    }
+
+    /// A whole number from `low` to `high`.
+    pub fn integer(&self, low: i64, high: i64) -> Result<i64, Problem> {
+        let value = match &self.value {
+            Value::Integer(value) => *value,
+            Value::String(text) => text.trim().parse().map_err(|_| self.wrong_kind("a whole number"))?,
+            _ => return Err(self.wrong_kind("a whole number")),
+        };
+        if value < low || value > high {
+            let range =
+                if high == i64::MAX { format!("at least {low}") } else { format!("from {low} to {high}") };
+            return Err(Problem::at(&self.span, format!("{value} is out of range"))
+                .help(format!("give a whole number {range}")));
+        }
+        Ok(value)
+    }
+
+    /// A number, whole or not.
+    pub fn number(&self) -> Result<f64, Problem> {
+        match &self.value {
+            Value::Integer(value) => Ok(*value as f64),
+            Value::Float(value) if value.is_finite() => Ok(*value),
+            _ => Err(self.wrong_kind("a number")),
+        }
+    }
+
+    fn quantity<T>(&self, read: fn(&str) -> Result<T, UnitError>) -> Result<T, Problem> {
+        let text = match &self.value {
+            Value::String(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            _ => return Err(self.wrong_kind("a quantity in quotes")),
+        };
+        read(&text).map_err(|error| Problem::at(&self.span, error.message).help(error.help))
+    }
+
+    pub fn rate(&self) -> Result<Rate, Problem> {
+        self.quantity(units::parse_rate)
+    }
+
+    /// A time; a bare 0 is allowed.
+    pub fn span_of_time(&self) -> Result<Duration, Problem> {
+        if matches!(self.value, Value::Integer(0)) {
+            return Ok(Duration::ZERO);
+        }
+        self.quantity(units::parse_span)
+    }
+
+    /// A time of at most a day, as the link wants its delays.
+    pub fn delay(&self) -> Result<Duration, Problem> {
+        let span = self.span_of_time()?;
+        if span > Duration::from_secs(86_400) {
+            return Err(Problem::at(&self.span, format!("{span} is too long")).help("give at most a day"));
+        }
+        Ok(span)
+    }
+
+    /// A time that is not zero.
+    pub fn positive_time(&self) -> Result<Duration, Problem> {
+        let span = self.delay()?;
+        if span.is_zero() {
+            return Err(Problem::at(&self.span, "this time must not be 0").help("give for example `10 s`"));
+        }
+        Ok(span)
+    }
+
+    pub fn size(&self) -> Result<Bytes, Problem> {
+        self.quantity(units::parse_size)
+    }
+
+    /// A size that is not zero.
+    pub fn positive_size(&self) -> Result<Bytes, Problem> {
+        let size = self.size()?;
+        if size.0 == 0 {
+            return Err(Problem::at(&self.span, "a size of 0 bytes is no flow").help("give at least `1 B`"));
+        }
+        Ok(size)
+    }
+
+    pub fn probability(&self) -> Result<f64, Problem> {
+        self.quantity(units::parse_probability)
+    }
+
+    pub fn queue(&self) -> Result<QueueSize, Problem> {
+        self.quantity(units::parse_queue)
+    }
+
+    /// One of these names; the position.
+    pub fn choice(&self, what: &str, names: &[&str]) -> Result<usize, Problem> {
+        let text = self.string()?;
+        names
+            .iter()
+            .position(|name| *name == text.trim())
+            .ok_or_else(|| unknown_name(self, text, what, names))
+    }
+}
+
+/// The error of a name that is none of `names`.
+pub(crate) fn unknown_name(node: &Node, text: &str, what: &str, names: &[&str]) -> Problem {
+    let problem = Problem::at(&node.span, format!("there is no {what} called `{text}`"));
+    problem.help(match did_you_mean(text, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", list(names)),
+    })
+}

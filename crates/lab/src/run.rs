@@ -1,0 +1,390 @@
+//! One run: the network and the flows of a scenario, simulated for one contender.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch_link::{self as link, LinkConfig, Loss, QueueLimit, Step, WhenDown};
+use anabranch_sim::topology::{self, Duplex, Pair, PathSpec, ServerAddresses, Topology};
+use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
+use anabranch_sim::{FlowReport, FlowSpec, Performance, Sim};
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_units::{Bytes, Duration, Rate, Time};
+
+use crate::lower_bound::{Limits, LowerBound};
+use crate::scenario::{
+    Capacity, CommonLink, Condition, Direction, Experiment, FlowSize, Jitter, LossModel, Path, Scenario,
+    Start, Transport, plain_tcp,
+};
+use crate::source::ScenarioError;
+use crate::units::QueueSize;
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunError {
+    /// It was told to stop.
+    Cancelled,
+    /// The scenario asks for something that cannot be simulated.
+    Scenario(ScenarioError),
+}
+
+impl core::fmt::Display for RunError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            RunError::Cancelled => f.write_str("stopped before the end"),
+            RunError::Scenario(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+fn impossible(error: impl core::fmt::Display) -> RunError {
+    RunError::Scenario(ScenarioError::new(error.to_string()))
+}
+
+/// To whom a flow belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The contender.
+    Contender,
+    /// A plain TCP of the same traffic beside the contender's.
+    Beside,
+}
+
+/// What became of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowResult {
+    /// To whom it belongs.
+    pub class: Class,
+    /// What the simulator reports.
+    pub report: FlowReport,
+    /// No schedule could have delivered what was delivered sooner.
+    pub lower_bound: Duration,
+    /// How long it had: to the end of the run, if it was not delivered before.
+    pub time: Duration,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunResult {
+    /// The flows that count, in the order of their drawing; background flows do not.
+    pub flows: Vec<FlowResult>,
+    /// How much was simulated.
+    pub performance: Performance,
+}
+
+/// What all runs of a condition have in common.
+#[derive(Clone, Debug)]
+pub struct Prepared<'a> {
+    scenario: &'a Scenario,
+    condition: &'a Condition,
+    topology: Topology,
+    limits: Limits,
+}
+
+impl<'a> Prepared<'a> {
+    /// Prepares the condition at `position`.
+    ///
+    /// # Errors
+    /// If no network can be made of the scenario.
+    pub fn new(scenario: &'a Scenario, position: usize) -> Result<Prepared<'a>, RunError> {
+        let condition = &scenario.conditions[position];
+        let topology = build_topology(&condition.experiment).map_err(impossible)?;
+        Ok(Prepared { scenario, condition, topology, limits: Limits::new(&condition.experiment) })
+    }
+
+    /// Simulates run number `run` (from 0) of the contender at `position`.
+    ///
+    /// # Errors
+    /// If the run cannot be made, or `cancelled` has become true.
+    pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
+        let experiment = &self.condition.experiment;
+        let seed = self.scenario.run_seed(run);
+        let (specs, classes) = self.flows(position, seed)?;
+        let until = self.end(&specs);
+        let mut sim = Sim::new(self.topology.network.clone(), specs, seed, ()).map_err(impossible)?;
+        // In pieces, so that a long run can be stopped.
+        while !sim.is_complete() && sim.next_time().is_some_and(|next| next <= until) {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(RunError::Cancelled);
+            }
+            for _ in 0..100_000 {
+                if sim.is_complete() || sim.next_time().is_none_or(|next| next > until) {
+                    break;
+                }
+                sim.step();
+            }
+        }
+        let report = sim.run(until);
+        let now = sim.now();
+        let mut bounds = self.bounds();
+        let mut flows = Vec::with_capacity(classes.len());
+        for (report, class) in report.flows.into_iter().zip(classes) {
+            let Some(class) = class else { continue };
+            let bytes = match report.fct {
+                Some(_) => report.size.map_or(report.delivered, |size| size.0),
+                None => report.delivered,
+            };
+            let lower_bound =
+                bounds.iter_mut().map(|bound| bound.completion(bytes)).min().unwrap_or_default();
+            let time = report.fct.unwrap_or(now.since(report.start));
+            flows.push(FlowResult { class, report, lower_bound, time });
+        }
+        debug_assert!(experiment.traffic.flows as usize <= flows.len());
+        Ok(RunResult { flows, performance: report.performance })
+    }
+
+    /// When a run ends at the latest.
+    fn end(&self, specs: &[FlowSpec]) -> Time {
+        let experiment = &self.condition.experiment;
+        let last = specs.iter().map(|spec| spec.start).max().unwrap_or(Time::ZERO);
+        match experiment.traffic.size {
+            FlowSize::Bulk => last + experiment.traffic.duration,
+            _ => last + experiment.deadline,
+        }
+    }
+
+    /// The yardstick that all contenders of the condition share: multipath over all paths, or a plain
+    /// TCP on the best path, whichever could be sooner.
+    fn bounds(&self) -> Vec<LowerBound> {
+        let base = &self.condition.base;
+        let mut bounds = vec![self.limits.all_paths(base)];
+        for (contender, config) in self.scenario.contenders.iter().zip(&self.condition.configs) {
+            if matches!(contender.transport, Transport::Multipath(_)) {
+                bounds.push(self.limits.all_paths(config));
+            }
+        }
+        let plain = plain_tcp(base.clone());
+        let paths = 0..self.condition.experiment.paths.len();
+        bounds.extend(paths.map(|path| self.limits.one_path(&plain, path)));
+        bounds
+    }
+
+    /// The flows of a run, and to whom each belongs; background flows to nobody.
+    fn flows(&self, position: usize, seed: u64) -> Result<(Vec<FlowSpec>, Vec<Option<Class>>), RunError> {
+        let experiment = &self.condition.experiment;
+        let traffic = &experiment.traffic;
+        let pair = &self.topology.pairs[0];
+        let config = &self.condition.configs[position];
+        let (mut specs, mut classes) = (Vec::new(), Vec::new());
+        let mut add =
+            |pair: &Pair, path: usize, name: String, drawn: Drawn, config: &ConnectionConfig, class| {
+                let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
+                spec.hint = traffic.size_known;
+                if traffic.direction == Direction::Download {
+                    spec = spec.download();
+                }
+                specs.push(spec);
+                classes.push(class);
+            };
+        let mut choice = match self.scenario.contenders[position].transport {
+            Transport::Tcp { path: Some(path) } => Choice::Fixed(path),
+            Transport::Tcp { path: None } => self.best(config),
+            Transport::Multipath(_) => Choice::Fixed(experiment.initial),
+        };
+        let drawn = source(experiment, "flows", traffic.flows).draw(seed).map_err(impossible)?;
+        for (index, flow) in drawn.into_iter().enumerate() {
+            add(pair, choice.path(flow.size), format!("{}", index + 1), flow, config, Some(Class::Contender));
+        }
+        if let Some(beside) = &traffic.beside {
+            let plain = plain_tcp(self.condition.base.clone());
+            let mut choice = beside.path.map_or_else(|| self.best(&plain), Choice::Fixed);
+            let drawn = source(experiment, "beside", beside.flows).draw(seed).map_err(impossible)?;
+            for (index, flow) in drawn.into_iter().enumerate() {
+                let name = format!("beside {}", index + 1);
+                add(pair, choice.path(flow.size), name, flow, &plain, Some(Class::Beside));
+            }
+        }
+        for (group, background) in traffic.background.iter().enumerate() {
+            let plain = plain_tcp(self.condition.base.clone());
+            for index in 0..background.flows {
+                let drawn = Drawn { start: background.start, size: None };
+                let name = format!("background {}.{}", group + 1, index + 1);
+                add(pair, background.path, name, drawn, &plain, None);
+            }
+        }
+        Ok((specs, classes))
+    }
+
+    /// How a plain TCP chooses its path.
+    fn best(&self, config: &ConnectionConfig) -> Choice {
+        let paths = &self.condition.experiment.paths;
+        let bounds = (0..paths.len()).map(|path| self.limits.one_path(config, path)).collect();
+        // The first of the highest rate.
+        let fastest = (0..paths.len()).rev().max_by_key(|path| paths[*path].down.mean_rate()).unwrap_or(0);
+        Choice::Best { bounds, fastest }
+    }
+}
+
+/// Which path a plain TCP takes.
+enum Choice {
+    Fixed(usize),
+    Best { bounds: Vec<LowerBound>, fastest: usize },
+}
+
+impl Choice {
+    fn path(&mut self, size: Option<Bytes>) -> usize {
+        match (self, size) {
+            (Choice::Fixed(path), _) => *path,
+            (Choice::Best { fastest, .. }, None) => *fastest,
+            (Choice::Best { bounds, .. }, Some(size)) => {
+                let times = bounds.iter_mut().map(|bound| bound.completion(size.0));
+                times.enumerate().min_by_key(|(_, time)| *time).map_or(0, |(path, _)| path)
+            }
+        }
+    }
+}
+
+/// Where the flows of an experiment come from.
+fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
+    let traffic = &experiment.traffic;
+    let starts = match &traffic.start {
+        Start::Together(at) => Starts::Together { at: *at, count: flows as usize },
+        Start::At(times) => Starts::At(times.clone()),
+        Start::Poisson { from, load } => {
+            let all =
+                experiment.paths.iter().map(|path| path.down.mean_rate().0).fold(0, u64::saturating_add);
+            let rate = experiment.common.as_ref().map_or(all, |common| common.rate.0.min(all));
+            let gap = traffic.size.mean().unwrap_or(0.0) * 8.0 / (rate as f64 * load);
+            Starts::Poisson {
+                from: *from,
+                until: Time::NEVER,
+                mean_gap: Duration::from_secs_f64(gap).max(Duration(1)),
+                max_count: Some(flows as usize),
+            }
+        }
+    };
+    Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
+}
+
+/// The network of an experiment.
+fn build_topology(experiment: &Experiment) -> Result<Topology, anabranch_sim::NetworkError> {
+    let extra = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
+    let paths: Vec<PathSpec> = experiment
+        .paths
+        .iter()
+        .map(|path| PathSpec {
+            name: path.name.clone(),
+            stretches: vec![duplex(path, experiment.traffic.direction, path.rtt + extra)],
+            backup: path.backup,
+        })
+        .collect();
+    match &experiment.common {
+        None => topology::disjoint(&paths, ServerAddresses::One),
+        Some(common) => {
+            let longest = experiment.paths.iter().map(|path| path.rtt).max().unwrap_or_default() + extra;
+            // A name that no path has.
+            let mut name = "common link".to_owned();
+            while experiment.paths.iter().any(|path| path.name == name) {
+                name.push('\'');
+            }
+            let bottleneck =
+                PathSpec::new(name, common_duplex(common, experiment.traffic.direction, longest));
+            topology::shared_bottleneck(&paths, &bottleneck, &[])
+        }
+    }
+}
+
+fn duplex(path: &Path, direction: Direction, rtt: Duration) -> Duplex {
+    let link = |capacity: &Capacity| LinkConfig {
+        capacity: match capacity {
+            Capacity::Rate(rate) => link::Capacity::Rate(*rate),
+            Capacity::Trace(file) => link::Capacity::from(file.trace.clone()),
+        },
+        delay: path.rtt / 2,
+        queue: queue(path.queue),
+        rtt: Some(rtt),
+        when_down: if path.keep_when_down { WhenDown::Keep } else { WhenDown::Drop },
+        ..LinkConfig::default()
+    };
+    let mut data = LinkConfig {
+        loss: loss(&path.loss),
+        drop_list: path.drop.clone(),
+        jitter: path.jitter.map(jitter),
+        reordering: path.reorder.map(|(probability, extra)| link::Reordering { probability, extra }),
+        duplicate: path.duplicate,
+        ..link(&path.down)
+    };
+    let mut acks = LinkConfig { loss: loss(&path.loss_up), ..link(&path.up) };
+    for change in &path.changes {
+        let mut both = |what: link::Change| {
+            data.timeline.push(Step { at: change.at, change: what.clone() });
+            acks.timeline.push(Step { at: change.at, change: what });
+        };
+        if let Some(rate) = change.rate {
+            both(link::Change::Rate(rate));
+        }
+        if let Some(rtt) = change.rtt {
+            both(link::Change::Delay(rtt / 2));
+        }
+        if let Some(up) = change.up {
+            both(if up { link::Change::Up } else { link::Change::Down });
+        }
+        if let Some(p) = change.loss {
+            data.timeline.push(Step { at: change.at, change: link::Change::Loss(bernoulli(p)) });
+        }
+        if let Some(p) = change.loss_up {
+            acks.timeline.push(Step { at: change.at, change: link::Change::Loss(bernoulli(p)) });
+        }
+    }
+    oriented(data, acks, direction)
+}
+
+fn common_duplex(common: &CommonLink, direction: Direction, rtt: Duration) -> Duplex {
+    let link = |loss: Loss| LinkConfig {
+        capacity: link::Capacity::Rate(common.rate),
+        delay: common.rtt / 2,
+        queue: queue(common.queue),
+        rtt: Some(rtt),
+        loss,
+        ..LinkConfig::default()
+    };
+    oriented(link(loss(&common.loss)), link(Loss::None), direction)
+}
+
+fn oriented(data: LinkConfig, acks: LinkConfig, direction: Direction) -> Duplex {
+    match direction {
+        Direction::Upload => Duplex { up: data, down: acks },
+        Direction::Download => Duplex { up: acks, down: data },
+    }
+}
+
+fn queue(size: QueueSize) -> QueueLimit {
+    match size {
+        QueueSize::Bdp(n) => QueueLimit::Bdp(n),
+        QueueSize::Packets(n) => QueueLimit::Packets(n),
+        QueueSize::Bytes(n) => QueueLimit::Bytes(n),
+        QueueSize::Time(span) => QueueLimit::Time(span),
+        QueueSize::Unlimited => QueueLimit::Unlimited,
+    }
+}
+
+fn bernoulli(p: f64) -> Loss {
+    if p > 0.0 { Loss::Bernoulli(p) } else { Loss::None }
+}
+
+fn loss(model: &LossModel) -> Loss {
+    match *model {
+        LossModel::Bernoulli(p) => bernoulli(p),
+        LossModel::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad } => {
+            Loss::GilbertElliott(link::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad })
+        }
+    }
+}
+
+fn jitter(jitter: Jitter) -> link::Jitter {
+    match jitter {
+        Jitter::Uniform { max, reorder } => {
+            link::Jitter { shape: link::JitterShape::Uniform { max }, reorder }
+        }
+        Jitter::Normal { mean, deviation, reorder } => {
+            link::Jitter { shape: link::JitterShape::Normal { mean, std_dev: deviation }, reorder }
+        }
+    }
+}
+
+impl FlowResult {
+    /// Unique bytes over the time they took.
+    pub fn goodput(&self) -> Rate {
+        Rate::from_bytes_over(self.report.delivered, self.time)
+    }
+}

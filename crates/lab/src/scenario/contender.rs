@@ -1,0 +1,164 @@
+//! Who is compared: schedulers, and plain TCP as a reference.
+
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::scheduler::SchedulerKind;
+
+use super::{Path, knobs};
+use crate::reader::unknown_name;
+use crate::source::{Problem, Span};
+use crate::tree::{Node, Table, Value};
+
+/// One that is compared with others.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    /// Its name in results: that of the scheduler unless the scenario gives another.
+    pub name: String,
+    /// How it sends.
+    pub transport: Transport,
+    /// A congestion control of its own.
+    pub congestion: Option<CongestionKind>,
+    /// Knobs of its own.
+    pub(crate) knobs: Table,
+    pub(crate) span: Span,
+}
+
+/// How a contender sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transport {
+    /// A plain TCP on one path; without a position on the one with the smallest lower bound for the
+    /// size of the flow, for bulk on the one with the highest rate.
+    Tcp {
+        /// The position of the path.
+        path: Option<usize>,
+    },
+    /// Multipath TCP with this scheduler.
+    Multipath(SchedulerKind),
+}
+
+/// The keys of a contender that are no knobs.
+const OWN_KEYS: &[&str] = &["name", "scheduler", "congestion"];
+
+/// The scheduler that `node` names.
+fn transport(node: &Node, paths: &[Path]) -> Result<Transport, Problem> {
+    let name = node.name()?;
+    if name == "tcp" {
+        return Ok(Transport::Tcp { path: None });
+    }
+    if let Some(path) = name.strip_prefix("tcp@") {
+        let position = super::parse::find_path(path, paths);
+        let Some(position) = position else {
+            return Err(super::parse::no_such_path(node, path, paths));
+        };
+        return Ok(Transport::Tcp { path: Some(position) });
+    }
+    match SchedulerKind::from_name(&name) {
+        Some(kind) => Ok(Transport::Multipath(kind)),
+        None => {
+            let kinds = SchedulerKind::ALL;
+            let mut names = vec!["tcp"];
+            names.extend(kinds.iter().map(|kind| kind.name()));
+            Err(unknown_name(node, &name, "scheduler", &names))
+        }
+    }
+}
+
+/// The congestion control that `node` names.
+pub(super) fn congestion(node: &Node) -> Result<CongestionKind, Problem> {
+    let name = node.string()?.trim();
+    CongestionKind::from_name(name).ok_or_else(|| {
+        let kinds = CongestionKind::ALL;
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        unknown_name(node, name, "congestion control", &names)
+    })
+}
+
+/// All contenders.
+pub(super) fn read_all(node: &Node, paths: &[Path]) -> Result<Vec<Contender>, Problem> {
+    // `tcp,min_rtt` is a list as well.
+    let split: Vec<Node>;
+    let nodes = match &node.value {
+        Value::String(text) => {
+            let one =
+                |name: &str| Node { span: node.span.clone(), value: Value::String(name.trim().to_owned()) };
+            split = text.split(',').map(one).collect();
+            &split
+        }
+        _ => node.array()?,
+    };
+    if nodes.is_empty() {
+        return Err(Problem::at(&node.span, "nobody is compared")
+            .help("give for example `[\"tcp\", \"min_rtt\", \"dmptcp\"]`"));
+    }
+    let mut contenders: Vec<Contender> = Vec::new();
+    for node in nodes {
+        let contender = read(node, paths)?;
+        if contenders.iter().any(|other| other.name == contender.name) {
+            return Err(Problem::at(&node.span, format!("`{}` is there twice", contender.name))
+                .help("give one of them a name of its own: `{ scheduler = \"...\", name = \"...\", ... }`"));
+        }
+        contenders.push(contender);
+    }
+    Ok(contenders)
+}
+
+fn read(node: &Node, paths: &[Path]) -> Result<Contender, Problem> {
+    let span = node.span.clone();
+    let Value::Table(table) = &node.value else {
+        let transport = transport(node, paths)?;
+        return Ok(Contender {
+            name: node.name()?,
+            transport,
+            congestion: None,
+            knobs: Table::default(),
+            span,
+        });
+    };
+    let Some(scheduler) = table.get("scheduler") else {
+        return Err(Problem::at(&span, "this contender has no `scheduler`")
+            .help("add for example `scheduler = \"min_rtt\"`"));
+    };
+    let mut knobs = Table::default();
+    knobs.entries.extend(table.entries.iter().filter(|e| !OWN_KEYS.contains(&e.key.as_str())).cloned());
+    // Wrong knobs are found here, once, and not for each condition.
+    knobs::apply(&mut ConnectionConfig::linux(), table, "a contender", OWN_KEYS)?;
+    Ok(Contender {
+        name: match table.get("name") {
+            Some(entry) => entry.node.name()?,
+            None => scheduler.node.name()?,
+        },
+        transport: transport(&scheduler.node, paths)?,
+        congestion: table.get("congestion").map(|entry| congestion(&entry.node)).transpose()?,
+        knobs,
+        span,
+    })
+}
+
+impl Contender {
+    /// How its connections are configured where `base` holds for all.
+    pub(super) fn config(&self, base: &ConnectionConfig) -> Result<ConnectionConfig, Problem> {
+        let mut config = base.clone();
+        if let Some(congestion) = &self.congestion {
+            config.congestion = congestion.clone();
+        }
+        knobs::apply(&mut config, &self.knobs, "a contender", OWN_KEYS)?;
+        match &self.transport {
+            Transport::Tcp { .. } => {
+                config = plain_tcp(config);
+            }
+            Transport::Multipath(kind) => config.scheduler = kind.clone(),
+        }
+        knobs::check(&config, &self.span)?;
+        Ok(config)
+    }
+}
+
+/// The same without MPTCP. Congestion control is NewReno where it was coupled.
+pub(crate) fn plain_tcp(mut config: ConnectionConfig) -> ConnectionConfig {
+    config.mptcp = false;
+    config.simultaneous = false;
+    if config.congestion.is_coupled() {
+        config.congestion = CongestionKind::NewReno;
+    }
+    config
+}

@@ -1,0 +1,249 @@
+//! A scenario file and what the command line changes in it.
+
+use std::cell::RefCell;
+use std::path::{Path as FilePath, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anabranch_link::Trace;
+use sha2::{Digest, Sha256};
+
+use super::{Scenario, TraceFile, library, parse, path};
+use crate::source::{Problem, ScenarioError, Source, Span};
+use crate::tree::{self, Entry, Node, Table, Value};
+
+/// Where the files lie that a source names.
+#[derive(Clone, Debug)]
+enum Directory {
+    /// Beside the scenarios that are built in.
+    Embedded,
+    /// In this directory.
+    Disk(PathBuf),
+}
+
+/// A scenario file with the overrides of the command line, read but not yet checked.
+#[derive(Clone, Debug)]
+pub struct Document {
+    sources: Vec<Source>,
+    directories: Vec<Directory>,
+    table: Table,
+    /// Values given on the command line, put over the file in this order.
+    overrides: Vec<Override>,
+}
+
+#[derive(Clone, Debug)]
+struct Override {
+    keys: Vec<(String, Span)>,
+    node: Node,
+}
+
+/// A scenario file larger than this is a mistake.
+const MOST_BYTES: u64 = 4 << 20;
+/// A trace larger than this is a mistake; an hour of 1 Gbit/s has 300 million lines.
+const MOST_TRACE_BYTES: u64 = 1 << 30;
+
+impl Document {
+    /// The document `text`, called `name` in errors; the files it names lie in `directory`.
+    pub fn parse(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        directory: impl Into<PathBuf>,
+    ) -> Result<Document, ScenarioError> {
+        Document::with_directory(name.into(), text.into(), Directory::Disk(directory.into()))
+    }
+
+    fn with_directory(name: String, text: String, directory: Directory) -> Result<Document, ScenarioError> {
+        let sources = vec![Source { name, text }];
+        let table = Table::parse(&sources[0].text, 0).map_err(|problem| problem.locate(&sources))?;
+        Ok(Document { sources, directories: vec![directory], table, overrides: Vec::new() })
+    }
+
+    /// The scenario `name`: one that is built in, else the file of that name.
+    pub fn open(name: &str) -> Result<Document, ScenarioError> {
+        if let Some(scenario) = library::find(name) {
+            return Document::with_directory(
+                format!("{}.toml", scenario.name),
+                scenario.text.to_owned(),
+                Directory::Embedded,
+            );
+        }
+        let file = FilePath::new(name);
+        let unreadable = |reason: String| {
+            let mut error = ScenarioError::new(format!("cannot read the scenario `{name}`: {reason}"));
+            let names: Vec<&str> = library::ALL.iter().map(|scenario| scenario.name).collect();
+            error.help = Some(match crate::source::did_you_mean(name, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "give a file, or a name that `anabranch list scenarios` shows".to_owned(),
+            });
+            error
+        };
+        let size = std::fs::metadata(file).map_err(|error| unreadable(reason(&error)))?.len();
+        if size > MOST_BYTES {
+            return Err(unreadable("it is larger than 4 MiB".to_owned()));
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| unreadable(reason(&error)))?;
+        let directory = file.parent().unwrap_or(FilePath::new("")).to_owned();
+        Document::with_directory(name.to_owned(), text, Directory::Disk(directory))
+    }
+
+    /// A document that says nothing, for paths from the command line.
+    pub fn bare() -> Document {
+        Document {
+            sources: vec![Source { name: "command line".to_owned(), text: String::new() }],
+            directories: vec![Directory::Disk(PathBuf::new())],
+            table: Table::default(),
+            overrides: Vec::new(),
+        }
+    }
+
+    fn add_source(&mut self, name: &str, text: &str) -> usize {
+        self.sources.push(Source { name: name.to_owned(), text: text.to_owned() });
+        self.directories.push(Directory::Disk(PathBuf::new()));
+        self.sources.len() - 1
+    }
+
+    /// `--set KEY=VALUE`: a key of the scenario with its tables (`traffic.size`, `path.loss` for all
+    /// paths, `path.wifi.loss` for one), or a knob of `[connection]` by its own name (`rto.min`).
+    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
+        let source = self.add_source("--set", assignment);
+        match tree::parse_assignment(assignment, source) {
+            Ok((mut keys, node)) => {
+                if !parse::KEYS.contains(&keys[0].0.as_str()) && super::knobs::is_knob_or_group(&keys[0].0) {
+                    keys.insert(0, ("connection".to_owned(), keys[0].1.clone()));
+                }
+                self.overrides.push(Override { keys, node });
+                Ok(())
+            }
+            Err(problem) => Err(problem.locate(&self.sources)),
+        }
+    }
+
+    /// Puts `value`, which the option `option` gave, in the place of the dotted `key`.
+    pub fn set_option(&mut self, option: &str, key: &str, value: &str) {
+        let source = self.add_source(option, value);
+        let span = Span { source, range: 0..value.len() };
+        let node = Node { span: span.clone(), value: Value::String(value.to_owned()) };
+        self.put(key, span, node);
+    }
+
+    /// Puts the list of `values`, which the option `option` gave, in the place of the dotted `key`.
+    pub fn set_list(&mut self, option: &str, key: &str, values: &[String]) {
+        let text = values.join(",");
+        let source = self.add_source(option, &text);
+        let mut at = 0;
+        let items = values
+            .iter()
+            .map(|value| {
+                let span = Span { source, range: at..at + value.len() };
+                at += value.len() + 1;
+                Node { span, value: Value::String(value.clone()) }
+            })
+            .collect();
+        let span = Span { source, range: 0..text.len() };
+        self.put(key, span.clone(), Node { span, value: Value::Array(items) });
+    }
+
+    fn put(&mut self, key: &str, span: Span, node: Node) {
+        let keys = key.split('.').map(|key| (key.to_owned(), span.clone())).collect();
+        self.overrides.push(Override { keys, node });
+    }
+
+    /// Puts paths of the command line, each `RATE,RTT[,...]` or `trace=DOWN[:UP],RTT[,...]`, in the
+    /// place of those of the file.
+    pub fn set_paths(&mut self, paths: &[String]) -> Result<(), ScenarioError> {
+        let mut nodes = Vec::new();
+        for text in paths {
+            let source = self.add_source("--path", text);
+            nodes.push(path::from_option(text, source).map_err(|problem| problem.locate(&self.sources))?);
+        }
+        let Some(first) = nodes.first() else { return Ok(()) };
+        let span = first.span.clone();
+        self.table.remove("path");
+        // Names of the file's paths mean nothing for the new ones.
+        self.table.remove("initial");
+        self.table.entries.push(Entry {
+            key: "path".to_owned(),
+            key_span: span.clone(),
+            node: Node { span, value: Value::Array(nodes) },
+        });
+        Ok(())
+    }
+
+    /// Removes the conditions, so that the scenario is met once and as it is.
+    pub fn clear_conditions(&mut self) {
+        self.table.remove("condition");
+    }
+
+    /// Checks everything and reads it into a scenario.
+    pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
+        self.read().map_err(|problem| problem.locate(&self.sources))
+    }
+
+    fn read(&self) -> Result<Scenario, Problem> {
+        let mut table = self.table.clone();
+        for Override { keys, node } in &self.overrides {
+            parse::apply(&mut table, keys, node.clone())?;
+        }
+        let files = Files { document: self, cache: RefCell::default() };
+        let end = self.sources[0].text.len();
+        parse::scenario(&table, &Span { source: 0, range: end..end }, &files)
+    }
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::InvalidData => "it is not text in UTF-8".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Reads the files that a document names, each once.
+pub(super) struct Files<'a> {
+    document: &'a Document,
+    cache: RefCell<Vec<Rc<(PathBuf, TraceFile)>>>,
+}
+
+impl Files<'_> {
+    /// The trace that `node` names.
+    pub fn trace(&self, node: &Node) -> Result<TraceFile, Problem> {
+        let name = node.string()?;
+        let wrong = |reason: String| {
+            Problem::at(&node.span, format!("cannot use the trace `{name}`: {reason}"))
+                .help("a trace has one time in milliseconds a line; its name is relative to the scenario's directory")
+        };
+        let directory = &self.document.directories[node.span.source];
+        let key = match directory {
+            Directory::Embedded => PathBuf::from(name),
+            Directory::Disk(directory) => directory.join(name),
+        };
+        if let Some(known) = self.cache.borrow().iter().find(|known| known.0 == key) {
+            return Ok(known.1.clone());
+        }
+        let text = match directory {
+            Directory::Embedded => {
+                library::trace(name).map(str::to_owned).ok_or("there is no such file".to_owned())
+            }
+            Directory::Disk(_) => match std::fs::metadata(&key) {
+                Ok(data) if data.len() > MOST_TRACE_BYTES => Err("it is larger than 1 GiB".to_owned()),
+                Ok(_) => std::fs::read_to_string(&key).map_err(|error| reason(&error)),
+                Err(error) => Err(reason(&error)),
+            },
+        }
+        .map_err(&wrong)?;
+        let trace = Trace::parse(&text).map_err(|error| wrong(error.to_string()))?;
+        let file =
+            TraceFile { name: name.to_owned(), sha256: sha256(text.as_bytes()), trace: Arc::new(trace) };
+        self.cache.borrow_mut().push(Rc::new((key, file.clone())));
+        Ok(file)
+    }
+}
+
+/// SHA-256 in hexadecimal.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    use core::fmt::Write;
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,47 @@
+//! The scenarios that are built in.
+
+/// A scenario that is built in.
+#[derive(Clone, Copy, Debug)]
+pub struct Embedded {
+    /// Its name, as on the command line.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+macro_rules! embedded {
+    ($($name:literal),* $(,)?) => {
+        &[$(Embedded { name: $name, text: include_str!(concat!("../../../../scenarios/", $name, ".toml")) }),*]
+    };
+}
+
+/// All of them; the first is the default of `anabranch compare`.
+pub const ALL: &[Embedded] = embedded![
+    "dmptcp-eight-paths",
+    "figure8",
+    "two-paths",
+    "wifi-lte",
+    "lte-trace",
+    "path-failure",
+    "shared-bottleneck",
+    "beside-tcp",
+];
+
+/// The traces that the scenarios above name.
+const TRACES: &[(&str, &str)] = &[
+    ("traces/synthetic-lte.down", include_str!("../../../../scenarios/traces/synthetic-lte.down")),
+    ("traces/synthetic-lte.up", include_str!("../../../../scenarios/traces/synthetic-lte.up")),
+];
+
+/// The name of the default of `anabranch compare`.
+pub const DEFAULT: &str = "dmptcp-eight-paths";
+
+/// The scenario of that name.
+pub fn find(name: &str) -> Option<&'static Embedded> {
+    ALL.iter().find(|scenario| scenario.name == name)
+}
+
+/// The text of a trace that is built in.
+pub(super) fn trace(name: &str) -> Option<&'static str> {
+    TRACES.iter().find(|(other, _)| *other == name).map(|(_, text)| *text)
+}

@@ -1,0 +1,273 @@
+//! Reads a whole scenario, and each of its conditions.
+
+use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_units::Duration;
+
+use super::document::Files;
+use super::{
+    Condition, Contender, Experiment, FlowSize, Path, Scenario, Traffic, contender, knobs, path, traffic,
+};
+use crate::reader::{Reader, list, unknown_key};
+use crate::source::{Problem, Span};
+use crate::tree::{Entry, Node, Table, Value};
+
+/// The keys of a scenario.
+pub(super) const KEYS: &[&str] = &[
+    "name",
+    "description",
+    "profile",
+    "congestion",
+    "schedulers",
+    "reference",
+    "runs",
+    "seed",
+    "deadline",
+    "initial",
+    "path",
+    "topology",
+    "traffic",
+    "connection",
+    "condition",
+];
+
+/// What belongs to the whole comparison, so that no condition can change it.
+const FIXED: &[&str] = &["description", "schedulers", "reference", "runs", "seed", "condition"];
+
+/// The contenders where a scenario names none.
+const DEFAULT_SCHEDULERS: [&str; 3] = ["tcp", "min_rtt", "dmptcp"];
+const DEFAULT_RUNS: u32 = 30;
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
+
+pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<Scenario, Problem> {
+    let reader = Reader::new(table, end, "the scenario", KEYS)?;
+    let mut conditions = Vec::new();
+    let mut contenders: Vec<Contender> = Vec::new();
+    for (name, table) in variations(table)? {
+        let (experiment, base) = experiment(&table, end, files)?;
+        if contenders.is_empty() {
+            contenders = read_contenders(&reader, &experiment.paths, end)?;
+        }
+        let configs = contenders.iter().map(|c| c.config(&base)).collect::<Result<_, _>>()?;
+        for contender in &contenders {
+            if let super::Transport::Tcp { path: Some(path) } = contender.transport
+                && path >= experiment.paths.len()
+            {
+                return Err(Problem::at(
+                    &contender.span,
+                    format!("condition `{name}` has no path {}", path + 1),
+                ));
+            }
+        }
+        conditions.push(Condition { name, experiment, base, configs });
+    }
+    let reference = reader.optional("reference", |node| {
+        let name = node.name()?;
+        contenders.iter().position(|contender| contender.name == name).ok_or_else(|| {
+            let names: Vec<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
+            Problem::at(&node.span, format!("the reference `{name}` is none of the contenders"))
+                .help(format!("they are {}", list(&names)))
+        })
+    })?;
+    let reference = reference.or_else(|| {
+        contenders.iter().position(|contender| matches!(contender.transport, super::Transport::Tcp { .. }))
+    });
+    Ok(Scenario {
+        name: reader.optional("name", Node::name)?.unwrap_or_default(),
+        description: reader
+            .optional("description", |node| node.string().map(str::to_owned))?
+            .unwrap_or_default(),
+        runs: reader.optional("runs", |node| node.integer(1, 1_000_000))?.map_or(DEFAULT_RUNS, |n| n as u32),
+        seed: reader.optional("seed", |node| node.integer(0, i64::MAX))?.map_or(1, |n| n as u64),
+        reference,
+        contenders,
+        conditions,
+    })
+}
+
+fn read_contenders(reader: &Reader<'_>, paths: &[Path], end: &Span) -> Result<Vec<Contender>, Problem> {
+    if let Some(node) = reader.get("schedulers") {
+        return contender::read_all(node, paths);
+    }
+    let text = |name: &str| Node { span: end.clone(), value: Value::String(name.to_owned()) };
+    let names = Value::Array(DEFAULT_SCHEDULERS.iter().map(|name| text(name)).collect());
+    contender::read_all(&Node { span: end.clone(), value: names }, paths)
+}
+
+/// The scenario once for each condition, with its name; once without a name where there is none.
+fn variations(table: &Table) -> Result<Vec<(String, Table)>, Problem> {
+    let mut base = table.clone();
+    let Some(conditions) = base.remove("condition") else {
+        return Ok(vec![(String::new(), base)]);
+    };
+    let nodes =
+        conditions.node.array().map_err(|problem| problem.help("write each condition as `[[condition]]`"))?;
+    if nodes.is_empty() {
+        return Ok(vec![(String::new(), base)]);
+    }
+    let mut variations: Vec<(String, Table)> = Vec::new();
+    for node in nodes {
+        let changes = node.table("a condition")?;
+        let Some(name) = changes.get("name") else {
+            return Err(Problem::at(&node.span, "this condition has no name")
+                .help("add for example `name = \"loss=0\"`"));
+        };
+        let (name, name_span) = (name.node.name()?, &name.node.span);
+        if variations.iter().any(|(other, _)| *other == name) {
+            return Err(Problem::at(name_span, format!("two conditions are called `{name}`"))
+                .help("give each condition a name of its own"));
+        }
+        let mut varied = base.clone();
+        for entry in changes.entries.iter().filter(|entry| entry.key != "name") {
+            if FIXED.contains(&entry.key.as_str()) {
+                return Err(Problem::at(
+                    &entry.key_span,
+                    format!("a condition cannot change `{}`", entry.key),
+                )
+                .help("that belongs to the whole comparison"));
+            }
+            if !KEYS.contains(&entry.key.as_str()) {
+                return Err(unknown_key(entry, "a condition", KEYS));
+            }
+            merge(&mut varied, entry.clone())?;
+        }
+        variations.push((name, varied));
+    }
+    Ok(variations)
+}
+
+/// Puts `node` at the dotted `keys`.
+pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> Result<(), Problem> {
+    let mut node = node;
+    for (key, key_span) in keys[1..].iter().rev() {
+        let span = node.span.clone();
+        let entry = Entry { key: key.clone(), key_span: key_span.clone(), node };
+        node = Node { span, value: Value::Table(Table { entries: vec![entry] }) };
+    }
+    let entry = Entry { key: keys[0].0.clone(), key_span: keys[0].1.clone(), node };
+    if !KEYS.contains(&entry.key.as_str()) {
+        let mut known: Vec<&str> = KEYS.to_vec();
+        known.extend(knobs::ALL.iter().map(|knob| knob.name));
+        return Err(match crate::source::did_you_mean(&entry.key, known.iter().copied()) {
+            Some(_) => unknown_key(&entry, "a scenario", &known),
+            None => unknown_key(&entry, "a scenario", KEYS),
+        });
+    }
+    merge(table, entry)
+}
+
+/// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one.
+fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
+    match (entry.key.as_str(), &entry.node.value) {
+        ("path", Value::Table(_)) => {}
+        _ => {
+            table.merge(entry);
+            return Ok(());
+        }
+    }
+    let Value::Table(changes) = entry.node.value else { return Ok(()) };
+    let Some(Entry { node: Node { value: Value::Array(paths), .. }, .. }) = table.get_mut("path") else {
+        return Err(
+            Problem::at(&entry.key_span, "there is no path to change").help("give paths as `[[path]]`")
+        );
+    };
+    for change in changes.entries {
+        if path::KEYS.contains(&change.key.as_str()) {
+            for path in paths.iter_mut() {
+                if let Value::Table(path) = &mut path.value {
+                    path.merge(change.clone());
+                }
+            }
+            continue;
+        }
+        let named = paths.iter_mut().enumerate().find(|(index, path)| {
+            let Value::Table(path) = &path.value else { return false };
+            match path.get("name").map(|entry| entry.node.name()) {
+                Some(Ok(name)) => name.replace('_', "-") == change.key,
+                _ => (index + 1).to_string() == change.key,
+            }
+        });
+        match (named, &change.node.value) {
+            (Some((_, Node { value: Value::Table(path), .. })), Value::Table(inner)) => {
+                inner.entries.iter().for_each(|entry| path.merge(entry.clone()));
+            }
+            (Some(_), _) => {
+                return Err(Problem::at(&change.node.span, "a path is a table of keys")
+                    .help("write for example `path.wifi.loss = \"1%\"`"));
+            }
+            (None, _) => {
+                return Err(unknown_key(&change, "a path (and no path is called so)", path::KEYS));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The experiment of one condition, and the configuration that its contenders start from.
+fn experiment(
+    table: &Table,
+    end: &Span,
+    files: &Files<'_>,
+) -> Result<(Experiment, ConnectionConfig), Problem> {
+    let reader = Reader::new(table, end, "the scenario", KEYS)?;
+    let Some(paths) = reader.get("path") else {
+        return Err(Problem::at(end, "there is no path")
+            .help("add for example `[[path]]` with `rate = \"100 Mbit/s\"` and `rtt = \"20 ms\"`"));
+    };
+    let paths = path::read_all(paths, files)?;
+    let profile = reader.optional("profile", |node| {
+        let names: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
+        Ok(Profile::ALL[node.choice("profile", &names)?])
+    })?;
+    let profile = profile.unwrap_or_default();
+    let mut base = ConnectionConfig::new(profile);
+    // Every path of a scenario is there to be used.
+    base.max_subflows = base.max_subflows.max(paths.len() as u8);
+    if let Some(congestion) = reader.optional("congestion", contender::congestion)? {
+        base.congestion = congestion;
+    }
+    if let Some(node) = reader.get("connection") {
+        knobs::apply(&mut base, node.table("connection")?, "[connection]", &[])?;
+        knobs::check(&base, &node.span)?;
+    }
+    let traffic = match reader.get("traffic") {
+        Some(node) => traffic::read(node, &paths)?,
+        None => Traffic::default(),
+    };
+    let deadline = reader.optional("deadline", Node::positive_time)?;
+    if let (FlowSize::Bulk, Some(deadline), Some(node)) = (traffic.size, deadline, reader.get("deadline"))
+        && deadline < traffic.duration
+    {
+        return Err(Problem::at(
+            &node.span,
+            format!("bulk flows of {} do not fit before a deadline of {deadline}", traffic.duration),
+        )
+        .help("give a later `deadline`, or a shorter `traffic.duration`"));
+    }
+    let experiment = Experiment {
+        profile,
+        common: reader.optional("topology", path::read_topology)?.flatten(),
+        initial: reader.optional("initial", |node| path_position(node, &paths))?.unwrap_or(0),
+        deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
+        traffic,
+        paths,
+    };
+    Ok((experiment, base))
+}
+
+/// The position of the path that `node` names.
+pub(super) fn path_position(node: &Node, paths: &[Path]) -> Result<usize, Problem> {
+    let name = node.name()?;
+    find_path(&name, paths).ok_or_else(|| no_such_path(node, &name, paths))
+}
+
+/// The position of the path called `name`, or of that number from 1.
+pub(super) fn find_path(name: &str, paths: &[Path]) -> Option<usize> {
+    let by_number = || name.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < paths.len());
+    paths.iter().position(|path| path.name == name).or_else(by_number)
+}
+
+pub(super) fn no_such_path(node: &Node, name: &str, paths: &[Path]) -> Problem {
+    let names: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
+    Problem::at(&node.span, format!("there is no path `{name}`"))
+        .help(format!("the paths are {}", list(&names)))
+}

@@ -1,0 +1,233 @@
+//! A TOML document as a tree whose every key and value knows where it was written, and overrides of
+//! parts of it by conditions and by `--set`.
+
+use toml::de::{DeTable, DeValue};
+
+use crate::source::{Problem, Span};
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub span: Span,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    String(String),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    Datetime,
+    Array(Vec<Node>),
+    Table(Table),
+}
+
+impl Value {
+    /// What it is, for an error.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::String(_) => "a text",
+            Value::Integer(_) => "a whole number",
+            Value::Float(_) => "a number",
+            Value::Bool(_) => "true or false",
+            Value::Datetime => "a date",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+}
+
+/// A table in the order in which it was written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The key, with `-` where `_` was written.
+    pub key: String,
+    pub key_span: Span,
+    pub node: Node,
+}
+
+/// How deep arrays and tables may lie in one another.
+const DEPTH: usize = 32;
+
+impl Table {
+    /// Reads the document `text`, which is source number `source`.
+    pub fn parse(text: &str, source: usize) -> Result<Table, Problem> {
+        let document = DeTable::parse(text).map_err(|error| {
+            let range = error.span().unwrap_or(0..0);
+            // The parser's message may go over several lines; the place is shown by us.
+            let message = error.message().lines().collect::<Vec<_>>().join(", ");
+            Problem::at(&Span { source, range }, format!("this is not TOML: {message}"))
+        })?;
+        convert_table(document.get_ref(), source, 0)
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.key == key)
+    }
+
+    pub fn remove(&mut self, key: &str) -> Option<Entry> {
+        let at = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(at))
+    }
+
+    /// Puts `entry` in place of the one of the same key, tables being merged.
+    pub fn merge(&mut self, entry: Entry) {
+        match self.get_mut(&entry.key) {
+            Some(old) => match (&mut old.node.value, entry.node.value) {
+                (Value::Table(old), Value::Table(new)) => new.entries.into_iter().for_each(|e| old.merge(e)),
+                (_, value) => {
+                    *old = Entry {
+                        key: entry.key,
+                        key_span: entry.key_span,
+                        node: Node { span: entry.node.span, value },
+                    };
+                }
+            },
+            None => self.entries.push(entry),
+        }
+    }
+}
+
+fn convert_table(table: &DeTable<'_>, source: usize, depth: usize) -> Result<Table, Problem> {
+    let mut entries = Vec::with_capacity(table.len());
+    for (key, value) in table {
+        let key_span = Span { source, range: key.span() };
+        let node = convert(value, source, depth + 1)?;
+        entries.push(Entry { key: key.get_ref().replace('_', "-"), key_span, node });
+    }
+    entries.sort_by_key(|entry| entry.key_span.range.start);
+    for (index, entry) in entries.iter().enumerate() {
+        if entries[..index].iter().any(|other| other.key == entry.key) {
+            return Err(Problem::at(&entry.key_span, format!("`{}` is given twice", entry.key))
+                .help("`-` and `_` are the same in a key"));
+        }
+    }
+    Ok(Table { entries })
+}
+
+fn convert(value: &toml::Spanned<DeValue<'_>>, source: usize, depth: usize) -> Result<Node, Problem> {
+    let span = Span { source, range: value.span() };
+    if depth > DEPTH {
+        return Err(Problem::at(&span, "this lies too deep in tables and lists"));
+    }
+    let value = match value.get_ref() {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => return Err(Problem::at(&span, "this number is too large")),
+        },
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(number) => Value::Float(number),
+            Err(_) => return Err(Problem::at(&span, "this is not a number")),
+        },
+        DeValue::Boolean(value) => Value::Bool(*value),
+        DeValue::Datetime(_) => Value::Datetime,
+        DeValue::Array(items) => {
+            Value::Array(items.iter().map(|item| convert(item, source, depth + 1)).collect::<Result<_, _>>()?)
+        }
+        DeValue::Table(table) => Value::Table(convert_table(table, source, depth)?),
+    };
+    Ok(Node { span, value })
+}
+
+/// Reads `KEY=VALUE` (source number `source`, as a whole) into the path of keys and the value.
+///
+/// The value may be written as in TOML, or as a plain text without quotes.
+pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String, Span)>, Node), Problem> {
+    let whole = Span { source, range: 0..text.len() };
+    let Some((left, right)) = text.split_once('=') else {
+        return Err(Problem::at(&whole, "there is no `=`").help("write KEY=VALUE, for example `runs=10`"));
+    };
+    let mut keys = Vec::new();
+    let mut at = 0;
+    for part in left.split('.') {
+        let start = at + (part.len() - part.trim_start().len());
+        let span = Span { source, range: start..start + part.trim().len() };
+        let key = part.trim().trim_matches('"');
+        if key.is_empty() {
+            return Err(
+                Problem::at(&whole, "a key is empty").help("write KEY=VALUE, for example `rto.min=300ms`")
+            );
+        }
+        keys.push((key.replace('_', "-"), span));
+        at += part.len() + 1;
+    }
+    let offset = left.len() + 1 + (right.len() - right.trim_start().len());
+    let right = right.trim();
+    let span = Span { source, range: offset..offset + right.len() };
+    let value = match Table::parse(&format!("x = {right}\n"), source) {
+        Ok(mut table) if table.entries.len() == 1 => relocate(table.entries.remove(0).node, &span).value,
+        _ => Value::String(right.to_owned()),
+    };
+    Ok((keys, Node { span, value }))
+}
+
+/// Lets a whole tree point at one place.
+pub(crate) fn relocate(node: Node, span: &Span) -> Node {
+    let value = match node.value {
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| relocate(item, span)).collect()),
+        Value::Table(table) => Value::Table(Table {
+            entries: table
+                .entries
+                .into_iter()
+                .map(|e| Entry { key: e.key, key_span: span.clone(), node: relocate(e.node, span) })
+                .collect(),
+        }),
+        value => value,
+    };
+    Node { span: span.clone(), value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assignment(text: &str) -> (Vec<String>, Value) {
+        let (keys, node) = parse_assignment(text, 0).unwrap();
+        (keys.into_iter().map(|(key, _)| key).collect(), node.value)
+    }
+
+    #[test]
+    fn a_value_on_the_command_line_needs_no_quotes() {
+        assert!(
+            matches!(assignment("rto.min=300ms"), (keys, Value::String(v)) if keys == ["rto", "min"] && v == "300ms")
+        );
+        assert!(matches!(assignment("traffic.size = 57 KB"), (_, Value::String(v)) if v == "57 KB"));
+        assert!(matches!(assignment("a_b=true"), (keys, Value::Bool(true)) if keys == ["a-b"]));
+        assert!(matches!(assignment("a=10"), (_, Value::Integer(10))));
+        assert!(matches!(assignment("a=[\"x\", \"y\"]"), (_, Value::Array(v)) if v.len() == 2));
+        assert!(matches!(assignment("a=0.05%"), (_, Value::String(v)) if v == "0.05%"));
+        assert!(matches!(assignment("a="), (_, Value::String(v)) if v.is_empty()));
+        assert!(parse_assignment("abc", 0).is_err());
+        assert!(parse_assignment("a..b=1", 0).is_err());
+    }
+
+    #[test]
+    fn tables_merge_and_values_replace() {
+        let mut table = Table::parse("a = 1\n[t]\nx = 1\ny = 2\n", 0).unwrap();
+        let new = Table::parse("a = 3\nt.y = 4\nt.z = 5\n", 1).unwrap();
+        new.entries.into_iter().for_each(|entry| table.merge(entry));
+        assert!(matches!(table.get("a").unwrap().node.value, Value::Integer(3)));
+        let Value::Table(t) = &table.get("t").unwrap().node.value else { panic!() };
+        let ints: Vec<_> = t.entries.iter().map(|e| (e.key.as_str(), e.key_span.source)).collect();
+        assert_eq!(ints, [("x", 0), ("y", 1), ("z", 1)]);
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_no_overflow() {
+        let text = format!("a = {}{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert!(Table::parse(&text, 0).is_err());
+        let text = format!("{}x = 1", "a.".repeat(10_000));
+        assert!(Table::parse(&text, 0).is_err());
+    }
+}
