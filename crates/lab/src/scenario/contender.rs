@@ -39,7 +39,13 @@ pub enum Transport {
 /// The keys of a contender that are no knobs.
 const OWN_KEYS: &[&str] = &["name", "scheduler", "congestion"];
 
-/// The scheduler that `node` names.
+/// The scheduler of that name; `min_rtt`, `min-rtt` and `minrtt` are the same.
+pub fn scheduler(name: &str) -> Option<SchedulerKind> {
+    let plain = |name: &str| name.replace(['-', '_'], "");
+    SchedulerKind::ALL.into_iter().find(|kind| plain(kind.name()) == plain(name))
+}
+
+/// How a contender that is called `node` sends.
 fn transport(node: &Node, paths: &[Path]) -> Result<Transport, Problem> {
     let name = node.name()?;
     if name == "tcp" {
@@ -52,7 +58,7 @@ fn transport(node: &Node, paths: &[Path]) -> Result<Transport, Problem> {
         };
         return Ok(Transport::Tcp { path: Some(position) });
     }
-    match SchedulerKind::from_name(&name) {
+    match scheduler(&name) {
         Some(kind) => Ok(Transport::Multipath(kind)),
         None => {
             let kinds = SchedulerKind::ALL;

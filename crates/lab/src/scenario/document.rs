@@ -169,6 +169,42 @@ impl Document {
         Ok(())
     }
 
+    /// Puts the size that the option `option` gave in the place of the scenario's, and removes what
+    /// made sense with that alone.
+    pub fn set_size(&mut self, option: &str, size: &str) {
+        let stale: &[&str] = match size.trim() {
+            "web" => &["duration"],
+            "bulk" => &["max", "load"],
+            _ => &["max", "duration"],
+        };
+        self.remove_from_traffic(stale);
+        self.set_option(option, "traffic.size", size);
+    }
+
+    /// Puts the number of flows that the option `option` gave in the place of the scenario's.
+    pub fn set_flows(&mut self, option: &str, flows: &str) {
+        self.remove_from_traffic(&["starts"]);
+        self.set_option(option, "traffic.flows", flows);
+    }
+
+    fn remove_from_traffic(&mut self, keys: &[&str]) {
+        if let Some(Entry { node: Node { value: Value::Table(traffic), .. }, .. }) =
+            self.table.get_mut("traffic")
+        {
+            traffic.entries.retain(|entry| !keys.contains(&entry.key.as_str()));
+        }
+    }
+
+    /// Puts the contenders that the option `option` gave in the place of the scenario's. Its
+    /// reference stays if it is one of them.
+    pub fn set_schedulers(&mut self, option: &str, names: &[String]) {
+        let kept = self.table.get("reference").and_then(|entry| entry.node.name().ok());
+        if kept.is_none_or(|kept| !names.contains(&kept)) {
+            self.table.remove("reference");
+        }
+        self.set_list(option, "schedulers", names);
+    }
+
     /// Removes the conditions, so that the scenario is met once and as it is.
     pub fn clear_conditions(&mut self) {
         self.table.remove("condition");

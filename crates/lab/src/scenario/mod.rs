@@ -291,6 +291,13 @@ pub struct Beside {
     pub path: Option<usize>,
 }
 
+impl Condition {
+    /// The congestion control of plain TCP flows that are no contenders.
+    pub fn beside_congestion(&self) -> String {
+        plain_tcp(self.base.clone()).congestion.name().to_owned()
+    }
+}
+
 impl Scenario {
     /// Whether flows have no size but a time, so that goodput is what counts.
     pub fn is_bulk(&self) -> bool {

@@ -193,7 +193,7 @@ fn changes(node: &Node) -> Result<Vec<Change>, Problem> {
         {
             return Err(Problem::at(
                 &node.span,
-                format!("a change at {} comes after one at {}", change.at, last.at),
+                format!("a change at {} comes after one at {}", Duration(change.at.0), Duration(last.at.0)),
             )
             .help("put the changes in order of time"));
         }

@@ -1,0 +1,55 @@
+//! How a command fails, and what the shell hears of it.
+
+use std::process::ExitCode;
+
+use anabranch_lab::ScenarioError;
+use anabranch_lab::run::RunError;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The options or the scenario are wrong.
+    Usage(String),
+    /// Something else went wrong.
+    Failed(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Nobody reads the output any more.
+    BrokenPipe,
+}
+
+impl Failure {
+    /// Tells a person, and gives the exit code.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Failure::Usage(text) => {
+                eprintln!("error: {text}");
+                ExitCode::from(2)
+            }
+            Failure::Failed(text) => {
+                eprintln!("error: {text}");
+                ExitCode::from(1)
+            }
+            Failure::Interrupted => {
+                eprintln!("error: interrupted; there is no result");
+                ExitCode::from(130)
+            }
+            Failure::BrokenPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        match error {
+            RunError::Cancelled => Failure::Interrupted,
+            RunError::Scenario(error) => Failure::Usage(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Progress on standard error, for anything over a second.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// When the first sign of life comes.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between lines where standard error is no terminal.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Tells how far the work is: a bar on a terminal, a line now and then elsewhere.
+pub struct Progress {
+    begun: Instant,
+    state: Mutex<State>,
+}
+
+enum State {
+    Silent,
+    Bar(ProgressBar),
+    Lines(Instant),
+}
+
+impl Progress {
+    /// The work begins now.
+    pub fn new() -> Progress {
+        Progress { begun: Instant::now(), state: Mutex::new(State::Silent) }
+    }
+
+    /// `done` of `total` runs are done.
+    pub fn update(&self, done: usize, total: usize) {
+        let Ok(mut state) = self.state.lock() else { return };
+        if matches!(*state, State::Silent) {
+            if self.begun.elapsed() < PATIENCE || done == total {
+                return;
+            }
+            *state = if std::io::stderr().is_terminal() {
+                State::Bar(bar(total, self.begun))
+            } else {
+                State::Lines(Instant::now() - PAUSE)
+            };
+        }
+        match &mut *state {
+            State::Silent => {}
+            // With several threads an older number may come after a newer one.
+            State::Bar(bar) => bar.set_position(bar.position().max(done as u64)),
+            State::Lines(last) if last.elapsed() >= PAUSE => {
+                *last = Instant::now();
+                let _ = writeln!(std::io::stderr(), "{done} of {total} runs done");
+            }
+            State::Lines(_) => {}
+        }
+    }
+
+    /// The work is over: removes the bar.
+    pub fn finish(self) -> Duration {
+        if let Ok(State::Bar(bar)) = self.state.into_inner() {
+            bar.finish_and_clear();
+        }
+        self.begun.elapsed()
+    }
+}
+
+fn bar(total: usize, begun: Instant) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr())
+        .with_elapsed(begun.elapsed());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} to go") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,194 @@
+//! `anabranch compare`
+
+use anabranch_lab::compare::{Comparison, Options, compare};
+use anabranch_lab::report::Row;
+use anabranch_lab::scenario::Scenario;
+use anabranch_lab::stats::Interval;
+
+use crate::args::{Changes, Jobs};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::table::{Align, Table, wrap};
+use crate::{interrupt, output};
+
+/// Compares schedulers on a scenario, with the same luck for all of them
+///
+/// Without a scenario: the DMPTCP paper's eight disjoint paths, 30 web-like flows together, once
+/// without loss and once with 0.05 %.
+#[derive(clap::Args)]
+#[command(long_about = LONG)]
+pub struct Args {
+    /// A scenario file, or a name of `anabranch list scenarios`
+    scenario: Option<String>,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const LONG: &str = "\
+Compares schedulers on a scenario, with the same luck for all of them.
+
+Without a scenario it is the DMPTCP paper's eight disjoint paths, with 30 web-like flows that start
+together, once without loss and once with 0.05 %. With --path and without a scenario it is your
+paths, profile linux, and one web-like flow in each of 30 runs.
+
+Times are in milliseconds. `95 % of mean` is the interval of the mean by bootstrap over runs; `vs X`
+is the mean over runs of the difference to X's mean time, run by run with the same seed, and its
+interval: negative is faster. (For bulk it is the goodput: positive is more.) `x bound` is the mean
+time over the mean of a lower bound that no schedule could have beaten.";
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let cancelled = interrupt::watch();
+    let scenario = args.changes.scenario(args.scenario.as_deref())?;
+    let progress = Progress::new();
+    let update = |done, total| progress.update(done, total);
+    let options = Options { jobs: args.jobs.jobs, cancelled, progress: &update };
+    let result = compare(&scenario, &options);
+    let wall = progress.finish();
+    let mut comparison = result?;
+    comparison.performance.wall_s = wall.as_secs_f64();
+    comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
+    if args.json { output::print_json(&comparison) } else { output::print(&text(&scenario, &comparison)) }
+}
+
+/// The width for which tables are made.
+const WIDTH: usize = 100;
+
+fn text(scenario: &Scenario, comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for condition in &scenario.conditions {
+        let traffic = &condition.experiment.traffic;
+        if scenario.conditions.len() > 1 {
+            text.push_str(&format!("{}\n", condition.name));
+        }
+        let rows = comparison.rows.iter().filter(|row| row.condition == condition.name);
+        let bulk = traffic.size.mean().is_none();
+        let reference = comparison.reference.as_deref();
+        text.push_str(&if bulk { bulk_table(rows, reference) } else { table(rows, reference) });
+        if let anabranch_lab::scenario::FlowSize::Web { max: Some(max) } = traffic.size {
+            let mean = traffic.size.mean().unwrap_or_default();
+            text.push_str(&format!("web-like sizes up to {max} have a mean of {:.1} KB\n", mean / 1e3));
+        }
+        text.push('\n');
+    }
+    let cost = &comparison.performance;
+    let runs = comparison.runs;
+    text.push_str(&format!(
+        "{runs} run{} each, seed {}; {:.1} s of network time in {:.1} s, {:.1} million packet-hops a second\n",
+        if runs == 1 { "" } else { "s" },
+        comparison.seed,
+        cost.simulated_s,
+        cost.wall_s,
+        cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6,
+    ));
+    text.push('\n');
+    text.push_str(&wrap(&comparison.verdict, WIDTH));
+    text
+}
+
+fn millis(seconds: Option<f64>) -> String {
+    seconds.map_or("-".to_owned(), |seconds| output::digits(seconds * 1e3))
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2}", ratio * 100.0)
+}
+
+fn difference(row: &Row, reference: Option<&str>) -> String {
+    match &row.vs_reference_pct {
+        Some(_) if Some(row.scheduler.as_str()) == reference => "0".to_owned(),
+        Some(difference) => match difference.ci95 {
+            Some(Interval(low, high)) => format!("{:+.1} [{low:+.1}, {high:+.1}]", difference.mean),
+            None => format!("{:+.1}", difference.mean),
+        },
+        None => "-".to_owned(),
+    }
+}
+
+fn shares(row: &Row) -> String {
+    let all: u64 = row.bytes_by_path.iter().sum();
+    let share = |bytes: &u64| format!("{:.0}", 100.0 * *bytes as f64 / all.max(1) as f64);
+    row.bytes_by_path.iter().map(share).collect::<Vec<_>>().join("/")
+}
+
+fn headers(reference: Option<&str>) -> String {
+    reference.map_or("vs reference".to_owned(), |name| format!("vs {name}, %"))
+}
+
+fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> String {
+    let mut table = Table::new()
+        .column("scheduler", Align::Left)
+        .optional("cc", Align::Left, 5)
+        .column("done", Align::Right)
+        .column("mean ms", Align::Right)
+        .optional("95 % of mean", Align::Right, 2)
+        .column("median", Align::Right)
+        .column("p95", Align::Right)
+        .optional("p99", Align::Right, 1)
+        .column(&headers(reference), Align::Right)
+        .column("x bound", Align::Right)
+        .optional("retx %", Align::Right, 3)
+        .optional("reinj %", Align::Right, 8)
+        .optional("RTOs", Align::Right, 4)
+        .optional("subflows", Align::Right, 6)
+        .optional("acked ms", Align::Right, 7)
+        .optional("share by path, %", Align::Right, 9);
+    for row in rows {
+        let fct = &row.fct_s;
+        let interval = fct.ci95.map_or("-".to_owned(), |Interval(low, high)| {
+            format!("{}..{}", millis(Some(low)), millis(Some(high)))
+        });
+        table.row(vec![
+            row.scheduler.clone(),
+            row.congestion.clone(),
+            format!("{}/{}", row.completed, row.n),
+            millis(fct.mean),
+            interval,
+            millis(fct.p50),
+            millis(fct.p95),
+            millis(fct.p99),
+            difference(row, reference),
+            row.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
+            percent(row.retransmitted_ratio),
+            percent(row.reinjected_ratio),
+            format!("{:.2}", row.rto_count),
+            format!("{:.1}", row.subflows_used),
+            millis(row.acked_s.mean),
+            shares(row),
+        ]);
+    }
+    table.render(WIDTH)
+}
+
+fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> String {
+    let mut table = Table::new()
+        .column("scheduler", Align::Left)
+        .optional("cc", Align::Left, 2)
+        .column("flows", Align::Right)
+        .column("goodput Mbit/s", Align::Right)
+        .column(&headers(reference), Align::Right)
+        .column("x bound", Align::Right)
+        .optional("retx %", Align::Right, 1)
+        .optional("reinj %", Align::Right, 5)
+        .optional("RTOs", Align::Right, 3)
+        .optional("share by path, %", Align::Right, 4);
+    for row in rows {
+        table.row(vec![
+            row.scheduler.clone(),
+            row.congestion.clone(),
+            format!("{}/{}", row.completed, row.n),
+            row.goodput_bps.map_or("-".to_owned(), |rate| output::digits(rate / 1e6)),
+            difference(row, reference),
+            row.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
+            percent(row.retransmitted_ratio),
+            percent(row.reinjected_ratio),
+            format!("{:.2}", row.rto_count),
+            shares(row),
+        ]);
+    }
+    table.render(WIDTH)
+}

@@ -1,0 +1,103 @@
+//! `anabranch list`
+
+use anabranch_lab::scenario::{Document, knobs, library};
+use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::scheduler::SchedulerKind;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::table::{Align, Table};
+
+/// Lists what there is to choose from
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to list
+    what: What,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum What {
+    /// Packet schedulers, and plain TCP
+    Schedulers,
+    /// Congestion controls
+    Congestion,
+    /// Senders and receivers
+    Profiles,
+    /// Scenarios that are built in
+    Scenarios,
+    /// What a connection can be told, with --set or in [connection]
+    Knobs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    output::print(&match args.what {
+        What::Schedulers => schedulers(),
+        What::Congestion => congestion(),
+        What::Profiles => profiles(),
+        What::Scenarios => scenarios()?,
+        What::Knobs => knobs(),
+    })
+}
+
+fn pairs(rows: impl IntoIterator<Item = (String, String)>) -> String {
+    let mut table = Table::new().column("name", Align::Left).column("what it is", Align::Left);
+    rows.into_iter().for_each(|(name, what)| table.row(vec![name, what]));
+    table.render(usize::MAX)
+}
+
+fn schedulers() -> String {
+    let tcp = [
+        (
+            "tcp",
+            "a plain TCP on the path with the smallest lower bound for the size (bulk: the highest rate)",
+        ),
+        ("tcp@N", "a plain TCP on path N, by number from 1 or by name"),
+    ];
+    let tcp = tcp.map(|(name, what)| (name.to_owned(), what.to_owned()));
+    let kinds = SchedulerKind::ALL;
+    pairs(
+        tcp.into_iter()
+            .chain(kinds.iter().map(|kind| (kind.name().to_owned(), kind.description().to_owned()))),
+    )
+}
+
+fn congestion() -> String {
+    let kinds = CongestionKind::ALL;
+    pairs(kinds.iter().map(|kind| (kind.name().to_owned(), kind.description().to_owned())))
+}
+
+fn profiles() -> String {
+    pairs(Profile::ALL.map(|profile| {
+        let what = match profile {
+            Profile::Linux => "today's Linux: window 10, delayed ACKs, SACK, RACK-TLP, PRR, undo, CUBIC",
+            Profile::Ns3 => {
+                "the DMPTCP paper's simulations: window 1, an ACK for each segment, NewReno without SACK, fixed RTO, LIA"
+            }
+        };
+        (profile.name().to_owned(), what.to_owned())
+    }))
+}
+
+fn scenarios() -> Result<String, Failure> {
+    let mut rows = Vec::new();
+    for embedded in library::ALL {
+        let scenario = Document::open(embedded.name)?.scenario()?;
+        rows.push((embedded.name.to_owned(), scenario.description.trim().to_owned()));
+    }
+    Ok(pairs(rows))
+}
+
+fn knobs() -> String {
+    let mut table = Table::new()
+        .column("name", Align::Left)
+        .column("linux", Align::Left)
+        .column("ns3", Align::Left)
+        .column("what it is", Align::Left);
+    let configs = Profile::ALL.map(ConnectionConfig::new);
+    for knob in knobs::ALL {
+        let [linux, ns3] = configs.each_ref().map(|config| knob.value(config));
+        table.row(vec![knob.name.to_owned(), linux, ns3, knob.what.to_owned()]);
+    }
+    table.render(usize::MAX)
+}

@@ -1,0 +1,8 @@
+//! The verbs, one file each.
+
+pub mod check;
+pub mod compare;
+pub mod list;
+pub mod model;
+pub mod run;
+pub mod select;

@@ -1,0 +1,132 @@
+//! `anabranch model`
+
+use anabranch_lab::units;
+use anabranch_stack::transfer_model::{ModelOptions, PathState, TransferModel};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::table::{Align, Table};
+
+/// Shows what DMPTCP's transfer model predicts, round trip by round trip
+#[derive(clap::Args)]
+pub struct Args {
+    /// The congestion window at the start, in segments
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    cwnd: u32,
+    /// The slow-start threshold, in segments; infinite unless given
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    ssthresh: Option<u32>,
+    /// The probability that a segment is lost: 0.05% or 0.0005
+    #[arg(long, value_name = "P", default_value = "0", value_parser = units::parse_probability)]
+    loss: f64,
+    /// How many round trips
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Payload of a segment, in bytes
+    #[arg(long, value_name = "B", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    mss: u32,
+    /// Slow start ends at the threshold instead of beyond it
+    #[arg(long)]
+    clip: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The object that `model --json` prints.
+#[derive(Serialize)]
+struct Output {
+    rounds: Vec<Round>,
+}
+
+#[derive(Serialize)]
+struct Round {
+    round: u32,
+    /// In this and all earlier rounds.
+    delivered_segments: f64,
+    expected_cwnd: f64,
+    states: Vec<State>,
+}
+
+#[derive(Serialize)]
+struct State {
+    cwnd: u32,
+    ssthresh: Option<u32>,
+    probability: f64,
+}
+
+/// More states than this in all is more than anyone reads.
+const MOST_STATES: usize = 1_000_000;
+/// So many states of a round are shown to people.
+const SHOWN: usize = 6;
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let options = ModelOptions { clip_at_ssthresh: args.clip, ..ModelOptions::default() };
+    let start = PathState { cwnd: args.cwnd, ssthresh: args.ssthresh, loss: args.loss };
+    let mut rounds: Vec<Round> = Vec::new();
+    let mut count = 0;
+    for round in TransferModel::new(options).rounds(start, args.rounds) {
+        count += round.states.len();
+        if count > MOST_STATES {
+            let most = rounds.len();
+            return Err(Failure::Usage(format!(
+                "so many rounds have over a million states; give at most `--rounds {most}`"
+            )));
+        }
+        rounds.push(Round {
+            round: round.round,
+            delivered_segments: round.delivered_segments,
+            expected_cwnd: round.expected_cwnd,
+            states: round
+                .states
+                .iter()
+                .map(|state| State {
+                    cwnd: state.cwnd,
+                    ssthresh: state.ssthresh,
+                    probability: state.probability,
+                })
+                .collect(),
+        });
+    }
+    let output = Output { rounds };
+    if args.json { output::print_json(&output) } else { output::print(&text(args, &output)) }
+}
+
+fn text(args: &Args, output: &Output) -> String {
+    let mut table = Table::new()
+        .column("round", Align::Right)
+        .column("segments", Align::Right)
+        .column("KiB", Align::Right)
+        .column("mean window", Align::Right)
+        .column("states (window, threshold: probability)", Align::Left);
+    let kib = |segments: f64| segments * f64::from(args.mss) / 1024.0;
+    for round in &output.rounds {
+        let state = |state: &State| {
+            let threshold = state.ssthresh.map_or("inf".to_owned(), |s| s.to_string());
+            format!("({}, {threshold}: {})", state.cwnd, output::digits(state.probability))
+        };
+        let mut states: Vec<&State> = round.states.iter().collect();
+        states.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+        let mut shown: Vec<String> = states.iter().take(SHOWN).map(|one| state(one)).collect();
+        if states.len() > SHOWN {
+            shown.push(format!("and {} more", states.len() - SHOWN));
+        }
+        table.row(vec![
+            round.round.to_string(),
+            format!("{:.2}", round.delivered_segments),
+            format!("{:.2}", kib(round.delivered_segments)),
+            format!("{:.2}", round.expected_cwnd),
+            shown.join(" "),
+        ]);
+    }
+    let total = output.rounds.last().map_or(0.0, |round| round.delivered_segments);
+    format!(
+        "{}\n{} round trips deliver {:.2} segments of {} B: {:.2} KiB\n",
+        table.render(usize::MAX),
+        args.rounds,
+        total,
+        args.mss,
+        kib(total)
+    )
+}
