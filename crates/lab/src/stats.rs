@@ -62,12 +62,13 @@ impl Part {
 /// The 95 % interval of the mean over all flows, by bootstrap over runs; none for fewer than two runs
 /// that have any.
 ///
-/// `name` names the random stream, so that adding a row does not shift the others.
-pub fn bootstrap(parts: &[Part], seed: u64, name: &str) -> Option<Interval> {
+/// The same runs are drawn whatever is measured, so the same values have the same interval wherever
+/// they are shown.
+pub fn bootstrap(parts: &[Part], seed: u64) -> Option<Interval> {
     if parts.iter().filter(|part| part.count > 0.0).count() < 2 {
         return None;
     }
-    let mut stream = RandomStream::new(seed, name);
+    let mut stream = RandomStream::new(seed, "bootstrap");
     let mut means = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
         let mut total = Part::default();
@@ -114,7 +115,7 @@ mod tests {
         let mut stream = RandomStream::new(5, "values");
         let parts: Vec<Part> = (0..400).map(|_| Part::one(stream.next_f64())).collect();
         let centre = parts.iter().map(|part| part.sum).sum::<f64>() / 400.0;
-        let Interval(low, high) = bootstrap(&parts, 1, "test").unwrap();
+        let Interval(low, high) = bootstrap(&parts, 1).unwrap();
         let error = 1.96 / (12.0_f64 * 400.0).sqrt();
         assert!((centre - low - error).abs() < 0.15 * error, "{low} {centre} {high}");
         assert!((high - centre - error).abs() < 0.15 * error, "{low} {centre} {high}");
@@ -124,9 +125,9 @@ mod tests {
     fn runs_are_drawn_whole() {
         // Two runs of unequal size: a resample is one of (a, a), (a, b), (b, b) with means 1, 2.5, 3.
         let parts = [Part { sum: 1.0, count: 1.0 }, Part { sum: 9.0, count: 3.0 }];
-        assert_eq!(bootstrap(&parts, 1, "test"), Some(Interval(1.0, 3.0)));
-        assert_eq!(bootstrap(&parts[..1], 1, "test"), None);
+        assert_eq!(bootstrap(&parts, 1), Some(Interval(1.0, 3.0)));
+        assert_eq!(bootstrap(&parts[..1], 1), None);
         let constant = [Part::one(4.0); 10];
-        assert_eq!(bootstrap(&constant, 1, "test"), Some(Interval(4.0, 4.0)));
+        assert_eq!(bootstrap(&constant, 1), Some(Interval(4.0, 4.0)));
     }
 }

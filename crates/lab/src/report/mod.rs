@@ -90,11 +90,9 @@ pub fn rows(scenario: &Scenario, condition: &Condition, results: &[&[RunResult]]
             let reference = scenario
                 .reference
                 .map(|reference| of_class(results[reference], class).collect::<Vec<Vec<&FlowResult>>>());
-            let what = format!("{}/{name}", condition.name);
-            let mut row = row(condition, &runs, scenario.seed, &what);
-            row.vs_reference_pct = reference.and_then(|reference| {
-                difference(&runs, &reference, is_bulk(condition), scenario.seed, &format!("{what}/reference"))
-            });
+            let mut row = row(condition, &runs, scenario.seed);
+            row.vs_reference_pct = reference
+                .and_then(|reference| difference(&runs, &reference, is_bulk(condition), scenario.seed));
             row.scheduler = name;
             row.congestion = config.congestion.name().to_owned();
             rows.push(row);
@@ -108,7 +106,7 @@ pub(crate) fn is_bulk(condition: &Condition) -> bool {
     condition.experiment.traffic.size == FlowSize::Bulk
 }
 
-fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64, what: &str) -> Row {
+fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
     let flows: Vec<&FlowResult> = runs.iter().flatten().copied().collect();
     let n = flows.len();
     let sum = |value: &dyn Fn(&FlowResult) -> u64| flows.iter().map(|flow| value(flow)).sum::<u64>();
@@ -131,18 +129,8 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64, what: &str) 
         condition: condition.name.clone(),
         n,
         completed: flows.iter().filter(|flow| is_complete(flow, bulk)).count(),
-        fct_s: summary(
-            runs,
-            |flow| flow.report.fct.map(|fct| fct.as_secs_f64()),
-            seed,
-            &format!("{what}/fct"),
-        ),
-        acked_s: summary(
-            runs,
-            |flow| flow.report.acked.map(|acked| acked.as_secs_f64()),
-            seed,
-            &format!("{what}/acked"),
-        ),
+        fct_s: summary(runs, |flow| flow.report.fct.map(|fct| fct.as_secs_f64()), seed),
+        acked_s: summary(runs, |flow| flow.report.acked.map(|acked| acked.as_secs_f64()), seed),
         goodput_bps: mean_of(flows.iter().map(|flow| flow.goodput().as_bps_f64())),
         vs_reference_pct: None,
         retransmitted_ratio: ratio(sum(&|flow| flow.report.retransmitted_segments)),
@@ -169,12 +157,7 @@ fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     stats::mean(&values.collect::<Vec<_>>())
 }
 
-fn summary(
-    runs: &[Vec<&FlowResult>],
-    value: impl Fn(&FlowResult) -> Option<f64>,
-    seed: u64,
-    name: &str,
-) -> Summary {
+fn summary(runs: &[Vec<&FlowResult>], value: impl Fn(&FlowResult) -> Option<f64>, seed: u64) -> Summary {
     let mut all = Vec::new();
     let mut parts = Vec::with_capacity(runs.len());
     for run in runs {
@@ -189,7 +172,7 @@ fn summary(
         p50: stats::percentile(&all, 50.0),
         p95: stats::percentile(&all, 95.0),
         p99: stats::percentile(&all, 99.0),
-        ci95: stats::bootstrap(&parts, seed, &format!("bootstrap/{name}")),
+        ci95: stats::bootstrap(&parts, seed),
     }
 }
 
@@ -200,7 +183,6 @@ pub(crate) fn difference(
     reference: &[Vec<&FlowResult>],
     bulk: bool,
     seed: u64,
-    name: &str,
 ) -> Option<Difference> {
     let mut parts = Vec::with_capacity(runs.len());
     for (run, reference) in runs.iter().zip(reference) {
@@ -219,5 +201,5 @@ pub(crate) fn difference(
         }
     }
     let mean = mean_of(parts.iter().map(|part| part.sum))?;
-    Some(Difference { mean, ci95: stats::bootstrap(&parts, seed, &format!("bootstrap/{name}")) })
+    Some(Difference { mean, ci95: stats::bootstrap(&parts, seed) })
 }

@@ -51,10 +51,9 @@ impl Finding {
         let baseline = plain.or(scenario.reference);
         let others: Vec<usize> = all.filter(|p| Some(*p) != baseline && !is_tcp(p)).collect();
         let best = others.iter().copied().min_by(|a, b| score(*a).total_cmp(&score(*b)));
-        let against = |position: usize, other: Option<usize>, what: &str| {
+        let against = |position: usize, other: Option<usize>| {
             let other = other.filter(|other| *other != position)?;
-            let name = format!("verdict/{}/{}/{what}", condition.name, scenario.contenders[position].name);
-            difference(&runs[position], &runs[other], bulk, scenario.seed, &name)
+            difference(&runs[position], &runs[other], bulk, scenario.seed)
         };
         let standing = |position: usize| {
             let flows = || runs[position].iter().flatten();
@@ -62,9 +61,9 @@ impl Finding {
                 name: scenario.contenders[position].name.clone(),
                 missed: flows().filter(|flow| !is_complete(flow, bulk)).count(),
                 flows: flows().count(),
-                difference: against(position, baseline, "baseline"),
+                difference: against(position, baseline),
                 score: score(position),
-                against_best: against(position, best, "best"),
+                against_best: against(position, best),
             }
         };
         Finding {
@@ -175,7 +174,11 @@ fn core_clause(finding: &Finding) -> String {
             if better { level(finding, best) } else { String::new() },
         );
     };
-    let range = format!("(95 % interval {:+.1} to {:+.1} %)", interval.0, interval.1);
+    let range = match interval.1 - interval.0 {
+        // Nothing in the scenario is random, or not enough to matter.
+        width if width < 1e-9 => "(the same in every run)".to_owned(),
+        _ => format!("(95 % interval {:+.1} to {:+.1} %)", interval.0, interval.1),
+    };
     if interval.contains(0.0) {
         return format!(
             "there is no difference: the {measure} of {}, the best multipath scheduler, is {} {}'s {range}",
