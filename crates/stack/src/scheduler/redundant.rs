@@ -36,7 +36,7 @@ impl Redundant {
             return view.unassigned.first().map(|range| (*range, AssignKind::New));
         }
         let fresh = subflow.bytes_sent == 0 && subflow.queued == 0;
-        let mut at = if fresh { 0 } else { self.walked.get(subflow.id) }.max(view.data_una);
+        let mut at = if fresh { 0 } else { self.walked.get(subflow.id) };
         let found = loop {
             let copy = view.outstanding.get(first_behind(view.outstanding, |entry| entry.range, at));
             let new = view.unassigned.get(first_behind(view.unassigned, |range| *range, at));

@@ -11,8 +11,6 @@
 //!
 //! **Read differently**
 //! * Backups are kept for the time when no active subflow works; the kernel ignores the flag here.
-//! * A round goes in the order of the IDs. The kernel takes the last in its list, which holds the
-//!   newest first.
 //! * A turn counts as full when it holds `segments` *or more*; the kernel compares for equality, which a
 //!   large segment never meets.
 
@@ -79,17 +77,15 @@ impl Scheduler for RoundRobin {
                 chunk.fits_window(subflow)
             }
         };
-        // The one whose turn is not over, or else the first that has had none.
+        // The last whose turn is not over, or else the first that has had none. (The kernel's list holds
+        // the newest first, and it takes the first and the last of that.)
         let mut chosen = None;
         let mut first = None;
         for subflow in pick::candidates(view).filter(takes_part) {
             first = first.or(Some(subflow));
             let given = self.given.get(subflow.id);
-            if given == 0 {
-                chosen = chosen.or(Some(subflow));
-            } else if given < self.segments {
+            if 0 < given && given < self.segments || given == 0 && chosen.is_none() {
                 chosen = Some(subflow);
-                break;
             }
         }
         let Some(first) = first else { return pick::wait(pick::why_none(view)) };
