@@ -15,6 +15,7 @@
 //!   counts acknowledgements; what is sent is the whole segments in them.
 //! * FlightSize at a loss is capped at the window: so limited transmit does not count (RFC 5681 section
 //!   3.2), nor what was sent before the window was penalised.
+//! * Proportional reduction lets whole segments go, rounded up, like Linux, where the RFC rounds up to bytes.
 //! * During recovery the rules see the window as its target (the new threshold), as RFC 6356 section 3
 //!   wants, and not as the one that proportional rate reduction lets through at the moment.
 
@@ -30,6 +31,9 @@ const MIN_SSTHRESH: f64 = 2.0;
 const MIN_WINDOW: f64 = 1.0;
 /// The largest window, in segments; only keeps the arithmetic finite.
 const MAX_WINDOW: f64 = (1_u64 << 32) as f64;
+
+/// By how much a window may have come out too small in floating point, in segments.
+const ROUNDING: f64 = 1e-6;
 
 /// What a rule sees of one subflow.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +69,8 @@ impl Window {
 
     /// Bytes in the whole segments of `segments`.
     fn bytes(&self, segments: f64) -> u64 {
-        // A float to integer cast rounds down and saturates.
-        (segments as u64).max(1).saturating_mul(self.mss)
+        // A float to integer cast rounds down and saturates. 330 * 0.7 are 231 segments, not 230.
+        ((segments + ROUNDING) as u64).max(1).saturating_mul(self.mss)
     }
 }
 
@@ -137,8 +141,9 @@ pub trait WindowRule: Clone {
     /// were acknowledged. It may be negative or nothing; the window never falls below 1.
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, ack: &Ack) -> f64;
 
-    /// The new threshold in segments of `id`, which still has its window of before the reduction,
-    /// when `flight` segments were in flight. Less than 2 counts as 2.
+    /// The window in segments to which `id` is reduced, and its new threshold: it still has its window of
+    /// before, and `flight` segments were in flight. The threshold is never below 2, and the window is
+    /// only after marks.
     fn decrease(&mut self, windows: &Windows, id: SubflowId, flight: f64, reduction: Reduction) -> f64;
 
     /// A window has changed by something else; `windows` has the new state.
@@ -157,6 +162,8 @@ struct Reducing {
     out: u64,
     /// The window that it allows at the moment.
     cwnd: u64,
+    /// No acknowledgement was seen and nothing was sent: a timer has found the loss.
+    entering: bool,
 }
 
 impl Reducing {
@@ -169,8 +176,8 @@ impl Reducing {
         let inflight = ack.inflight_bytes;
         let mut send = if inflight > ssthresh {
             let allowed = u128::from(self.delivered) * u128::from(ssthresh);
-            let allowed = allowed.div_ceil(u128::from(self.recover)).min(u128::from(u64::MAX)) as u64;
-            allowed.saturating_sub(self.out)
+            let allowed = allowed.div_ceil(u128::from(self.recover)).min(u128::from(u64::MAX / 2)) as u64;
+            allowed.next_multiple_of(mss).saturating_sub(self.out)
         } else {
             let conservative = self.delivered.saturating_sub(self.out).max(ack.acked_bytes);
             // SafeACK: the repair goes well, so slow start towards the threshold is allowed.
@@ -183,6 +190,15 @@ impl Reducing {
             send = mss;
         }
         self.cwnd = inflight.saturating_add(send);
+        self.entering = false;
+    }
+
+    /// RFC 9937 section 6.3.
+    fn on_sent(&mut self, bytes: u64, ssthresh: u64) {
+        self.out = self.out.saturating_add(bytes);
+        if core::mem::take(&mut self.entering) {
+            self.cwnd = ssthresh;
+        }
     }
 }
 
@@ -254,11 +270,11 @@ impl<R: WindowRule> Classic<R> {
         }
     }
 
-    /// The threshold that the rule names, never below the least.
+    /// The window that the rule names, at least one segment.
     fn reduced(&mut self, id: SubflowId, flight: f64, reduction: Reduction) -> f64 {
-        let ssthresh = self.rule.decrease(&self.windows, id, flight, reduction);
+        let window = self.rule.decrease(&self.windows, id, flight, reduction);
         // Also where the rule's is not a number.
-        if ssthresh > MIN_SSTHRESH { ssthresh.min(MAX_WINDOW) } else { MIN_SSTHRESH }
+        if window > MIN_WINDOW { window.min(MAX_WINDOW) } else { MIN_WINDOW }
     }
 }
 
@@ -279,7 +295,6 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         self.subflows[id.index()] = Subflow {
             initial_window,
             prr: start.prr,
-            idle_since: Some(start.now),
             hystart: self.hystart.then(HyStart::new),
             ..Subflow::DOWN
         };
@@ -295,9 +310,9 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
 
     #[inline]
     fn on_sent(&mut self, id: SubflowId, now: Time, bytes: u64) {
-        let Some((_, subflow)) = self.parts(id) else { return };
+        let Some((window, subflow)) = self.parts(id) else { return };
         if let Some(reducing) = &mut subflow.reducing {
-            reducing.out = reducing.out.saturating_add(bytes); // RFC 9937 section 6.3
+            reducing.on_sent(bytes, window.bytes(window.segments));
         }
         if let Some(since) = subflow.idle_since.take()
             && now > since
@@ -373,17 +388,20 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         let mss = window.mss;
         let flight = (event.flight_bytes as f64 / mss as f64).min(window.segments);
         let reduction = if event.ecn { Reduction::Mark } else { Reduction::Loss };
-        let ssthresh = self.reduced(id, flight, reduction);
+        let reduced = self.reduced(id, flight, reduction);
         let Some((window, subflow)) = self.parts(id) else { return };
-        window.ssthresh = ssthresh;
-        window.segments = ssthresh;
+        window.ssthresh = reduced.max(MIN_SSTHRESH);
+        // RFC 9438 section 4.6, RFC 3168 section 6.1.2: marks reduce the window down to one segment.
+        window.segments = if event.ecn { reduced } else { window.ssthresh };
         window.recovering = !event.ecn;
         subflow.reducing = (subflow.prr && !event.ecn).then_some(Reducing {
             recover: event.recover_bytes.max(1),
             delivered: 0,
             out: 0,
-            // Until the first step: as much as was in flight, so that the retransmission may go.
-            cwnd: event.flight_bytes.max(mss),
+            // Where a timer has found the loss there is no acknowledgement to take the first step by. What
+            // was in flight before the loss lets one retransmission go, and then the threshold rules.
+            cwnd: event.recover_bytes.max(mss),
+            entering: true,
         });
         self.rule.on_change(&self.windows, id, event.now, Change::Reduced);
     }
@@ -405,9 +423,9 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         if !again {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
             let flight = flight_bytes as f64 / window.mss as f64;
-            let ssthresh = self.reduced(id, flight, Reduction::Timeout);
+            let reduced = self.reduced(id, flight, Reduction::Timeout);
             if let Some((window, _)) = self.parts(id) {
-                window.ssthresh = ssthresh;
+                window.ssthresh = reduced.max(MIN_SSTHRESH);
             }
         }
         if let Some((window, _)) = self.parts(id) {

@@ -62,7 +62,7 @@ pub struct Ack {
 pub struct CongestionEvent {
     /// When.
     pub now: Time,
-    /// Bytes in flight before the losses were taken off.
+    /// FlightSize of RFC 5681: bytes sent and not cumulatively acknowledged, lost ones included.
     pub flight_bytes: u64,
     /// RecoverFS of RFC 9937: snd.nxt - snd.una less what was selectively acknowledged before.
     pub recover_bytes: u64,
@@ -98,9 +98,10 @@ pub trait CongestionControl {
     fn on_sent(&mut self, _id: SubflowId, _now: Time, _bytes: u64) {}
     /// An acknowledgement came that acknowledged something, or came in recovery.
     fn on_ack(&mut self, id: SubflowId, ack: &Ack);
-    /// A loss (or mark) that calls for a reduction: at most once per window of data.
+    /// A loss (or mark) that calls for a reduction: at most once per window of data. If an
+    /// acknowledgement has told of it, it comes before the [`CongestionControl::on_ack`] of that.
     fn on_congestion(&mut self, id: SubflowId, event: &CongestionEvent);
-    /// What was in flight at the loss is acknowledged.
+    /// What was in flight at the loss is acknowledged; comes after the [`CongestionControl::on_ack`].
     fn on_recovered(&mut self, id: SubflowId, now: Time);
     /// The retransmission timer has run out; `again` if it is not the first time for this data.
     fn on_rto(&mut self, id: SubflowId, now: Time, flight_bytes: u64, again: bool);

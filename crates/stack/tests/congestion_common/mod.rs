@@ -1,0 +1,91 @@
+//! What happens to a subflow, in short words, and a path without queue to grow a window on.
+#![allow(dead_code)]
+
+use anabranch_stack::congestion::{
+    Ack, AnyCongestion, CongestionControl, CongestionEvent, CongestionKind, SubflowStart,
+};
+use anabranch_stack::event::SubflowId;
+use anabranch_units::{Duration, Time};
+
+pub const MSS: u64 = 1400;
+pub const A: SubflowId = SubflowId(0);
+pub const B: SubflowId = SubflowId(1);
+
+/// An initial window of 10 segments, 20 ms, no proportional rate reduction.
+pub fn start() -> SubflowStart {
+    SubflowStart {
+        now: Time::ZERO,
+        mss: MSS,
+        initial_window: 10,
+        initial_ssthresh: None,
+        rtt: Some(Duration::from_millis(20)),
+        prr: false,
+    }
+}
+
+/// So many segments are acknowledged cumulatively, on a window that is used, outside of recovery.
+pub fn ack(now: Time, segments: u64) -> Ack {
+    Ack {
+        now,
+        acked_bytes: segments * MSS,
+        acked_segments: segments as u32,
+        lost_bytes: 0,
+        rtt: Some(Duration::from_millis(20)),
+        srtt: Duration::from_millis(20),
+        min_rtt: Duration::from_millis(20),
+        one_way_delay_us: None,
+        delivery_rate: None,
+        app_limited: false,
+        cwnd_limited: true,
+        ce: false,
+        inflight_bytes: 10 * MSS,
+        in_recovery: false,
+        una_advanced: true,
+        round_start: false,
+    }
+}
+
+pub fn loss(now: Time, flight: u64) -> CongestionEvent {
+    CongestionEvent { now, flight_bytes: flight * MSS, recover_bytes: flight * MSS, ecn: false }
+}
+
+/// A connection of that kind with subflows of these windows, in congestion avoidance, and RTTs in
+/// milliseconds (0: no sample).
+pub fn connection(name: &str, subflows: &[(u32, u64)]) -> AnyCongestion {
+    let mut congestion = CongestionKind::from_name(name).unwrap().build();
+    for (id, (window, rtt)) in subflows.iter().enumerate() {
+        congestion.on_subflow_up(
+            SubflowId(id as u8),
+            &SubflowStart {
+                initial_window: *window,
+                initial_ssthresh: Some(2),
+                rtt: (*rtt > 0).then(|| Duration::from_millis(*rtt)),
+                ..start()
+            },
+        );
+    }
+    congestion
+}
+
+/// The window of `id` with its fraction, in segments.
+pub fn window(congestion: &AnyCongestion, id: SubflowId) -> f64 {
+    match congestion {
+        AnyCongestion::NewReno(inner) => inner.windows().get(id).segments,
+        AnyCongestion::Cubic(inner) => inner.windows().get(id).segments,
+        AnyCongestion::Lia(inner) => inner.windows().get(id).segments,
+        AnyCongestion::Custom(_) => f64::NAN,
+    }
+}
+
+/// One round trip: the whole window is acknowledged, segment by segment, evenly over the RTT. The time
+/// at its end.
+pub fn round(congestion: &mut AnyCongestion, id: SubflowId, from: Time, rtt: Duration) -> Time {
+    let segments = congestion.cwnd(id) / MSS;
+    for n in 1..=segments {
+        let now = from + Duration(rtt.0 * n / segments);
+        let inflight_bytes = segments * MSS;
+        congestion.on_ack(id, &Ack { rtt: Some(rtt), srtt: rtt, inflight_bytes, ..ack(now, 1) });
+        congestion.on_sent(id, now, MSS);
+    }
+    from + rtt
+}
