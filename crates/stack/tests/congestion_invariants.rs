@@ -49,10 +49,8 @@ fn apply(congestion: &mut AnyCongestion, id: SubflowId, now: Time, op: &Op) {
     match *op {
         Op::Up { initial_window, initial_ssthresh, rtt, prr, mss } => {
             let rtt = rtt.map(Duration::from_micros);
-            congestion.on_subflow_up(
-                id,
-                &SubflowStart { now, mss, initial_window, initial_ssthresh, rtt, prr, ..start() },
-            );
+            congestion
+                .on_subflow_up(id, &SubflowStart { now, mss, initial_window, initial_ssthresh, rtt, prr });
         }
         Op::Down => congestion.on_subflow_down(id),
         Op::Sent(bytes) => congestion.on_sent(id, now, bytes),

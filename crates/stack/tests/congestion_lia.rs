@@ -122,6 +122,8 @@ fn large_windows_lose_no_precision() {
 #[test]
 fn a_subflow_without_an_rtt_is_left_out_of_the_sums() {
     assert!((one_ack(&[(100, 20), (100, 0)], 0) - 0.01).abs() < 1e-12);
+    let with = one_ack(&[(100, 20), (50, 40), (100, 0)], 0);
+    assert!((with - one_ack(&[(100, 20), (50, 40)], 0)).abs() < 1e-12);
     // Where none has one, they are taken for equal.
     let mut congestion = connection("lia", &[(100, 0), (100, 0)]);
     congestion.on_ack(A, &Ack { srtt: Duration::ZERO, rtt: None, ..ack(NOW, 1) });

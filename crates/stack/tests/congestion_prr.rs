@@ -115,6 +115,17 @@ fn one_segment_goes_at_once_where_a_timer_has_found_the_loss() {
 }
 
 #[test]
+fn the_first_retransmission_goes_even_where_the_flight_is_at_the_threshold() {
+    let mut congestion = subflow("newreno", 20);
+    congestion.on_congestion(A, &congestion_common::loss(NOW, 20));
+    sack(&mut congestion, 10, 9);
+    assert_eq!(congestion.cwnd(A), 11 * MSS);
+    congestion.on_sent(A, NOW, MSS);
+    sack(&mut congestion, 10, 0);
+    assert_eq!(congestion.cwnd(A), 10 * MSS);
+}
+
+#[test]
 fn an_acknowledgement_that_delivers_nothing_changes_nothing() {
     let mut congestion = subflow("cubic", 20);
     congestion.on_congestion(A, &congestion_common::loss(NOW, 20));

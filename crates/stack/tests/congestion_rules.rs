@@ -31,7 +31,7 @@ fn newreno_grows_by_one_segment_in_a_round_trip() {
 fn newreno_halves_to_whole_segments() {
     let mut congestion = connection("newreno", &[(25, 20)]);
     congestion.on_congestion(A, &loss(NOW, 25));
-    assert_eq!(congestion.cwnd(A), 12 * MSS);
+    assert_eq!((congestion.cwnd(A), window(&congestion, A)), (12 * MSS, 12.0));
 }
 
 #[test]
@@ -254,6 +254,8 @@ fn cubic_undo_goes_on_where_it_was() {
         now = round(&mut congestion, A, now, ms(100));
     }
     let before = window(&congestion, A);
+    // Two reductions in one recovery.
+    congestion.on_congestion(A, &loss(now, before as u64));
     congestion.on_congestion(A, &loss(now, before as u64));
     congestion.on_recovered(A, now);
     congestion.on_undo(A, now);
@@ -299,6 +301,14 @@ fn hystart_slows_down_when_the_rtt_grows_by_an_eighth_and_ends_five_rounds_later
     let congestion = slow_start(CongestionKind::CubicHystart, &[40, 45, 50, 55, 60, 65, 70]);
     assert!(congestion.ssthresh(A).is_some());
     assert!(congestion.cwnd(A) < 120 * MSS);
+}
+
+#[test]
+fn hystart_takes_4_to_16_ms_for_an_increase() {
+    for (rtts, slower) in [([20, 23], false), ([20, 24], true), ([200, 215], false), ([200, 216], true)] {
+        let congestion = slow_start(CongestionKind::CubicHystart, &rtts);
+        assert_eq!(congestion.cwnd(A) < 40 * MSS, slower, "{rtts:?}");
+    }
 }
 
 #[test]

@@ -88,6 +88,19 @@ impl Chunk {
         (len > 0).then_some(DataRange::new(self.range.start, self.range.start + len))
     }
 
+    /// Whether `subflow` has room for anything: as [`Chunk::fit`], mostly without its divisions.
+    #[inline]
+    pub(super) fn fits(&self, subflow: &SubflowView) -> bool {
+        let free = subflow.cwnd.saturating_sub(subflow.inflight + subflow.queued);
+        if free < subflow.mss.max(1) {
+            return false;
+        }
+        let all = self.range.len();
+        let segment = all.min(subflow.window_room) >= subflow.mss.max(1);
+        let tail = !self.cut && all <= subflow.window_room && all <= subflow.mss;
+        segment || tail || self.fit(subflow, u64::MAX).is_some()
+    }
+
     /// Whether the receive window of `subflow` admits its first segment, whatever the congestion window.
     #[inline]
     pub(super) fn fits_window(&self, subflow: &SubflowView) -> bool {
@@ -143,24 +156,21 @@ pub(super) fn lowest_rtt<'a>(
     chunk: Chunk,
 ) -> Option<Lowest<'a>> {
     let rtt_of = |subflow: &SubflowView| subflow.srtt.unwrap_or(Duration::MAX);
-    let mut best: Option<Lowest<'a>> = None;
-    for subflow in candidates {
+    let mut best: Option<(&'a SubflowView, Duration)> = None;
+    let mut other = Duration::MAX;
+    for subflow in candidates.filter(|subflow| chunk.fits(subflow)) {
         let rtt = rtt_of(subflow);
-        match &mut best {
-            Some(best) if rtt >= rtt_of(best.subflow) => {
-                if best.other.is_none_or(|other| rtt < other) && chunk.fit(subflow, u64::MAX).is_some() {
-                    best.other = subflow.srtt;
-                }
-            }
+        match best {
+            Some((_, least)) if rtt >= least => other = other.min(rtt),
             _ => {
-                if let Some(range) = chunk.fit(subflow, u64::MAX) {
-                    let other = best.and_then(|best| best.subflow.srtt);
-                    best = Some(Lowest { subflow, range, other });
-                }
+                other = best.map_or(other, |(_, least)| least);
+                best = Some((subflow, rtt));
             }
         }
     }
-    best
+    let (subflow, _) = best?;
+    let range = chunk.fit(subflow, u64::MAX)?;
+    Some(Lowest { subflow, range, other: (other != Duration::MAX).then_some(other) })
 }
 
 /// Where the first data that another subflow has failed with goes (section 0.3 rules 3 and 4): the

@@ -37,28 +37,29 @@ impl Redundant {
         }
         let fresh = subflow.bytes_sent == 0 && subflow.queued == 0;
         let mut at = if fresh { 0 } else { self.walked.get(subflow.id) };
-        let found = loop {
-            let copy = view.outstanding.get(first_behind(view.outstanding, |entry| entry.range, at));
-            let new = view.unassigned.get(first_behind(view.unassigned, |range| *range, at));
-            match (copy, new) {
-                (Some(Pending { range, tried }), new) if new.is_none_or(|new| range.start < new.start) => {
-                    if !tried.has(subflow.id) {
-                        break Some((DataRange::new(range.start.max(at), range.end), AssignKind::Copy));
-                    }
-                    at = range.end;
-                }
-                (_, Some(range)) => {
-                    break Some((DataRange::new(range.start.max(at), range.end), AssignKind::New));
-                }
-                (_, None) => break None,
+        let new = view.unassigned.partition_point(|range| range.end <= at);
+        let new = view.unassigned.get(new);
+        let copies = view.outstanding.partition_point(|entry| entry.range.end <= at);
+        let mut found = new.map(|range| (DataRange::new(range.start.max(at), range.end), AssignKind::New));
+        for Pending { range, tried } in view.outstanding.iter().skip(copies) {
+            if new.is_some_and(|new| new.start < range.start) {
+                break;
             }
-        };
+            if !tried.has(subflow.id) {
+                found = Some((DataRange::new(range.start.max(at), range.end), AssignKind::Copy));
+                break;
+            }
+            at = range.end;
+        }
         self.walked.set(subflow.id, at);
         found
     }
 
     /// The decision for `subflow`, or why there is none.
     fn ask(&mut self, view: &View<'_>, subflow: &SubflowView) -> Result<Decision, Rule> {
+        if subflow.room() == 0 && !view.unassigned.is_empty() {
+            return Err(Rule::NoRoom);
+        }
         let (range, kind) = self.step(view, subflow).ok_or(Rule::NothingToSend)?;
         let chunk = Chunk::new(view, range).ok_or(Rule::WindowFull)?;
         let range = chunk.fit(subflow, u64::MAX).ok_or(Rule::NoRoom)?;
@@ -87,9 +88,4 @@ impl Scheduler for Redundant {
         }
         pick::wait(reasons.get(reason).copied().unwrap_or_else(|| pick::why_none(view)))
     }
-}
-
-/// The index of the entry at `offset`, or of the first behind it.
-fn first_behind<T>(entries: &[T], range: impl Fn(&T) -> DataRange, offset: u64) -> usize {
-    entries.partition_point(|entry| range(entry).end <= offset)
 }

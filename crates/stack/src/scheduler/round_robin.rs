@@ -71,11 +71,7 @@ impl Scheduler for RoundRobin {
             Err(rule) => return pick::wait(rule),
         };
         let takes_part = |subflow: &&super::SubflowView| {
-            if self.cwnd_limited {
-                chunk.fit(subflow, u64::MAX).is_some()
-            } else {
-                chunk.fits_window(subflow)
-            }
+            if self.cwnd_limited { chunk.fits(subflow) } else { chunk.fits_window(subflow) }
         };
         // The last whose turn is not over, or else the first that has had none. (The kernel's list holds
         // the newest first, and it takes the first and the last of that.)
