@@ -41,7 +41,7 @@ proptest! {
     // Section 19: minRTT, round robin over free windows and redundant leave no room unused.
     #[test]
     fn work_conserving_schedulers_wait_only_for_room_or_data(connection in any_connection()) {
-        for name in ["minrtt", "roundrobin", "redundant"] {
+        for name in ["min_rtt", "round_robin", "redundant"] {
             let mut connection = connection.clone();
             connection.reinject.clear();
             let kind = SchedulerKind::from_name(name).unwrap();
@@ -112,6 +112,29 @@ fn the_tail_of_the_data_goes_out_though_shorter_than_a_segment() {
         let mut connection = Connection::new(vec![subflow(0, 20, 10)], 3 * MSS + 100);
         connection.run(&mut kind.build());
         assert_eq!(connection.bytes_on(0), 3 * MSS + 100, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_tail_and_a_silly_window_pass_a_receive_window_of_less_than_a_segment() {
+    for kind in all() {
+        // The data ends within the subflow's window.
+        let narrow = |inflight| {
+            let mut narrow = subflow(0, 20, 10);
+            narrow.window_room = 1000;
+            narrow.inflight = inflight;
+            vec![narrow]
+        };
+        let mut connection = Connection::new(narrow(MSS), 500);
+        connection.run(&mut kind.build());
+        assert_eq!(connection.bytes_on(0), 500, "{kind:?}");
+        // It does not, and nothing is in flight that would open the window; or something is.
+        let mut connection = Connection::new(narrow(0), 5000);
+        connection.run(&mut kind.build());
+        assert_eq!(connection.bytes_on(0), 1000, "{kind:?}");
+        let mut connection = Connection::new(narrow(MSS), 5000);
+        connection.run(&mut kind.build());
+        assert_eq!(connection.bytes_on(0), 0, "{kind:?}");
     }
 }
 

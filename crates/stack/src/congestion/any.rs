@@ -35,7 +35,7 @@ impl CongestionKind {
         match self {
             CongestionKind::NewReno => "newreno",
             CongestionKind::Cubic => "cubic",
-            CongestionKind::CubicHystart => "cubic-hystart",
+            CongestionKind::CubicHystart => "cubic_hystart",
             CongestionKind::Lia => "lia",
             CongestionKind::Custom(custom) => &custom.name,
         }

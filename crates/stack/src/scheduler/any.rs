@@ -41,8 +41,8 @@ impl SchedulerKind {
     /// Its name in scenarios, on the command line, in Python and in columns of results.
     pub fn name(&self) -> &str {
         match self {
-            SchedulerKind::MinRtt => "minrtt",
-            SchedulerKind::RoundRobin { .. } => "roundrobin",
+            SchedulerKind::MinRtt => "min_rtt",
+            SchedulerKind::RoundRobin { .. } => "round_robin",
             SchedulerKind::Redundant => "redundant",
             SchedulerKind::Dmptcp(_) => "dmptcp",
             SchedulerKind::Custom(custom) => &custom.name,

@@ -18,6 +18,11 @@ pub(super) fn works(subflow: &SubflowView) -> bool {
     subflow.usable && !subflow.potentially_failed
 }
 
+/// Whether the congestion window admits no further segment.
+pub(super) fn is_full(subflow: &SubflowView) -> bool {
+    subflow.cwnd.saturating_sub(subflow.inflight + subflow.queued) < subflow.mss.max(1)
+}
+
 /// Whether backups are to be used: no subflow that works is active (section 0.3 rule 5).
 pub(super) fn backups_only(view: &View<'_>) -> bool {
     !view.subflows.iter().any(|subflow| works(subflow) && !subflow.backup)
@@ -91,8 +96,7 @@ impl Chunk {
     /// Whether `subflow` has room for anything: as [`Chunk::fit`], mostly without its divisions.
     #[inline]
     pub(super) fn fits(&self, subflow: &SubflowView) -> bool {
-        let free = subflow.cwnd.saturating_sub(subflow.inflight + subflow.queued);
-        if free < subflow.mss.max(1) {
+        if is_full(subflow) {
             return false;
         }
         let all = self.range.len();
@@ -101,10 +105,10 @@ impl Chunk {
         segment || tail || self.fit(subflow, u64::MAX).is_some()
     }
 
-    /// Whether the receive window of `subflow` admits its first segment, whatever the congestion window.
-    #[inline]
+    /// Whether the receive window of `subflow` admits anything, whatever its congestion window.
     pub(super) fn fits_window(&self, subflow: &SubflowView) -> bool {
-        subflow.window_room >= self.range.len().min(subflow.mss.max(1))
+        let cwnd = subflow.inflight + subflow.queued + subflow.mss;
+        self.fits(&SubflowView { cwnd, ..*subflow })
     }
 }
 

@@ -57,7 +57,7 @@ impl Redundant {
 
     /// The decision for `subflow`, or why there is none.
     fn ask(&mut self, view: &View<'_>, subflow: &SubflowView) -> Result<Decision, Rule> {
-        if subflow.room() == 0 && !view.unassigned.is_empty() {
+        if pick::is_full(subflow) && !view.unassigned.is_empty() {
             return Err(Rule::NoRoom);
         }
         let (range, kind) = self.step(view, subflow).ok_or(Rule::NothingToSend)?;
