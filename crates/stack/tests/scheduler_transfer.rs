@@ -1,0 +1,126 @@
+//! Schedulers and congestion controls in whole transfers: what shows only end to end.
+
+mod harness;
+
+use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::scheduler::{DmptcpOptions, SchedulerKind};
+use anabranch_units::{Bytes, Time};
+use harness::{Pair, Path, Side};
+
+/// Sends `bytes` and returns the pair and how long it took, in milliseconds, from the first SYN.
+fn transfer(paths: Vec<Path>, config: &ConnectionConfig, bytes: u64) -> (Pair, u64) {
+    let config = ConnectionConfig { flow_size: Some(Bytes(bytes)), ..config.clone() };
+    let mut pair = Pair::new(paths, config.clone(), 3);
+    pair.connect(config.clone());
+    let mut written = pair.write(Side::Client, bytes);
+    while pair.server.read < bytes {
+        assert!(pair.step() && pair.now < Time::from_secs(300), "stuck at {:?}: {config:?}", pair.now);
+        if written < bytes {
+            written += pair.write(Side::Client, bytes - written);
+        }
+    }
+    let took = pair.now.as_micros() / 1000;
+    (pair, took)
+}
+
+fn segments_on(pair: &Pair, path: usize) -> usize {
+    pair.data_segments(Side::Client).filter(|(_, _, p, ..)| *p == path).count()
+}
+
+fn with(scheduler: SchedulerKind) -> ConnectionConfig {
+    ConnectionConfig { scheduler, ..ConnectionConfig::linux() }
+}
+
+#[test]
+fn every_scheduler_with_every_congestion_control_ends_a_transfer_with_losses() {
+    let mut schedulers = SchedulerKind::ALL.to_vec();
+    schedulers.push(SchedulerKind::RoundRobin { segments: 2, cwnd_limited: false });
+    for profile in Profile::ALL {
+        for scheduler in &schedulers {
+            for congestion in CongestionKind::ALL {
+                let config = ConnectionConfig {
+                    scheduler: scheduler.clone(),
+                    congestion,
+                    ..ConnectionConfig::new(profile)
+                };
+                let path = |delay| Path { loss: [0.02, 0.01], ..Path::clean(delay) };
+                let (pair, _) = transfer(vec![path(10), path(40)], &config, 300_000);
+                assert_eq!(pair.server.read, 300_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn redundant_sends_on_both_paths_and_is_as_fast_as_the_best() {
+    // Long enough that the second path is there for most of the time.
+    let slow_growth = |config| ConnectionConfig { initial_ssthresh: Some(20), ..config };
+    let both = slow_growth(with(SchedulerKind::Redundant));
+    let (pair, took) = transfer(vec![Path::clean(10), Path::clean(30)], &both, 1_000_000);
+    let alone = slow_growth(ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() });
+    let (one, took_alone) = transfer(vec![Path::clean(10)], &alone, 1_000_000);
+    assert!(took <= took_alone + 20, "{took} and {took_alone}");
+    let (first, second) = (segments_on(&pair, 0), segments_on(&pair, 1));
+    // The first carries everything itself, but for what the second was quicker with.
+    assert!(10 * first >= 9 * segments_on(&one, 0), "{first}");
+    assert!(second > 100, "{second}");
+}
+
+#[test]
+fn redundant_is_not_held_back_by_a_path_that_loses_everything() {
+    let mut slow = Pair::new(vec![Path::clean(10), Path::clean(10)], with(SchedulerKind::Redundant), 3);
+    slow.connect(with(SchedulerKind::Redundant));
+    // The second path carries its handshake and then nothing.
+    slow.drop = Box::new(|_, _, path, segment| path == 1 && segment.payload_len > 0);
+    let mut written = slow.write(Side::Client, 400_000);
+    while slow.server.read < 400_000 {
+        assert!(slow.step());
+        if written < 400_000 {
+            written += slow.write(Side::Client, 400_000 - written);
+        }
+    }
+    let alone = ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() };
+    let (_, took_alone) = transfer(vec![Path::clean(10)], &alone, 400_000);
+    let took = slow.now.as_micros() / 1000;
+    assert!(took <= took_alone + 20, "{took} and {took_alone}");
+}
+
+#[test]
+fn dmptcp_spares_a_small_flow_the_slow_path_and_ends_it_sooner_than_min_rtt() {
+    // The slow path is there when a quarter remains, which the fast one sends within 200 ms.
+    let run = |scheduler| {
+        let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };
+        transfer(vec![Path::clean(10), Path::clean(100)], &config, 600_000)
+    };
+    let (dmptcp, fast) = run(SchedulerKind::Dmptcp(DmptcpOptions::DEFAULT));
+    let (min_rtt, slow) = run(SchedulerKind::MinRtt);
+    assert_eq!(segments_on(&dmptcp, 1), 0);
+    assert!(segments_on(&min_rtt, 1) > 0);
+    assert!(fast < slow, "{fast} and {slow}");
+}
+
+#[test]
+fn dmptcp_uses_both_paths_for_a_large_flow() {
+    let paths = vec![Path::clean(10), Path::clean(30)];
+    let config = ConnectionConfig {
+        initial_ssthresh: Some(10),
+        ..with(SchedulerKind::Dmptcp(DmptcpOptions::DEFAULT))
+    };
+    let (pair, _) = transfer(paths, &config, 5_000_000);
+    assert!(segments_on(&pair, 1) > 200, "{}", segments_on(&pair, 1));
+}
+
+#[test]
+fn strict_round_robin_sends_as_many_segments_on_both_paths() {
+    let scheduler = SchedulerKind::RoundRobin { segments: 1, cwnd_limited: false };
+    let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };
+    let (pair, _) = transfer(vec![Path::clean(10), Path::clean(40)], &config, 3_000_000);
+    // From the moment that the second path is there.
+    let first = pair.data_segments(Side::Client).find(|(_, _, path, ..)| *path == 1).map(|(at, ..)| *at);
+    let on = |p| {
+        pair.data_segments(Side::Client).filter(|(at, _, path, ..)| *path == p && Some(*at) >= first).count()
+    };
+    let (a, b) = (on(0), on(1));
+    assert!(b > 500 && a.abs_diff(b) <= 2, "{a} and {b}");
+}
