@@ -104,10 +104,10 @@ impl<R: Recorder> Sim<R> {
             Some(listener) => *listener = flow,
             None => server.listening.push(flow),
         }
-        server.stack.listen(port, spec.config(End::Server));
+        server.stack.listen(port, spec.config(End::Server, R::STACK));
         let host = spec.client;
         let client = &mut self.hosts[host.index()];
-        let config = spec.config(End::Client);
+        let config = spec.config(End::Client, R::STACK);
         let (local, remote) = (spec.client_address, Address::new(spec.server_address, port));
         let connected = lend(&mut self.fabric.recorder, &mut client.stack, |stack| {
             stack.connect(now, local, remote, config)
@@ -213,7 +213,7 @@ impl<R: Recorder> Sim<R> {
         let size = flow_state.size;
         let state = flow_state.end_mut(end);
         let Some(id) = state.connection else { return };
-        let received = state.consumed + self.hosts[host].stack.readable(id);
+        let received = self.hosts[host].stack.received(id);
         if received > state.received {
             state.received = received;
             if end == spec.receiver() {
@@ -269,6 +269,9 @@ impl<R: Recorder> Sim<R> {
         };
         if take > 0 {
             state.consumed += take;
+            if spec.counts_only(end) {
+                return;
+            }
             let host = spec.host(end).index();
             lend(&mut self.fabric.recorder, &mut self.hosts[host].stack, |stack| {
                 stack.consume(now, id, take);

@@ -150,8 +150,9 @@ impl FlowSpec {
         }
     }
 
-    /// What the stack of an end is told: its settings, and the size where it is hinted.
-    pub(crate) fn config(&self, end: End) -> ConnectionConfig {
+    /// What the stack of an end is told: its settings, and the size where it is hinted. With
+    /// `progress` somebody wants to hear of everything that arrives in order.
+    pub(crate) fn config(&self, end: End, progress: bool) -> ConnectionConfig {
         let mut config = match end {
             End::Client => self.client_config.clone(),
             End::Server => self.server_config.clone(),
@@ -159,6 +160,18 @@ impl FlowSpec {
         if end == self.sender() && self.hint {
             config.flow_size = self.size;
         }
+        if self.counts_only(end) {
+            config.consume_at_once = true;
+            if !progress {
+                let whole = if end == self.receiver() { self.size } else { Some(self.request) };
+                config.readable_from = whole.unwrap_or(Bytes::MAX);
+            }
+        }
         config
+    }
+
+    /// Whether the application at that end only counts what arrives, so that the stack may take it.
+    pub(crate) fn counts_only(&self, end: End) -> bool {
+        end != self.receiver() || matches!(self.reading, Reading::AtOnce)
     }
 }

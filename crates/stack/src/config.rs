@@ -242,6 +242,14 @@ pub struct ConnectionConfig {
     pub ack: AckConfig,
     /// The receive buffer.
     pub receive_buffer: ReceiveBuffer,
+    /// The application takes what arrives in order at once: there is
+    /// nothing to consume. For applications that only count, as in a simulation.
+    pub consume_at_once: bool,
+    /// [`Event::Readable`] waits until so much of the stream has arrived in order, counted from its
+    /// start; with `consume_at_once`.
+    ///
+    /// [`Event::Readable`]: crate::event::Event::Readable
+    pub readable_from: Bytes,
     /// How many bytes may be written and not yet acknowledged.
     pub send_buffer: Bytes,
     /// The connection is aborted when data stays unacknowledged for so long.
@@ -310,6 +318,8 @@ impl ConnectionConfig {
                 initial: Bytes::from_kib(128),
                 max: Bytes::from_kib(6 << 10),
             },
+            consume_at_once: false,
+            readable_from: Bytes::ZERO,
             send_buffer: Bytes::from_kib(16 << 10),
             user_timeout: Duration::from_secs(924),
             time_wait: Duration::from_secs(60),

@@ -202,7 +202,9 @@ impl Connection {
             self.arm_data_timer(now);
             self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una });
-            if self.send.blocked && self.buffered() < self.config.send_buffer.get() {
+            // As Linux: a third of the buffer must be free, so that the writer is not woken for every
+            // segment.
+            if self.send.blocked && self.buffered() <= self.config.send_buffer.get() / 3 * 2 {
                 self.send.blocked = false;
                 self.push_event(Event::Writable);
             }

@@ -266,7 +266,7 @@ impl Connection {
     }
 
     pub(crate) fn push_event(&mut self, event: Event) {
-        if event == Event::Readable {
+        if event == Event::Readable && !self.config.consume_at_once {
             if self.readable_pending {
                 return;
             }
@@ -337,6 +337,11 @@ impl Connection {
     /// Bytes that can be read in order.
     pub(crate) fn readable(&self) -> u64 {
         self.recv.readable()
+    }
+
+    /// Bytes that have arrived in order.
+    pub(crate) fn received(&self) -> u64 {
+        self.recv.nxt()
     }
 
     /// Whether a join is admitted now (RFC 8684 section 3.2).

@@ -275,7 +275,6 @@ impl Connection {
         let Connection { recv, subflows, id, .. } = self;
         let subflow = &mut subflows[at];
         let (mut delivered, mut advanced) = (0, false);
-        let before = recv.nxt();
         let Subflow { recv: subflow_recv, counters, id: subflow_id, .. } = subflow;
         subflow_recv.arrive(now, range, fin, full_sized, |part| {
             let part = part.intersection(mapped);
@@ -307,7 +306,10 @@ impl Connection {
             self.stats.last_in_order = now;
             self.stats.received = self.recv.nxt();
             self.autotune(now);
-            if self.recv.nxt() > before {
+            if self.config.consume_at_once {
+                self.recv.consume(u64::MAX);
+            }
+            if self.recv.nxt() >= self.config.readable_from.get() {
                 self.push_event(Event::Readable);
             }
             self.after_remote_fin();

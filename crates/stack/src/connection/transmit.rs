@@ -15,7 +15,7 @@ use crate::segment::{
 use crate::seq::{DataRange, Seq};
 use crate::subflow::recv::AckDue;
 use crate::subflow::scoreboard::{Sent, SentMapping};
-use crate::subflow::{ResetCause, TcpState};
+use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// What a segment says at the data level.
 #[derive(Clone, Copy)]
@@ -29,6 +29,16 @@ enum DataLevel {
 }
 
 impl Connection {
+    /// Whether a poll may find something to send. False for a receiver whose acknowledgement may
+    /// wait, which is every second segment.
+    pub(crate) fn wants_to_send(&self) -> bool {
+        self.schedule_wanted
+            || self.third_ack_wanted
+            || !self.fin_wanted_on.is_empty()
+            || (self.send.closed && !self.send.fin_sent)
+            || self.subflows.iter().any(Subflow::wants_to_send)
+    }
+
     /// The next segment to send.
     pub(crate) fn poll_transmit<O: Observer>(
         &mut self,

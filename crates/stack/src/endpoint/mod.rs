@@ -279,7 +279,14 @@ impl<O: Observer> Endpoint<O> {
             && let Some(Some(connection)) = self.connections.get_mut(id.0 as usize)
         {
             connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
-            self.touch(now, id);
+            if !connection.in_ready {
+                if connection.wants_to_send() {
+                    connection.in_ready = true;
+                    self.ready.push_back(id);
+                } else {
+                    self.settle(now, id);
+                }
+            }
             return;
         }
         if segment.flags.has(Flags::RST) {
@@ -562,6 +569,11 @@ impl<O: Observer> Endpoint<O> {
     /// How many bytes can be read in order.
     pub fn readable(&self, id: ConnectionId) -> u64 {
         self.connection(id).map_or(0, |connection| connection.readable())
+    }
+
+    /// How many bytes have arrived in order since the connection began.
+    pub fn received(&self, id: ConnectionId) -> u64 {
+        self.connection(id).map_or(0, |connection| connection.received())
     }
 
     /// The application has read `n` bytes.

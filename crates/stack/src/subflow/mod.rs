@@ -18,7 +18,7 @@ use crate::seq::{DataRange, Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
 use rate::RateEstimator;
 use recovery::Recovery;
-use recv::Receiver;
+use recv::{AckDue, Receiver};
 use rtt::RttEstimator;
 use scoreboard::Scoreboard;
 
@@ -268,6 +268,20 @@ impl Subflow {
     /// The sender's estimate of bytes in the network.
     pub fn in_flight(&self) -> u64 {
         self.board.in_flight().saturating_sub(self.recovery.credit())
+    }
+
+    /// Whether a poll may find something to send.
+    pub fn wants_to_send(&self) -> bool {
+        self.state != TcpState::Closed
+            && (self.recv.due() == AckDue::Now
+                || !self.queue.is_empty()
+                || self.board.lost_segments() > 0
+                || self.handshake.send
+                || self.reset.is_some()
+                || self.probe_wanted
+                || self.tail_probe_wanted
+                || (self.fin_wanted && !self.fin_sent)
+                || !self.signals.is_empty())
     }
 
     /// Whether our FIN was sent and acknowledged.
