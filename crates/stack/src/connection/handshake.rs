@@ -36,11 +36,25 @@ pub(crate) fn find_join(options: &Options) -> Option<Join> {
     })
 }
 
-/// Whether an MP_CAPABLE is one that this version speaks (RFC 8684 section 3.1).
-pub(crate) fn is_acceptable(capable: &Capable) -> bool {
-    capable.version >= 1
+/// The algorithms that an MP_CAPABLE names.
+const ALGORITHMS: u8 = 0x1f;
+
+/// Whether the MP_CAPABLE of a SYN is an offer that can be taken (RFC 8684 section 3.1): this version
+/// or a newer one, SHA-256 among the algorithms, and not the form of version 0, which had a key.
+pub(crate) fn is_acceptable_offer(capable: &Capable) -> bool {
+    capable.version >= 1 && capable.sender_key.is_none() && {
+        let chosen =
+            Capable { version: 1, flags: capable.flags & !ALGORITHMS | Capable::HMAC_SHA256, ..*capable };
+        capable.flags & Capable::HMAC_SHA256 != 0 && is_acceptable(&chosen)
+    }
+}
+
+/// Whether an MP_CAPABLE after the offer speaks what was offered: version 1 and SHA-256 alone. What
+/// asks for checksums is refused, as this version has none.
+fn is_acceptable(capable: &Capable) -> bool {
+    capable.version == 1
         && capable.flags & Capable::EXTENSION == 0
-        && capable.flags & 0x1f == Capable::HMAC_SHA256
+        && capable.flags & ALGORITHMS == Capable::HMAC_SHA256
         && capable.flags & Capable::CHECKSUM == 0
 }
 
@@ -203,6 +217,21 @@ impl Connection {
         segment
     }
 
+    /// Whether a segment in the handshake acknowledges what was never sent: it is answered with a
+    /// reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
+    pub(crate) fn refuses(&self, id: SubflowId, segment: &Segment) -> bool {
+        let subflow = &self.subflows[id.index()];
+        let opening = match subflow.state {
+            TcpState::SynSent => true,
+            TcpState::SynReceived => !segment.flags.has(Flags::SYN),
+            _ => false,
+        };
+        opening
+            && segment.flags.has(Flags::ACK)
+            && !segment.flags.has(Flags::RST)
+            && segment.ack != subflow.iss.add(1)
+    }
+
     /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
     pub(crate) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
         let acks_syn = segment.flags.has(Flags::ACK) && segment.ack == self.subflows[at].iss.add(1);
@@ -233,9 +262,14 @@ impl Connection {
         self.send.window_end = self.subflows[at].scaled_window(segment);
         self.send.peer_window = self.send.window_end;
         if self.mode == Mode::Mptcp {
-            let capable = find_capable(&segment.options).filter(is_acceptable);
-            match capable.and_then(|capable| capable.sender_key) {
-                Some(key) => self.learn_remote_key(key),
+            // Only the form of a SYN/ACK counts: one key.
+            let capable = find_capable(&segment.options)
+                .filter(|capable| is_acceptable(capable) && capable.receiver_key.is_none());
+            match capable.and_then(|capable| capable.sender_key.map(|key| (key, capable.flags))) {
+                Some((key, flags)) => {
+                    self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                    self.learn_remote_key(key);
+                }
                 // RFC 8684 section 3.1: no MP_CAPABLE in the SYN/ACK means a plain TCP.
                 None => self.mode = Mode::Plain,
             }
@@ -381,10 +415,11 @@ impl Connection {
     /// completes a plain TCP; with a mapping but no keys it must wait for the segment with the keys.
     fn check_capable_ack(&mut self, segment: &Segment) -> bool {
         match find_capable(&segment.options).filter(is_acceptable) {
-            Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), .. }) => {
+            Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
                 if echoed != self.local_key {
                     self.mode = Mode::Plain;
                 } else {
+                    self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
                     self.learn_remote_key(key);
                 }
                 true

@@ -32,7 +32,7 @@ use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 
-pub(crate) use handshake::{SubflowBirth, find_capable, find_join, is_acceptable};
+pub(crate) use handshake::{SubflowBirth, find_capable, find_join, is_acceptable_offer};
 use paths::PathsState;
 use recv_state::RecvState;
 use send_state::SendState;
@@ -75,6 +75,8 @@ pub struct Connection {
     pub(crate) remote_dsn: Dsn,
     /// A DSS has come: the peer has our key, and joins may begin (RFC 8684 section 3.1).
     pub(crate) confirmed: bool,
+    /// The peer takes no joins at the address and port of the first subflow (flag C).
+    pub(crate) joins_denied: bool,
     /// The third ACK with both keys shall leave.
     pub(crate) third_ack_wanted: bool,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
@@ -151,6 +153,7 @@ impl Connection {
             local_dsn: birth.local_dsn,
             remote_dsn: Dsn(0),
             confirmed: false,
+            joins_denied: false,
             third_ack_wanted: false,
             peer_wide: false,
             subflows: Vec::with_capacity(1),

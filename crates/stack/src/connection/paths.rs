@@ -86,7 +86,7 @@ impl Connection {
             initiator: self.initiator,
             local: first.local,
             remote: first.remote,
-            deny_join_initial: false,
+            deny_join_initial: self.joins_denied,
         };
         self.path_manager.on_event(&event);
         self.run_path_manager();

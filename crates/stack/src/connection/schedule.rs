@@ -124,6 +124,15 @@ impl Connection {
                 return Limit::ReceiveWindow;
             }
             let mut len = (end - next.start).min(window_room);
+            if len < next.len() {
+                // A window that ends inside a segment is filled to its edge only if nothing is under
+                // way that would open it (RFC 9293 section 3.8.6.2.1).
+                if len >= mss {
+                    len -= len % mss;
+                } else if subflow.in_flight() + subflow.queued > 0 {
+                    len = 0;
+                }
+            }
             if len == 0 {
                 return Limit::ReceiveWindow;
             }

@@ -278,6 +278,10 @@ impl<O: Observer> Endpoint<O> {
         if let Some((id, subflow)) = self.demux.find(local, remote)
             && let Some(Some(connection)) = self.connections.get_mut(id.0 as usize)
         {
+            if connection.refuses(subflow, segment) {
+                self.refuse(path, segment);
+                return;
+            }
             connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
             if !connection.in_ready {
                 if connection.wants_to_send() {
@@ -326,7 +330,7 @@ impl<O: Observer> Endpoint<O> {
         let mut config = config.clone();
         // RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the SYN/ACK.
         let capable = crate::connection::find_capable(&segment.options);
-        config.mptcp &= capable.is_some_and(|capable| crate::connection::is_acceptable(&capable));
+        config.mptcp &= capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable));
         config.simultaneous = false;
         let id = self.create(now, false, config);
         self.add_accepted(now, path, segment, id, false, 0).is_some()

@@ -1,0 +1,426 @@
+//! Connection initiation: RFC 8684 section 3.1 and RFC 9293 section 3.10.7.
+
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::event::{CloseReason, Event};
+use anabranch_stack::path_manager::PathManagerKind;
+use anabranch_stack::segment::{Flags, Key, SynOptions};
+
+use crate::kit::*;
+
+fn syn_ack() -> Seg {
+    seg(0).flags(SA).seq(0).ack(1).option(capable(Some(KEY_B), None, None))
+}
+
+/// The MP_CAPABLE of a third ACK.
+fn both(s: &Script, data_len: Option<u16>) -> anabranch_stack::segment::MptcpOption {
+    capable(s.own_key, Some(s.peer_key), data_len)
+}
+
+// RFC 8684 section 3.1, rows I1, I12, I23, I26, I28: version 1, H alone, then Key-A and Key-B.
+#[test]
+fn the_third_ack_carries_both_keys() {
+    choose_random(&[0, KEY_A.0, 0, 0]);
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S).seq(0).option(capable(None, None, None)).no_dss());
+    s.advance(10);
+    s.inject(syn_ack());
+    let third = s.expect(ack(0, 1).seq(1).no_dss());
+    assert_eq!(third.options.mptcp, [Some(capable(Some(KEY_A), Some(KEY_B), None)), None]);
+    assert_eq!(s.events, [Event::SubflowUp(anabranch_stack::event::SubflowId(0)), Event::Connected]);
+}
+
+// RFC 9293 section 3.7.1, RFC 7323, RFC 2018: what a SYN offers.
+#[test]
+fn a_syn_offers_mss_scale_sack_and_timestamps() {
+    let mut s = Script::connecting(config(), 1);
+    let offer = SynOptions { mss: 1460, window_scale: Some(0), sack_permitted: true };
+    let syn = s.expect(seg(0).flags(S).syn(offer).window(64_000));
+    assert_eq!(syn.options.timestamps.map(|t| t.echo), Some(0));
+    assert_eq!(syn.options.wire_len(), 24);
+}
+
+// RFC 6298 sections 2.1 and 5.5: one second at first, doubled each time; then the attempt fails.
+#[test]
+fn a_syn_is_sent_again_with_backoff_until_the_attempt_fails() {
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S));
+    for wait in [1000, 2000, 4000, 8000, 16_000, 32_000] {
+        s.expect_after(wait, seg(0).flags(S).seq(0));
+    }
+    s.advance(64_000);
+    assert_eq!(s.events, [Event::Closed(CloseReason::TimedOut)]);
+}
+
+// RFC 5681 section 3.1: a lost SYN makes the initial window one segment.
+#[test]
+fn a_lost_syn_leaves_an_initial_window_of_one_segment() {
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S));
+    s.expect_after(1000, seg(0).flags(S));
+    s.inject(syn_ack());
+    s.expect(ack(0, 1));
+    assert_eq!(s.cwnd(0), 1);
+}
+
+// RFC 8684 section 3.1, rows I13, I15: keys and length on the first data and each repetition of it.
+#[test]
+fn the_first_data_carries_keys_and_length_until_they_are_confirmed() {
+    let mut s = Script::client_of(config(), 1);
+    let first = both(&s, Some(1000));
+    s.write(2000);
+    s.expect(data(0, 1, 1000).option(first).no_dss());
+    s.expect(data(0, 1001, 1000).map(1000, 1001, 1000).no_options());
+    s.advance(300);
+    for segment in s.sent() {
+        let carries = segment.options.mptcp.contains(&Some(first));
+        assert_eq!(carries, segment.options.dss.is_none());
+    }
+    s.advance(3000);
+    let again = s.sent();
+    assert!(again.iter().any(|segment| segment.options.mptcp.contains(&Some(first))));
+    s.inject(ack(0, 1).data_ack(0));
+    s.sent();
+    s.advance(10_000);
+    let confirmed = s.sent();
+    assert!(confirmed.iter().all(|segment| segment.options.dss.is_some()));
+    assert!(!confirmed.is_empty());
+}
+
+// RFC 8684 section 3.1, row I16: the listener speaks first, and its DSS says that the keys are there.
+#[test]
+fn after_a_dss_the_initiators_first_data_carries_a_mapping() {
+    let mut s = Script::client_of(config(), 1);
+    s.inject(data(0, 1, 500).data_ack(0).map(0, 1, 500));
+    s.expect(ack(0, 501).data_ack(500));
+    s.write(1000);
+    s.expect(data(0, 1, 1000).map(0, 1, 1000).data_ack(500).no_options());
+}
+
+// RFC 8684 section 3.1, row I18: first data crossing in both directions.
+#[test]
+fn first_data_may_cross() {
+    let mut s = Script::client_of(config(), 1);
+    s.write(1000);
+    let first = both(&s, Some(1000));
+    s.expect(data(0, 1, 1000).option(first));
+    s.inject(data(0, 1, 500).ack(1).data_ack(0).map(0, 1, 500));
+    s.expect(ack(0, 501).data_ack(500));
+    s.inject(ack(0, 1001).seq(501).data_ack(1000));
+    assert_eq!(s.stats().data_acked, 1000);
+    assert_eq!(s.stats().received, 500);
+}
+
+// RFC 8684 section 3.1, rows I17, I40: the first data starts at IDSN + 1, and so does the DATA_ACK.
+#[test]
+fn the_listener_takes_the_first_data_without_a_mapping() {
+    let mut s = Script::server(config());
+    let option = capable(Some(KEY_A), s.own_key, Some(700));
+    s.inject(data(0, 1, 700).option(option));
+    s.expect(ack(0, 701).data_ack(700));
+    assert_eq!(s.stats().received, 700);
+}
+
+// RFC 8684 section 3.1, row I14: the third ACK may itself carry data.
+#[test]
+fn the_third_ack_may_carry_data() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    let option = s.expect(seg(0).flags(SA).seq(0).ack(1)).options.mptcp[0];
+    assert_eq!(option, Some(capable(s.own_key, None, None)));
+    let option = capable(Some(KEY_A), s.own_key, Some(700));
+    s.inject(data(0, 1, 700).option(option));
+    s.expect(ack(0, 701).data_ack(700));
+    assert!(s.events.contains(&Event::Accepted));
+}
+
+// RFC 8684 section 3.1, rows I19, B12: a resegmenting box copies the option to every part.
+#[test]
+fn copies_of_the_first_mapping_deliver_once() {
+    let mut s = Script::server(config());
+    let option = capable(Some(KEY_A), s.own_key, Some(900));
+    for (seq, acked) in [(1, 301), (301, 601), (601, 901)] {
+        s.inject(data(0, seq, 300).option(option));
+        s.expect(ack(0, acked).data_ack(acked - 1));
+    }
+    s.inject(data(0, 301, 300).option(option));
+    s.expect(ack(0, 901).sack(&[(301, 601)]));
+    assert_eq!(s.stats().received, 900);
+}
+
+// RFC 8684 section 3.1, row I20: a wrong echo of our key ends MPTCP, not the connection.
+#[test]
+fn a_wrong_echo_of_the_listeners_key_falls_back_to_tcp() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(0).flags(SA));
+    s.inject(ack(0, 1).option(capable(Some(KEY_A), Some(KEY_A), None)));
+    s.inject(data(0, 1, 1000));
+    s.expect(ack(0, 1001).no_mptcp());
+    assert_eq!(s.stats().received, 1000);
+}
+
+// RFC 9293 section 3.10.7.3, first: an ACK of something never sent is reset (row I20).
+#[test]
+fn a_wrong_acknowledgement_in_syn_sent_is_reset() {
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S));
+    s.inject(seg(0).flags(SA).seq(0).ack(5).option(capable(Some(KEY_B), None, None)));
+    s.expect(seg(0).flags(R).seq(5).no_mptcp());
+    s.inject(seg(0).flags(RA).seq(0).ack(5));
+    s.inject(syn_ack());
+    s.expect(ack(0, 1).option(both(&s, None)));
+}
+
+// RFC 9293 section 3.10.7.4, fifth: a wrong ACK in SYN-RECEIVED is reset, and the right one still counts.
+#[test]
+fn a_wrong_acknowledgement_in_syn_received_is_reset() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(0).flags(SA));
+    s.inject(ack(0, 7).option(capable(Some(KEY_A), s.own_key, None)));
+    s.expect(seg(0).flags(R).seq(7).no_mptcp());
+    s.inject(ack(0, 1).option(capable(Some(KEY_A), s.own_key, None)));
+    assert!(s.events.contains(&Event::Accepted));
+}
+
+fn answer_to(version: u8, flags: u8, key: Option<Key>) -> Option<(u8, u8)> {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable_with(capable(key, None, None), version, flags)));
+    let answer = s.expect(seg(0).flags(SA).seq(0).ack(1).no_dss());
+    match answer.options.mptcp[0] {
+        Some(anabranch_stack::segment::MptcpOption::Capable(capable)) => {
+            Some((capable.version, capable.flags))
+        }
+        _ => None,
+    }
+}
+
+// RFC 8684 section 3.1, row I2: a version at most the offered one; version 0 (with its key) is not spoken.
+#[test]
+fn the_listener_answers_version_1_to_anything_newer_and_tcp_to_version_0() {
+    assert_eq!(answer_to(1, 0x01, None), Some((1, 0x01)));
+    assert_eq!(answer_to(2, 0x01, None), Some((1, 0x01)));
+    assert_eq!(answer_to(0, 0x01, Some(KEY_A)), None);
+}
+
+// RFC 8684 section 3.1, row I5: the form is that of the segment; a key on the SYN is none of version 1.
+#[test]
+fn a_syn_with_a_key_is_not_an_mp_capable_of_version_1() {
+    assert_eq!(answer_to(1, 0x01, Some(KEY_A)), None);
+}
+
+// RFC 8684 section 3.1, rows I24, I27, I31, I32: flag B, no algorithm, several, none that we know.
+#[test]
+fn the_listener_picks_sha256_from_the_offer_or_speaks_tcp() {
+    assert_eq!(answer_to(1, 0x41, None), None);
+    assert_eq!(answer_to(1, 0x00, None), None);
+    assert_eq!(answer_to(1, 0x1f, None), Some((1, 0x01)));
+    assert_eq!(answer_to(1, 0x02, None), None);
+}
+
+// RFC 8684 section 3.1, row I30: checksums are refused here, so flag A makes the MP_CAPABLE invalid.
+#[test]
+fn a_checksum_that_is_refused_makes_a_plain_tcp() {
+    assert_eq!(answer_to(1, 0x81, None), None);
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S));
+    let wanted = capable_with(capable(Some(KEY_B), None, None), 1, 0x81);
+    s.inject(seg(0).flags(SA).seq(0).ack(1).option(wanted));
+    s.expect(ack(0, 1).no_mptcp());
+}
+
+fn client_speaks_tcp_after(answer: Option<anabranch_stack::segment::MptcpOption>) {
+    let mut s = Script::connecting(config(), 2);
+    s.expect(seg(0).flags(S).option(capable(None, None, None)));
+    let mut syn_ack = seg(0).flags(SA).seq(0).ack(1);
+    if let Some(option) = answer {
+        syn_ack = syn_ack.option(option);
+    }
+    s.inject(syn_ack);
+    s.expect(ack(0, 1).seq(1).no_mptcp());
+    s.write(1500);
+    s.expect(data(0, 1, 1000).no_mptcp());
+    s.expect(data(0, 1001, 500).no_mptcp());
+    s.inject(data(0, 1, 10).ack(1501));
+    s.expect(ack(0, 11).no_mptcp());
+    assert_eq!((s.stats().data_acked, s.stats().received), (1500, 10));
+}
+
+// RFC 8684 section 3.1, rows I3, I33, F1, B1: no MP_CAPABLE in the SYN/ACK.
+#[test]
+fn a_syn_ack_without_mp_capable_makes_a_plain_tcp() {
+    client_speaks_tcp_after(None);
+}
+
+// RFC 8684 section 3.1, rows I5, I20, I24, I27: an MP_CAPABLE in the SYN/ACK that is not one.
+#[test]
+fn a_damaged_mp_capable_in_the_syn_ack_makes_a_plain_tcp() {
+    let right = capable(Some(KEY_B), None, None);
+    client_speaks_tcp_after(Some(capable(None, None, None)));
+    client_speaks_tcp_after(Some(capable(Some(KEY_B), Some(KEY_A), None)));
+    client_speaks_tcp_after(Some(capable_with(right, 1, 0x41)));
+    client_speaks_tcp_after(Some(capable_with(right, 1, 0x00)));
+    client_speaks_tcp_after(Some(capable_with(right, 1, 0x03)));
+    client_speaks_tcp_after(Some(capable_with(right, 2, 0x01)));
+    client_speaks_tcp_after(Some(capable_with(right, 0, 0x01)));
+}
+
+// RFC 8684 section 3.1, row I34: a SYN without MP_CAPABLE.
+#[test]
+fn a_plain_syn_gets_a_plain_answer() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0));
+    s.expect(seg(0).flags(SA).seq(0).ack(1).no_mptcp());
+    s.inject(ack(0, 1));
+    s.inject(data(0, 1, 100));
+    s.expect(ack(0, 101).no_mptcp());
+    assert_eq!(s.stats().received, 100);
+}
+
+// RFC 8684 section 3.1, rows I35, I38, F21: the third packet decides, whatever the SYNs said.
+#[test]
+fn a_third_packet_without_mp_capable_makes_a_plain_tcp() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(0).flags(SA));
+    s.inject(seg(0).flags(S).seq(0));
+    s.expect(seg(0).flags(SA).seq(0).ack(1));
+    s.inject(ack(0, 1));
+    s.inject(data(0, 1, 100));
+    s.expect(ack(0, 101).no_mptcp());
+    assert_eq!(s.stats().received, 100);
+}
+
+// RFC 8684 section 3.1, rows I7, I8, I10, K3: a key whose token is taken is drawn again; in the end
+// the connection is a plain TCP.
+#[test]
+fn a_colliding_key_is_drawn_again_and_at_last_given_up() {
+    let listen = || {
+        let mut s = Script::listening(config(), 1);
+        choose_random(&[KEY_B.0]);
+        s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+        s.expect(seg(0).flags(SA).option(capable(Some(KEY_B), None, None)));
+        s.peer_opens(0, 1, 5000);
+        s
+    };
+    let mut s = listen();
+    choose_random(&[KEY_B.0, 77]);
+    s.inject(seg(1).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(1).flags(SA).option(capable(Some(Key(77)), None, None)));
+    let mut s = listen();
+    choose_random(&[KEY_B.0; 18]);
+    s.inject(seg(1).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(1).flags(SA).no_mptcp());
+}
+
+// RFC 8684 section 3.1, row I25: flag C forbids joins to that address and port, not to announced ones.
+#[test]
+fn no_join_goes_where_the_peer_wants_none() {
+    let mesh = ConnectionConfig { path_manager: PathManagerKind::FullMesh, ..config() };
+    let mut s = Script::connecting(mesh, 2);
+    s.expect(seg(0).flags(S));
+    let no_joins = capable_with(capable(Some(KEY_B), None, None), 1, 0x21);
+    s.inject(seg(0).flags(SA).seq(0).ack(1).option(no_joins));
+    s.expect(ack(0, 1).option(both(&s, None)));
+    s.inject(ack(0, 1).data_ack(0));
+    s.expect_nothing();
+    let option = s.announcement(5, peer_ip(5), None);
+    s.inject(ack(0, 1).data_ack(0).option(option));
+    let joins = s.sent();
+    let joins: Vec<_> = joins.iter().filter(|segment| segment.flags == S).collect();
+    assert_eq!(joins.len(), 2);
+    assert!(joins.iter().all(|segment| segment.destination.ip == peer_ip(5)));
+}
+
+// RFC 9293 section 3.10.7.3, second: a reset counts only if it acknowledges the SYN.
+#[test]
+fn a_reset_refuses_the_connection_if_it_acknowledges_the_syn() {
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S));
+    s.inject(seg(0).flags(R).seq(0));
+    s.inject(seg(0).flags(RA).seq(0).ack(3));
+    assert!(s.events.is_empty());
+    s.inject(seg(0).flags(RA).seq(0).ack(1));
+    assert_eq!(s.events, [Event::Closed(CloseReason::Refused)]);
+}
+
+// RFC 9293 section 3.10.7.2: nobody listens there; and section 3.10.7.1: a stray segment.
+#[test]
+fn what_belongs_to_nothing_is_reset() {
+    let mut s = Script::listening(config(), 1);
+    s.peer_opens(0, 0, 5001);
+    s.subs[1].own.port = 81;
+    s.inject(seg(1).flags(S).seq(0));
+    let reset = s.expect(seg(1).flags(RA).ack(1));
+    assert_eq!(reset.seq.0, 0);
+    s.inject(data(1, 1, 10).ack(9));
+    s.expect(seg(1).flags(R).seq(9));
+    s.inject(seg(1).flags(RA).seq(1).ack(9));
+    s.inject(data(1, 1, 10).flags(Flags(0)));
+    s.expect(seg(1).flags(RA).ack(11));
+}
+
+// RFC 6298 section 5.5: the SYN/ACK is sent again, and by RFC 9293 on a repeated SYN at once.
+#[test]
+fn a_syn_ack_is_sent_again() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    let first = s.expect(seg(0).flags(SA));
+    let again = s.expect_after(1000, seg(0).flags(SA).seq(0).ack(1));
+    assert_eq!(first.options.mptcp, again.options.mptcp);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(0).flags(SA));
+    s.advance(100);
+    s.inject(ack(0, 1).option(capable(Some(KEY_A), s.own_key, None)));
+    s.advance(10_000);
+}
+
+// RFC 8684 section 3.1, row I12: a SYN/ACK that comes again shows that the third ACK was lost.
+#[test]
+fn the_third_ack_is_repeated_with_its_keys() {
+    let mut s = Script::client_of(config(), 1);
+    s.inject(syn_ack());
+    s.expect(ack(0, 1).seq(1).option(both(&s, None)));
+}
+
+// RFC 9293 section 3.10.7.4: a reset in SYN-RECEIVED returns the subflow to nothing.
+#[test]
+fn a_reset_in_syn_received_ends_the_attempt() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(0).flags(SA));
+    s.inject(seg(0).flags(R).seq(9));
+    s.inject(seg(0).flags(R).seq(1));
+    s.advance(10_000);
+}
+
+// RFC 9293 section 3.7.1, RFC 7323 section 1.3, RFC 2018 section 2: only what both sides offer.
+#[test]
+fn options_that_the_peer_does_not_offer_are_not_used() {
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S));
+    let bare = SynOptions { mss: 640, window_scale: None, sack_permitted: false };
+    s.subs[0].peer_scale = 0;
+    s.inject(syn_ack().syn(bare).no_timestamps().window(5000));
+    s.expect(ack(0, 1).no_timestamps());
+    s.inject(ack(0, 1).data_ack(0).no_timestamps().window(5000));
+    s.write(10_000);
+    // 640 less the room that the options of a data segment may take.
+    s.expect(data(0, 1, 600).no_timestamps());
+    assert_eq!(s.sent().len(), 8 - 1);
+    s.inject(data(0, 501, 500).data_ack(0).map(500, 501, 500).no_timestamps().window(5000));
+    s.expect(ack(0, 1).sack(&[]).no_timestamps());
+}
+
+// RFC 8684 section 3.1: a data segment that overtakes the keys must wait for them.
+#[test]
+fn a_mapping_before_the_keys_is_left_to_come_again() {
+    let mut s = Script::listening(config(), 1);
+    s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
+    s.expect(seg(0).flags(SA));
+    s.inject(data(0, 1001, 1000).data_ack(0).map(1000, 1001, 1000));
+    s.expect_nothing();
+    s.inject(ack(0, 1).option(capable(Some(KEY_A), s.own_key, None)));
+    s.inject(data(0, 1, 1000).option(capable(Some(KEY_A), s.own_key, Some(1000))));
+    s.expect(ack(0, 1001).data_ack(1000));
+}

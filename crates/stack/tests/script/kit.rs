@@ -1,0 +1,934 @@
+//! The script: one endpoint, and a peer that is nothing but the hand that writes its segments.
+//!
+//! Every number in a script is relative: sequence numbers to the initial one of their sender (the SYN
+//! is 0, the first byte 1), data sequence numbers to the first byte of the stream (which is 0), times
+//! to the last step. A segment that was sent and not expected fails the next step.
+#![allow(dead_code)]
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress, ReceiveBuffer};
+use anabranch_stack::crypto;
+use anabranch_stack::endpoint::Endpoint;
+use anabranch_stack::event::{ConnectionId, Event, Placement};
+use anabranch_stack::path_manager::PathManagerKind;
+use anabranch_stack::segment::{
+    AddAddress, Address, AddressIds, Capable, DataAck, Dss, Flags, Join, Key, MappedDsn, Mapping,
+    MptcpOption, PathId, Segment, SynOptions, Timestamps,
+};
+use anabranch_stack::seq::{DataRange, Dsn, Seq};
+use anabranch_stack::stats::{ConnectionStats, SubflowStats};
+use anabranch_units::{Bytes, Duration, Time};
+
+/// The peer's nonce in joins.
+pub const PEER_NONCE: u32 = 0xaabb_ccdd;
+/// Full payload of a data segment in the scripts.
+pub const MSS: u32 = 1000;
+/// The listener's port.
+pub const PORT: u16 = 80;
+/// Where the peer's sequence numbers start on every subflow: near the wrap.
+pub const PEER_ISN: u32 = 0xffff_ff00;
+/// The keys of the reference vectors.
+pub const KEY_A: Key = Key(0x0001_0203_0405_0607);
+/// The other one.
+pub const KEY_B: Key = Key(0x0809_0a0b_0c0d_0e0f);
+
+pub const S: Flags = Flags::SYN;
+pub const SA: Flags = Flags::SYN.with(Flags::ACK);
+pub const A: Flags = Flags::ACK;
+pub const R: Flags = Flags::RST;
+pub const RA: Flags = Flags::RST.with(Flags::ACK);
+pub const FA: Flags = Flags::FIN.with(Flags::ACK);
+
+/// An address of the endpoint under test.
+pub fn own_ip(index: u8) -> IpAddr {
+    IpAddr::from([10, 0, index, 1])
+}
+
+/// An address of the peer.
+pub fn peer_ip(index: u8) -> IpAddr {
+    IpAddr::from([10, 9, index, 1])
+}
+
+thread_local! {
+    static RANDOM: RefCell<(VecDeque<u64>, u64)> = const { RefCell::new((VecDeque::new(), 1)) };
+}
+
+fn fill(bytes: &mut [u8]) {
+    RANDOM.with_borrow_mut(|(chosen, next)| {
+        let value = chosen.pop_front().unwrap_or_else(|| {
+            *next = next.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            *next
+        });
+        for (byte, of) in bytes.iter_mut().zip(value.to_le_bytes()) {
+            *byte = of;
+        }
+    });
+}
+
+/// The next values that the endpoint draws; then pseudo-random ones.
+pub fn choose_random(values: &[u64]) {
+    RANDOM.with_borrow_mut(|(chosen, _)| *chosen = values.iter().copied().collect());
+}
+
+/// A mapping in a script: stream offset, subflow offset, length with the DATA_FIN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Map {
+    pub data: i64,
+    pub ssn: u32,
+    pub len: u16,
+    pub wide: bool,
+}
+
+/// A segment of a script. To be injected, what is not said has its usual value; to be expected, what is
+/// not said does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct Seg {
+    sub: usize,
+    flags: Option<Flags>,
+    seq: Option<i64>,
+    ack: Option<i64>,
+    window: Option<u64>,
+    payload: Option<u32>,
+    data_ack: Option<(i64, bool)>,
+    no_data_ack: bool,
+    map: Option<Map>,
+    no_map: bool,
+    data_fin: Option<bool>,
+    no_dss: bool,
+    sack: Option<Vec<(i64, i64)>>,
+    options: Vec<MptcpOption>,
+    no_options: bool,
+    syn: Option<SynOptions>,
+    /// Value and echo, in milliseconds of the script's clock.
+    value_us: Option<u32>,
+    echo_us: Option<u32>,
+    no_timestamps: bool,
+}
+
+/// A segment on subflow `sub`.
+pub fn seg(sub: usize) -> Seg {
+    Seg { sub, ..Seg::default() }
+}
+
+/// A pure acknowledgement up to `ack`.
+pub fn ack(sub: usize, ack: i64) -> Seg {
+    seg(sub).flags(A).ack(ack).payload(0)
+}
+
+/// A data segment from subflow offset `seq` on.
+pub fn data(sub: usize, seq: i64, len: u32) -> Seg {
+    seg(sub).seq(seq).payload(len)
+}
+
+impl Seg {
+    pub fn flags(mut self, flags: Flags) -> Seg {
+        self.flags = Some(flags);
+        self
+    }
+    pub fn seq(mut self, seq: i64) -> Seg {
+        self.seq = Some(seq);
+        self
+    }
+    pub fn ack(mut self, ack: i64) -> Seg {
+        self.ack = Some(ack);
+        self
+    }
+    /// In bytes, scaled on the wire.
+    pub fn window(mut self, bytes: u64) -> Seg {
+        self.window = Some(bytes);
+        self
+    }
+    pub fn payload(mut self, len: u32) -> Seg {
+        self.payload = Some(len);
+        self
+    }
+    /// The data acknowledgement, 64 bits wide.
+    pub fn data_ack(mut self, offset: i64) -> Seg {
+        self.data_ack = Some((offset, true));
+        self
+    }
+    pub fn data_ack32(mut self, offset: i64) -> Seg {
+        self.data_ack = Some((offset, false));
+        self
+    }
+    pub fn no_data_ack(mut self) -> Seg {
+        self.no_data_ack = true;
+        self
+    }
+    /// The mapping, with a 64-bit DSN.
+    pub fn map(mut self, data: i64, ssn: u32, len: u16) -> Seg {
+        self.map = Some(Map { data, ssn, len, wide: true });
+        self
+    }
+    pub fn map32(mut self, data: i64, ssn: u32, len: u16) -> Seg {
+        self.map = Some(Map { data, ssn, len, wide: false });
+        self
+    }
+    pub fn no_map(mut self) -> Seg {
+        self.no_map = true;
+        self
+    }
+    pub fn data_fin(mut self) -> Seg {
+        self.data_fin = Some(true);
+        self
+    }
+    pub fn no_data_fin(mut self) -> Seg {
+        self.data_fin = Some(false);
+        self
+    }
+    pub fn no_dss(mut self) -> Seg {
+        self.no_dss = true;
+        self
+    }
+    /// Exactly these blocks.
+    pub fn sack(mut self, blocks: &[(i64, i64)]) -> Seg {
+        self.sack = Some(blocks.to_vec());
+        self
+    }
+    pub fn option(mut self, option: MptcpOption) -> Seg {
+        self.options.push(option);
+        self
+    }
+    /// No MPTCP option but a DSS.
+    pub fn no_options(mut self) -> Seg {
+        self.no_options = true;
+        self
+    }
+    /// No option 30 at all.
+    pub fn no_mptcp(self) -> Seg {
+        self.no_options().no_dss()
+    }
+    pub fn syn(mut self, options: SynOptions) -> Seg {
+        self.syn = Some(options);
+        self
+    }
+    pub fn value_us(mut self, value: u32) -> Seg {
+        self.value_us = Some(value);
+        self
+    }
+    pub fn echo_us(mut self, echo: u32) -> Seg {
+        self.echo_us = Some(echo);
+        self
+    }
+    pub fn no_timestamps(mut self) -> Seg {
+        self.no_timestamps = true;
+        self
+    }
+}
+
+/// The options of an ordinary SYN.
+pub const SYN_OPTIONS: SynOptions = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true };
+
+pub fn capable(sender: Option<Key>, receiver: Option<Key>, data_len: Option<u16>) -> MptcpOption {
+    MptcpOption::Capable(Capable {
+        version: 1,
+        flags: Capable::HMAC_SHA256,
+        sender_key: sender,
+        receiver_key: receiver,
+        data_len,
+        checksum: None,
+    })
+}
+
+/// The same with other flags and version.
+pub fn capable_with(option: MptcpOption, version: u8, flags: u8) -> MptcpOption {
+    match option {
+        MptcpOption::Capable(capable) => MptcpOption::Capable(Capable { version, flags, ..capable }),
+        other => other,
+    }
+}
+
+/// Both ends of a subflow and where their numbers start.
+#[derive(Clone, Copy, Debug)]
+pub struct Sub {
+    pub own: Address,
+    pub peer: Address,
+    pub own_isn: Option<Seq>,
+    pub peer_isn: Seq,
+    pub own_scale: u8,
+    pub peer_scale: u8,
+    pub last_value: u32,
+    /// The endpoint's nonce in a join.
+    pub nonce: u32,
+    pub timestamps: bool,
+}
+
+/// One endpoint and its script.
+pub struct Script {
+    pub endpoint: Endpoint,
+    pub now: Time,
+    pub id: Option<ConnectionId>,
+    pub own_key: Option<Key>,
+    pub peer_key: Key,
+    pub subs: Vec<Sub>,
+    pub events: Vec<Event>,
+    pub delivered: Vec<DataRange>,
+    pub discarded: u64,
+    /// Sent and not yet expected.
+    waiting: VecDeque<(Time, usize, Segment)>,
+    log: Vec<String>,
+    config: ConnectionConfig,
+    own_dsn: Dsn,
+    peer_dsn: Dsn,
+}
+
+/// A quiet configuration: MSS 1000, a fixed buffer of 64,000 bytes, no path manager.
+pub fn config() -> ConnectionConfig {
+    ConnectionConfig {
+        mss: MSS,
+        receive_buffer: ReceiveBuffer::Fixed(Bytes(64_000)),
+        path_manager: PathManagerKind::None,
+        ..ConnectionConfig::linux()
+    }
+}
+
+/// The same as a plain TCP.
+pub fn plain() -> ConnectionConfig {
+    ConnectionConfig { mptcp: false, ..config() }
+}
+
+impl Script {
+    fn new(config: ConnectionConfig, addresses: u8) -> Script {
+        let address =
+            |index| LocalAddress { ip: own_ip(index), path: PathId(u16::from(index)), backup: false };
+        let endpoint_config =
+            EndpointConfig { addresses: (0..addresses).map(address).collect(), max_connections: 8 };
+        Script {
+            endpoint: Endpoint::new(endpoint_config, Entropy::System(fill)),
+            now: Time::from_secs(1),
+            id: None,
+            own_key: None,
+            peer_key: KEY_B,
+            subs: Vec::new(),
+            events: Vec::new(),
+            delivered: Vec::new(),
+            discarded: 0,
+            waiting: VecDeque::new(),
+            log: Vec::new(),
+            config,
+            own_dsn: Dsn(0),
+            peer_dsn: Dsn(0),
+        }
+    }
+
+    /// A client with `addresses` addresses that has just been told to connect.
+    pub fn connecting(config: ConnectionConfig, addresses: u8) -> Script {
+        let mut script = Script::new(config.clone(), addresses);
+        script.peer_dsn(KEY_B);
+        let remote = Address::new(peer_ip(0), PORT);
+        script.id = script.endpoint.connect(script.now, own_ip(0), remote, config).ok();
+        script.poll();
+        script
+    }
+
+    /// A client whose handshake is done up to and with the third ACK.
+    pub fn client_of(config: ConnectionConfig, addresses: u8) -> Script {
+        let mptcp = config.mptcp;
+        let mut script = Script::connecting(config, addresses);
+        script.expect(seg(0).flags(S).seq(0).payload(0));
+        let mut answer = seg(0).flags(SA).seq(0).ack(1);
+        if mptcp {
+            answer = answer.option(capable(Some(KEY_B), None, None));
+        }
+        script.advance(10);
+        script.inject(answer);
+        script.expect(ack(0, 1).seq(1));
+        script.events.clear();
+        script
+    }
+
+    /// A client that is established and confirmed by a data acknowledgement.
+    pub fn client(config: ConnectionConfig) -> Script {
+        Script::client_with(config, 1)
+    }
+
+    /// The same with more addresses.
+    pub fn client_with(config: ConnectionConfig, addresses: u8) -> Script {
+        let mptcp = config.mptcp;
+        let mut script = Script::client_of(config, addresses);
+        if mptcp {
+            script.inject(ack(0, 1).data_ack(0));
+        }
+        script
+    }
+
+    /// A host that listens, and a peer with address 0 and port 5000.
+    pub fn listening(config: ConnectionConfig, addresses: u8) -> Script {
+        let mut script = Script::new(config.clone(), addresses);
+        script.peer_key = KEY_A;
+        script.peer_dsn(KEY_A);
+        script.endpoint.listen(PORT, config);
+        script.peer_opens(0, 0, 5000);
+        script
+    }
+
+    /// A listener whose first connection has its third ACK.
+    pub fn server(config: ConnectionConfig) -> Script {
+        Script::server_with(config, 1)
+    }
+
+    /// The same with more addresses.
+    pub fn server_with(config: ConnectionConfig, addresses: u8) -> Script {
+        let mptcp = config.mptcp;
+        let mut script = Script::listening(config, addresses);
+        let mut syn = seg(0).flags(S).seq(0);
+        if mptcp {
+            syn = syn.option(capable(None, None, None));
+        }
+        script.inject(syn);
+        script.expect(seg(0).flags(SA).seq(0).ack(1));
+        script.advance(10);
+        let mut third = ack(0, 1).seq(1);
+        if mptcp {
+            third = third.no_dss().option(capable(Some(KEY_A), script.own_key, None));
+        }
+        script.inject(third);
+        script.events.clear();
+        script
+    }
+
+    /// The next subflow is one that the peer opens from its address `from` to ours.
+    pub fn peer_opens(&mut self, own: u8, from: u8, port: u16) -> usize {
+        self.subs.push(Sub {
+            own: Address::new(own_ip(own), PORT),
+            peer: Address::new(peer_ip(from), port),
+            own_isn: None,
+            peer_isn: Seq(PEER_ISN),
+            own_scale: 0,
+            peer_scale: 7,
+            last_value: 0,
+            nonce: 0,
+            timestamps: self.config.timestamps,
+        });
+        self.subs.len() - 1
+    }
+
+    fn peer_dsn(&mut self, key: Key) {
+        self.peer_dsn = crypto::initial_dsn(key).add(1);
+        if let Some(origin) = self.config.sequence_origin {
+            let initiator = key == KEY_A;
+            self.peer_dsn = if initiator { origin.initiator } else { origin.listener }.add(1);
+            self.own_dsn = if initiator { origin.listener } else { origin.initiator }.add(1);
+        }
+    }
+
+    /// Joins as a client: the next subflow, up to and with the fourth ACK.
+    pub fn joined(&mut self, address_id: u8, backup: bool) -> usize {
+        let sub = self.subs.len() - self.waiting.iter().filter(|(_, _, s)| s.flags == S).count();
+        self.expect(seg(sub).flags(S).seq(0).payload(0));
+        self.advance(10);
+        let answer = self.join_answer(sub, address_id, backup);
+        self.inject(answer);
+        self.expect(ack(sub, 1).seq(1).no_dss());
+        self.advance(10);
+        self.inject(ack(sub, 1).data_ack(0));
+        sub
+    }
+
+    /// The SYN/ACK of a join that the endpoint has begun.
+    pub fn join_answer(&self, sub: usize, address_id: u8, backup: bool) -> Seg {
+        let nonce = PEER_NONCE;
+        let code = crypto::join_hmac(self.peer_key, self.own(), nonce, self.subs[sub].nonce);
+        let hmac = crypto::leftmost_64(&code);
+        seg(sub).flags(SA).seq(0).ack(1).option(MptcpOption::Join(Join::SynAck {
+            backup,
+            address_id,
+            hmac,
+            nonce,
+        }))
+    }
+
+    /// The SYN of a join that the peer begins.
+    pub fn join_syn(&self, sub: usize, address_id: u8, backup: bool) -> Seg {
+        let token = crypto::token(self.own());
+        let join = Join::Syn { backup, address_id, token, nonce: PEER_NONCE };
+        seg(sub).flags(S).seq(0).option(MptcpOption::Join(join))
+    }
+
+    /// The third ACK of a join that the peer has begun.
+    pub fn join_ack(&self, sub: usize) -> Seg {
+        let code = crypto::join_hmac(self.peer_key, self.own(), PEER_NONCE, self.subs[sub].nonce);
+        let join = Join::Ack { hmac: crypto::leftmost_160(&code) };
+        ack(sub, 1).seq(1).option(MptcpOption::Join(join))
+    }
+
+    /// A join by the peer from its address `from`, up to and with the fourth ACK.
+    pub fn peer_joins(&mut self, own: u8, from: u8, address_id: u8, backup: bool) -> usize {
+        let sub = self.peer_opens(own, from, 6000 + u16::from(from));
+        let syn = self.join_syn(sub, address_id, backup);
+        self.inject(syn);
+        self.expect(seg(sub).flags(SA).seq(0).ack(1));
+        self.advance(10);
+        let third = self.join_ack(sub);
+        self.inject(third);
+        self.expect(ack(sub, 1).seq(1));
+        sub
+    }
+
+    /// The endpoint's key.
+    pub fn own(&self) -> Key {
+        self.own_key.expect("the endpoint has not said its key")
+    }
+
+    /// An announcement of the peer's with its authentication code.
+    pub fn announcement(&self, id: u8, ip: IpAddr, port: Option<u16>) -> MptcpOption {
+        let hmac = Some(crypto::add_address_hmac(self.peer_key, self.own(), id, ip, port));
+        MptcpOption::AddAddress(AddAddress { id, ip, port, hmac })
+    }
+
+    /// The echo of an announcement.
+    pub fn echo(id: u8, ip: IpAddr, port: Option<u16>) -> MptcpOption {
+        MptcpOption::AddAddress(AddAddress { id, ip, port, hmac: None })
+    }
+
+    /// A withdrawal.
+    pub fn removal(ids: &[u8]) -> MptcpOption {
+        let mut list = AddressIds::one(ids[0]);
+        for &id in &ids[1..] {
+            list.push(id);
+        }
+        MptcpOption::RemoveAddress(list)
+    }
+
+    /// A segment arrives. Everything sent before must have been expected.
+    pub fn inject(&mut self, seg: Seg) {
+        self.expect_nothing();
+        self.log.clear();
+        let segment = self.build(&seg);
+        self.log.push(format!("  {:>10} <- {}", self.clock(), self.show(seg.sub, &segment, false)));
+        let mut placed = Vec::new();
+        let path = PathId(0);
+        self.endpoint.handle_segment(self.now, path, &segment, &mut placed);
+        for place in placed {
+            match place {
+                Placement::Deliver { stream, .. } => self.delivered.push(stream),
+                Placement::Discard { len, .. } => self.discarded += u64::from(len),
+            }
+        }
+        self.poll();
+    }
+
+    /// Several segments arrive one after the other, and the answers are looked at together.
+    pub fn inject_all(&mut self, segs: impl IntoIterator<Item = Seg>) {
+        self.expect_nothing();
+        for seg in segs {
+            let waiting = core::mem::take(&mut self.waiting);
+            let log = core::mem::take(&mut self.log);
+            self.inject(seg);
+            let new = core::mem::replace(&mut self.waiting, waiting);
+            self.waiting.extend(new);
+            let more = core::mem::replace(&mut self.log, log);
+            self.log.extend(more);
+        }
+    }
+
+    fn build(&self, seg: &Seg) -> Segment {
+        let sub = &self.subs[seg.sub];
+        let flags = seg.flags.unwrap_or(A);
+        let own_isn = sub.own_isn.unwrap_or(Seq(0));
+        let seq = sub.peer_isn.add(seg.seq.unwrap_or(1) as u64);
+        let mut segment = Segment::new(sub.peer, sub.own, seq, flags);
+        if flags.has(Flags::ACK) {
+            segment.ack = own_isn.add(seg.ack.unwrap_or(1) as u64);
+        }
+        let syn = flags.has(Flags::SYN);
+        let scale = if syn { 0 } else { sub.peer_scale };
+        let window = seg.window.unwrap_or(if syn { 64_000 } else { 640_000 }) >> scale;
+        segment.window = u16::try_from(window).expect("a window that fits");
+        segment.payload_len = seg.payload.unwrap_or(0);
+        if syn {
+            segment.options.syn = Some(seg.syn.unwrap_or(SYN_OPTIONS));
+        }
+        if sub.timestamps && !seg.no_timestamps {
+            segment.options.timestamps = Some(Timestamps {
+                value: seg.value_us.unwrap_or(self.now.as_micros() as u32),
+                echo: seg.echo_us.unwrap_or(sub.last_value),
+            });
+        }
+        for &(left, right) in seg.sack.iter().flatten() {
+            segment.options.sack.push(own_isn.add(left as u64), own_isn.add(right as u64));
+        }
+        let data_ack = seg.data_ack.map(|(offset, wide)| {
+            let dsn = self.own_dsn.add(offset as u64);
+            if wide { DataAck::Wide(dsn) } else { DataAck::Narrow(dsn.0 as u32) }
+        });
+        let mapping = seg.map.map(|map| {
+            let dsn = self.peer_dsn.add(map.data as u64);
+            let dsn = if map.wide { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) };
+            Mapping { dsn, ssn: map.ssn, len: map.len, checksum: None }
+        });
+        if data_ack.is_some() || mapping.is_some() {
+            segment.options.dss = Some(Dss { data_ack, mapping, data_fin: seg.data_fin.unwrap_or(false) });
+        }
+        for &option in &seg.options {
+            assert!(segment.options.push(option));
+        }
+        segment
+    }
+
+    /// The endpoint has sent this, and nothing before it.
+    #[track_caller]
+    pub fn expect(&mut self, want: Seg) -> Segment {
+        let Some((_, sub, segment)) = self.waiting.pop_front() else {
+            self.fail(&format!("expected {want:?}\n  but nothing was sent"));
+        };
+        if let Some(wrong) = self.differs(&want, sub, &segment) {
+            let shown = self.show(sub, &segment, true);
+            self.fail(&format!("{wrong}\n  expected {}\n  sent     {shown}", describe(&want)));
+        }
+        segment
+    }
+
+    /// The endpoint has sent nothing more.
+    #[track_caller]
+    pub fn expect_nothing(&mut self) {
+        if let Some((_, sub, segment)) = self.waiting.front() {
+            let shown = self.show(*sub, segment, true);
+            self.fail(&format!("not expected: {shown}"));
+        }
+    }
+
+    /// What the endpoint has sent since the last step, whatever it is.
+    pub fn sent(&mut self) -> Vec<Segment> {
+        self.waiting.drain(..).map(|(_, _, segment)| segment).collect()
+    }
+
+    /// Nothing is sent for `ms` less a microsecond, and then `want`.
+    #[track_caller]
+    pub fn expect_after(&mut self, ms: u64, want: Seg) -> Segment {
+        self.advance_us(ms * 1000 - 1);
+        self.expect_nothing();
+        self.advance_us(1);
+        self.expect(want)
+    }
+
+    /// The endpoint sends so many full data segments on `sub`, from subflow offset `seq` on.
+    #[track_caller]
+    pub fn expect_data(&mut self, sub: usize, seq: i64, count: i64) {
+        for at in 0..count {
+            self.expect(data(sub, seq + at * i64::from(MSS), MSS));
+        }
+    }
+
+    fn differs(&self, want: &Seg, sub: usize, segment: &Segment) -> Option<String> {
+        if sub != want.sub {
+            return Some(format!("subflow {sub}"));
+        }
+        let of = &self.subs[sub];
+        let own_isn = of.own_isn.unwrap_or(Seq(0));
+        let seq = i64::from(segment.seq.0.wrapping_sub(own_isn.0) as i32);
+        let acked = i64::from(segment.ack.0.wrapping_sub(of.peer_isn.0) as i32);
+        let flags = Flags(segment.flags.0 & !Flags::PSH.0);
+        let field = |name: &str, wanted: Option<i64>, got: i64| {
+            wanted.filter(|&wanted| wanted != got).map(|_| format!("{name} is {got}"))
+        };
+        if let Some(wanted) = want.flags.filter(|&wanted| wanted != flags) {
+            return Some(format!("flags are {flags:?} and not {wanted:?}"));
+        }
+        let window = u64::from(segment.window) << if flags.has(Flags::SYN) { 0 } else { of.own_scale };
+        let wrong = field("seq", want.seq, seq)
+            .or_else(|| field("ack", want.ack, acked))
+            .or_else(|| field("window", want.window.map(|w| w as i64), window as i64))
+            .or_else(|| field("payload", want.payload.map(i64::from), i64::from(segment.payload_len)));
+        if wrong.is_some() {
+            return wrong;
+        }
+        let dss = segment.options.dss;
+        if let Some((offset, wide)) = want.data_ack {
+            let got = dss.and_then(|dss| dss.data_ack).map(|ack| self.data_ack_of(ack));
+            if got != Some((offset, wide)) {
+                return Some(format!("data ack is {got:?}"));
+            }
+        }
+        if want.no_data_ack && dss.is_some_and(|dss| dss.data_ack.is_some()) {
+            return Some("there is a data ack".into());
+        }
+        let map = dss.and_then(|dss| dss.mapping).map(|map| self.map_of(&map));
+        if want.map.is_some() && map != want.map {
+            return Some(format!("mapping is {map:?}"));
+        }
+        if want.no_map && map.is_some() {
+            return Some("there is a mapping".into());
+        }
+        if want.no_dss && dss.is_some() {
+            return Some("there is a DSS".into());
+        }
+        let fin = dss.is_some_and(|dss| dss.data_fin);
+        if want.data_fin.is_some_and(|wanted| wanted != fin) {
+            return Some(format!("data fin is {fin}"));
+        }
+        if let Some(wanted) = &want.sack {
+            let got = self.blocks(sub, segment);
+            if *wanted != got {
+                return Some(format!("SACK blocks are {got:?}"));
+            }
+        }
+        let options: Vec<_> = segment.options.mptcp.iter().flatten().collect();
+        if let Some(missing) = want.options.iter().find(|wanted| !options.contains(wanted)) {
+            return Some(format!("{missing:?} is missing"));
+        }
+        if want.no_options && !options.is_empty() {
+            return Some(format!("there is {options:?}"));
+        }
+        if want.no_timestamps && segment.options.timestamps.is_some() {
+            return Some("there are timestamps".into());
+        }
+        if let Some(wanted) = want.syn.filter(|&wanted| segment.options.syn != Some(wanted)) {
+            return Some(format!("SYN options are {:?} and not {wanted:?}", segment.options.syn));
+        }
+        let timestamps = segment.options.timestamps.unwrap_or_default();
+        field("ts value", want.value_us.map(i64::from), i64::from(timestamps.value))
+            .or_else(|| field("ts echo", want.echo_us.map(i64::from), i64::from(timestamps.echo)))
+    }
+
+    fn blocks(&self, sub: usize, segment: &Segment) -> Vec<(i64, i64)> {
+        let isn = self.subs[sub].peer_isn.0;
+        let offset = |seq: Seq| i64::from(seq.0.wrapping_sub(isn) as i32);
+        segment.options.sack.as_slice().iter().map(|&(l, r)| (offset(l), offset(r))).collect()
+    }
+
+    fn data_ack_of(&self, ack: DataAck) -> (i64, bool) {
+        match ack {
+            DataAck::Wide(dsn) => (dsn.distance_from(self.peer_dsn), true),
+            DataAck::Narrow(low) => (i64::from(low.wrapping_sub(self.peer_dsn.0 as u32) as i32), false),
+        }
+    }
+
+    fn map_of(&self, map: &Mapping) -> Map {
+        let (data, wide) = match map.dsn {
+            MappedDsn::Wide(dsn) => (dsn.distance_from(self.own_dsn), true),
+            MappedDsn::Narrow(low) => (i64::from(low.wrapping_sub(self.own_dsn.0 as u32) as i32), false),
+        };
+        Map { data, ssn: map.ssn, len: map.len, wide }
+    }
+
+    /// Time passes; timers run when they are due.
+    pub fn advance(&mut self, ms: u64) {
+        self.advance_us(ms * 1000);
+    }
+
+    pub fn advance_us(&mut self, us: u64) {
+        self.expect_nothing();
+        self.log.clear();
+        let until = self.now + Duration::from_micros(us);
+        let mut rounds = 0;
+        while let Some(due) = self.endpoint.poll_timeout().filter(|&due| due <= until) {
+            rounds += 1;
+            assert!(rounds < 10_000, "the timers make no progress at {}", self.clock());
+            self.now = self.now.max(due);
+            self.endpoint.handle_timeout(self.now);
+            self.poll();
+        }
+        self.now = until;
+        self.endpoint.handle_timeout(self.now);
+        self.poll();
+    }
+
+    pub fn write(&mut self, n: u64) -> u64 {
+        self.step();
+        let written = self.endpoint.write(self.now, self.id(), n);
+        self.poll();
+        written
+    }
+
+    pub fn read(&mut self, n: u64) {
+        self.step();
+        self.endpoint.consume(self.now, self.id(), n);
+        self.poll();
+    }
+
+    pub fn close(&mut self) {
+        self.step();
+        self.endpoint.close(self.now, self.id());
+        self.poll();
+    }
+
+    pub fn abort(&mut self) {
+        self.step();
+        self.endpoint.abort(self.now, self.id());
+        self.poll();
+    }
+
+    /// Something was done to the endpoint directly.
+    pub fn poll(&mut self) {
+        for _ in 0..1000 {
+            while let Some(transmit) = self.endpoint.poll_transmit(self.now) {
+                self.take(transmit.segment);
+            }
+            let before = self.waiting.len();
+            while let Some((id, event)) = self.endpoint.poll_event() {
+                self.id.get_or_insert(id);
+                self.events.push(event);
+            }
+            if self.waiting.len() == before && self.endpoint.poll_timeout().is_none_or(|due| due > self.now) {
+                break;
+            }
+            self.endpoint.handle_timeout(self.now);
+        }
+        self.endpoint.assert_consistent();
+    }
+
+    fn step(&mut self) {
+        self.expect_nothing();
+        self.log.clear();
+    }
+
+    pub fn id(&self) -> ConnectionId {
+        self.id.expect("there is a connection")
+    }
+
+    pub fn stats(&self) -> ConnectionStats {
+        self.endpoint.stats(self.id()).expect("the connection is alive")
+    }
+
+    pub fn subflow(&self, sub: usize) -> SubflowStats {
+        let all = self.endpoint.subflow_stats(self.id());
+        let of = self.subs[sub];
+        *all.iter().rev().find(|stats| stats.local == of.own && stats.remote == of.peer).expect("a subflow")
+    }
+
+    /// The congestion window of a subflow in segments.
+    pub fn cwnd(&self, sub: usize) -> u64 {
+        self.subflow(sub).cwnd_bytes / u64::from(MSS)
+    }
+
+    fn take(&mut self, segment: Segment) {
+        assert!(segment.options.wire_len() <= 40, "options take {} bytes", segment.options.wire_len());
+        let known =
+            self.subs.iter().rposition(|sub| sub.own == segment.source && sub.peer == segment.destination);
+        let sub = known.unwrap_or_else(|| {
+            self.subs.push(Sub {
+                own: segment.source,
+                peer: segment.destination,
+                own_isn: None,
+                peer_isn: Seq(PEER_ISN),
+                own_scale: 0,
+                peer_scale: 7,
+                last_value: 0,
+                nonce: 0,
+                timestamps: self.config.timestamps,
+            });
+            self.subs.len() - 1
+        });
+        if segment.flags.has(Flags::SYN) {
+            self.subs[sub].own_isn = Some(segment.seq);
+            let shift = segment.options.syn.and_then(|syn| syn.window_scale);
+            self.subs[sub].own_scale = shift.unwrap_or(0);
+        }
+        if let Some(timestamps) = segment.options.timestamps {
+            self.subs[sub].last_value = timestamps.value;
+        }
+        for option in segment.options.mptcp.iter().flatten() {
+            match option {
+                MptcpOption::Capable(Capable { sender_key: Some(key), .. }) if self.own_key.is_none() => {
+                    self.learn(*key);
+                }
+                MptcpOption::Join(Join::Syn { nonce, .. } | Join::SynAck { nonce, .. }) => {
+                    self.subs[sub].nonce = *nonce;
+                }
+                _ => {}
+            }
+        }
+        self.log.push(format!("  {:>10} -> {}", self.clock(), self.show(sub, &segment, true)));
+        self.waiting.push_back((self.now, sub, segment));
+    }
+
+    fn learn(&mut self, key: Key) {
+        self.own_key = Some(key);
+        if self.config.sequence_origin.is_none() {
+            self.own_dsn = crypto::initial_dsn(key).add(1);
+        }
+    }
+
+    fn clock(&self) -> String {
+        format!("{:.3} ms", (self.now.as_nanos() - 1_000_000_000) as f64 / 1e6)
+    }
+
+    fn show(&self, sub: usize, segment: &Segment, own: bool) -> String {
+        let of = &self.subs[sub];
+        let own_isn = of.own_isn.unwrap_or(Seq(0)).0;
+        let (from, to) = if own { (own_isn, of.peer_isn.0) } else { (of.peer_isn.0, own_isn) };
+        let seq = segment.seq.0.wrapping_sub(from) as i32;
+        let ack = segment.ack.0.wrapping_sub(to) as i32;
+        let mut text = format!(
+            "#{sub} {:?} seq {seq} ack {ack} win {} len {}",
+            segment.flags, segment.window, segment.payload_len
+        );
+        for &(left, right) in segment.options.sack.as_slice() {
+            let edge = |seq: Seq| seq.0.wrapping_sub(to) as i32;
+            text += &format!(" sack {}..{}", edge(left), edge(right));
+        }
+        if let Some(dss) = segment.options.dss {
+            let (own_dsn, peer_dsn) =
+                if own { (self.own_dsn, self.peer_dsn) } else { (self.peer_dsn, self.own_dsn) };
+            match dss.data_ack {
+                Some(DataAck::Wide(dsn)) => text += &format!(" data ack {}", dsn.distance_from(peer_dsn)),
+                Some(DataAck::Narrow(low)) => {
+                    text += &format!(" data ack32 {}", low.wrapping_sub(peer_dsn.0 as u32) as i32);
+                }
+                None => {}
+            }
+            if let Some(map) = dss.mapping {
+                let data = match map.dsn {
+                    MappedDsn::Wide(dsn) => dsn.distance_from(own_dsn),
+                    MappedDsn::Narrow(low) => i64::from(low.wrapping_sub(own_dsn.0 as u32) as i32),
+                };
+                text += &format!(" map {data}+{}@{}", map.len, map.ssn);
+            }
+            if dss.data_fin {
+                text += " DATA_FIN";
+            }
+        }
+        for option in segment.options.mptcp.iter().flatten() {
+            text += &format!(" {option:?}");
+        }
+        text
+    }
+
+    #[track_caller]
+    fn fail(&self, what: &str) -> ! {
+        let log = self.log.join("\n");
+        panic!("{what}\nsince the last step (at {}):\n{log}\n", self.clock());
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.expect_nothing();
+        }
+    }
+}
+
+fn describe(want: &Seg) -> String {
+    let mut text = format!("#{}", want.sub);
+    if let Some(flags) = want.flags {
+        text += &format!(" {flags:?}");
+    }
+    for (name, value) in [
+        ("seq", want.seq),
+        ("ack", want.ack),
+        ("window", want.window.map(|w| w as i64)),
+        ("len", want.payload.map(i64::from)),
+    ] {
+        if let Some(value) = value {
+            text += &format!(" {name} {value}");
+        }
+    }
+    if let Some((offset, _)) = want.data_ack {
+        text += &format!(" data ack {offset}");
+    }
+    if let Some(map) = want.map {
+        text += &format!(" map {}+{}@{}", map.data, map.len, map.ssn);
+    }
+    for &(left, right) in want.sack.iter().flatten() {
+        text += &format!(" sack {left}..{right}");
+    }
+    for option in &want.options {
+        text += &format!(" {option:?}");
+    }
+    text
+}
