@@ -280,7 +280,7 @@ impl Connection {
         }
         let mapping = SentMapping { back: 0, len: len as u32, data_fin };
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        self.record_sent(now, at, record);
+        let record = self.record_sent(now, at, record);
         self.make_data(now, at, &record, out);
         let subflow = &mut self.subflows[at];
         subflow.counters.data_segments_sent += 1;
@@ -296,13 +296,15 @@ impl Connection {
         self.leave_data(now, at, out, kind, range.start, observer)
     }
 
-    fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
+    #[inline]
+    fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) -> Sent {
         let subflow = &mut self.subflows[at];
         if subflow.board.is_empty() {
             subflow.timer_base = now;
         }
         record.stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
         subflow.board.push(record);
+        record
     }
 
     fn retransmit<O: Observer>(
@@ -512,6 +514,7 @@ impl Connection {
     }
 }
 
+#[inline]
 fn new_record(seq: u64, now: Time) -> Sent {
     Sent {
         seq,

@@ -8,26 +8,40 @@ use rustc_hash::FxHashMap;
 use crate::event::{ConnectionId, SubflowId};
 use crate::segment::Address;
 
-/// The four-tuple of a subflow. It is hashed in whole words: this happens for every packet.
+/// The four-tuple of a subflow in whole words: it is hashed and compared for every packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tuple {
-    local: Address,
-    remote: Address,
+    local: u128,
+    remote: u128,
+    ports: u32,
+}
+
+impl Tuple {
+    #[inline]
+    fn new(local: Address, remote: Address) -> Tuple {
+        Tuple {
+            local: word(local.ip),
+            remote: word(remote.ip),
+            ports: u32::from(local.port) << 16 | u32::from(remote.port),
+        }
+    }
+}
+
+/// An address as a number; an IPv4 address as the IPv6 address that it is mapped to.
+#[inline]
+fn word(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(v4) => 0xffff << 32 | u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
 }
 
 impl Hash for Tuple {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match (self.local.ip, self.remote.ip) {
-            (IpAddr::V4(local), IpAddr::V4(remote)) => {
-                state.write_u64(u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits()));
-            }
-            (local, remote) => {
-                local.hash(state);
-                remote.hash(state);
-            }
-        }
-        state.write_u32(u32::from(self.local.port) << 16 | u32::from(self.remote.port));
+        state.write_u64(self.local as u64 ^ (self.local >> 64) as u64);
+        state.write_u64(self.remote as u64 ^ (self.remote >> 64) as u64);
+        state.write_u32(self.ports);
     }
 }
 
@@ -40,15 +54,15 @@ pub(super) struct Demux {
 
 impl Demux {
     pub(super) fn find(&self, local: Address, remote: Address) -> Option<(ConnectionId, SubflowId)> {
-        self.tuples.get(&Tuple { local, remote }).copied()
+        self.tuples.get(&Tuple::new(local, remote)).copied()
     }
 
     pub(super) fn add(&mut self, local: Address, remote: Address, to: (ConnectionId, SubflowId)) {
-        self.tuples.insert(Tuple { local, remote }, to);
+        self.tuples.insert(Tuple::new(local, remote), to);
     }
 
     pub(super) fn remove(&mut self, local: Address, remote: Address) {
-        self.tuples.remove(&Tuple { local, remote });
+        self.tuples.remove(&Tuple::new(local, remote));
     }
 
     pub(super) fn by_token(&self, token: u32) -> Option<ConnectionId> {

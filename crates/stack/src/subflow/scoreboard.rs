@@ -142,6 +142,7 @@ impl Scoreboard {
     }
 
     /// A new segment is sent.
+    #[inline]
     pub fn push(&mut self, record: Sent) {
         debug_assert_eq!(record.seq, self.nxt);
         self.nxt = record.end();
