@@ -7,6 +7,10 @@
 //! all paths together could have delivered by a time bounds the flow. Loss, queues filled by others,
 //! the receive window, and a threshold that ends slow start only delay a real flow further.
 //!
+//! A duplicated packet calls forth a second acknowledgement, and that may release one more segment
+//! (RFC 3042); so on a path that duplicates, each segment is taken to release three, and the packets
+//! of the handshake three more.
+//!
 //! For a path that changes, its greatest rate and shortest round trip count all the time; for a
 //! trace, the most that it carries in any span as long as the one since the flow began to send.
 
@@ -38,6 +42,8 @@ struct PathLimit {
     acks: Service,
     /// Half the round trip.
     delay: u64,
+    /// How many segments the arrival of one may release.
+    released: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +93,7 @@ impl Limits {
                 data: service(&path.down, path),
                 acks: service(&path.up, path),
                 delay: (rtt + common.map_or(Duration::ZERO, |common| common.rtt)).0 / 2,
+                released: if path.duplicate > 0.0 { 3 } else { 2 },
             }
         });
         Limits {
@@ -264,6 +271,7 @@ struct Curve {
     /// From the arrival of a segment to that of its acknowledgement.
     ack: u64,
     initial_window: u64,
+    released: u64,
     mss: u64,
     headers: u64,
     /// When each segment may begin to be sent: the window lets it, and the one before it has left.
@@ -283,7 +291,8 @@ impl Curve {
             start,
             delay: limit.delay,
             ack: limit.acks.packet(wire.ack) + limit.delay,
-            initial_window: u64::from(config.initial_window.max(1)),
+            initial_window: u64::from(config.initial_window.max(1)) + if limit.released > 2 { 3 } else { 0 },
+            released: limit.released,
             mss: wire.mss,
             headers: wire.data,
             begins: Vec::new(),
@@ -299,7 +308,7 @@ impl Curve {
         while !self.steady && (self.leaves.len() as u64) * self.mss < size {
             let index = self.leaves.len();
             // With j segments acknowledged the window is IW + j, so IW + 2 j may have been sent.
-            let clock = (index as u64).checked_sub(self.initial_window).map(|n| (n / 2) as usize);
+            let clock = (index as u64).checked_sub(self.initial_window).map(|n| (n / self.released) as usize);
             let allowed = clock.map_or(self.start, |acked| self.leaves[acked] + self.delay + self.ack);
             let before = self.leaves.last().copied().unwrap_or(self.start);
             let begins = allowed.max(before);

@@ -111,6 +111,14 @@ impl Document {
                 if !parse::KEYS.contains(&keys[0].0.as_str()) && super::knobs::is_knob_or_group(&keys[0].0) {
                     keys.insert(0, ("connection".to_owned(), keys[0].1.clone()));
                 }
+                if keys.len() == 1 && keys[0].0 == "schedulers" {
+                    let names = match &node.value {
+                        Value::Array(items) => items.iter().filter_map(|item| item.name().ok()).collect(),
+                        Value::String(text) => text.split(',').map(|name| name.trim().to_owned()).collect(),
+                        _ => Vec::new(),
+                    };
+                    self.keep_reference_among(&names);
+                }
                 self.overrides.push(Override { keys, node });
                 Ok(())
             }
@@ -198,11 +206,15 @@ impl Document {
     /// Puts the contenders that the option `option` gave in the place of the scenario's. Its
     /// reference stays if it is one of them.
     pub fn set_schedulers(&mut self, option: &str, names: &[String]) {
+        self.keep_reference_among(names);
+        self.set_list(option, "schedulers", names);
+    }
+
+    fn keep_reference_among(&mut self, names: &[String]) {
         let kept = self.table.get("reference").and_then(|entry| entry.node.name().ok());
         if kept.is_none_or(|kept| !names.contains(&kept)) {
             self.table.remove("reference");
         }
-        self.set_list(option, "schedulers", names);
     }
 
     /// Removes the conditions, so that the scenario is met once and as it is.

@@ -1,0 +1,381 @@
+//! Every verb as a person or a program meets it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(args);
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    command(args).output().unwrap()
+}
+
+/// What is printed by a command that must succeed and say nothing else.
+fn stdout(args: &[&str]) -> String {
+    let output = run(args);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&stdout(args)).unwrap()
+}
+
+/// What a command that must fail with `code` says.
+fn failure(args: &[&str], code: i32) -> String {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("error: "), "{error}");
+    error
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn same_set(mut a: Vec<&str>, b: &[&str]) {
+    a.sort_unstable();
+    let mut b = b.to_vec();
+    b.sort_unstable();
+    assert_eq!(a, b);
+}
+
+/// A small comparison that takes milliseconds.
+const SMALL: &[&str] = &[
+    "compare",
+    "--path",
+    "20Mbit/s,20ms,loss=0.5%",
+    "--path",
+    "10Mbit/s,40ms,loss=1%,queue=50packets",
+    "--size",
+    "100KB",
+    "--flows",
+    "2",
+    "--runs",
+    "4",
+];
+
+fn small(more: &[&str]) -> Vec<String> {
+    SMALL.iter().chain(more).map(|arg| arg.to_string()).collect()
+}
+
+fn as_strs(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn compare_prints_a_table_and_ends_in_one_sentence() {
+    let text = stdout(SMALL);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    for name in ["tcp", "min_rtt", "dmptcp"] {
+        let row = text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row.contains("8/8"), "{row}");
+    }
+    let verdict = text.trim_end().rsplit("\n\n").next().unwrap().replace('\n', " ");
+    assert!(verdict.ends_with('.') && verdict.contains("mean completion time"), "{verdict}");
+}
+
+#[test]
+fn compare_json_has_exactly_the_keys_of_the_issue() {
+    let args = small(&["--json"]);
+    let object = json(&as_strs(&args));
+    let top = ["version", "scenario_hash", "seed", "runs", "reference", "verdict", "rows", "performance"];
+    same_set(keys(&object), &top);
+    assert_eq!(object["reference"], "tcp");
+    assert_eq!(object["scenario_hash"].as_str().unwrap().len(), 64);
+    let rows = object["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let expected = [
+            "scheduler",
+            "congestion",
+            "condition",
+            "n",
+            "completed",
+            "fct_s",
+            "acked_s",
+            "goodput_bps",
+            "vs_reference_pct",
+            "retransmitted_ratio",
+            "reinjected_ratio",
+            "rto_count",
+            "subflows_used",
+            "bytes_by_path",
+            "lower_bound_s",
+            "vs_lower_bound",
+        ];
+        same_set(keys(row), &expected);
+        for times in ["fct_s", "acked_s"] {
+            same_set(keys(&row[times]), &["mean", "p50", "p95", "p99", "ci95"]);
+            assert_eq!(row[times]["ci95"].as_array().unwrap().len(), 2);
+            // Eight flows have no 95th percentile.
+            assert!(row[times]["p95"].is_null() && row[times]["p50"].is_number());
+        }
+        same_set(keys(&row["vs_reference_pct"]), &["mean", "ci95"]);
+        assert_eq!(row["bytes_by_path"].as_array().unwrap().len(), 2);
+        assert_eq!(row["n"], 8);
+        assert!(row["vs_lower_bound"].as_f64().unwrap() >= 1.0);
+        let sum: u64 = row["bytes_by_path"].as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).sum();
+        assert_eq!(sum, 800_000);
+    }
+    let performance = ["simulated_s", "wall_s", "packet_hops", "data_packets", "events", "peak_rss_bytes"];
+    same_set(keys(&object["performance"]), &performance);
+}
+
+fn without_performance(mut value: Value) -> String {
+    value.as_object_mut().unwrap().remove("performance");
+    value.to_string()
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing_but_the_performance() {
+    let one = json(&as_strs(&small(&["--json", "--jobs", "1"])));
+    for jobs in ["0", "2", "5"] {
+        let other = json(&as_strs(&small(&["--json", "--jobs", jobs])));
+        for key in ["simulated_s", "packet_hops", "data_packets", "events"] {
+            assert_eq!(one["performance"][key], other["performance"][key]);
+        }
+        assert_eq!(without_performance(one.clone()), without_performance(other));
+    }
+}
+
+#[test]
+fn another_seed_gives_another_result_and_the_same_hash() {
+    let one = json(&as_strs(&small(&["--json", "--seed", "1"])));
+    let two = json(&as_strs(&small(&["--json", "--seed", "2"])));
+    assert_eq!(one["scenario_hash"], two["scenario_hash"]);
+    assert_ne!(one["rows"], two["rows"]);
+    let other = json(&as_strs(&small(&["--json", "--set", "rto.min=300ms"])));
+    assert_ne!(one["scenario_hash"], other["scenario_hash"]);
+}
+
+#[test]
+fn compare_without_arguments_is_the_paper_in_two_conditions() {
+    let object = json(&["compare", "--json", "--runs", "2"]);
+    let rows = object["rows"].as_array().unwrap();
+    let names: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|row| (row["condition"].as_str().unwrap(), row["scheduler"].as_str().unwrap()))
+        .collect();
+    let contenders = ["tcp", "min_rtt", "dmptcp"];
+    let expected: Vec<(&str, &str)> =
+        ["loss=0", "loss=0.05%"].iter().flat_map(|c| contenders.map(|s| (*c, s))).collect();
+    assert_eq!(names, expected);
+    assert!(rows.iter().all(|row| row["n"] == 60 && row["bytes_by_path"].as_array().unwrap().len() == 8));
+    assert!(
+        rows.iter().all(|row| row["congestion"] == if row["scheduler"] == "tcp" { "newreno" } else { "lia" })
+    );
+}
+
+#[test]
+fn tcp_on_a_given_path_stays_there() {
+    let args = small(&["--json", "--schedulers", "tcp,tcp@2", "--reference", "tcp@2"]);
+    let object = json(&as_strs(&args));
+    let bytes = |row: usize, path: usize| object["rows"][row]["bytes_by_path"][path].as_u64().unwrap();
+    assert_eq!((bytes(0, 0), bytes(0, 1)), (800_000, 0));
+    assert_eq!((bytes(1, 0), bytes(1, 1)), (0, 800_000));
+    assert!(object["rows"][0]["vs_reference_pct"]["mean"].as_f64().unwrap() < 0.0);
+}
+
+#[test]
+fn bulk_is_compared_by_goodput() {
+    let args = [
+        "compare",
+        "--path",
+        "10Mbit/s,20ms",
+        "--path",
+        "10Mbit/s,20ms",
+        "--size",
+        "bulk",
+        "--runs",
+        "2",
+        "--schedulers",
+        "tcp,min_rtt",
+        "--set",
+        "traffic.duration=3s",
+        "--json",
+    ];
+    let object = json(&args);
+    let row = &object["rows"][1];
+    assert!(row["fct_s"]["mean"].is_null());
+    assert!(row["goodput_bps"].as_f64().unwrap() > 15e6, "{row}");
+    assert!(row["vs_reference_pct"]["mean"].as_f64().unwrap() > 50.0, "{row}");
+    assert!(object["verdict"].as_str().unwrap().contains("goodput"), "{}", object["verdict"]);
+}
+
+#[test]
+fn run_shows_each_flow_and_the_performance() {
+    let object = json(&["run", "figure8", "--json"]);
+    let performance = ["simulated_s", "wall_s", "packet_hops", "data_packets", "events", "peak_rss_bytes"];
+    same_set(keys(&object["performance"]), &performance);
+    let flows = object["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 3);
+    assert!(
+        flows.iter().all(|flow| flow["fct_s"].as_f64().unwrap() >= flow["lower_bound_s"].as_f64().unwrap())
+    );
+    let text = stdout(&["run", "figure8", "--set", "schedulers=tcp"]);
+    assert!(text.starts_with("scheduler") && text.contains("packet-hops"), "{text}");
+    let again = json(&["run", "figure8", "--json", "--jobs", "2"]);
+    assert_eq!(without_performance(object), without_performance(again));
+}
+
+#[test]
+fn model_gives_the_papers_worked_example() {
+    let total = |args: &[&str]| {
+        let mut all = vec!["model", "--json"];
+        all.extend(args);
+        let object = json(&all);
+        same_set(keys(&object), &["rounds"]);
+        let rounds = object["rounds"].as_array().unwrap();
+        same_set(keys(&rounds[0]), &["round", "delivered_segments", "expected_cwnd", "states"]);
+        for round in rounds {
+            let states = round["states"].as_array().unwrap();
+            let sum: f64 = states.iter().map(|state| state["probability"].as_f64().unwrap()).sum();
+            assert!((sum - 1.0).abs() < 1e-9);
+        }
+        rounds.last().unwrap()["delivered_segments"].as_f64().unwrap()
+    };
+    assert_eq!(total(&["--cwnd", "8", "--rounds", "4"]), 120.0);
+    for (loss, expected) in [("1e-4", 119.63), ("0.01", 90.30), ("5%", 43.06)] {
+        let found = total(&["--cwnd", "8", "--rounds", "4", "--loss", loss]);
+        assert!((found - expected).abs() < 0.005, "{loss}: {found}");
+    }
+    assert_eq!(total(&["--cwnd", "10", "--ssthresh", "64", "--rounds", "4"]), 150.0);
+    assert_eq!(total(&["--cwnd", "10", "--ssthresh", "64", "--rounds", "4", "--clip"]), 134.0);
+    let text = stdout(&["model", "--cwnd", "8", "--rounds", "4"]);
+    assert!(text.contains("4 round trips deliver 120.00 segments of 1400 B: 164.06 KiB"), "{text}");
+}
+
+#[test]
+fn select_says_which_paths_and_why() {
+    let args = ["select", "--path", "100Mbit/s,20ms,cwnd=8", "--path", "100Mbit/s,80ms,cwnd=1"];
+    let text = stdout(&[&args[..], &["--remaining", "40KB"]].concat());
+    assert!(text.contains("within its RTT the faster paths deliver 168 KB, enough for 40 KB"), "{text}");
+    assert!(text.ends_with("DMPTCP sends the remaining 40 KB on path 1 alone.\n"), "{text}");
+    let object = json(&[&args[..], &["--remaining", "169KB", "--json"]].concat());
+    assert_eq!(object["selected"], serde_json::json!([1, 2]));
+    let object = json(&[&args[..], &["--remaining", "unknown", "--json"]].concat());
+    assert_eq!(object["selected"], serde_json::json!([1, 2]));
+    let error = failure(&["select", "--path", "100Mbit/s", "--remaining", "1KB"], 2);
+    assert!(error.contains("no round-trip time"), "{error}");
+}
+
+#[test]
+fn list_names_what_there_is() {
+    for (what, names) in [
+        ("schedulers", &["tcp", "tcp@N", "redundant", "dmptcp"][..]),
+        ("congestion", &["newreno", "cubic", "lia"]),
+        ("profiles", &["linux", "ns3"]),
+        ("scenarios", &["dmptcp-eight-paths", "figure8", "two-paths", "beside-tcp", "lte-trace"]),
+        ("knobs", &["mss", "rto.min", "receive-buffer"]),
+    ] {
+        let text = stdout(&["list", what]);
+        for name in names {
+            assert!(text.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn check_finds_every_built_in_scenario_right_and_the_files_too() {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut files = 0;
+    for entry in std::fs::read_dir(scenarios).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        files += 1;
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let hash = |text: String| text.lines().last().unwrap().to_owned();
+        let built_in = stdout(&["check", name]);
+        assert!(built_in.contains(" is right: "), "{built_in}");
+        assert_eq!(hash(built_in), hash(stdout(&["check", path.to_str().unwrap()])), "{name}");
+    }
+    assert_eq!(files, stdout(&["list", "scenarios"]).lines().count() - 1);
+}
+
+fn temporary(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn an_error_in_a_scenario_points_at_the_line() {
+    let path = temporary("wrong.toml", "[[path]]\nrate = \"10 Mbit/s\"\nrtt = \"20 parsec\"\n");
+    let error = failure(&["check", path.to_str().unwrap()], 2);
+    assert!(error.contains("wrong.toml:3:7"), "{error}");
+    assert!(error.contains("3 | rtt = \"20 parsec\"\n  |       ^^^^^^^^^^^"), "{error}");
+    assert!(error.contains("help: write for example `20 ms`"), "{error}");
+}
+
+#[test]
+fn mistakes_on_the_command_line_say_what_would_be_right() {
+    for (args, words) in [
+        (&["compare", "figure9"][..], "did you mean `figure8`?"),
+        (&["compare", "--path", "10Mbit/s"], "this path has no round-trip time"),
+        (&["compare", "--path", "10Mbit/s,20ms,los=1%"], "did you mean `loss`?"),
+        (&["compare", "--path", "trace=nowhere,20ms"], "there is no such file"),
+        (&["compare", "--schedulers", "minrt"], "did you mean"),
+        (&["compare", "--size", "57"], "has no unit"),
+        (&["compare", "--runs", "none"], "--runs:1:1"),
+        (&["compare", "--set", "rto.mn=3ms"], "did you mean `rto.min`?"),
+        (&["compare", "--set", "trafic.flows=3"], "did you mean `traffic`?"),
+        (&["compare", "--set", "path.9.loss=3%"], "unknown key `9` in a path"),
+        (&["compare", "--set", "nothing"], "there is no `=`"),
+        (&["compare", "--reference", "blest"], "none of the contenders"),
+        (&["compare", "--cc", "reno"], "there is no congestion control called `reno`"),
+        (&["compare", "--sizes", "57KB"], "--size"),
+        (&["model", "--cwnd", "0", "--rounds", "4"], "0 is not in 1..=1000000"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let error = failure(args, 2);
+        assert!(error.contains(words), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child =
+        command(&["list", "knobs"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_an_error() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command(&["list", "knobs"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("error: cannot write the output: "), "{error}");
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_ends_without_a_result() {
+    let args = ["compare", "--runs", "100000", "--json"];
+    let child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Long enough that the first line of progress is due as well.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(output.stdout.is_empty());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains(" of 600000 runs done"), "{error}");
+    assert!(error.ends_with("error: interrupted; there is no result\n"), "{error}");
+}

@@ -1,0 +1,123 @@
+//! Simulated runs against the lower bound: none beats it, and those that must meet it do.
+
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::run::{FlowResult, Prepared};
+use anabranch_lab::scenario::{Document, Scenario};
+use proptest::prelude::*;
+
+fn scenario(text: &str) -> Scenario {
+    Document::parse("test", text, ".").unwrap().scenario().unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// All flows of run 0, by contender.
+fn flows(scenario: &Scenario) -> Vec<Vec<FlowResult>> {
+    let prepared = Prepared::new(scenario, 0).unwrap();
+    let cancelled = AtomicBool::new(false);
+    (0..scenario.contenders.len()).map(|c| prepared.run(c, 0, &cancelled).unwrap().flows).collect()
+}
+
+/// A lone TCP with an ACK for every segment, on a clean path whose queue holds every burst, ends within
+/// one segment's time of the bound, whatever the size.
+#[test]
+fn a_lone_tcp_on_a_clean_path_meets_the_bound_within_one_segment() {
+    for profile in ["ns3", "linux"] {
+        for (rate, rtt) in [("100 Mbit/s", "20 ms"), ("10 Mbit/s", "50 ms"), ("1 Mbit/s", "100 ms")] {
+            for size in ["1 B", "1400 B", "57 KB", "300 KB", "1 MB"] {
+                let text = format!(
+                    "schedulers = ['tcp']\nprofile = '{profile}'\nconnection = {{ ack.every = 1, receive-buffer = '20 MB' }}
+                     path = [{{ rate = '{rate}', rtt = '{rtt}', queue = 'unlimited' }}]\ntraffic = {{ size = '{size}' }}"
+                );
+                let scenario = scenario(&text);
+                let flow = &flows(&scenario)[0][0];
+                let segment =
+                    scenario.conditions[0].experiment.paths[0].greatest_rate().transmission_time(1452);
+                let fct = flow.report.fct.expect("it ends");
+                assert!(fct >= flow.lower_bound, "{text}\n{fct} {}", flow.lower_bound);
+                assert!(fct <= flow.lower_bound + segment, "{text}\n{fct} {}", flow.lower_bound);
+            }
+        }
+    }
+}
+
+#[test]
+fn bulk_on_two_equal_clean_paths_is_within_five_percent() {
+    let text = "schedulers = ['min_rtt', 'round_robin']\ncongestion = 'newreno'
+        path = [{ rate = '50 Mbit/s', rtt = '20 ms' }, { rate = '50 Mbit/s', rtt = '20 ms' }]
+        traffic = { size = 'bulk', duration = '20 s' }";
+    for flows in flows(&scenario(text)) {
+        let ratio = flows[0].time.as_secs_f64() / flows[0].lower_bound.as_secs_f64();
+        assert!((1.0..1.05).contains(&ratio), "{ratio}");
+    }
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let rates = prop_oneof![Just("1 Mbit/s"), Just("7 Mbit/s"), Just("50 Mbit/s"), Just("400 Mbit/s")];
+    let queues = prop_oneof![Just("1 BDP"), Just("10 packets"), Just("unlimited"), Just("50 ms")];
+    let impairments = prop_oneof![
+        4 => Just(""),
+        1 => Just(", loss = '1%'"),
+        1 => Just(", loss = '10%', loss-up = '5%'"),
+        1 => Just(", jitter = '5 ms'"),
+        1 => Just(", jitter = { max = '30 ms', reorder = true }"),
+        1 => Just(", reorder = { probability = '5%', extra = '20 ms' }"),
+        1 => Just(", duplicate = '5%'"),
+        1 => Just(", change = [{ at = '50 ms', down = true }, { at = '400 ms', up = true }]"),
+        1 => Just(", change = [{ at = '60 ms', rate = '90 Mbit/s', rtt = '5 ms' }]"),
+    ];
+    (rates, 0..120_u32, queues, impairments).prop_map(|(rate, rtt, queue, more)| {
+        format!("{{ rate = '{rate}', rtt = '{rtt} ms', queue = '{queue}'{more} }}")
+    })
+}
+
+fn traced() -> impl Strategy<Value = String> {
+    (1..60_u32, prop_oneof![Just("errors/short.down"), Just("../../../scenarios/traces/synthetic-lte.down")])
+        .prop_map(|(rtt, file)| format!("{{ trace = {{ down = 'tests/{file}' }}, rtt = '{rtt} ms' }}"))
+}
+
+prop_compose! {
+    fn any_scenario()(
+        paths in prop::collection::vec(prop_oneof![5 => path(), 1 => traced()], 1..4),
+        profile in prop_oneof![Just("linux"), Just("ns3")],
+        direction in prop_oneof![Just("upload"), Just("download")],
+        size in prop_oneof![1..3000_u32, 3000..400_000_u32],
+        flows in 1..4_u32,
+        shared in prop_oneof![3 => Just(""), 1 => Just("topology = { kind = 'shared', rate = '20 Mbit/s', rtt = '10 ms' }")],
+        knobs in prop_oneof![
+            4 => Just(""),
+            1 => Just("connection = { dsn-width = 'narrow', timestamps = false }"),
+            1 => Just("connection = { initial-window = 3, mss = 536 }"),
+            1 => Just("connection = { pacing = true, opportunistic = 'retransmit-and-penalise' }"),
+        ],
+        seed in 0..1000_u32,
+    ) -> String {
+        format!(
+            "schedulers = ['tcp', 'min_rtt', 'round_robin', 'redundant', 'dmptcp']\nprofile = '{profile}'\nseed = {seed}
+             path = [{}]\n{shared}\n{knobs}\ndeadline = '20 s'
+             traffic = {{ size = '{size} B', flows = {flows}, direction = '{direction}' }}",
+            paths.join(", ")
+        )
+    }
+}
+
+/// Enough to meet every kind of scenario; `PROPTEST_CASES` asks for more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_run_beats_the_lower_bound(text in any_scenario()) {
+        let scenario = scenario(&text);
+        for (contender, flows) in scenario.contenders.iter().zip(flows(&scenario)) {
+            for flow in flows {
+                prop_assert!(
+                    flow.time >= flow.lower_bound,
+                    "{} took {} and the bound is {}\n{text}", contender.name, flow.time, flow.lower_bound
+                );
+            }
+        }
+    }
+}
