@@ -24,6 +24,8 @@ use crate::scenario::{Capacity, Direction, Experiment, Path};
 
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
+/// So many segments are followed one by one; after them a path is taken to be limited by its link alone.
+const FOLLOWED: usize = 1 << 20;
 /// The request of a download.
 const REQUEST: u64 = 100;
 
@@ -309,7 +311,8 @@ impl Curve {
             let index = self.leaves.len();
             // With j segments acknowledged the window is IW + j, so IW + 2 j may have been sent.
             let clock = (index as u64).checked_sub(self.initial_window).map(|n| (n / self.released) as usize);
-            let allowed = clock.map_or(self.start, |acked| self.leaves[acked] + self.delay + self.ack);
+            let allowed =
+                clock.map_or(self.start, |acked| self.leaves[acked].saturating_add(self.delay + self.ack));
             let before = self.leaves.last().copied().unwrap_or(self.start);
             let begins = allowed.max(before);
             if allowed > before {
@@ -318,15 +321,16 @@ impl Curve {
             self.begins.push(begins);
             match &self.service {
                 Service::Rate(rate) => {
-                    self.leaves.push(begins + at_least(*rate, full));
+                    self.leaves.push(begins.saturating_add(at_least(*rate, full)));
                     // Acknowledgements now come at the rate of the link, and each releases two segments.
                     self.steady = clock.is_some_and(|acked| acked > self.busy_since);
                 }
                 Service::Trace(envelope) => {
-                    let served = self.start + envelope.least_span((index as u64 + 1) * full);
+                    let served = self.start.saturating_add(envelope.least_span((index as u64 + 1) * full));
                     self.leaves.push(begins.max(served));
                 }
             }
+            self.steady |= self.leaves.len() >= FOLLOWED;
         }
     }
 
@@ -349,13 +353,17 @@ impl Curve {
             return whole as u64 * self.mss + bytes.saturating_sub(self.headers).min(self.mss);
         }
         let base = whole as u64 * self.mss;
-        match (&self.service, self.steady, self.leaves.last()) {
-            (Service::Rate(rate), true, Some(last)) => {
-                let bytes = rate.bytes_in(Duration(left - last));
-                base + bytes / full * self.mss + (bytes % full).saturating_sub(self.headers)
-            }
-            _ => base,
+        if !self.steady {
+            return base;
         }
+        let bytes = match (&self.service, self.leaves.last()) {
+            (Service::Rate(rate), Some(last)) => rate.bytes_in(Duration(left - last)),
+            (Service::Trace(envelope), _) => {
+                envelope.most_service(left.saturating_sub(self.start)).saturating_sub(whole as u64 * full)
+            }
+            (Service::Rate(_), None) => 0,
+        };
+        base + bytes / full * self.mss + (bytes % full).saturating_sub(self.headers)
     }
 }
 

@@ -99,3 +99,22 @@ fn larger_flows_never_end_sooner() {
         }
     }
 }
+
+#[test]
+fn absurd_sizes_take_neither_forever_nor_all_memory() {
+    let path = "path = [{ trace = '../../scenarios/traces/synthetic-lte.down', rtt = '20 ms' }]";
+    for text in [
+        path,
+        "path = [{ rate = '1000 Tbit/s', rtt = '24 h' }]",
+        "path = [{ rate = '1 bit/s', rtt = '1 s' }]",
+    ] {
+        let mut ideal = bound(text, Profile::Linux);
+        let mut last = Duration::ZERO;
+        for power in [1, 10, 20, 30, 40, 50, 63] {
+            let next = ideal.completion(1 << power);
+            assert!(next >= last, "{text} {power}");
+            last = next;
+        }
+        assert!(ideal.curves[0].leaves.len() <= FOLLOWED);
+    }
+}

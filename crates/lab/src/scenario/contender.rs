@@ -39,12 +39,6 @@ pub enum Transport {
 /// The keys of a contender that are no knobs.
 const OWN_KEYS: &[&str] = &["name", "scheduler", "congestion"];
 
-/// The scheduler of that name; `min_rtt`, `min-rtt` and `minrtt` are the same.
-pub fn scheduler(name: &str) -> Option<SchedulerKind> {
-    let plain = |name: &str| name.replace(['-', '_'], "");
-    SchedulerKind::ALL.into_iter().find(|kind| plain(kind.name()) == plain(name))
-}
-
 /// How a contender that is called `node` sends.
 fn transport(node: &Node, paths: &[Path]) -> Result<Transport, Problem> {
     let name = node.name()?;
@@ -58,7 +52,7 @@ fn transport(node: &Node, paths: &[Path]) -> Result<Transport, Problem> {
         };
         return Ok(Transport::Tcp { path: Some(position) });
     }
-    match scheduler(&name) {
+    match SchedulerKind::from_name(&name) {
         Some(kind) => Ok(Transport::Multipath(kind)),
         None => {
             let kinds = SchedulerKind::ALL;
@@ -124,16 +118,25 @@ fn read(node: &Node, paths: &[Path]) -> Result<Contender, Problem> {
         return Err(Problem::at(&span, "this contender has no `scheduler`")
             .help("add for example `scheduler = \"min_rtt\"`"));
     };
-    let mut knobs = Table::default();
-    knobs.entries.extend(table.entries.iter().filter(|e| !OWN_KEYS.contains(&e.key.as_str())).cloned());
+    let transport = transport(&scheduler.node, paths)?;
+    let (transport, parameters) = match transport {
+        Transport::Multipath(kind) => {
+            let keys = super::scheduler::keys(&kind);
+            (Transport::Multipath(super::scheduler::with_parameters(kind, table)?), keys)
+        }
+        tcp => (tcp, &[][..]),
+    };
+    let own = [OWN_KEYS, parameters].concat();
     // Wrong knobs are found here, once, and not for each condition.
-    knobs::apply(&mut ConnectionConfig::linux(), table, "a contender", OWN_KEYS)?;
+    knobs::apply(&mut ConnectionConfig::linux(), table, "a contender", &own)?;
+    let mut knobs = Table::default();
+    knobs.entries.extend(table.entries.iter().filter(|e| !own.contains(&e.key.as_str())).cloned());
     Ok(Contender {
         name: match table.get("name") {
             Some(entry) => entry.node.name()?,
             None => scheduler.node.name()?,
         },
-        transport: transport(&scheduler.node, paths)?,
+        transport,
         congestion: table.get("congestion").map(|entry| congestion(&entry.node)).transpose()?,
         knobs,
         span,
@@ -147,7 +150,7 @@ impl Contender {
         if let Some(congestion) = &self.congestion {
             config.congestion = congestion.clone();
         }
-        knobs::apply(&mut config, &self.knobs, "a contender", OWN_KEYS)?;
+        knobs::apply(&mut config, &self.knobs, "a contender", &[])?;
         match &self.transport {
             Transport::Tcp { .. } => {
                 config = plain_tcp(config);

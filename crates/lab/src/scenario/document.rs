@@ -1,6 +1,7 @@
 //! A scenario file and what the command line changes in it.
 
 use std::cell::RefCell;
+use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,8 +40,8 @@ struct Override {
 
 /// A scenario file larger than this is a mistake.
 const MOST_BYTES: u64 = 4 << 20;
-/// A trace larger than this is a mistake; an hour of 1 Gbit/s has 300 million lines.
-const MOST_TRACE_BYTES: u64 = 1 << 30;
+/// A trace larger than this is a mistake: it has some 30 million lines.
+const MOST_TRACE_BYTES: u64 = 256 << 20;
 
 impl Document {
     /// The document `text`, called `name` in errors; the files it names lie in `directory`.
@@ -77,11 +78,7 @@ impl Document {
             });
             error
         };
-        let size = std::fs::metadata(file).map_err(|error| unreadable(reason(&error)))?.len();
-        if size > MOST_BYTES {
-            return Err(unreadable("it is larger than 4 MiB".to_owned()));
-        }
-        let text = std::fs::read_to_string(file).map_err(|error| unreadable(reason(&error)))?;
+        let text = read_file(file, MOST_BYTES).map_err(unreadable)?;
         let directory = file.parent().unwrap_or(FilePath::new("")).to_owned();
         Document::with_directory(name.to_owned(), text, Directory::Disk(directory))
     }
@@ -238,10 +235,22 @@ impl Document {
     }
 }
 
+/// The text of a file of at most `most` bytes, or why there is none. (A device may have no end, so
+/// it is not its length that is asked.)
+fn read_file(path: &FilePath, most: u64) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+    if bytes.len() as u64 > most {
+        return Err(format!("it is larger than {} MiB", most >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
+}
+
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        std::io::ErrorKind::InvalidData => "it is not text in UTF-8".to_owned(),
+        std::io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -272,11 +281,7 @@ impl Files<'_> {
             Directory::Embedded => {
                 library::trace(name).map(str::to_owned).ok_or("there is no such file".to_owned())
             }
-            Directory::Disk(_) => match std::fs::metadata(&key) {
-                Ok(data) if data.len() > MOST_TRACE_BYTES => Err("it is larger than 1 GiB".to_owned()),
-                Ok(_) => std::fs::read_to_string(&key).map_err(|error| reason(&error)),
-                Err(error) => Err(reason(&error)),
-            },
+            Directory::Disk(_) => read_file(&key, MOST_TRACE_BYTES),
         }
         .map_err(&wrong)?;
         let trace = Trace::parse(&text).map_err(|error| wrong(error.to_string()))?;

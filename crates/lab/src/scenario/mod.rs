@@ -10,6 +10,7 @@ pub mod knobs;
 pub mod library;
 mod parse;
 mod path;
+mod scheduler;
 mod traffic;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};

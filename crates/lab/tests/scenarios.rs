@@ -1,0 +1,262 @@
+//! What scenarios mean, how the command line changes them, and that no text makes them panic.
+
+use anabranch_lab::compare::{Options, compare};
+use anabranch_lab::run::RunError;
+use anabranch_lab::scenario::{Document, FlowSize, Scenario, Transport, library};
+use anabranch_stack::config::{LossDetection, Profile, ReceiveBuffer};
+use anabranch_stack::scheduler::SchedulerKind;
+use anabranch_units::{Bytes, Duration, Rate, Time};
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const TWO: &str = "
+    schedulers = ['tcp', 'min_rtt']
+    [[path]]
+    name = 'wifi'
+    rate = '50 Mbit/s'
+    rtt = '20 ms'
+    [[path]]
+    rate = '10 Mbit/s'
+    rtt = '60 ms'
+    loss = '0.1%'
+";
+
+fn read(text: &str) -> Scenario {
+    Document::parse("test", text, ".").unwrap().scenario().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn changed(change: impl FnOnce(&mut Document)) -> Scenario {
+    let mut document = Document::parse("test", TWO, ".").unwrap();
+    change(&mut document);
+    document.scenario().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn what_is_not_said_is_as_defined() {
+    let scenario = read(TWO);
+    assert_eq!((scenario.runs, scenario.seed, scenario.reference), (30, 1, Some(0)));
+    assert_eq!(scenario.conditions.len(), 1);
+    let experiment = &scenario.conditions[0].experiment;
+    assert_eq!(experiment.profile, Profile::Linux);
+    assert_eq!(experiment.paths[1].name, "2");
+    assert_eq!(experiment.traffic.size, FlowSize::Web { max: None });
+    assert_eq!(experiment.deadline, Duration::from_secs(60));
+    assert!(!scenario.conditions[0].configs[0].mptcp && scenario.conditions[0].configs[1].mptcp);
+}
+
+#[test]
+fn the_default_is_the_papers_comparison() {
+    let scenario = Document::open(library::DEFAULT).unwrap().scenario().unwrap();
+    let names: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
+    assert_eq!(names, ["tcp", "min_rtt", "dmptcp"]);
+    assert_eq!(scenario.runs, 30);
+    let conditions: Vec<&str> = scenario.conditions.iter().map(|condition| condition.name.as_str()).collect();
+    assert_eq!(conditions, ["loss=0", "loss=0.05%"]);
+    for (condition, loss) in scenario.conditions.iter().zip([0.0, 0.0005]) {
+        let experiment = &condition.experiment;
+        let rtts: Vec<u64> = experiment.paths.iter().map(|path| path.rtt.as_micros() / 1000).collect();
+        assert_eq!(rtts, [10, 20, 30, 40, 60, 80, 90, 100]);
+        assert!(experiment.paths.iter().all(|path| path.greatest_rate() == Rate::from_mbps(100)));
+        assert!(
+            experiment
+                .paths
+                .iter()
+                .all(|path| path.loss == anabranch_lab::scenario::LossModel::Bernoulli(loss))
+        );
+        assert_eq!((experiment.traffic.flows, experiment.profile), (30, Profile::Ns3));
+        assert_eq!(
+            experiment.traffic.start,
+            anabranch_lab::scenario::Start::Together(Time::from_millis(100))
+        );
+    }
+}
+
+#[test]
+fn set_reaches_every_part() {
+    let scenario = changed(|document| {
+        for assignment in [
+            "runs=3",
+            "profile=ns3",
+            "traffic.size=1MB",
+            "path.queue=20 packets",
+            "path.wifi.loss=1%",
+            "path.2.rtt=5ms",
+            "rto.min=300ms",
+            "connection.mss=536",
+            "receive_buffer={ initial = \"10 KB\", max = \"1 MB\" }",
+            "schedulers=dmptcp",
+        ] {
+            document.set(assignment).unwrap();
+        }
+    });
+    let condition = &scenario.conditions[0];
+    assert_eq!((scenario.runs, scenario.contenders.len()), (3, 1));
+    assert_eq!(condition.experiment.traffic.size, FlowSize::Fixed(Bytes(1_000_000)));
+    let paths = &condition.experiment.paths;
+    assert!(paths.iter().all(|path| path.queue == anabranch_lab::units::QueueSize::Packets(20)));
+    assert_eq!(paths[0].loss, anabranch_lab::scenario::LossModel::Bernoulli(0.01));
+    assert_eq!(paths[1].rtt, Duration::from_millis(5));
+    let config = &condition.configs[0];
+    assert_eq!((config.rto.min, config.mss), (Duration::from_millis(300), 536));
+    assert_eq!(config.loss_detection, LossDetection::DuplicateAcks);
+    let buffer = ReceiveBuffer::Auto { initial: Bytes(10_000), max: Bytes(1_000_000) };
+    assert_eq!(config.receive_buffer, buffer);
+}
+
+#[test]
+fn a_path_of_the_command_line_is_a_path() {
+    let scenario = changed(|document| {
+        let paths = ["8Mbit/s,50ms,loss=1%,queue=100packets".to_owned(), "rate=1Gbit/s, rtt=2ms".to_owned()];
+        document.set_paths(&paths).unwrap();
+    });
+    let paths = &scenario.conditions[0].experiment.paths;
+    assert_eq!(paths.len(), 2);
+    assert_eq!(paths[0].loss, anabranch_lab::scenario::LossModel::Bernoulli(0.01));
+    assert_eq!((paths[1].greatest_rate(), paths[1].rtt), (Rate::from_mbps(1000), Duration::from_millis(2)));
+    let traced = changed(|document| {
+        let down = "../../scenarios/traces/synthetic-lte.down";
+        let up = "../../scenarios/traces/synthetic-lte.up";
+        document.set_paths(&[format!("trace={down}:{up},40ms")]).unwrap();
+    });
+    let path = &traced.conditions[0].experiment.paths[0];
+    assert!(path.down.mean_rate() > path.up.mean_rate());
+}
+
+#[test]
+fn contenders_have_parameters_and_knobs_of_their_own() {
+    let scenario = read(&TWO.replace(
+        "['tcp', 'min_rtt']",
+        "['tcp@wifi', { scheduler = 'round_robin', segments = 3 },
+          { scheduler = 'dmptcp', name = 'clipped', clip-at-ssthresh = true, congestion = 'lia', mss = 536 }]",
+    ));
+    assert_eq!(scenario.contenders[0].transport, Transport::Tcp { path: Some(0) });
+    let kind = SchedulerKind::RoundRobin { segments: 3, cwnd_limited: true };
+    assert_eq!(scenario.contenders[1].transport, Transport::Multipath(kind));
+    let Transport::Multipath(SchedulerKind::Dmptcp(options)) = &scenario.contenders[2].transport else {
+        panic!()
+    };
+    assert!(options.model.clip_at_ssthresh);
+    let configs = &scenario.conditions[0].configs;
+    assert_eq!((configs[2].mss, configs[1].mss), (536, 1400));
+    assert_eq!((configs[2].congestion.name(), configs[1].congestion.name()), ("lia", "cubic"));
+}
+
+#[test]
+fn tcp_beside_a_coupled_control_is_newreno() {
+    let congestion = |name: &str| {
+        let scenario = changed(|document| document.set_option("--cc", "congestion", name));
+        scenario.conditions[0].configs.iter().map(|c| c.congestion.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(congestion("lia"), ["newreno", "lia"]);
+    assert_eq!(congestion("cubic"), ["cubic", "cubic"]);
+}
+
+#[test]
+fn the_hash_knows_what_matters() {
+    let hash = |change: &dyn Fn(&mut Document)| changed(|document| change(document)).hash();
+    let plain = hash(&|_| {});
+    for same in
+        ["name=other", "description=other", "runs=3", "seed=9", "path.wifi.rate=50000kbps", "mss=1400"]
+    {
+        assert_eq!(hash(&|document| document.set(same).unwrap()), plain, "{same}");
+    }
+    let mut seen = vec![plain];
+    for other in [
+        "path.wifi.name=lan",
+        "path.wifi.rate=51Mbit/s",
+        "path.2.loss=0.2%",
+        "traffic.flows=2",
+        "traffic.direction=download",
+        "profile=ns3",
+        "mss=1399",
+        "schedulers=min_rtt,tcp",
+        "deadline=61s",
+        "initial=2",
+    ] {
+        let hash = hash(&|document| document.set(other).unwrap());
+        assert!(!seen.contains(&hash), "{other}");
+        seen.push(hash);
+    }
+}
+
+#[test]
+fn size_and_flows_of_the_command_line_replace_what_does_not_fit() {
+    let bulk = "traffic = { size = 'bulk', duration = '5 s' }";
+    let timed = "traffic = { max = '1 MB', starts = ['0 s', '1 s'] }";
+    for (traffic, size) in [(bulk, "57KB"), (bulk, "web"), (timed, "bulk"), (timed, "57KB")] {
+        // A table of one line has to stand before the paths.
+        let mut document = Document::parse("test", format!("{traffic}\n{TWO}"), ".").unwrap();
+        document.set_size("--size", size);
+        document.set_flows("--flows", "7");
+        assert_eq!(document.scenario().unwrap().conditions[0].experiment.traffic.flows, 7);
+    }
+}
+
+#[test]
+fn a_cancelled_comparison_has_no_result() {
+    let cancelled = AtomicBool::new(false);
+    let told = AtomicUsize::new(0);
+    let progress = |done, _| {
+        told.store(done, Ordering::Relaxed);
+        cancelled.store(true, Ordering::Relaxed);
+    };
+    for jobs in [1, 3] {
+        cancelled.store(false, Ordering::Relaxed);
+        let options = Options { jobs, cancelled: &cancelled, progress: &progress };
+        assert_eq!(compare(&read(TWO), &options), Err(RunError::Cancelled));
+        assert!(told.load(Ordering::Relaxed) < 60);
+    }
+}
+
+fn read_anything(text: &str) {
+    if let Ok(document) = Document::parse("test", text, ".") {
+        match document.scenario() {
+            Ok(scenario) => {
+                let _ = scenario.hash();
+                for condition in 0..scenario.conditions.len() {
+                    let _ = anabranch_lab::run::Prepared::new(&scenario, condition);
+                }
+            }
+            Err(error) => drop(error.to_string()),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_a_scenario_panic(text in "\\PC{0,200}") {
+        read_anything(&text);
+    }
+
+    /// A built-in scenario with a piece cut out, doubled, or overwritten.
+    #[test]
+    fn no_damage_makes_a_scenario_panic(
+        which in 0..library::ALL.len(),
+        from in 0.0..1.0_f64,
+        length in 0..12_usize,
+        kind in 0..3,
+        patch in "[-0-9a-zµ\"'.=\\[\\]{}#% \n]{0,6}",
+    ) {
+        let text: Vec<char> = library::ALL[which].text.chars().collect();
+        let at = (from * text.len() as f64) as usize;
+        let end = (at + length).min(text.len());
+        let middle: String = match kind {
+            0 => patch,
+            1 => text[at..end].iter().chain(&text[at..end]).collect(),
+            _ => text[at..end].iter().rev().collect(),
+        };
+        let damaged: String =
+            text[..at].iter().collect::<String>() + &middle + &text[end..].iter().collect::<String>();
+        read_anything(&damaged);
+    }
+
+    #[test]
+    fn no_option_makes_a_scenario_panic(set in "[a-z0-9.\\-_]{0,20}=?\\PC{0,20}", path in "\\PC{0,40}") {
+        let mut document = Document::parse("test", TWO, ".").unwrap();
+        let _ = document.set_paths(&[path]);
+        let _ = document.set(&set);
+        let _ = document.scenario();
+    }
+}
