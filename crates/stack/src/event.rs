@@ -142,7 +142,8 @@ pub enum Event {
     Writable,
     /// The other side has closed its direction, and everything it sent can be read.
     PeerClosed,
-    /// Everything written, and the end of the stream if it was closed, has been acknowledged.
+    /// Everything written, and the end of the stream if it was closed, has been acknowledged, at the
+    /// data level and on every subflow that carries it: nothing has to be kept any more.
     AllAcked,
     /// A subflow can carry data.
     SubflowUp(SubflowId),

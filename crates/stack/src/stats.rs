@@ -76,7 +76,8 @@ pub struct ConnectionStats {
     pub written: u64,
     /// Bytes acknowledged at the data level.
     pub data_acked: u64,
-    /// When the data level was last acknowledged further.
+    /// When data was last newly acknowledged, at the data level or by a subflow that carries it: both
+    /// are needed before it can be forgotten (RFC 8684 section 3.3.6).
     pub last_data_ack: Time,
     /// Bytes received in order.
     pub received: u64,

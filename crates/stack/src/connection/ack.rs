@@ -139,7 +139,11 @@ impl Connection {
     fn after_advance(&mut self, now: Time, at: usize, advanced: u64) {
         let subflow = &mut self.subflows[at];
         subflow.timer_base = now;
-        subflow.counters.bytes_acked += advanced;
+        let payload = advanced - u64::from(subflow.fin_acked());
+        subflow.counters.bytes_acked += payload;
+        if payload > 0 {
+            self.stats.last_data_ack = now;
+        }
         let id = subflow.id;
         if subflow.fin_acked() {
             if self.mode == Mode::Plain {
@@ -207,9 +211,6 @@ impl Connection {
             if self.send.blocked && self.buffered() <= self.config.send_buffer.get() / 3 * 2 {
                 self.send.blocked = false;
                 self.push_event(Event::Writable);
-            }
-            if una == self.send.written && !self.send.closed {
-                self.push_event(Event::AllAcked);
             }
         }
     }

@@ -71,11 +71,11 @@ impl Connection {
         self.fin_timer = Time::NEVER;
         self.fin_wanted_on = SubflowSet::EMPTY;
         self.progress_at = now;
-        self.push_event(Event::AllAcked);
     }
 
     /// Closes the subflows once both streams have ended, and then the connection.
     pub(crate) fn check_closing(&mut self, now: Time) {
+        self.check_all_acked();
         if self.mode == Mode::Mptcp && self.send.fin_acked && self.recv.finished() {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, which keeps the way
@@ -93,6 +93,19 @@ impl Connection {
         self.check_ended(now);
     }
 
+    /// Tells the application, once, that nothing it has written has to be kept any more.
+    fn check_all_acked(&mut self) {
+        let end = self.send.written + u64::from(self.send.closed);
+        if self.all_acked_told >= end || self.send.una < self.send.written {
+            return;
+        }
+        let fin_done = !self.send.closed || self.send.fin_acked;
+        if fin_done && self.freed() == self.send.written {
+            self.all_acked_told = end;
+            self.push_event(Event::AllAcked);
+        }
+    }
+
     /// Whether the connection has come to its end.
     pub(crate) fn check_ended(&mut self, now: Time) {
         if self.phase == Phase::Ended {
@@ -106,6 +119,7 @@ impl Connection {
             return;
         }
         if finished {
+            self.check_all_acked();
             self.end(CloseReason::Finished);
         } else if self.subflows.iter().all(|subflow| subflow.is_closed()) && !self.orphan_at.is_armed() {
             match (self.mode, self.phase) {

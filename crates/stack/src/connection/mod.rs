@@ -105,6 +105,8 @@ pub struct Connection {
     pub(crate) events: VecDeque<Event>,
     readable_pending: bool,
     remote_fin_told: bool,
+    /// Up to where the application has heard that everything is acknowledged, the end counted as one.
+    all_acked_told: u64,
     /// For the endpoint: the application has heard that it is closed.
     pub(crate) closed_told: bool,
     pub(crate) stats: ConnectionStats,
@@ -173,6 +175,7 @@ impl Connection {
             events: VecDeque::new(),
             readable_pending: false,
             remote_fin_told: false,
+            all_acked_told: 0,
             closed_told: false,
             stats: ConnectionStats::default(),
             scheduler_wake: Time::NEVER,
@@ -322,6 +325,7 @@ impl Connection {
         self.subflows[at].ended = Some(now);
         let id = self.subflows[at].id;
         self.recover_from_dead(at);
+        self.subflows[at].board.abandon();
         let mut stats = self.subflows[at].stats();
         stats.ended = Some(now);
         self.past.push(stats);

@@ -227,6 +227,11 @@ impl Scoreboard {
         }
     }
 
+    /// Nothing of what was sent is waited for any more: the subflow is dead.
+    pub fn abandon(&mut self) {
+        *self = Scoreboard::starting_at(self.nxt);
+    }
+
     /// The receiver may have dropped what it had selectively acknowledged (RFC 2018 section 8).
     pub fn forget_sacks(&mut self) {
         for record in &mut self.sent {
