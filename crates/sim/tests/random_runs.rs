@@ -88,14 +88,11 @@ fn run(seed: u64) {
     assert!(report.performance.packet_hops < 1_000_000, "seed {seed}: {:?}", report.performance);
 }
 
-/// Seeds on which the stack of today fails: the data ACK of a flow that fits into the segment with
-/// MP_CAPABLE is lost, its retransmission is answered without one, and no data-level timer runs.
-const OPEN: [u64; 1] = [33];
-
 #[test]
 fn every_byte_arrives_once_whatever_the_links_do() {
     match std::env::var("RUN_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => run(seed),
-        None => (0..200).filter(|seed| !OPEN.contains(seed)).for_each(run),
+        // The last ones failed once: an early data ACK was lost, and nothing asked for it again.
+        None => (0..200).chain([452, 676, 1146, 1249, 1473, 2380]).for_each(run),
     }
 }

@@ -76,7 +76,7 @@ impl Connection {
                 (None, _) => Limit::NoSubflow,
                 (Some(only), None) => {
                     let at = only.id.index();
-                    self.assign_to_only(at)
+                    self.assign_to_only(now, at)
                 }
                 _ => self.ask_scheduler(now, observer),
             };
@@ -104,7 +104,7 @@ impl Connection {
 
     /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its
     /// recovery (schedulers reference section 0.3, rule 1).
-    fn assign_to_only(&mut self, at: usize) -> Limit {
+    fn assign_to_only(&mut self, now: Time, at: usize) -> Limit {
         if !self.subflows[at].is_usable() {
             return Limit::NoSubflow;
         }
@@ -142,7 +142,7 @@ impl Connection {
             if len == 0 {
                 return Limit::CongestionWindow;
             }
-            self.assign(at, DataRange::new(next.start, next.start + len), kind);
+            self.assign(now, at, DataRange::new(next.start, next.start + len), kind);
         }
     }
 
@@ -158,7 +158,7 @@ impl Connection {
             match decision {
                 Decision::Assign { subflow, range, kind, .. } => {
                     let Some(at) = self.allowed(subflow, range, kind) else { return Limit::Scheduler };
-                    self.assign(at, range, kind);
+                    self.assign(now, at, range, kind);
                     if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
                         view.queued += range.len();
                         view.window_room = view.window_room.saturating_sub(range.len());
@@ -196,11 +196,14 @@ impl Connection {
         there.then_some(at)
     }
 
-    fn assign(&mut self, at: usize, range: DataRange, kind: AssignKind) {
+    fn assign(&mut self, now: Time, at: usize, range: DataRange, kind: AssignKind) {
         let id = self.subflows[at].id;
         match kind {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.send.assign_again(range, id),
+        }
+        if !self.data_timer.is_armed() {
+            self.arm_data_timer(now);
         }
         let subflow = &mut self.subflows[at];
         subflow.queued += range.len();
@@ -237,7 +240,7 @@ impl Connection {
             .min_by_key(|&at| self.subflows[at].rtt.srtt());
         let Some(fast) = fastest else { return };
         if let Some(range) = self.opportunistic(now, fast, mandatory) {
-            self.assign(fast, range, AssignKind::Reinject);
+            self.assign(now, fast, range, AssignKind::Reinject);
         }
     }
 

@@ -274,7 +274,11 @@ impl Connection {
         subflow.round_sent += 1;
         subflow.last_new = now;
         // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3).
-        let data_fin = self.mode == Mode::Mptcp && self.send.closed && range.end == self.send.written;
+        // The first data of the initiator has no place for it.
+        let data_fin = self.mode == Mode::Mptcp
+            && self.send.closed
+            && range.end == self.send.written
+            && !self.carries_keys(at, seq);
         if data_fin {
             self.note_fin_sent(now);
         }
@@ -390,7 +394,7 @@ impl Connection {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
         let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
-        let first = record.seq == 1 && !self.subflows[at].handshake.join && self.initiator && !self.confirmed;
+        let first = self.carries_keys(at, record.seq);
         let mut capable = None;
         if let (true, Mode::Mptcp, false, Some(key)) =
             (first, self.mode, self.config.simultaneous, self.remote_key)
@@ -420,6 +424,11 @@ impl Connection {
         }
     }
 
+    /// Whether the segment at `seq` is the initiator's first data, which must carry both keys.
+    fn carries_keys(&self, at: usize, seq: u64) -> bool {
+        seq == 1 && !self.subflows[at].handshake.join && self.initiator && !self.confirmed
+    }
+
     /// A pure acknowledgement, with the DATA_FIN if that is due and needs a segment of its own.
     fn make_ack(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
@@ -428,7 +437,7 @@ impl Connection {
         let quiet = self.mode == Mode::Mptcp
             && self.confirmed
             && self.phase == Phase::Open
-            && self.subflows[at].recv.has_blocks()
+            && self.subflows[at].recv.has_several_holes()
             && self.last_data_ack_sent == self.recv.ack_offset();
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
         self.make(now, at, Flags::ACK, seq, level, out);

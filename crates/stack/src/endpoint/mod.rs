@@ -4,7 +4,7 @@ mod demux;
 mod timers;
 
 use core::net::IpAddr;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_units::Time;
 
@@ -54,7 +54,7 @@ pub struct Endpoint<O = ()> {
     config: EndpointConfig,
     entropy: Entropy,
     observer: O,
-    listeners: Vec<(u16, ConnectionConfig)>,
+    listeners: BTreeMap<u16, ConnectionConfig>,
     connections: Vec<Option<Box<Connection>>>,
     live: usize,
     demux: Demux,
@@ -83,7 +83,7 @@ impl<O: Observer> Endpoint<O> {
             config,
             entropy,
             observer,
-            listeners: Vec::new(),
+            listeners: BTreeMap::new(),
             connections: Vec::new(),
             live: 0,
             demux: Demux::default(),
@@ -108,8 +108,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// Accepts connections to `port` on every local address, each with `config`.
     pub fn listen(&mut self, port: u16, config: ConnectionConfig) {
-        self.listeners.retain(|(known, _)| *known != port);
-        self.listeners.push((port, config));
+        self.listeners.insert(port, config);
     }
 
     /// Opens a connection from `local` to `remote`.
@@ -390,7 +389,7 @@ impl<O: Observer> Endpoint<O> {
     }
 
     fn listener(&self, port: u16) -> Option<&ConnectionConfig> {
-        self.listeners.iter().find(|(known, _)| *known == port).map(|(_, config)| config)
+        self.listeners.get(&port)
     }
 
     /// RFC 9293 section 3.10.7.1: a reset for a segment that belongs to nothing.

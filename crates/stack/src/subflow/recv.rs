@@ -220,6 +220,12 @@ impl Receiver {
         self.dsack.is_some() || !self.out_of_order.is_empty()
     }
 
+    /// Whether more than one block is missing something, and no duplicate says that an
+    /// acknowledgement was lost.
+    pub fn has_several_holes(&self) -> bool {
+        self.dsack.is_none() && self.out_of_order.as_slice().len() > 1
+    }
+
     /// The SACK blocks of the next acknowledgement, at most `room` of them: a duplicate first (RFC
     /// 2883), then the block of the latest arrival, then the others by age (RFC 2018 section 4).
     pub fn blocks(&mut self, room: u32) -> SackBlocks {
