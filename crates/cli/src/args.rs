@@ -7,7 +7,7 @@ use crate::failure::Failure;
 /// Changes of a scenario.
 #[derive(clap::Args)]
 pub struct Changes {
-    /// A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q] or trace=DOWN[:UP],RTT[,...]; replaces the
+    /// A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q] or trace=DOWN[:UP],RTT[,trace-start=random][,...]; replaces the
     /// scenario's paths (without a scenario: profile linux, one web-like flow in each run)
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<String>,

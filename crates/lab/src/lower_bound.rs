@@ -41,7 +41,8 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 struct PathLimit {
     data: Service,
-    acks: Service,
+    /// None for a trace, whose acknowledgements may leave at once.
+    acks: Option<Rate>,
     /// Half the round trip.
     delay: u64,
     /// How many segments the arrival of one may release.
@@ -55,11 +56,10 @@ enum Service {
 }
 
 impl Service {
-    /// The time that one packet takes at least.
-    fn packet(&self, bytes: u64) -> u64 {
+    fn rate(&self) -> Option<Rate> {
         match self {
-            Service::Rate(rate) => at_least(*rate, bytes),
-            Service::Trace(_) => 0,
+            Service::Rate(rate) => Some(*rate),
+            Service::Trace(_) => None,
         }
     }
 }
@@ -67,6 +67,11 @@ impl Service {
 /// The time of so many bytes, rounded down to a nanosecond, so that a bound stays one.
 fn at_least(rate: Rate, bytes: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.0.max(1))).unwrap_or(u64::MAX)
+}
+
+/// The time that one packet takes at least.
+fn packet(rate: Option<Rate>, bytes: u64) -> u64 {
+    rate.map_or(0, |rate| at_least(rate, bytes))
 }
 
 impl Limits {
@@ -93,7 +98,13 @@ impl Limits {
             let rtt = path.changes.iter().filter_map(|change| change.rtt).fold(path.rtt, Duration::min);
             PathLimit {
                 data: service(&path.down, path),
-                acks: service(&path.up, path),
+                acks: match path.up {
+                    Capacity::Rate(_) => {
+                        let rate = path.greatest_rate();
+                        Some(common.map_or(rate, |common| common.rate.min(rate)))
+                    }
+                    Capacity::Trace(_) => None,
+                },
                 delay: (rtt + common.map_or(Duration::ZERO, |common| common.rtt)).0 / 2,
                 released: if path.duplicate > 0.0 { 3 } else { 2 },
             }
@@ -137,10 +148,10 @@ impl Limits {
         let trip = |path: usize, forth: u64, back: u64| {
             let limit = &self.paths[path];
             let (there, here) = match self.direction {
-                Direction::Upload => (&limit.data, &limit.acks),
-                Direction::Download => (&limit.acks, &limit.data),
+                Direction::Upload => (limit.data.rate(), limit.acks),
+                Direction::Download => (limit.acks, limit.data.rate()),
             };
-            2 * limit.delay + there.packet(forth) + here.packet(back)
+            2 * limit.delay + packet(there, forth) + packet(here, back)
         };
         let connected = trip(initial, wire.syn, wire.syn_ack);
         let own = if path == initial {
@@ -157,7 +168,7 @@ impl Limits {
                 // The server sends when it has the request, and when the third ACK of the join has come.
                 let request = |path: usize| {
                     let limit = &self.paths[path];
-                    trip(path, wire.syn, wire.syn_ack) + limit.delay + limit.acks.packet(wire.data + REQUEST)
+                    trip(path, wire.syn, wire.syn_ack) + limit.delay + packet(limit.acks, wire.data + REQUEST)
                 };
                 let request = match config.simultaneous {
                     true => (0..self.paths.len()).map(request).min().unwrap_or(0),
@@ -292,7 +303,7 @@ impl Curve {
             service: limit.data.clone(),
             start,
             delay: limit.delay,
-            ack: limit.acks.packet(wire.ack) + limit.delay,
+            ack: packet(limit.acks, wire.ack) + limit.delay,
             initial_window: u64::from(config.initial_window.max(1)) + if limit.released > 2 { 3 } else { 0 },
             released: limit.released,
             mss: wire.mss,
@@ -379,12 +390,12 @@ struct Envelope {
 impl Envelope {
     fn new(trace: &Trace) -> Envelope {
         let period = trace.period().0;
-        // Every millisecond at first, then steps of 5 %: a lower bound may be a little too low.
+        // Every millisecond at first, then steps of 8 %: a lower bound may be a little too low.
         let mut points = Vec::new();
         let mut span = 0;
         while span < period {
             points.push((span, trace.max_service(Duration(span))));
-            span += 1_000_000.max(span / 20 / 1_000_000 * 1_000_000);
+            span += 1_000_000.max(span / 12 / 1_000_000 * 1_000_000);
         }
         Envelope { points, period, bytes_per_period: trace.opportunities() as u64 * Trace::OPPORTUNITY_BYTES }
     }

@@ -7,12 +7,12 @@ use anabranch_sim::topology::{self, Duplex, Pair, PathSpec, ServerAddresses, Top
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
 use anabranch_sim::{FlowReport, FlowSpec, Performance, Sim};
 use anabranch_stack::config::ConnectionConfig;
-use anabranch_units::{Bytes, Duration, Rate, Time};
+use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::lower_bound::{Limits, LowerBound};
 use crate::scenario::{
     Capacity, CommonLink, Condition, Direction, Experiment, FlowSize, Jitter, LossModel, Path, Scenario,
-    Start, Transport, plain_tcp,
+    Start, TraceStart, Transport, plain_tcp,
 };
 use crate::source::ScenarioError;
 use crate::units::QueueSize;
@@ -88,7 +88,7 @@ impl<'a> Prepared<'a> {
     /// If no network can be made of the scenario.
     pub fn new(scenario: &'a Scenario, position: usize) -> Result<Prepared<'a>, RunError> {
         let condition = &scenario.conditions[position];
-        let topology = build_topology(&condition.experiment).map_err(impossible)?;
+        let topology = build_topology(&condition.experiment, 0).map_err(impossible)?;
         Ok(Prepared { scenario, condition, topology, limits: Limits::new(&condition.experiment) })
     }
 
@@ -101,7 +101,13 @@ impl<'a> Prepared<'a> {
         let seed = self.scenario.run_seed(run);
         let (specs, classes) = self.flows(position, seed)?;
         let until = self.end(&specs);
-        let mut sim = Sim::new(self.topology.network.clone(), specs, seed, ()).map_err(impossible)?;
+        let random = |path: &Path| path.trace_start == TraceStart::Random;
+        // The hosts and addresses are those of `self.topology`, whatever the seed.
+        let network = match experiment.paths.iter().any(random) {
+            true => build_topology(experiment, seed).map_err(impossible)?.network,
+            false => self.topology.network.clone(),
+        };
+        let mut sim = Sim::new(network, specs, seed, ()).map_err(impossible)?;
         // In pieces, so that a long run can be stopped.
         while !sim.is_complete() && sim.next_time().is_some_and(|next| next <= until) {
             if cancelled.load(Ordering::Relaxed) {
@@ -256,15 +262,15 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
-/// The network of an experiment.
-fn build_topology(experiment: &Experiment) -> Result<Topology, anabranch_sim::NetworkError> {
+/// The network of an experiment in a run with `seed`, on which only random starts of traces depend.
+fn build_topology(experiment: &Experiment, seed: u64) -> Result<Topology, anabranch_sim::NetworkError> {
     let extra = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
     let paths: Vec<PathSpec> = experiment
         .paths
         .iter()
         .map(|path| PathSpec {
             name: path.name.clone(),
-            stretches: vec![duplex(path, experiment.traffic.direction, path.rtt + extra)],
+            stretches: vec![duplex(path, experiment.traffic.direction, path.rtt + extra, seed)],
             backup: path.backup,
         })
         .collect();
@@ -284,11 +290,19 @@ fn build_topology(experiment: &Experiment) -> Result<Topology, anabranch_sim::Ne
     }
 }
 
-fn duplex(path: &Path, direction: Direction, rtt: Duration) -> Duplex {
+fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64) -> Duplex {
+    let start = match (path.trace_start, &path.down) {
+        (TraceStart::At(start), _) => start,
+        (TraceStart::Random, Capacity::Trace(file)) => {
+            let mut stream = RandomStream::new(seed, &format!("trace.{}.start", path.name));
+            Duration(stream.below(file.trace.period().0))
+        }
+        _ => Duration::ZERO,
+    };
     let link = |capacity: &Capacity| LinkConfig {
         capacity: match capacity {
             Capacity::Rate(rate) => link::Capacity::Rate(*rate),
-            Capacity::Trace(file) => link::Capacity::from(file.trace.clone()),
+            Capacity::Trace(file) => link::Capacity::Trace { trace: file.trace.clone(), start },
         },
         delay: path.rtt / 2,
         queue: queue(path.queue),

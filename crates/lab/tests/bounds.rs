@@ -72,7 +72,9 @@ fn path() -> impl Strategy<Value = String> {
 
 fn traced() -> impl Strategy<Value = String> {
     (1..60_u32, prop_oneof![Just("errors/short.down"), Just("../../../scenarios/traces/synthetic-lte.down")])
-        .prop_map(|(rtt, file)| format!("{{ trace = {{ down = 'tests/{file}' }}, rtt = '{rtt} ms' }}"))
+        .prop_map(|(rtt, file)| {
+            format!("{{ trace = {{ down = 'tests/{file}' }}, trace-start = 'random', rtt = '{rtt} ms' }}")
+        })
 }
 
 prop_compose! {

@@ -4,7 +4,8 @@
 use core::fmt::Write;
 
 use super::{
-    Capacity, Change, Experiment, FlowSize, Jitter, LossModel, Path, Scenario, Start, Transport, knobs,
+    Capacity, Change, Experiment, FlowSize, Jitter, LossModel, Path, Scenario, Start, TraceStart, Transport,
+    knobs,
 };
 
 impl Scenario {
@@ -91,6 +92,9 @@ fn path(out: &mut Lines, path: &Path) {
     out.line("path", &path.name);
     out.line("down", capacity(&path.down));
     out.line("up", capacity(&path.up));
+    if path.trace_start != TraceStart::Beginning {
+        out.line("trace_start", format!("{:?}", path.trace_start));
+    }
     out.line("rtt_ns", path.rtt.0);
     out.line("queue", format!("{:?}", path.queue));
     out.line("loss", loss(&path.loss));

@@ -80,6 +80,8 @@ pub struct Experiment {
 pub struct Path {
     /// Its name.
     pub name: String,
+    /// Where in its traces a run begins.
+    pub trace_start: TraceStart,
     /// How fast the data direction is.
     pub down: Capacity,
     /// How fast the direction of the acknowledgements is.
@@ -125,6 +127,18 @@ impl Capacity {
             Capacity::Trace(file) => file.trace.mean_rate(),
         }
     }
+}
+
+/// Where in a trace a run begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum TraceStart {
+    /// At its beginning.
+    #[default]
+    Beginning,
+    /// So far behind it.
+    At(Duration),
+    /// In each run somewhere else, drawn from the run's seed: the same for all contenders.
+    Random,
 }
 
 /// A recording in mahimahi's format.

@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Rate, Time};
 
 use super::document::Files;
-use super::{Capacity, Change, CommonLink, Jitter, LossModel, Path};
+use super::{Capacity, Change, CommonLink, Jitter, LossModel, Path, TraceStart};
 use crate::reader::Reader;
 use crate::source::{Problem, Span};
 use crate::tree::{Node, Table, Value};
@@ -14,6 +14,7 @@ pub(super) const KEYS: &[&str] = &[
     "name",
     "rate",
     "trace",
+    "trace-start",
     "rtt",
     "queue",
     "loss",
@@ -82,6 +83,14 @@ fn read(node: &Node, index: usize, files: &Files<'_>) -> Result<Path, Problem> {
                 .help("add for example `rate = \"100 Mbit/s\"`"));
         }
     };
+    let trace_start = path.optional("trace-start", |node| match &node.value {
+        Value::String(text) if text.trim() == "random" => Ok(TraceStart::Random),
+        _ => Ok(TraceStart::At(node.delay()?)),
+    })?;
+    if let (Some(node), None) = (path.get("trace-start"), path.get("trace")) {
+        return Err(Problem::at(&node.span, "a path without a trace has no start in it")
+            .help("give a `trace`, or remove `trace-start`"));
+    }
     let changes = path.optional("change", changes)?.unwrap_or_default();
     if let (Some(node), true) = (path.get("change"), path.get("trace").is_some())
         && changes.iter().any(|change| change.rate.is_some())
@@ -99,6 +108,7 @@ fn read(node: &Node, index: usize, files: &Files<'_>) -> Result<Path, Problem> {
         (None, None) => LossModel::NONE,
     };
     Ok(Path {
+        trace_start: trace_start.unwrap_or_default(),
         down,
         up,
         rtt: path.required("rtt", "\"20 ms\"", Node::delay)?,
