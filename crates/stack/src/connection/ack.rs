@@ -47,11 +47,14 @@ impl Connection {
             self.subflows[at].recv.want_ack();
             return false;
         }
-        if ack < 0 {
+        let subflow = &mut self.subflows[at];
+        if ack < 0 || (ack as u64) < subflow.board.una().saturating_sub(subflow.max_window) {
+            // Older than anything that can be under way (RFC 5961 section 5.2).
+            subflow.recv.want_ack();
             return false;
         }
-        let subflow = &mut self.subflows[at];
         let ack = ack as u64;
+        subflow.max_window = subflow.max_window.max(subflow.scaled_window(segment));
         let edge = ack + subflow.scaled_window(segment);
         let window_moved = edge > subflow.window_edge;
         if window_moved {
@@ -159,6 +162,16 @@ impl Connection {
             }
         }
         self.tell_scheduler(now, &SchedulerEvent::Acked { subflow: id, bytes: advanced });
+        self.tell_writable();
+    }
+
+    /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
+    /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
+    fn tell_writable(&mut self) {
+        if self.send.blocked && self.buffered() <= self.config.send_buffer.get() / 3 * 2 {
+            self.send.blocked = false;
+            self.push_event(Event::Writable);
+        }
     }
 
     /// In a plain TCP the acknowledgement of the subflow is that of the stream.
@@ -206,12 +219,7 @@ impl Connection {
             self.arm_data_timer(now);
             self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una });
-            // As Linux: a third of the buffer must be free, so that the writer is not woken for every
-            // segment.
-            if self.send.blocked && self.buffered() <= self.config.send_buffer.get() / 3 * 2 {
-                self.send.blocked = false;
-                self.push_event(Event::Writable);
-            }
+            self.tell_writable();
         }
     }
 }

@@ -324,14 +324,14 @@ impl Connection {
     fn on_join_syn_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         let Some(Join::SynAck { backup, address_id, hmac, nonce }) = find_join(&segment.options) else {
             // Section 3.2: a SYN/ACK without MP_JOIN is answered with a reset.
-            self.subflows[at].reset = Some(ResetCause::Error);
+            self.reject_join(at);
             return;
         };
         let local_nonce = self.subflows[at].handshake.local_nonce;
         let peer = self.remote_key.unwrap_or(self.local_key);
         let expected = crypto::leftmost_64(&crypto::join_hmac(peer, self.local_key, nonce, local_nonce));
         if !crypto::equal(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
-            self.subflows[at].reset = Some(ResetCause::Error);
+            self.reject_join(at);
             return;
         }
         let remote = self.subflows[at].remote;
@@ -358,6 +358,13 @@ impl Connection {
         subflow.state = TcpState::PreEstablished;
         subflow.handshake.attempts = 0;
         subflow.handshake.send = true;
+    }
+
+    /// A SYN/ACK is not the one that was asked for. It has synchronised the subflow, so that the reset
+    /// acknowledges it.
+    fn reject_join(&mut self, at: usize) {
+        self.subflows[at].state = TcpState::PreEstablished;
+        self.subflows[at].reset = Some(ResetCause::Error);
     }
 
     /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.

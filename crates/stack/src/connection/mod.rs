@@ -8,6 +8,7 @@
 mod ack;
 mod close;
 mod handshake;
+mod mapping;
 mod paths;
 mod receive;
 mod recv_state;

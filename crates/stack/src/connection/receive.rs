@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::handshake::find_capable;
+use super::mapping::Parts;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
@@ -36,12 +37,7 @@ impl Connection {
             }
             TcpState::SynReceived if !self.on_segment_in_syn_received(now, at, segment) => return,
             TcpState::TimeWait => {
-                // The peer's FIN again: our acknowledgement was lost.
-                if segment.flags.has(Flags::RST) {
-                    self.close_subflow(now, at);
-                } else if segment.seq_len() > 0 {
-                    self.subflows[at].recv.want_ack();
-                }
+                self.on_segment_in_time_wait(now, at, segment);
                 return;
             }
             _ => {}
@@ -49,16 +45,20 @@ impl Connection {
         if !self.is_acceptable(now, at, segment) {
             return;
         }
+        if self.is_old(at, segment) {
+            self.discard_old(now, at, segment, placed);
+            return;
+        }
         self.subflows[at].last_received = now;
         self.subflows[at].removal_deadline = Time::NEVER;
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        if self.subflows[at].state == TcpState::PreEstablished {
-            self.on_fourth_ack(now, at);
-        }
         if !self.process_ack(now, at, segment, observer) {
             return;
+        }
+        if self.subflows[at].state == TcpState::PreEstablished {
+            self.on_fourth_ack(now, at);
         }
         if self.mode == Mode::Mptcp {
             if !self.process_mptcp_options(now, at, segment) {
@@ -82,14 +82,15 @@ impl Connection {
         let subflow = &mut self.subflows[at];
         let offset = subflow.seq_offset(segment);
         let next = subflow.recv.nxt() as i64;
-        if offset > next + SUBFLOW_WINDOW as i64 {
+        let beyond = offset > next + SUBFLOW_WINDOW as i64;
+        if beyond && !segment.flags.has(Flags::RST) {
             subflow.recv.want_ack();
             return false;
         }
         if segment.flags.has(Flags::RST) {
             if offset == next {
                 self.on_reset(now, at, segment);
-            } else if offset > next {
+            } else if offset > next && !beyond {
                 subflow.recv.want_ack();
             }
             return false;
@@ -117,6 +118,52 @@ impl Connection {
             }
         }
         true
+    }
+
+    /// Whether all of a segment lies before what was acknowledged. It is not acceptable, and neither
+    /// its acknowledgement nor its options count (RFC 9293 section 3.10.7.4, first; RFC 8684 sections
+    /// 3.4 and 3.5). Up to the last acknowledgement sent: what was reordered since does count, as in Linux.
+    fn is_old(&self, at: usize, segment: &Segment) -> bool {
+        let subflow = &self.subflows[at];
+        subflow.seq_offset(segment) + (segment.seq_len() as i64) < subflow.recv.last_ack_sent() as i64
+    }
+
+    /// It is acknowledged, and its payload reported as a duplicate.
+    fn discard_old(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
+        let subflow = &mut self.subflows[at];
+        subflow.recv.want_ack();
+        let start = subflow.seq_offset(segment);
+        if segment.payload_len > 0 && start >= 0 {
+            let range = DataRange::new(start as u64, start as u64 + u64::from(segment.payload_len));
+            subflow.recv.arrive(now, range, false, false, |_| ());
+            subflow.counters.data_segments_received += 1;
+            subflow.counters.bytes_duplicate += range.len();
+            placed.push(Placement::Discard {
+                connection: self.id,
+                payload_offset: 0,
+                len: segment.payload_len,
+            });
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4 for TIME-WAIT: the peer's FIN again shows that our acknowledgement was
+    /// lost, and starts the wait anew. So does a DATA_FIN (RFC 8684 section 3.3.3).
+    fn on_segment_in_time_wait(&mut self, now: Time, at: usize, segment: &Segment) {
+        let subflow = &mut self.subflows[at];
+        if segment.flags.has(Flags::RST) {
+            // RFC 5961 section 3.2.
+            if subflow.seq_offset(segment) == subflow.recv.nxt() as i64 {
+                self.close_subflow(now, at);
+            }
+            return;
+        }
+        let data_fin = segment.options.dss.is_some_and(|dss| dss.data_fin);
+        if segment.seq_len() > 0 || data_fin {
+            subflow.recv.want_ack();
+        }
+        if segment.flags.has(Flags::FIN) {
+            subflow.time_wait_until = now + self.config.time_wait;
+        }
     }
 
     fn process_mptcp_options(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
@@ -183,50 +230,14 @@ impl Connection {
             }
             if dss.data_fin && mapping.len > 0 {
                 let end = self.mapped_offset(mapping) + i64::from(mapping.len) - 1;
-                if end >= 0 && self.recv.set_fin(end as u64) {
+                // What lies outside the window does not count (RFC 8684 section 3.8).
+                if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
                     self.after_remote_fin();
                 }
                 // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
                 self.subflows[at].recv.want_ack();
             }
         }
-    }
-
-    /// The stream offset where a mapping starts; negative for what is before the stream.
-    fn mapped_offset(&self, mapping: &Mapping) -> i64 {
-        let dsn = match mapping.dsn {
-            MappedDsn::Wide(dsn) => dsn,
-            // Section 3.3.1: promoted next to what is expected.
-            MappedDsn::Narrow(low) => Dsn(self.remote_dsn.add(self.recv.nxt()).0).expand(low),
-        };
-        dsn.distance_from(self.remote_dsn)
-    }
-
-    /// Where the payload of a segment belongs: subflow range and stream offset of its start.
-    fn mapping_of(&self, at: usize, segment: &Segment) -> Option<(DataRange, i64)> {
-        if self.mode == Mode::Plain {
-            // The stream is the subflow's: its first byte has offset 1 there.
-            return Some((DataRange::new(1, u64::MAX), 0));
-        }
-        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
-            let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);
-            if len > 0 {
-                // The relative number on the wire has 32 bits: the offset nearest to the segment.
-                let near = self.subflows[at].seq_offset(segment).max(0) as u64;
-                let delta = mapping.ssn.wrapping_sub(near as u32) as i32;
-                let start = near as i64 + i64::from(delta);
-                if start > 0 {
-                    let start = start as u64;
-                    return Some((DataRange::new(start, start + len), self.mapped_offset(mapping)));
-                }
-            }
-            return None;
-        }
-        if let Some(len) = find_capable(&segment.options).and_then(|capable| capable.data_len) {
-            // Section 3.1: the first data, at the first octet of both spaces.
-            return Some((DataRange::new(1, 1 + u64::from(len)), 0));
-        }
-        None
     }
 
     fn process_payload(
@@ -243,25 +254,18 @@ impl Connection {
             return;
         }
         let start = offset as u64;
-        let range = DataRange::new(start, start + u64::from(segment.payload_len));
-        let direct = if segment.payload_len > 0 { self.mapping_of(at, segment) } else { None };
-        if let Some((mapped, data)) = direct
-            && self.mode == Mode::Mptcp
-            && mapped.end > range.end
-        {
-            self.remember_mapping(at, mapped, data);
+        let mut range = DataRange::new(start, start + u64::from(segment.payload_len));
+        let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Parts::NONE };
+        let mapped_to = parts.end().unwrap_or(range.start);
+        if mapped_to < range.end {
+            // Nothing says where the rest belongs. It is not acknowledged, so that it comes again with
+            // its mapping. (Holding it is a matter of real packets, where mappings arrive apart.)
+            range.end = mapped_to;
+            if range.is_empty() {
+                return;
+            }
         }
-        let covers = |(mapped, _): &(DataRange, i64)| mapped.start <= range.start && mapped.end >= range.end;
-        let mapping = match direct {
-            Some(found) if covers(&found) => Some(found),
-            _ => self.remembered_mapping(at, range).or(direct),
-        };
-        if segment.payload_len > 0 && mapping.is_none() {
-            // Nothing says where it belongs. It is not acknowledged, so that it comes again with its
-            // mapping. (Holding it is a matter of real packets, where mappings arrive apart.)
-            return;
-        }
-        let (mapped, data) = mapping.unwrap_or((range, 0));
+        let fin = fin && mapped_to >= start + u64::from(segment.payload_len);
         if self.mode == Mode::Plain
             && range.start.saturating_sub(1) > self.recv.nxt() + self.recv.buffer() * 2
         {
@@ -276,25 +280,27 @@ impl Connection {
         let subflow = &mut subflows[at];
         let (mut delivered, mut advanced) = (0, false);
         let Subflow { recv: subflow_recv, counters, id: subflow_id, .. } = subflow;
-        subflow_recv.arrive(now, range, fin, full_sized, |part| {
-            let part = part.intersection(mapped);
-            // Where this part lies in the stream; what lies before the stream is old.
-            let stream_start = data + (part.start - mapped.start) as i64;
-            let stream_end = stream_start + part.len() as i64;
-            if part.is_empty() || stream_end <= 0 {
-                return;
-            }
-            let stream = DataRange::new(stream_start.max(0) as u64, stream_end as u64);
-            advanced |= recv.arrive(stream, |new| {
-                delivered += new.len();
-                let from_segment = new.start as i64 - stream_start + (part.start - range.start) as i64;
-                placed.push(Placement::Deliver {
-                    connection: *id,
-                    subflow: *subflow_id,
-                    payload_offset: from_segment as u32,
-                    stream: new,
+        subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
+            for &(mapped, data) in parts.as_slice() {
+                let part = fresh.intersection(mapped);
+                // Where this part lies in the stream; what lies before the stream is old.
+                let stream_start = data + part.start.saturating_sub(mapped.start) as i64;
+                let stream_end = stream_start + part.len() as i64;
+                if part.is_empty() || stream_end <= 0 {
+                    continue;
+                }
+                let stream = DataRange::new(stream_start.max(0) as u64, stream_end as u64);
+                advanced |= recv.arrive(stream, |new| {
+                    delivered += new.len();
+                    let from_segment = new.start as i64 - stream_start + (part.start - range.start) as i64;
+                    placed.push(Placement::Deliver {
+                        connection: *id,
+                        subflow: *subflow_id,
+                        payload_offset: from_segment as u32,
+                        stream: new,
+                    });
                 });
-            });
+            }
         });
         counters.bytes_delivered += delivered;
         let duplicate = u64::from(segment.payload_len) - delivered.min(u64::from(segment.payload_len));
@@ -326,24 +332,6 @@ impl Connection {
             }
         }
         self.recv.autotune(now, rtt, u64::from(self.config.mss));
-    }
-
-    /// A mapping that reaches beyond its segment holds for the segments that follow without one
-    /// (RFC 8684 section 3.3.1). The first word counts: a mapping never changes.
-    fn remember_mapping(&mut self, at: usize, mapped: DataRange, data: i64) {
-        let mappings = &mut self.subflows[at].mappings;
-        if data >= 0 && mappings.len() < 64 && !mappings.iter().any(|(known, _)| known.start == mapped.start)
-        {
-            mappings.push((mapped, data as u64));
-        }
-    }
-
-    fn remembered_mapping(&self, at: usize, range: DataRange) -> Option<(DataRange, i64)> {
-        self.subflows[at]
-            .mappings
-            .iter()
-            .find(|(mapped, _)| mapped.start <= range.start && mapped.end > range.start)
-            .map(|&(mapped, data)| (mapped, data as i64))
     }
 
     /// If the peer's stream has ended and all of it is here, the application hears it.

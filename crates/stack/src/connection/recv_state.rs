@@ -70,6 +70,11 @@ impl RecvState {
         self.fin == Some(self.nxt)
     }
 
+    /// Behind the last offset that was ever admitted.
+    pub fn edge(&self) -> u64 {
+        self.edge
+    }
+
     /// The size of the buffer now.
     pub fn buffer(&self) -> u64 {
         self.buffer

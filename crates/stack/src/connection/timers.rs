@@ -125,7 +125,9 @@ impl Connection {
             }
         }
         if self.fin_timer <= now {
-            self.fin_attempts = (self.fin_attempts + 1).min(9);
+            // It goes alone once there is no data left that could be missing.
+            let alone = self.send.una == self.send.written;
+            self.fin_attempts = if alone { (self.fin_attempts + 1).min(9) } else { 0 };
             let wait = Duration(self.max_rto().max(DATA_TIMER_FLOOR).0 << self.fin_attempts);
             self.fin_timer = now + wait.min(self.config.rto.max);
             // It must arrive, and nobody knows which way works: on all of them (as Linux does).
@@ -133,7 +135,7 @@ impl Connection {
             for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
                 all = all.with(subflow.id);
             }
-            if self.send.una == self.send.written {
+            if alone {
                 self.fin_wanted_on = all;
             }
         }

@@ -26,6 +26,14 @@ enum DataLevel {
     Ack,
     /// Nothing.
     None,
+    /// Nothing, and no SACK blocks: the segment is there for another option.
+    Signal,
+}
+
+impl DataLevel {
+    fn says_something(&self) -> bool {
+        matches!(self, DataLevel::Map { .. } | DataLevel::Ack)
+    }
 }
 
 impl Connection {
@@ -119,13 +127,14 @@ impl Connection {
             // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
             // never crowds out the data level (RFC 8684 section 3).
             let seq = self.subflows[at].board.nxt();
-            self.make(now, at, Flags::ACK, seq, DataLevel::None, out);
-            out.options.sack = SackBlocks::EMPTY;
+            self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
             out.options.push(signal);
             if out.options.wire_len() > OPTION_SPACE {
                 out.options.timestamps = None;
             }
-            return self.leave(now, at, out, SendKind::Control, observer);
+            // It does not say what an acknowledgement has to say, so one that is due still is.
+            self.subflows[at].counters.control_segments_sent += 1;
+            return self.depart(now, at, out, SendKind::Control, 0, observer);
         }
         if core::mem::take(&mut self.subflows[at].probe_wanted) && self.subflows[at].is_synchronised() {
             // One octet that the peer has had makes it answer with its window. RFC 9293 section
@@ -145,6 +154,11 @@ impl Connection {
             }
         }
         let subflow = &self.subflows[at];
+        if subflow.recv.due() == AckDue::Now && subflow.state == TcpState::PreEstablished {
+            // Without its code, an acknowledgement would be no third one (RFC 8684 section 3.2).
+            *out = self.make_handshake(now, at);
+            return self.leave(now, at, out, SendKind::Control, observer);
+        }
         if subflow.recv.due() == AckDue::Now && subflow.state != TcpState::SynSent {
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
@@ -382,8 +396,7 @@ impl Connection {
 
     fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
-        self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::None, out);
-        out.options.sack = SackBlocks::EMPTY;
+        self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
         if let (ResetCause::Abort, Mode::Mptcp, Some(key)) = (cause, self.mode, self.remote_key) {
             out.options.push(MptcpOption::FastClose(key));
         }
@@ -469,7 +482,7 @@ impl Connection {
             out.options.timestamps =
                 Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
         }
-        if self.mode == Mode::Mptcp && self.remote_key.is_some() && !matches!(level, DataLevel::None) {
+        if self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() {
             let ack = self.remote_dsn.add(self.recv.ack_offset());
             let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
             self.last_data_ack_sent = self.recv.ack_offset();
@@ -486,7 +499,7 @@ impl Connection {
             }
             out.options.dss = Some(dss);
         }
-        if subflow.sack && subflow.recv.has_blocks() && flags.has(Flags::ACK) {
+        if subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal) {
             let used = out.options.wire_len();
             let room = OPTION_SPACE.saturating_sub(used + 4) / 8;
             out.options.sack = subflow.recv.blocks(room);
@@ -514,10 +527,20 @@ impl Connection {
         stream_offset: u64,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        if out.flags.has(Flags::ACK) {
-            subflow.recv.on_ack_sent();
-        }
+        self.subflows[at].recv.on_ack_sent();
+        self.depart(now, at, out, kind, stream_offset, observer)
+    }
+
+    fn depart<O: Observer>(
+        &self,
+        now: Time,
+        at: usize,
+        out: &Segment,
+        kind: SendKind,
+        stream_offset: u64,
+        observer: &mut O,
+    ) -> Option<Departure> {
+        let subflow = &self.subflows[at];
         observer.on_sent(now, self.id, subflow.id, out, kind);
         Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset })
     }

@@ -124,6 +124,8 @@ pub struct Subflow {
     pub(crate) ssthresh: Option<u64>,
     /// The right edge of the peer's window for this subflow, as an offset.
     pub(crate) window_edge: u64,
+    /// The largest window that the peer has shown.
+    pub(crate) max_window: u64,
     pub(crate) rtt: RttEstimator,
     pub(crate) rate: RateEstimator,
     pub(crate) recovery: Recovery,
@@ -208,6 +210,7 @@ impl Subflow {
             cwnd: 0,
             ssthresh: None,
             window_edge: 1,
+            max_window: 0,
             rtt: RttEstimator::new(&config.rto),
             rate: RateEstimator::default(),
             recovery: Recovery::new(config, false, 1),

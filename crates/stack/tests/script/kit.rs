@@ -124,6 +124,11 @@ pub fn data(sub: usize, seq: i64, len: u32) -> Seg {
 }
 
 impl Seg {
+    /// The same on another subflow.
+    pub fn on(mut self, sub: usize) -> Seg {
+        self.sub = sub;
+        self
+    }
     pub fn flags(mut self, flags: Flags) -> Seg {
         self.flags = Some(flags);
         self
@@ -285,6 +290,11 @@ pub fn config() -> ConnectionConfig {
     }
 }
 
+/// The same with a full mesh.
+pub fn mesh() -> ConnectionConfig {
+    ConnectionConfig { path_manager: PathManagerKind::FullMesh, ..config() }
+}
+
 /// The same as a plain TCP.
 pub fn plain() -> ConnectionConfig {
     ConnectionConfig { mptcp: false, ..config() }
@@ -352,6 +362,15 @@ impl Script {
         if mptcp {
             script.inject(ack(0, 1).data_ack(0));
         }
+        script
+    }
+
+    /// A confirmed client with a second subflow, number 1, from its second address.
+    pub fn two(config: ConnectionConfig) -> Script {
+        let config = ConnectionConfig { path_manager: PathManagerKind::FullMesh, ..config };
+        let mut script = Script::client_with(config, 2);
+        script.joined(0, false);
+        script.events.clear();
         script
     }
 
@@ -591,9 +610,36 @@ impl Script {
         }
     }
 
+    /// What was sent is looked at by subflow, and in the order of sending on each.
+    pub fn by_subflow(&mut self) {
+        self.waiting.make_contiguous().sort_by_key(|(_, sub, _)| *sub);
+    }
+
+    /// Whether nothing was sent that is not yet expected.
+    pub fn is_quiet(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// What the endpoint has sent since the last step, whatever it is.
     pub fn sent(&mut self) -> Vec<Segment> {
         self.waiting.drain(..).map(|(_, _, segment)| segment).collect()
+    }
+
+    /// Time passes until the endpoint sends something; panics after `ms`.
+    #[track_caller]
+    pub fn wait_until_sent(&mut self, ms: u64) -> Vec<Segment> {
+        self.expect_nothing();
+        let until = self.now + Duration::from_millis(ms);
+        while self.waiting.is_empty() {
+            match self.endpoint.poll_timeout().filter(|&due| due <= until) {
+                Some(due) => {
+                    let us = due.since(self.now).as_micros();
+                    self.advance_us(us.max(1));
+                }
+                None => self.fail("nothing was sent"),
+            }
+        }
+        self.sent()
     }
 
     /// Nothing is sent for `ms` less a microsecond, and then `want`.

@@ -3,4 +3,6 @@
 
 mod kit;
 
+mod dss;
 mod handshake;
+mod join;
