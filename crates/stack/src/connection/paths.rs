@@ -11,6 +11,9 @@ use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 
 /// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
+/// How many announcements may wait for their echo at once: more than two acknowledgements in a row that
+/// only signal might pass for a loss (RFC 8684 section 3).
+const ANNOUNCE_AT_ONCE: usize = 2;
 
 /// A subflow that the endpoint shall open: it has the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +77,7 @@ impl PathsState {
     }
 
     pub(crate) fn next_timer(&self) -> Time {
-        self.announcements.iter().map(|a| a.due).min().unwrap_or(Time::NEVER)
+        self.announcements.iter().take(ANNOUNCE_AT_ONCE).map(|a| a.due).min().unwrap_or(Time::NEVER)
     }
 }
 
@@ -161,7 +164,9 @@ impl Connection {
         }
         let Some(remote_key) = self.remote_key else { return };
         let mut at = 0;
-        while let Some(announcement) = self.paths.announcements.get(at).copied() {
+        while let Some(announcement) =
+            self.paths.announcements.get(at).copied().filter(|_| at < ANNOUNCE_AT_ONCE)
+        {
             if announcement.due > now {
                 at += 1;
                 continue;

@@ -2,13 +2,12 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::handshake::find_capable;
 use super::mapping::Parts;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
-use crate::segment::{DataAck, Dss, Flags, MappedDsn, Mapping, MptcpOption, Segment};
-use crate::seq::{DataRange, Dsn};
+use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, Segment};
+use crate::seq::DataRange;
 use crate::subflow::{Subflow, TcpState};
 
 /// A subflow accepts payload this far ahead of what it has: RFC 7323's largest window. What is too

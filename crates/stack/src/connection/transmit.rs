@@ -288,7 +288,7 @@ impl Connection {
         subflow.round_sent += 1;
         subflow.last_new = now;
         // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3).
-        // The first data of the initiator has no place for it.
+        // Not where the keys go in place of a mapping, which has no flag for it.
         let data_fin = self.mode == Mode::Mptcp
             && self.send.closed
             && range.end == self.send.written
@@ -402,25 +402,31 @@ impl Connection {
         }
     }
 
+    /// RFC 8684 section 3.1: the first data of the initiator carries both keys and its length in place
+    /// of a mapping, each time it is sent, until the peer has shown that it has them.
+    fn carries_keys(&self, at: usize, seq: u64) -> bool {
+        seq == 1
+            && self.initiator
+            && !self.confirmed
+            && self.mode == Mode::Mptcp
+            && !self.config.simultaneous
+            && !self.subflows[at].handshake.join
+    }
+
     /// A data segment as the record says.
     fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
         let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
-        let first = self.carries_keys(at, record.seq);
         let mut capable = None;
-        if let (true, Mode::Mptcp, false, Some(key)) =
-            (first, self.mode, self.config.simultaneous, self.remote_key)
-        {
-            // RFC 8684 section 3.1: the first data of the initiator carries both keys and the length
-            // in place of a mapping, each time it is sent, until the peer has shown that it has them.
+        if self.carries_keys(at, record.seq) {
             level = DataLevel::None;
             capable = Some(MptcpOption::Capable(Capable {
                 version: 1,
                 flags: Capable::HMAC_SHA256,
                 sender_key: Some(self.local_key),
-                receiver_key: Some(key),
-                data_len: Some((record.mapping.len + u32::from(record.mapping.data_fin)) as u16),
+                receiver_key: self.remote_key,
+                data_len: Some(record.mapping.len as u16),
                 checksum: None,
             }));
         }
@@ -435,11 +441,6 @@ impl Connection {
         if record.data + u64::from(record.len) == self.send.written {
             out.flags = out.flags.with(Flags::PSH);
         }
-    }
-
-    /// Whether the segment at `seq` is the initiator's first data, which must carry both keys.
-    fn carries_keys(&self, at: usize, seq: u64) -> bool {
-        seq == 1 && !self.subflows[at].handshake.join && self.initiator && !self.confirmed
     }
 
     /// A pure acknowledgement, with the DATA_FIN if that is due and needs a segment of its own.

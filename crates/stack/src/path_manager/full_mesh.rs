@@ -18,6 +18,8 @@ pub struct FullMesh {
     remote: Vec<(Option<u8>, Address)>,
     /// Pairs that have a subflow, or had one that failed.
     used: Vec<(IpAddr, Address)>,
+    /// Those of them that have none any more.
+    failed: Vec<(IpAddr, Address)>,
     initiator: bool,
     established: bool,
     commands: VecDeque<PathCommand>,
@@ -30,6 +32,7 @@ impl FullMesh {
             local: addresses.to_vec(),
             remote: Vec::new(),
             used: Vec::new(),
+            failed: Vec::new(),
             initiator: false,
             established: false,
             commands: VecDeque::new(),
@@ -55,16 +58,25 @@ impl FullMesh {
                 }
             }
             PathEvent::Announced { id, address } => {
-                self.used.retain(|(_, remote)| *remote != address);
+                // It may come again because its echo was lost: what lives stays as it is.
+                let failed = &mut self.failed;
+                self.used.retain(|pair| pair.1 != address || !failed.contains(pair));
+                failed.retain(|pair| pair.1 != address);
                 self.remote.retain(|(known, _)| *known != Some(id));
                 self.remote.push((Some(id), address));
                 self.create_missing();
             }
             PathEvent::Removed { id } => self.remote.retain(|(known, _)| *known != Some(id)),
             PathEvent::SubflowEstablished { local, remote, .. } => self.mark(local.ip, remote),
-            PathEvent::SubflowClosed { .. } => {}
+            PathEvent::SubflowClosed { local, remote, .. } => {
+                let pair = (local.ip, remote);
+                if self.used.contains(&pair) && !self.failed.contains(&pair) {
+                    self.failed.push(pair);
+                }
+            }
             PathEvent::LocalUp(ip) => {
                 self.used.retain(|(local, _)| *local != ip);
+                self.failed.retain(|(local, _)| *local != ip);
                 self.create_missing();
             }
             PathEvent::LocalDown(ip) => {

@@ -487,6 +487,16 @@ impl Script {
         sub
     }
 
+    /// The same up to and with the SYN/ACK; the third ACK is returned.
+    pub fn peer_joins_with(&mut self, own: u8, from: u8, address_id: u8) -> (usize, Seg) {
+        let sub = self.peer_opens(own, from, 6000 + u16::from(from));
+        let syn = self.join_syn(sub, address_id, false);
+        self.inject(syn);
+        self.expect(seg(sub).flags(SA).seq(0).ack(1));
+        self.advance(10);
+        (sub, self.join_ack(sub))
+    }
+
     /// The endpoint's key.
     pub fn own(&self) -> Key {
         self.own_key.expect("the endpoint has not said its key")

@@ -3,6 +3,8 @@
 
 mod kit;
 
+mod address;
+mod close;
 mod dss;
 mod handshake;
 mod join;
