@@ -7,9 +7,14 @@ use crate::failure::Failure;
 /// Changes of a scenario.
 #[derive(clap::Args)]
 pub struct Changes {
-    /// A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q] or trace=DOWN[:UP],RTT[,trace-start=random][,...]; replaces the
-    /// scenario's paths (without a scenario: profile linux, one web-like flow in each run)
-    #[arg(long = "path", value_name = "PATH")]
+    /// Paths in the place of the scenario's.
+    #[arg(
+        long = "path",
+        value_name = "PATH",
+        help = "A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q] or trace=DOWN[:UP],RTT[,trace-start=random]\
+                [,...]; replaces the scenario's paths (without a scenario: profile linux, one web-like flow \
+                in each run)"
+    )]
     paths: Vec<String>,
     /// What each flow sends: a size such as 57KB, `web` or `bulk`
     #[arg(long, value_name = "SIZE")]

@@ -221,6 +221,14 @@ fn run_shows_each_flow_and_the_performance() {
     assert!(
         flows.iter().all(|flow| flow["fct_s"].as_f64().unwrap() >= flow["lower_bound_s"].as_f64().unwrap())
     );
+    // The DMPTCP paper's figure 8: the slow path is left alone, and nothing is waited for there.
+    let of = |name: &str| flows.iter().find(|flow| flow["scheduler"] == name).unwrap();
+    let (min_rtt, dmptcp) = (of("min_rtt"), of("dmptcp"));
+    let seconds = |flow: &Value, key: &str| flow[key].as_f64().unwrap();
+    assert_eq!(dmptcp["bytes_by_path"][1], 0);
+    assert!(seconds(min_rtt, "acked_s") - seconds(dmptcp, "acked_s") >= 0.015);
+    // A segment of 1500 bytes at 100 Mbit/s.
+    assert!(seconds(dmptcp, "fct_s") - seconds(min_rtt, "fct_s") <= 120e-6);
     let text = stdout(&["run", "figure8", "--set", "schedulers=tcp"]);
     assert!(text.starts_with("scheduler") && text.contains("packet-hops"), "{text}");
     let again = json(&["run", "figure8", "--json", "--jobs", "2"]);

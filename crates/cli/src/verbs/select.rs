@@ -13,9 +13,15 @@ use crate::table::{Align, Table, wrap};
 /// Shows which subflows DMPTCP takes, and why
 #[derive(clap::Args)]
 pub struct Args {
-    /// A path: RATE,RTT[,loss=P][,cwnd=W][,ssthresh=S][,backup]. The window is 10 segments unless
-    /// given, the threshold infinite. The rate is not used: the choice goes by windows and RTTs
-    #[arg(long = "path", value_name = "PATH", required = true, value_parser = parse_path)]
+    /// The paths, in order.
+    #[arg(
+        long = "path",
+        value_name = "PATH",
+        required = true,
+        value_parser = parse_path,
+        help = "A path: RATE,RTT[,loss=P][,cwnd=W][,ssthresh=S][,backup]. The window is 10 segments unless \
+                given, the threshold infinite. The rate is not used: the choice goes by windows and RTTs"
+    )]
     paths: Vec<Parsed>,
     /// The bytes of the flow that were never handed to any subflow, such as 40KB, or `unknown`
     #[arg(long, value_name = "SIZE", value_parser = parse_remaining)]
