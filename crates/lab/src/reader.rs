@@ -1,4 +1,4 @@
-//! Reads values out of a [`Table`](crate::tree::Table), with errors that say what would be right.
+//! Reads values out of a [`Table`], with errors that say what would be right.
 
 use anabranch_units::{Bytes, Duration, Rate};
 

@@ -26,7 +26,7 @@ enum What {
     Profiles,
     /// Scenarios that are built in
     Scenarios,
-    /// What a connection can be told, with --set or in [connection]
+    /// What a connection can be told, with --set or under `[connection]`
     Knobs,
 }
 
