@@ -9,13 +9,11 @@ use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
 use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
-use crate::segment::{
-    Address, Capable, Flags, Join, MptcpOption, Options, PathId, Segment, SynOptions, Timestamps,
-};
-use crate::seq::{Dsn, Seq};
+use crate::segment::{Capable, Flags, Join, MptcpOption, Options, Segment, SynOptions, Timestamps};
+use crate::seq::Dsn;
 use crate::subflow::recovery::Recovery;
 use crate::subflow::recv::Receiver;
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
 
 /// The room that the options of a data segment may take: timestamps and the widest mapping.
 const DATA_OPTIONS: u32 = 40;
@@ -58,17 +56,6 @@ fn is_acceptable(capable: &Capable) -> bool {
         && capable.flags & Capable::CHECKSUM == 0
 }
 
-/// What a new subflow is made from.
-pub(crate) struct SubflowBirth {
-    pub local: Address,
-    pub remote: Address,
-    pub path: PathId,
-    pub iss: Seq,
-    pub initiator: bool,
-    pub join: bool,
-    pub nonce: u32,
-}
-
 impl Connection {
     /// Adds a subflow; its SYN or SYN/ACK leaves with the next poll. None if there are too many.
     pub(crate) fn add_subflow(&mut self, now: Time, birth: SubflowBirth) -> Option<usize> {
@@ -81,18 +68,7 @@ impl Connection {
             None => return None,
         };
         let id = SubflowId(at as u8);
-        let mut subflow = Subflow::new(
-            id,
-            now,
-            birth.local,
-            birth.remote,
-            birth.path,
-            birth.iss,
-            birth.initiator,
-            &self.config,
-        );
-        subflow.handshake.join = birth.join;
-        subflow.handshake.local_nonce = birth.nonce;
+        let mut subflow = Subflow::new(id, now, &birth, &self.config);
         subflow.local_id = self.paths.local_id(birth.local.ip);
         if at == self.subflows.len() {
             self.subflows.push(subflow);

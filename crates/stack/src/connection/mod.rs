@@ -27,13 +27,13 @@ use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
 use crate::observer::{Limit, Windows};
 use crate::path_manager::{PathEvent, PathManager};
-use crate::scheduler::{AnyScheduler, SubflowView};
+use crate::scheduler::{AnyScheduler, Scheduler, SubflowView};
 use crate::segment::{Key, MptcpOption};
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 
-pub(crate) use handshake::{SubflowBirth, find_capable, find_join, is_acceptable_offer};
+pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer};
 use paths::PathsState;
 use recv_state::RecvState;
 use send_state::SendState;
@@ -86,7 +86,10 @@ pub struct Connection {
     pub(crate) subflows: Vec<Subflow>,
     pub(crate) past: Vec<SubflowStats>,
     pub(crate) congestion: AnyCongestion,
-    pub(crate) scheduler: AnyScheduler,
+    /// Apart from the rest: one subflow alone never needs it, and many connections have one.
+    pub(crate) scheduler: Box<AnyScheduler>,
+    /// Whether it wants to hear of events.
+    scheduler_listens: bool,
     pub(crate) path_manager: PathManager,
     pub(crate) paths: PathsState,
 
@@ -100,8 +103,10 @@ pub struct Connection {
     /// The subflow that sent last: asked first.
     cursor: usize,
     limit: Limit,
-    /// Which opportunistic retransmission was done when, by fast subflow.
-    last_opportunistic: [Time; 32],
+    /// When the connection began.
+    born: Time,
+    /// When a penalty was last imposed, by fast subflow; not at all before the first.
+    last_opportunistic: Vec<Time>,
 
     pub(crate) events: VecDeque<Event>,
     readable_pending: bool,
@@ -144,6 +149,7 @@ pub(crate) struct Birth {
 
 impl Connection {
     pub(crate) fn new(now: Time, birth: Birth, config: ConnectionConfig) -> Connection {
+        let scheduler = config.scheduler.build();
         Connection {
             id: birth.id,
             initiator: birth.initiator,
@@ -162,7 +168,8 @@ impl Connection {
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
             congestion: config.congestion.build(),
-            scheduler: config.scheduler.build(),
+            scheduler_listens: scheduler.wants_events(),
+            scheduler: Box::new(scheduler),
             path_manager: PathManager::new(config.path_manager, &birth.addresses),
             paths: PathsState::new(birth.addresses),
             send: SendState::default(),
@@ -172,7 +179,8 @@ impl Connection {
             schedule_wanted: false,
             cursor: 0,
             limit: Limit::Application,
-            last_opportunistic: [now; 32],
+            last_opportunistic: Vec::new(),
+            born: now,
             events: VecDeque::new(),
             readable_pending: false,
             remote_fin_told: false,

@@ -96,7 +96,7 @@ impl Connection {
         let fast_id = self.subflows[fast].id;
         let fast_rtt = self.subflows[fast].rtt.srtt()?;
         let penalise = policy == OpportunisticRetransmission::RetransmitAndPenalise;
-        if penalise && mandatory && now.since(self.last_opportunistic[fast_id.index() & 31]) >= fast_rtt {
+        if penalise && mandatory && now.since(self.last_penalty(fast_id)) >= fast_rtt {
             let slow = (0..self.subflows.len()).find(|&at| {
                 let subflow = &self.subflows[at];
                 at != fast
@@ -107,7 +107,7 @@ impl Connection {
             if let Some(slow) = slow {
                 self.congestion.penalise(self.subflows[slow].id, now);
                 self.refresh_window(slow);
-                self.last_opportunistic[fast_id.index() & 31] = now;
+                self.note_penalty(fast_id, now);
                 self.stats.penalisations += 1;
             }
         }
@@ -130,5 +130,18 @@ impl Connection {
             self.stats.opportunistic_retransmissions += 1;
             DataRange::new(head.range.start, head.range.end.min(head.range.start + mss))
         })
+    }
+
+    /// When `fast` last had another subflow penalised; from the start no penalty is due within one
+    /// round trip.
+    fn last_penalty(&self, fast: SubflowId) -> Time {
+        self.last_opportunistic.get(fast.index()).copied().unwrap_or(self.born)
+    }
+
+    fn note_penalty(&mut self, fast: SubflowId, now: Time) {
+        if self.last_opportunistic.len() <= fast.index() {
+            self.last_opportunistic.resize(fast.index() + 1, self.born);
+        }
+        self.last_opportunistic[fast.index()] = now;
     }
 }

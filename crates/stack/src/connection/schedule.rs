@@ -53,7 +53,7 @@ impl Connection {
 
     /// Tells the scheduler what has happened, if it wants to know.
     pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
-        if !self.scheduler.wants_events() {
+        if !self.scheduler_listens {
             return;
         }
         self.refresh_views();

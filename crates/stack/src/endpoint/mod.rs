@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, VecDeque};
 use anabranch_units::Time;
 
 use crate::config::{ConnectionConfig, EndpointConfig, Entropy};
-use crate::connection::{Connection, SubflowBirth};
+use crate::connection::Connection;
 use crate::crypto;
 use crate::event::{CloseReason, ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::Observer;
 use crate::segment::{Address, Flags, Join, Key, PathId, Segment};
 use crate::seq::{Dsn, Seq};
 use crate::stats::{ConnectionStats, SubflowStats};
+use crate::subflow::SubflowBirth;
 use demux::Demux;
 use timers::TimerQueue;
 

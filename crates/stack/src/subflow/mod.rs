@@ -86,6 +86,24 @@ pub enum ResetCause {
     Error,
 }
 
+/// What a new subflow is made from.
+pub struct SubflowBirth {
+    /// Its local address.
+    pub local: Address,
+    /// Its remote address.
+    pub remote: Address,
+    /// The interface by which it leaves.
+    pub path: PathId,
+    /// Our initial sequence number.
+    pub iss: Seq,
+    /// This side sends the SYN.
+    pub initiator: bool,
+    /// It is a join and not the first subflow.
+    pub join: bool,
+    /// Our nonce of the join.
+    pub nonce: u32,
+}
+
 /// One subflow.
 #[derive(Clone, Debug)]
 pub struct Subflow {
@@ -173,16 +191,8 @@ pub struct Subflow {
 
 impl Subflow {
     /// A subflow before its handshake.
-    pub fn new(
-        id: SubflowId,
-        now: Time,
-        local: Address,
-        remote: Address,
-        path: PathId,
-        iss: Seq,
-        initiator: bool,
-        config: &ConnectionConfig,
-    ) -> Subflow {
+    pub fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
+        let SubflowBirth { local, remote, path, iss, initiator, join, nonce } = *birth;
         Subflow {
             id,
             state: if initiator { TcpState::SynSent } else { TcpState::SynReceived },
@@ -191,7 +201,13 @@ impl Subflow {
             path,
             local_id: 0,
             remote_id: 0,
-            handshake: Handshake { send: true, sent_at: now, ..Handshake::default() },
+            handshake: Handshake {
+                join,
+                local_nonce: nonce,
+                send: true,
+                sent_at: now,
+                ..Handshake::default()
+            },
             backup_asked: false,
             backup_wanted: false,
             started: now,

@@ -116,6 +116,9 @@ impl Host {
     }
 }
 
+/// Decides whether a segment is dropped: when it leaves, from which side, on which path.
+pub type Drop = Box<dyn FnMut(Time, Side, usize, &Segment) -> bool>;
+
 /// Two hosts and the paths between them.
 pub struct Pair {
     pub now: Time,
@@ -132,7 +135,7 @@ pub struct Pair {
     /// Every segment that was sent: when, by whom, on which path, and whether it was lost.
     pub log: Vec<(Time, Side, usize, Segment, bool)>,
     /// Decides on top of the paths' loss whether a segment is dropped.
-    pub drop: Box<dyn FnMut(Time, Side, usize, &Segment) -> bool>,
+    pub drop: Drop,
 }
 
 /// The client's address on a path.
@@ -276,8 +279,7 @@ impl Pair {
             }
         }
         if again {
-            loop {
-                let Some(transmit) = self.host(side).endpoint.poll_transmit(now) else { break };
+            while let Some(transmit) = self.host(side).endpoint.poll_transmit(now) {
                 self.send(side, &transmit.segment);
             }
         }
