@@ -236,6 +236,7 @@ impl Connection {
             self.path_manager.on_event(&PathEvent::LocalUp(ip));
         } else {
             self.path_manager.on_event(&PathEvent::LocalDown(ip));
+            self.paths.new_subflows.retain(|new| new.local != ip);
             for at in 0..self.subflows.len() {
                 if self.subflows[at].local.ip == ip && !self.subflows[at].is_closed() {
                     self.kill_subflow(now, at);

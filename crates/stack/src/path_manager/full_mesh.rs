@@ -18,8 +18,10 @@ pub struct FullMesh {
     remote: Vec<(Option<u8>, Address)>,
     /// Pairs that have a subflow, or had one that failed.
     used: Vec<(IpAddr, Address)>,
-    /// Those of them that have none any more.
-    failed: Vec<(IpAddr, Address)>,
+    /// Those of them that have one now, or are about to.
+    open: Vec<(IpAddr, Address)>,
+    /// Local addresses that cannot be used.
+    down: Vec<IpAddr>,
     initiator: bool,
     established: bool,
     commands: VecDeque<PathCommand>,
@@ -32,7 +34,8 @@ impl FullMesh {
             local: addresses.to_vec(),
             remote: Vec::new(),
             used: Vec::new(),
-            failed: Vec::new(),
+            open: Vec::new(),
+            down: Vec::new(),
             initiator: false,
             established: false,
             commands: VecDeque::new(),
@@ -45,7 +48,7 @@ impl FullMesh {
             PathEvent::Established { initiator, local, remote, deny_join_initial } => {
                 self.initiator = initiator;
                 self.established = true;
-                self.used.push((local.ip, remote));
+                self.mark(local.ip, remote);
                 if !deny_join_initial {
                     self.remote.insert(0, (None, remote));
                 }
@@ -53,15 +56,16 @@ impl FullMesh {
                     self.create_missing();
                 } else {
                     for &(id, ip, _) in self.local.iter().filter(|(_, ip, _)| *ip != local.ip) {
-                        self.commands.push_back(PathCommand::Announce { id, ip });
+                        if !self.down.contains(&ip) {
+                            self.commands.push_back(PathCommand::Announce { id, ip });
+                        }
                     }
                 }
             }
             PathEvent::Announced { id, address } => {
-                // It may come again because its echo was lost: what lives stays as it is.
-                let failed = &mut self.failed;
-                self.used.retain(|pair| pair.1 != address || !failed.contains(pair));
-                failed.retain(|pair| pair.1 != address);
+                // An announcement that is only repeated opens nothing twice.
+                let open = &self.open;
+                self.used.retain(|pair| pair.1 != address || open.contains(pair));
                 self.remote.retain(|(known, _)| *known != Some(id));
                 self.remote.push((Some(id), address));
                 self.create_missing();
@@ -69,21 +73,29 @@ impl FullMesh {
             PathEvent::Removed { id } => self.remote.retain(|(known, _)| *known != Some(id)),
             PathEvent::SubflowEstablished { local, remote, .. } => self.mark(local.ip, remote),
             PathEvent::SubflowClosed { local, remote, .. } => {
-                let pair = (local.ip, remote);
-                if self.used.contains(&pair) && !self.failed.contains(&pair) {
-                    self.failed.push(pair);
-                }
+                self.open.retain(|pair| *pair != (local.ip, remote));
             }
             PathEvent::LocalUp(ip) => {
-                self.used.retain(|(local, _)| *local != ip);
-                self.failed.retain(|(local, _)| *local != ip);
+                let was_down = self.down.contains(&ip);
+                self.down.retain(|known| *known != ip);
+                let open = &self.open;
+                self.used.retain(|pair| pair.0 != ip || open.contains(pair));
                 self.create_missing();
+                if let Some(&(id, ..)) = self.local.iter().find(|(_, local, _)| *local == ip)
+                    && (was_down && self.established && !self.initiator)
+                {
+                    self.commands.push_back(PathCommand::Announce { id, ip });
+                }
             }
             PathEvent::LocalDown(ip) => {
                 self.commands.retain(
                     |command| !matches!(command, PathCommand::SubflowCreate { local, .. } if *local == ip),
                 );
-                self.mark_all(ip);
+                self.open.retain(|(local, _)| *local != ip);
+                if self.down.contains(&ip) {
+                    return;
+                }
+                self.down.push(ip);
                 if let Some(&(id, ..)) = self.local.iter().find(|(_, local, _)| *local == ip)
                     && self.established
                 {
@@ -94,14 +106,10 @@ impl FullMesh {
     }
 
     fn mark(&mut self, local: IpAddr, remote: Address) {
-        if !self.used.contains(&(local, remote)) {
-            self.used.push((local, remote));
-        }
-    }
-
-    fn mark_all(&mut self, local: IpAddr) {
-        for at in 0..self.remote.len() {
-            self.mark(local, self.remote[at].1);
+        for list in [&mut self.used, &mut self.open] {
+            if !list.contains(&(local, remote)) {
+                list.push((local, remote));
+            }
         }
     }
 
@@ -112,10 +120,12 @@ impl FullMesh {
         for &(_, remote) in &self.remote {
             for &(local_id, local, backup) in &self.local {
                 let pair = (local, remote);
-                if local.is_ipv4() != remote.ip.is_ipv4() || self.used.contains(&pair) {
+                let mixed = local.is_ipv4() != remote.ip.is_ipv4();
+                if mixed || self.down.contains(&local) || self.used.contains(&pair) {
                     continue;
                 }
                 self.used.push(pair);
+                self.open.push(pair);
                 self.commands.push_back(PathCommand::SubflowCreate { local, local_id, remote, backup });
             }
         }
@@ -156,7 +166,26 @@ mod tests {
         mesh.on_event(&PathEvent::Announced { id: 7, address: Address::new(ip(8), 80) });
         assert_eq!(core::iter::from_fn(|| mesh.poll()).count(), 2);
         mesh.on_event(&PathEvent::LocalUp(ip(2)));
+        assert_eq!(mesh.poll(), None);
+        mesh.on_event(&PathEvent::LocalDown(ip(2)));
+        assert_eq!(mesh.poll(), Some(PathCommand::Remove { id: 2 }));
+        mesh.on_event(&PathEvent::LocalUp(ip(2)));
         assert_eq!(core::iter::from_fn(|| mesh.poll()).count(), 2);
+    }
+
+    #[test]
+    fn an_announcement_heard_twice_opens_a_failed_pair_again_and_no_other() {
+        let mut mesh = started(true);
+        mesh.poll();
+        let announced = PathEvent::Announced { id: 7, address: Address::new(ip(8), 80) };
+        mesh.on_event(&announced);
+        assert_eq!(core::iter::from_fn(|| mesh.poll()).count(), 2);
+        mesh.on_event(&announced);
+        assert_eq!(mesh.poll(), None);
+        let (local, remote) = (Address::new(ip(2), 1), Address::new(ip(8), 80));
+        mesh.on_event(&PathEvent::SubflowClosed { id: crate::event::SubflowId(1), local, remote });
+        mesh.on_event(&announced);
+        assert_eq!(core::iter::from_fn(|| mesh.poll()).count(), 1);
     }
 
     #[test]
