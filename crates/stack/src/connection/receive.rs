@@ -70,7 +70,12 @@ impl Connection {
         if segment.payload_len > 0 || fin {
             self.process_payload(now, at, segment, fin, placed);
         }
-        if fin && self.subflows[at].recv.finished() {
+        // The FIN may have come before the data in front of it.
+        let awaited = matches!(
+            self.subflows[at].state,
+            TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2
+        );
+        if awaited && self.subflows[at].recv.finished() {
             self.on_fin(now, at);
         }
         self.check_closing(now);
