@@ -167,7 +167,7 @@ impl Connection {
 
     /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
     /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
-    fn tell_writable(&mut self) {
+    pub(crate) fn tell_writable(&mut self) {
         if self.send.blocked && self.buffered() <= self.config.send_buffer.get() / 3 * 2 {
             self.send.blocked = false;
             self.push_event(Event::Writable);
@@ -214,6 +214,9 @@ impl Connection {
         let from = self.send.una;
         if self.send.acknowledge(una) {
             self.progress_at = now;
+            // The next closed window is probed from the beginning.
+            self.persist_at = Time::NEVER;
+            self.persist_backoff = 0;
             self.stats.data_acked = una;
             self.stats.last_data_ack = now;
             self.arm_data_timer(now);

@@ -96,6 +96,8 @@ pub struct Connection {
     pub(crate) send: SendState,
     pub(crate) recv: RecvState,
     pub(crate) last_data_ack_sent: u64,
+    /// The right edge of the window that went with a data acknowledgement.
+    pub(crate) last_edge_sent: u64,
 
     /// Scratch for the scheduler's view.
     views: Vec<SubflowView>,
@@ -175,6 +177,7 @@ impl Connection {
             send: SendState::default(),
             recv: RecvState::new(config.receive_buffer),
             last_data_ack_sent: 0,
+            last_edge_sent: 0,
             views: Vec::new(),
             schedule_wanted: false,
             cursor: 0,
@@ -266,9 +269,10 @@ impl Connection {
         self.readable_pending = false;
         let mss = u64::from(self.config.mss);
         if self.recv.should_update(mss) {
-            // One subflow is enough: the window is the connection's.
-            if let Some(subflow) = self.best_subflow() {
-                self.subflows[subflow].recv.want_ack();
+            // On every subflow: the window is the connection's, but a sender that heeds each subflow's
+            // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
+            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+                subflow.recv.want_ack();
             }
         }
     }
@@ -348,6 +352,7 @@ impl Connection {
         }
         self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote });
         self.schedule_wanted = true;
+        self.tell_writable();
     }
 
     /// Bytes that can be read in order.

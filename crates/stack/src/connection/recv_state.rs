@@ -163,7 +163,8 @@ impl RecvState {
         field as u16
     }
 
-    fn wanted_edge(&self) -> u64 {
+    /// Where the right edge of the window would be if it were said now.
+    pub fn wanted_edge(&self) -> u64 {
         self.edge.max(self.consumed + self.buffer)
     }
 
@@ -172,7 +173,7 @@ impl RecvState {
     pub fn should_update(&self, mss: u64) -> bool {
         let gain = (self.consumed + self.buffer).saturating_sub(self.edge);
         let left = self.edge.saturating_sub(self.nxt);
-        gain >= (2 * mss).min(self.buffer / 2).max(1) && left < self.buffer / 2
+        gain >= (2 * mss).min(self.buffer / 2).max(1) && 2 * left < self.buffer
     }
 
     /// Receive-buffer autotuning: once per `rtt` (the largest of all subflows), twice what arrived

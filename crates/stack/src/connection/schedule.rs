@@ -244,11 +244,20 @@ impl Connection {
         }
     }
 
-    /// Whether data waits that only a zero window holds back, and nothing is under way that would
-    /// bring a new one: then the window is probed (RFC 9293 section 3.8.6.1).
+    /// Whether data waits, and nothing is under way that would bring a new window: then the window is
+    /// probed (RFC 9293 section 3.8.6.1). A scheduler may wait for a subflow whose own window is shut,
+    /// so that it is not only the connection's window that counts.
     fn arm_persist(&mut self, now: Time) {
-        let blocked = self.limit == Limit::ReceiveWindow
-            && self.subflows.iter().all(|subflow| subflow.is_closed() || subflow.board.is_empty());
+        let shut = match self.limit {
+            Limit::ReceiveWindow => true,
+            Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
+            Limit::CongestionWindow | Limit::Scheduler => !self.scheduler_wake.is_armed(),
+        };
+        let blocked = shut
+            && self
+                .subflows
+                .iter()
+                .all(|subflow| subflow.is_closed() || (subflow.board.is_empty() && subflow.queue.is_empty()));
         if !blocked {
             self.persist_at = Time::NEVER;
             self.persist_backoff = 0;

@@ -114,10 +114,14 @@ impl Connection {
             self.persist_backoff = (self.persist_backoff + 1).min(10);
             let wait = Duration(self.max_rto().0 << self.persist_backoff).min(self.config.rto.max);
             self.persist_at = now + wait;
+            // Every subflow whose own window is shut may be the one that is waited for.
+            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+                subflow.probe_wanted = subflow.window_edge <= subflow.board.nxt();
+            }
             if let Some(best) = self.best_subflow() {
                 self.subflows[best].probe_wanted = true;
             }
-            if self.limit == Limit::ReceiveWindow {
+            if self.limit != Limit::Application {
                 // A peer that answers keeps the connection alive, whatever its window (RFC 9293
                 // section 3.8.6.1).
                 let heard = self.subflows.iter().map(|subflow| subflow.last_received).max();

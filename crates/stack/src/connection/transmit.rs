@@ -447,12 +447,15 @@ impl Connection {
     fn make_ack(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
         // A data acknowledgement that says nothing new leaves its room to SACK blocks; the RFC
-        // prefers that (section 3.3.2), and more than one block would not fit beside it.
+        // prefers that (section 3.3.2), and more than one block would not fit beside it. The window
+        // counts at the data level only with a data acknowledgement, so that one that opens is news.
+        let subflow = &self.subflows[at];
         let quiet = self.mode == Mode::Mptcp
             && self.confirmed
             && self.phase == Phase::Open
-            && self.subflows[at].recv.has_several_holes()
-            && self.last_data_ack_sent == self.recv.ack_offset();
+            && (subflow.sack && subflow.recv.has_several_holes())
+            && self.last_data_ack_sent == self.recv.ack_offset()
+            && self.last_edge_sent >= self.recv.wanted_edge();
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
         self.make(now, at, Flags::ACK, seq, level, out);
     }
@@ -487,6 +490,7 @@ impl Connection {
             let ack = self.remote_dsn.add(self.recv.ack_offset());
             let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
             self.last_data_ack_sent = self.recv.ack_offset();
+            self.last_edge_sent = self.recv.wanted_edge();
             let mut dss = Dss { data_ack, mapping: None, data_fin: false };
             if let DataLevel::Map { data, ssn, mapping } = level {
                 let dsn = self.local_dsn.add(data);

@@ -643,6 +643,11 @@ impl<O: Observer> Endpoint<O> {
         self.connection(id).map(|connection| connection.subflow_stats()).unwrap_or_default()
     }
 
+    /// How many connections there are, those included that have ended and still answer late segments.
+    pub fn connection_count(&self) -> usize {
+        self.live
+    }
+
     /// Panics if what a connection counts disagrees with what it holds; for tests.
     #[doc(hidden)]
     pub fn assert_consistent(&self) {

@@ -210,6 +210,8 @@ impl Receiver {
     /// An acknowledgement has left, with or without data.
     pub fn on_ack_sent(&mut self) {
         self.last_ack_sent = self.nxt;
+        // A duplicate is reported by the next acknowledgement or not at all (RFC 2883 section 4).
+        self.dsack = None;
         self.due = AckDue::Nothing;
         self.unacked = 0;
         self.ack_at = Time::NEVER;
