@@ -17,17 +17,16 @@ fn transfer(pair: &mut Pair, config: ConnectionConfig, bytes: u64) {
         assert!(pair.now < deadline);
     }
     pair.close(Side::Client);
-    assert!(pair.run_until(deadline, |pair| pair.server.peer_closed), "at {:?}", pair.now);
+    let done = pair.run_until(deadline, |pair| pair.server.peer_closed);
+    if !done {
+        pair.print_log(30);
+    }
+    assert!(done, "at {:?}", pair.now);
     assert_eq!(pair.server.read, bytes);
     pair.close(Side::Server);
     let ended = pair.run_until(deadline, |pair| pair.client.closed.is_some() && pair.server.closed.is_some());
-    if !ended || pair.client.closed != Some(CloseReason::Finished) {
-        for (at, side, path, segment, lost) in pair.log.iter().rev().take(30).rev() {
-            eprintln!(
-                "{at:?} {side:?} path {path} lost {lost} {:?} seq {:?} ack {:?} len {} {:?}",
-                segment.flags, segment.seq, segment.ack, segment.payload_len, segment.options.dss
-            );
-        }
+    if !ended {
+        pair.print_log(30);
     }
     assert!(ended);
     assert_eq!(pair.client.closed, Some(CloseReason::Finished));

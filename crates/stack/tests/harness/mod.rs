@@ -1,23 +1,34 @@
 //! Two endpoints on a virtual clock: the harness of the tests that need both sides.
 //!
-//! A path has a delay and a loss function; there is no rate and no queue, which is the simulator's
-//! business. Every delivered payload range is checked: in order, once, and inside the window.
+//! A path has a delay, faults, and if wanted a rate with a drop-tail queue; the details of links are
+//! the simulator's business. Every delivered payload range is checked: once, in the window, and the
+//! byte that the sender meant. `checks.rs` holds every segment to the windows.
 #![allow(dead_code)]
+
+pub mod checks;
+mod host;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::IpAddr;
 
-use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
-use anabranch_stack::endpoint::Endpoint;
-use anabranch_stack::event::{CloseReason, ConnectionId, Event, Placement};
+use anabranch_stack::config::{ConnectionConfig, LocalAddress};
+use anabranch_stack::event::{ConnectionId, Event, SubflowId};
 use anabranch_stack::segment::{Address, PathId, Segment};
-use anabranch_units::{Duration, RandomStream, Time};
+use anabranch_units::{Duration, RandomStream, Rate, Time};
+
+use checks::Checks;
+pub use host::Host;
 
 /// The server's port.
 pub const PORT: u16 = 80;
+/// An endpoint that wants to be woken so often at one instant runs in circles.
+const STEPS_PER_INSTANT: u32 = 64;
+/// The same for a simulated second.
+const STEPS_PER_SECOND: u32 = 500_000;
 
 /// One path between the two hosts.
+#[derive(Clone, Debug)]
 pub struct Path {
     /// One-way delay.
     pub delay: Duration,
@@ -25,26 +36,67 @@ pub struct Path {
     pub loss: [f64; 2],
     /// The probability that a segment is delayed by as much again.
     pub reorder: f64,
+    /// The probability that a segment arrives twice.
+    pub duplicate: f64,
+    /// So many of the next segments are lost.
+    pub burst: u32,
     /// Nothing passes while it is down.
     pub down: bool,
+    /// How fast bytes leave, in each direction; at once where there is none.
+    pub rate: Option<Rate>,
+    /// How many bytes may wait for that, in each direction.
+    pub queue: u64,
+    pub busy_until: [Time; 2],
 }
 
 impl Path {
     /// A path without faults.
     pub fn clean(delay_ms: u64) -> Path {
-        Path { delay: Duration::from_millis(delay_ms), loss: [0.0; 2], reorder: 0.0, down: false }
+        Path {
+            delay: Duration::from_millis(delay_ms),
+            loss: [0.0; 2],
+            reorder: 0.0,
+            duplicate: 0.0,
+            burst: 0,
+            down: false,
+            rate: None,
+            queue: u64::MAX,
+            busy_until: [Time::ZERO; 2],
+        }
+    }
+
+    /// Takes away every fault.
+    pub fn heal(&mut self) {
+        self.loss = [0.0; 2];
+        self.reorder = 0.0;
+        self.duplicate = 0.0;
+        self.burst = 0;
+        self.down = false;
+    }
+
+    /// When a segment of `len` bytes has left, if the queue takes it.
+    fn pass(&mut self, now: Time, direction: usize, len: u32) -> Option<Time> {
+        let Some(rate) = self.rate else { return Some(now) };
+        let busy = self.busy_until[direction].max(now);
+        if rate.bytes_in(busy.since(now)) + u64::from(len) > self.queue {
+            return None;
+        }
+        self.busy_until[direction] = busy + rate.transmission_time(u64::from(len));
+        Some(self.busy_until[direction])
     }
 }
 
 /// Which host.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
     Client,
     Server,
 }
 
 impl Side {
-    fn other(self) -> Side {
+    pub const BOTH: [Side; 2] = [Side::Client, Side::Server];
+
+    pub const fn other(self) -> Side {
         match self {
             Side::Client => Side::Server,
             Side::Server => Side::Client,
@@ -56,67 +108,12 @@ impl Side {
 struct InFlight {
     to: Side,
     path: usize,
+    /// Where the payload stands in the sender's stream.
+    stream: u64,
     segment: Segment,
 }
 
-/// One host with its one connection.
-pub struct Host {
-    pub endpoint: Endpoint,
-    pub connection: Option<ConnectionId>,
-    pub events: Vec<Event>,
-    /// Bytes delivered, in whatever order, as a bitmap of ranges: checks that each comes once.
-    delivered: Vec<(u64, u64)>,
-    pub read: u64,
-    pub auto_read: bool,
-    pub closed: Option<CloseReason>,
-    pub peer_closed: bool,
-}
-
-impl Host {
-    fn new(address: LocalAddress, more: &[LocalAddress], seed: u64, name: &str) -> Host {
-        let mut addresses = vec![address];
-        addresses.extend_from_slice(more);
-        let config = EndpointConfig { addresses, max_connections: 16 };
-        let entropy = Entropy::Seeded(RandomStream::new(seed, name));
-        Host {
-            endpoint: Endpoint::new(config, entropy),
-            connection: None,
-            events: Vec::new(),
-            delivered: Vec::new(),
-            read: 0,
-            auto_read: true,
-            closed: None,
-            peer_closed: false,
-        }
-    }
-
-    fn place(&mut self, placed: &[Placement]) {
-        for place in placed {
-            let Placement::Deliver { stream, .. } = place else { continue };
-            assert!(stream.start < stream.end);
-            for &(start, end) in &self.delivered {
-                assert!(stream.end <= start || stream.start >= end, "{stream:?} was delivered twice");
-            }
-            self.delivered.push((stream.start, stream.end));
-            self.delivered.sort_unstable();
-            let mut merged: Vec<(u64, u64)> = Vec::new();
-            for &(start, end) in &self.delivered {
-                match merged.last_mut() {
-                    Some(last) if last.1 == start => last.1 = end,
-                    _ => merged.push((start, end)),
-                }
-            }
-            self.delivered = merged;
-        }
-    }
-
-    /// Bytes delivered without a hole from the start.
-    pub fn in_order(&self) -> u64 {
-        self.delivered.first().filter(|first| first.0 == 0).map_or(0, |first| first.1)
-    }
-}
-
-/// Decides whether a segment is dropped: when it leaves, from which side, on which path.
+/// Decides on top of the paths' faults whether a segment is dropped.
 pub type Drop = Box<dyn FnMut(Time, Side, usize, &Segment) -> bool>;
 
 /// Two hosts and the paths between them.
@@ -129,12 +126,19 @@ pub struct Pair {
     store: std::collections::HashMap<u64, InFlight>,
     order: u64,
     steps: u64,
+    steps_here: (Time, u32),
+    steps_this_second: (u64, u32),
     /// The counters of both hosts are checked at every so many steps.
     pub check_every: u64,
     random: RandomStream,
+    pub checks: Checks,
     /// Every segment that was sent: when, by whom, on which path, and whether it was lost.
     pub log: Vec<(Time, Side, usize, Segment, bool)>,
-    /// Decides on top of the paths' loss whether a segment is dropped.
+    /// Whether there shall be a log; its length counts only if so.
+    pub keep_log: bool,
+    /// Segments sent, and those of them without payload.
+    pub sent: u64,
+    pub sent_control: u64,
     pub drop: Drop,
 }
 
@@ -143,33 +147,73 @@ pub fn client_ip(path: usize) -> IpAddr {
     IpAddr::from([10, 0, path as u8, 1])
 }
 
-/// The server's address (one for all paths).
+/// The server's first address.
 pub fn server_ip() -> IpAddr {
-    IpAddr::from([10, 1, 0, 1])
+    server_ip_at(0)
+}
+
+/// The server's addresses. Which path it is does not depend on them.
+pub fn server_ip_at(index: usize) -> IpAddr {
+    IpAddr::from([10, 1, index as u8, 1])
 }
 
 impl Pair {
     /// A client with one address per path and a server with one address, which listens.
     pub fn new(paths: Vec<Path>, server_config: ConnectionConfig, seed: u64) -> Pair {
-        let address = |path| LocalAddress { ip: client_ip(path), path: PathId(path as u16), backup: false };
-        let more: Vec<LocalAddress> = (1..paths.len()).map(address).collect();
-        let client = Host::new(address(0), &more, seed, "client");
-        let server_address = LocalAddress { ip: server_ip(), path: PathId(0), backup: false };
-        let mut server = Host::new(server_address, &[], seed, "server");
+        Pair::with_servers(paths, 1, server_config, seed)
+    }
+
+    /// The same, with a server that has several addresses.
+    pub fn with_servers(
+        paths: Vec<Path>,
+        servers: usize,
+        server_config: ConnectionConfig,
+        seed: u64,
+    ) -> Pair {
+        let address = |ip, path| LocalAddress { ip, path: PathId(path as u16), backup: false };
+        let clients = (0..paths.len()).map(|path| address(client_ip(path), path)).collect();
+        let servers = (0..servers.max(1)).map(|at| address(server_ip_at(at), at)).collect();
+        let mut checks = Checks::default();
+        if let Some(origin) = server_config.sequence_origin {
+            checks.set_origin(origin);
+        }
+        let mut server = Host::new(servers, seed, "server");
         server.endpoint.listen(PORT, server_config);
         Pair {
             now: Time::from_millis(1),
-            client,
+            client: Host::new(clients, seed, "client"),
             server,
             paths,
             flight: BinaryHeap::new(),
             store: std::collections::HashMap::new(),
             order: 0,
             steps: 0,
+            steps_here: (Time::ZERO, 0),
+            steps_this_second: (0, 0),
             check_every: 16,
             random: RandomStream::new(seed, "paths"),
+            checks,
             log: Vec::new(),
+            keep_log: true,
+            sent: 0,
+            sent_control: 0,
             drop: Box::new(|_, _, _, _| false),
+        }
+    }
+
+    /// Another pair in the very same state; what `drop` decides is not taken along.
+    pub fn fork(&self) -> Pair {
+        Pair {
+            client: self.client.clone(),
+            server: self.server.clone(),
+            paths: self.paths.clone(),
+            flight: self.flight.clone(),
+            store: self.store.clone(),
+            random: self.random.clone(),
+            checks: self.checks.clone(),
+            log: self.log.clone(),
+            drop: Box::new(|_, _, _, _| false),
+            ..*self
         }
     }
 
@@ -191,11 +235,18 @@ impl Pair {
 
     pub fn write(&mut self, side: Side, n: u64) -> u64 {
         let now = self.now;
-        let host = self.host(side);
-        let Some(id) = host.connection else { return 0 };
-        let accepted = host.endpoint.write(now, id, n);
+        let accepted = self.host(side).write(now, n);
         self.pump();
         accepted
+    }
+
+    /// Writes all of `n`, as room comes.
+    pub fn write_all(&mut self, side: Side, n: u64) {
+        let now = self.now;
+        let host = self.host(side);
+        host.backlog += n;
+        host.push_backlog(now);
+        self.pump();
     }
 
     pub fn close(&mut self, side: Side) {
@@ -204,6 +255,15 @@ impl Pair {
         if let Some(id) = host.connection {
             host.endpoint.close(now, id);
         }
+        self.pump();
+    }
+
+    /// Closes once everything of [`Pair::write_all`] is written, and the connection is there.
+    pub fn close_after_backlog(&mut self, side: Side) {
+        let now = self.now;
+        let host = self.host(side);
+        host.close_wanted = true;
+        host.push_backlog(now);
         self.pump();
     }
 
@@ -218,71 +278,82 @@ impl Pair {
 
     pub fn read(&mut self, side: Side, n: u64) {
         let now = self.now;
+        self.host(side).consume(now, n);
+        self.pump();
+    }
+
+    pub fn set_address_up(&mut self, side: Side, ip: IpAddr, up: bool) {
+        let now = self.now;
+        self.host(side).endpoint.set_address_up(now, ip, up);
+        self.pump();
+    }
+
+    pub fn set_backup(&mut self, side: Side, subflow: SubflowId, backup: bool) {
+        let now = self.now;
         let host = self.host(side);
         if let Some(id) = host.connection {
-            let n = n.min(host.endpoint.readable(id));
-            host.read += n;
-            host.endpoint.consume(now, id, n);
+            host.endpoint.set_backup(now, id, subflow, backup);
         }
         self.pump();
     }
 
     /// Lets both hosts send what they have, and hears their events.
     pub fn pump(&mut self) {
-        for side in [Side::Client, Side::Server] {
-            loop {
-                let now = self.now;
-                let Some(transmit) = self.host(side).endpoint.poll_transmit(now) else { break };
-                self.send(side, &transmit.segment);
+        for side in Side::BOTH {
+            self.transmit(side);
+            while self.hear(side) {
+                self.transmit(side);
             }
-            self.hear(side);
         }
     }
 
-    fn send(&mut self, from: Side, segment: &Segment) {
+    fn transmit(&mut self, side: Side) {
+        let now = self.now;
+        for sent in 0.. {
+            assert!(sent < 100_000, "{side:?} never stops sending at {now:?}");
+            let Some(transmit) = self.host(side).endpoint.poll_transmit(now) else { break };
+            self.send(side, &transmit.segment, transmit.stream_offset);
+        }
+    }
+
+    fn send(&mut self, from: Side, segment: &Segment, stream: u64) {
         // The client's address says which path it is, in both directions.
         let client = if from == Side::Client { segment.source } else { segment.destination };
         let path = (0..self.paths.len()).find(|&path| client_ip(path) == client.ip).unwrap();
-        assert!(segment.options.wire_len() <= 40, "{:?}", segment.options);
-        let index = usize::from(from == Side::Server);
-        let state = &self.paths[path];
-        let lost_by_chance = self.random.chance(state.loss[index]);
+        self.checks.on_sent(from, segment, stream);
+        self.sent += 1;
+        self.sent_control += u64::from(segment.payload_len == 0);
+        let direction = usize::from(from == Side::Server);
+        let state = &mut self.paths[path];
+        let lost_by_chance = self.random.chance(state.loss[direction]);
         let late = self.random.chance(state.reorder);
-        let lost = (self.drop)(self.now, from, path, segment) || lost_by_chance || state.down;
-        self.log.push((self.now, from, path, *segment, lost));
-        if lost {
-            return;
-        }
+        let twice = self.random.chance(state.duplicate);
+        let in_burst = state.burst > 0;
+        state.burst = state.burst.saturating_sub(1);
+        let dropped = (self.drop)(self.now, from, path, segment) || lost_by_chance || state.down || in_burst;
+        let left = if dropped { None } else { state.pass(self.now, direction, segment.wire_len()) };
         let delay = if late { state.delay * 2 } else { state.delay };
-        self.order += 1;
-        self.store.insert(self.order, InFlight { to: from.other(), path, segment: *segment });
-        self.flight.push(Reverse((self.now + delay, self.order)));
+        if self.keep_log {
+            self.log.push((self.now, from, path, *segment, left.is_none()));
+        }
+        let Some(left) = left else { return };
+        for copy in 0..1 + u64::from(twice) {
+            self.order += 1;
+            let packet = InFlight { to: from.other(), path, stream, segment: *segment };
+            self.store.insert(self.order, packet);
+            self.flight.push(Reverse((left + delay * (1 + copy), self.order)));
+        }
     }
 
-    fn hear(&mut self, side: Side) {
+    /// Hears the events of a host; whether there may be more to send.
+    fn hear(&mut self, side: Side) -> bool {
         let now = self.now;
         let host = self.host(side);
         let mut again = false;
         while let Some((id, event)) = host.endpoint.poll_event() {
-            host.connection.get_or_insert(id);
-            host.events.push(event);
-            match event {
-                Event::Readable if host.auto_read => {
-                    let n = host.endpoint.readable(id);
-                    host.read += n;
-                    host.endpoint.consume(now, id, n);
-                    again = true;
-                }
-                Event::PeerClosed => host.peer_closed = true,
-                Event::Closed(reason) => host.closed = Some(reason),
-                _ => {}
-            }
+            again |= host.on_event(now, id, event);
         }
-        if again {
-            while let Some(transmit) = self.host(side).endpoint.poll_transmit(now) {
-                self.send(side, &transmit.segment);
-            }
-        }
+        again
     }
 
     /// When something happens next.
@@ -295,24 +366,18 @@ impl Pair {
     /// One step of time; false if nothing will ever happen again.
     pub fn step(&mut self) -> bool {
         let Some(next) = self.next() else { return false };
-        assert!(next >= self.now || self.flight.peek().is_none_or(|Reverse((at, _))| *at >= self.now));
         self.now = self.now.max(next);
-        while let Some(Reverse((at, order))) =
-            self.flight.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
-        {
-            let _ = at;
+        self.count_step();
+        while let Some(Reverse((at, order))) = self.flight.peek().copied() {
+            if at > self.now {
+                break;
+            }
             self.flight.pop();
             let packet = self.store.remove(&order).unwrap();
-            let now = self.now;
-            let mut placed = Vec::new();
-            let host = self.host(packet.to);
-            let path = PathId(if packet.to == Side::Client { packet.path as u16 } else { 0 });
-            host.endpoint.handle_segment(now, path, &packet.segment, &mut placed);
-            host.place(&placed);
-            self.pump();
+            self.arrive(&packet);
         }
         let now = self.now;
-        for side in [Side::Client, Side::Server] {
+        for side in Side::BOTH {
             if self.host(side).endpoint.poll_timeout().is_some_and(|due| due <= now) {
                 self.host(side).endpoint.handle_timeout(now);
             }
@@ -325,6 +390,32 @@ impl Pair {
             self.server.endpoint.assert_consistent();
         }
         true
+    }
+
+    fn arrive(&mut self, packet: &InFlight) {
+        let now = self.now;
+        let mut placed = Vec::new();
+        self.checks.on_arrived(packet.to, &packet.segment);
+        let path = PathId(if packet.to == Side::Client { packet.path as u16 } else { 0 });
+        let host = self.host(packet.to);
+        host.endpoint.handle_segment(now, path, &packet.segment, &mut placed);
+        host.place(&placed, packet.stream);
+        self.pump();
+    }
+
+    /// Timers must make progress: nobody asks to be woken at the same instant for ever.
+    fn count_step(&mut self) {
+        let now = self.now;
+        self.steps_here = if self.steps_here.0 == now { (now, self.steps_here.1 + 1) } else { (now, 1) };
+        let second = now.0 / 1_000_000_000;
+        self.steps_this_second = if self.steps_this_second.0 == second {
+            (second, self.steps_this_second.1 + 1)
+        } else {
+            (second, 1)
+        };
+        let timers = [self.client.endpoint.poll_timeout(), self.server.endpoint.poll_timeout()];
+        assert!(self.steps_here.1 < STEPS_PER_INSTANT, "no progress at {now:?}: timers {timers:?}");
+        assert!(self.steps_this_second.1 < STEPS_PER_SECOND, "hardly any progress at {now:?}: {timers:?}");
     }
 
     /// Runs until `done`, or until `limit`; whether it was done.
@@ -351,5 +442,29 @@ impl Pair {
     /// Segments with payload that `side` has sent.
     pub fn data_segments(&self, side: Side) -> impl Iterator<Item = &(Time, Side, usize, Segment, bool)> {
         self.log.iter().filter(move |(_, from, _, segment, _)| *from == side && segment.payload_len > 0)
+    }
+
+    /// The last segments of the log, to look at after a failure.
+    pub fn print_log(&self, last: usize) {
+        for (at, side, path, segment, lost) in self.log.iter().rev().take(last).rev() {
+            let lost = if *lost { " LOST" } else { "" };
+            let Segment { flags, seq, ack, window, payload_len, options, .. } = segment;
+            eprintln!(
+                "{:.6} {side:?} path {path} {}-{}{lost} {flags:?} seq {} ack {} win {window} len {payload_len} sack {:?} {:?} {:?}",
+                at.as_secs_f64(),
+                segment.source.port,
+                segment.destination.port,
+                seq.0,
+                ack.0,
+                options.sack.as_slice(),
+                options.dss,
+                options.mptcp.iter().flatten().collect::<Vec<_>>(),
+            );
+        }
+    }
+
+    /// Whether an event was heard on that side.
+    pub fn heard(&mut self, side: Side, event: Event) -> bool {
+        self.host(side).events.contains(&event)
     }
 }

@@ -1,0 +1,175 @@
+//! What every segment is held to, whoever the test is about: windows, mappings, data sequence
+//! numbers. It knows the protocol from the wire alone, as a third party would.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anabranch_stack::config::SequenceOrigin;
+use anabranch_stack::crypto;
+use anabranch_stack::segment::{
+    Address, DataAck, Flags, Join, Key, MappedDsn, MptcpOption, OPTION_SPACE, Segment,
+};
+use anabranch_stack::seq::{Dsn, Seq};
+
+use super::Side;
+
+/// One direction of a subflow, seen from its sender.
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    isn: Seq,
+    /// What the sender's SYN says of the window's scale.
+    scale: Option<u8>,
+    /// A SYN was seen.
+    started: bool,
+    /// The sender has heard that it may send up to here.
+    edge: u64,
+    /// Which part of the stream stands where: start in the subflow, end, and the distance to the stream.
+    placed: BTreeMap<u64, (u64, i64)>,
+}
+
+/// The checks of one pair of hosts with one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    flows: HashMap<(Side, Address, Address), Flow>,
+    /// The DSN of the first byte that a side sends.
+    base: [Option<Dsn>; 2],
+    /// A side has heard that it may send the stream up to here.
+    data_edge: [u64; 2],
+    /// Data segments whose sequence numbers wrap.
+    pub subflow_wraps: u64,
+    /// Data segments behind a wrap of the low 32 bits of the DSN.
+    pub narrow_wraps: u64,
+    /// Data segments behind a wrap of the DSN.
+    pub wide_wraps: u64,
+    /// Segments that say a window of zero.
+    pub zero_windows: u64,
+}
+
+const fn index(side: Side) -> usize {
+    match side {
+        Side::Client => 0,
+        Side::Server => 1,
+    }
+}
+
+impl Checks {
+    /// The data sequence numbers are known beforehand.
+    pub fn set_origin(&mut self, origin: SequenceOrigin) {
+        self.base = [Some(origin.initiator.add(1)), Some(origin.listener.add(1))];
+    }
+
+    /// A segment leaves; `stream` is where its payload stands in its sender's stream.
+    pub fn on_sent(&mut self, from: Side, segment: &Segment, stream: u64) {
+        assert!(segment.options.wire_len() <= OPTION_SPACE, "{:?}", segment.options);
+        self.learn_keys(from, segment);
+        let flow = self.flows.entry((from, segment.source, segment.destination)).or_default();
+        if segment.flags.has(Flags::SYN) {
+            flow.isn = segment.seq;
+            flow.started = true;
+            flow.scale = segment.options.syn.and_then(|syn| syn.window_scale);
+        }
+        if !segment.flags.has(Flags::SYN) && segment.window == 0 && segment.flags.has(Flags::ACK) {
+            self.zero_windows += 1;
+        }
+        if segment.payload_len == 0 {
+            return;
+        }
+        assert!(flow.started, "data before the SYN: {segment:?}");
+        let len = u64::from(segment.payload_len);
+        // Streams of the tests are shorter than 4 GB, so that the distance is the offset.
+        let start = u64::from(segment.seq.0.wrapping_sub(flow.isn.0));
+        assert!(
+            start + len <= flow.edge,
+            "{from:?} sends {start}..{} beyond the subflow's window {}",
+            start + len,
+            flow.edge
+        );
+        if u64::from(flow.isn.0) + start + len > 1 << 32 {
+            self.subflow_wraps += 1;
+        }
+        // A byte of the subflow always is the same byte of the stream.
+        let delta = stream as i64 - start as i64;
+        for (&from, &(to, known)) in flow.placed.range(..start + len).rev().take(4) {
+            assert!(to <= start || known == delta, "{from}..{to} was mapped with {known}, now {delta}");
+        }
+        let place = flow.placed.entry(start).or_insert((start + len, delta));
+        place.0 = place.0.max(start + len);
+
+        let first = segment
+            .options
+            .mptcp
+            .iter()
+            .flatten()
+            .any(|option| matches!(option, MptcpOption::Capable(capable) if capable.data_len.is_some()));
+        let Some(mapping) = segment.options.dss.and_then(|dss| dss.mapping) else {
+            assert_eq!(stream, start - 1, "without a mapping the subflow is the stream");
+            if first {
+                assert!(stream + len <= self.data_edge[index(from)], "the first data is beyond the window");
+            }
+            return;
+        };
+        let Some(base) = self.base[index(from)] else { return };
+        let mapped = match mapping.dsn {
+            MappedDsn::Wide(dsn) => dsn.distance_from(base) as u64,
+            MappedDsn::Narrow(low) => u64::from(low.wrapping_sub(base.0 as u32)),
+        };
+        let into = u64::from((start as u32).wrapping_sub(mapping.ssn));
+        assert_eq!(mapped + into, stream, "the mapping of {segment:?}");
+        assert!(into + len <= u64::from(mapping.len), "the mapping is shorter than {segment:?}");
+        assert!(
+            stream + len <= self.data_edge[index(from)],
+            "{from:?} sends {stream}..{} beyond the connection's window {}",
+            stream + len,
+            self.data_edge[index(from)]
+        );
+        self.narrow_wraps += u64::from(u64::from(base.0 as u32) + stream + len > 1 << 32);
+        self.wide_wraps += u64::from(base.0.checked_add(stream + len).is_none());
+    }
+
+    /// A segment has arrived at `to`.
+    pub fn on_arrived(&mut self, to: Side, segment: &Segment) {
+        if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::RST) {
+            return;
+        }
+        let back = (to, segment.destination, segment.source);
+        let there = (to.other(), segment.source, segment.destination);
+        let (Some(mine), Some(theirs)) = (self.flows.get(&back), self.flows.get(&there)) else { return };
+        // RFC 7323 section 2.2: both SYNs must have said it, and a SYN's window is never scaled.
+        let scaled = mine.scale.is_some() && theirs.scale.is_some() && !segment.flags.has(Flags::SYN);
+        let window = u64::from(segment.window) << if scaled { theirs.scale.unwrap_or(0) } else { 0 };
+        let acked = u64::from(segment.ack.0.wrapping_sub(mine.isn.0));
+        let base = self.base[index(to)];
+        let data =
+            segment.options.dss.and_then(|dss| dss.data_ack).zip(base).map_or(0, |(ack, base)| match ack {
+                DataAck::Wide(dsn) => dsn.distance_from(base) as u64,
+                DataAck::Narrow(low) => u64::from(low.wrapping_sub(base.0 as u32)),
+            });
+        let known = &mut self.data_edge[index(to)];
+        *known = (*known).max(data + window);
+        if let Some(mine) = self.flows.get_mut(&back) {
+            mine.edge = mine.edge.max(acked + window);
+        }
+    }
+
+    /// The keys say where the streams start, where nobody has said otherwise.
+    fn learn_keys(&mut self, from: Side, segment: &Segment) {
+        for option in segment.options.mptcp.iter().flatten() {
+            match option {
+                MptcpOption::Capable(capable) => {
+                    if let Some(key) = capable.sender_key {
+                        self.base[index(from)].get_or_insert(crypto::initial_dsn(key).add(1));
+                    }
+                }
+                // The simultaneous joins of profile `ns3`: both keys come from the token.
+                MptcpOption::Join(Join::Syn { token, .. })
+                    if !segment.flags.has(Flags::ACK) && self.base[0].is_none() =>
+                {
+                    for (at, low) in [(0, 1), (1, 2)] {
+                        let key = Key(u64::from(*token) << 32 | low);
+                        self.base[at] = Some(crypto::initial_dsn(key).add(1));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! One host with its one connection, and the application above it.
+
+use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::endpoint::Endpoint;
+use anabranch_stack::event::{CloseReason, ConnectionId, Event, Placement};
+use anabranch_stack::stats::{ConnectionStats, SubflowStats};
+use anabranch_units::{RandomStream, Time};
+
+/// One host with its one connection.
+#[derive(Clone)]
+pub struct Host {
+    pub endpoint: Endpoint,
+    pub connection: Option<ConnectionId>,
+    /// The connection is established (it may have ended since).
+    pub open: bool,
+    pub events: Vec<Event>,
+    /// Bytes delivered, in whatever order, as ranges: checks that each comes once.
+    delivered: Vec<(u64, u64)>,
+    pub written: u64,
+    pub read: u64,
+    pub auto_read: bool,
+    /// What the application still wants to write.
+    pub backlog: u64,
+    /// It closes when all of that is written.
+    pub close_wanted: bool,
+    pub close_called: bool,
+    pub closed: Option<CloseReason>,
+    pub peer_closed: bool,
+    pub all_acked: bool,
+    /// Subflows that went down while the connection was needed.
+    pub subflow_deaths: u64,
+    /// Bytes that were written after the peer had closed its direction.
+    pub half_closed_bytes: u64,
+    /// The counters when it ended.
+    pub final_stats: Option<(ConnectionStats, Vec<SubflowStats>)>,
+}
+
+impl Host {
+    pub(super) fn new(addresses: Vec<LocalAddress>, seed: u64, name: &str) -> Host {
+        let config = EndpointConfig { addresses, max_connections: 16 };
+        let entropy = Entropy::Seeded(RandomStream::new(seed, name));
+        Host {
+            endpoint: Endpoint::new(config, entropy),
+            connection: None,
+            open: false,
+            events: Vec::new(),
+            delivered: Vec::new(),
+            written: 0,
+            read: 0,
+            auto_read: true,
+            backlog: 0,
+            close_wanted: false,
+            close_called: false,
+            closed: None,
+            peer_closed: false,
+            all_acked: false,
+            subflow_deaths: 0,
+            half_closed_bytes: 0,
+            final_stats: None,
+        }
+    }
+
+    /// Where payload goes: each byte once, and the byte that the sender meant. `sent` is where the
+    /// segment's payload stands in the sender's stream.
+    pub(super) fn place(&mut self, placed: &[Placement], sent: u64) {
+        for place in placed {
+            let Placement::Deliver { stream, payload_offset, .. } = place else { continue };
+            assert!(stream.start < stream.end);
+            assert_eq!(stream.start, sent + u64::from(*payload_offset), "delivered to the wrong place");
+            let at = self.delivered.partition_point(|&(_, end)| end < stream.start);
+            if let Some(&(start, end)) = self.delivered.get(at) {
+                assert!(stream.end <= start || stream.start >= end, "{stream:?} was delivered twice");
+            }
+            self.delivered.insert(at, (stream.start, stream.end));
+            self.delivered.sort_unstable();
+            let mut merged: Vec<(u64, u64)> = Vec::with_capacity(self.delivered.len());
+            for &(start, end) in &self.delivered {
+                match merged.last_mut() {
+                    Some(last) if last.1 >= start => {
+                        assert_eq!(last.1, start, "{stream:?} was delivered twice");
+                        last.1 = end;
+                    }
+                    _ => merged.push((start, end)),
+                }
+            }
+            self.delivered = merged;
+        }
+    }
+
+    /// Bytes delivered without a hole from the start.
+    pub fn in_order(&self) -> u64 {
+        self.delivered.first().filter(|first| first.0 == 0).map_or(0, |first| first.1)
+    }
+
+    pub(super) fn write(&mut self, now: Time, n: u64) -> u64 {
+        let Some(id) = self.connection else { return 0 };
+        let accepted = self.endpoint.write(now, id, n);
+        self.written += accepted;
+        accepted
+    }
+
+    /// Writes what room there is for of what waits, and then closes if that is wanted.
+    pub(super) fn push_backlog(&mut self, now: Time) -> bool {
+        if self.connection.is_none() || self.closed.is_some() {
+            return false;
+        }
+        let accepted = self.write(now, self.backlog);
+        self.backlog -= accepted;
+        if self.peer_closed {
+            self.half_closed_bytes += accepted;
+        }
+        if self.backlog == 0 && self.close_wanted && !self.close_called {
+            self.close_called = true;
+            if let Some(id) = self.connection {
+                self.endpoint.close(now, id);
+            }
+            return true;
+        }
+        accepted > 0
+    }
+
+    /// The application reads at most `n` bytes.
+    pub fn consume(&mut self, now: Time, n: u64) {
+        if let Some(id) = self.connection {
+            let n = n.min(self.endpoint.readable(id));
+            self.read += n;
+            self.endpoint.consume(now, id, n);
+        }
+    }
+
+    /// Hears an event; whether that may have given the endpoint something to send.
+    pub(super) fn on_event(&mut self, now: Time, id: ConnectionId, event: Event) -> bool {
+        if event == Event::Accepted && !self.open {
+            self.connection = Some(id);
+        }
+        if self.connection != Some(id) {
+            // A late SYN, whose peer is gone: nobody wants it.
+            if event == Event::Accepted {
+                self.endpoint.abort(now, id);
+            }
+            return event == Event::Accepted;
+        }
+        self.events.push(event);
+        assert!(self.closed.is_none(), "{event:?} after the end");
+        match event {
+            Event::Connected | Event::Accepted => {
+                self.open = true;
+                self.push_backlog(now);
+            }
+            Event::Readable if self.auto_read => self.consume(now, u64::MAX),
+            Event::Writable => {
+                self.push_backlog(now);
+            }
+            Event::PeerClosed => self.peer_closed = true,
+            Event::AllAcked => self.all_acked = self.close_called,
+            Event::SubflowDown(_) if !(self.peer_closed && self.all_acked) => self.subflow_deaths += 1,
+            Event::Closed(reason) => {
+                self.closed = Some(reason);
+                // The name counts until the next poll: what is here is read now or never.
+                self.consume(now, u64::MAX);
+                let stats = self.endpoint.stats(id).unwrap_or_default();
+                self.final_stats = Some((stats, self.endpoint.subflow_stats(id)));
+            }
+            _ => {}
+        }
+        true
+    }
+}

@@ -1,0 +1,99 @@
+//! Ten thousand random cases: two endpoints over random paths, random operations, and what must hold
+//! whatever happens (docs/testing.md, Random operations).
+//!
+//! The cases are the same in every run. `ANABRANCH_RANDOM_SEED` gives others, `ANABRANCH_RANDOM_CASES`
+//! more or fewer (then nothing is asserted of how often what happened).
+
+mod harness;
+mod random;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+use proptest::test_runner::{
+    Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestRng, TestRunner,
+};
+use random::case::{Case, any_case};
+use random::run::{Tally, run};
+
+const CASES: u32 = 10_000;
+const THREADS: u32 = 2;
+
+fn environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// A failed assertion is a failed case, which proptest then makes smaller.
+fn guarded(case: &Case) -> Result<Tally, TestCaseError> {
+    catch_unwind(AssertUnwindSafe(|| run(case))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        TestCaseError::fail(text.unwrap_or_default())
+    })
+}
+
+fn run_share(share: u32, cases: u32, seed: u64) -> Tally {
+    let config = Config {
+        cases,
+        max_shrink_iters: 2_000,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(
+            "tests/random_operations.proptest-regressions",
+        ))),
+        ..Config::default()
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..12].copy_from_slice(&share.to_le_bytes());
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let total = Mutex::new(Tally::default());
+    let result = runner.run(&any_case(), |case| {
+        let tally = guarded(&case)?;
+        *total.lock().unwrap() += tally;
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+    total.into_inner().unwrap()
+}
+
+#[test]
+#[ignore = "finds faults that are being mended"]
+fn random_operations_over_random_paths() {
+    let cases = environment("ANABRANCH_RANDOM_CASES").map_or(CASES, |cases| cases as u32);
+    let seed = environment("ANABRANCH_RANDOM_SEED").unwrap_or(0);
+    // Thousands of shrinking steps print thousands of panics.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let share = |share| move || run_share(share, cases.div_ceil(THREADS), seed);
+    let threads: Vec<_> = (0..THREADS).map(|at| std::thread::spawn(share(at))).collect();
+    let results: Vec<_> = threads.into_iter().map(std::thread::JoinHandle::join).collect();
+    std::panic::set_hook(hook);
+    let mut total = Tally::default();
+    for result in results {
+        match result {
+            Ok(tally) => total += tally,
+            Err(failure) => panic!("{}", failure.downcast_ref::<String>().cloned().unwrap_or_default()),
+        }
+    }
+    println!("{total:?}");
+    if cases < CASES {
+        return;
+    }
+    assert!(total.finished * 10 >= total.cases * 7, "too few connections come to a good end");
+    for (name, count) in [
+        ("retransmission timeouts", total.timeouts),
+        ("tail loss probes", total.tail_probes),
+        ("undone reductions", total.undos),
+        ("zero windows", total.zero_windows),
+        ("window probes", total.window_probes),
+        ("reinjected segments", total.reinjected_segments),
+        ("wraps of a subflow's sequence number", total.subflow_wraps),
+        ("wraps of a DSN's low half", total.narrow_wraps),
+        ("wraps of the DSN", total.wide_wraps),
+        ("subflow deaths", total.subflow_deaths),
+        ("half closes", total.half_closes),
+    ] {
+        assert!(count >= 100, "only {count} {name}");
+    }
+}
