@@ -58,7 +58,6 @@ fn run_share(share: u32, cases: u32, seed: u64) -> Tally {
 }
 
 #[test]
-#[ignore = "finds faults that are being mended"]
 fn random_operations_over_random_paths() {
     let cases = environment("ANABRANCH_RANDOM_CASES").map_or(CASES, |cases| cases as u32);
     let seed = environment("ANABRANCH_RANDOM_SEED").unwrap_or(0);

@@ -4,7 +4,6 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode};
 use crate::congestion::{Ack, CongestionControl, CongestionEvent};
-use crate::event::Event;
 use crate::observer::{LossReason, Observer};
 use crate::scheduler::{RecoveryState, SchedulerEvent};
 use crate::segment::{Flags, Segment};
@@ -150,8 +149,10 @@ impl Connection {
         let id = subflow.id;
         if subflow.fin_acked() {
             if self.mode == Mode::Plain {
-                // Here the subflow's FIN is the end of the stream.
-                self.on_fin_acked(now);
+                // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
+                // before the subflow, and with it the connection, comes to its end.
+                let end = self.subflows[at].board.una() - 1;
+                self.on_data_ack(now, end as i64, 0);
             }
             let subflow = &mut self.subflows[at];
             match subflow.state {

@@ -96,7 +96,7 @@ impl Connection {
     /// Tells the application, once, that nothing it has written has to be kept any more.
     fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);
-        if self.all_acked_told >= end || self.send.una < self.send.written {
+        if self.phase == Phase::Ended || self.all_acked_told >= end || self.send.una < self.send.written {
             return;
         }
         let fin_done = !self.send.closed || self.send.fin_acked;

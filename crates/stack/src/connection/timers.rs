@@ -63,6 +63,9 @@ impl Connection {
             _ => {}
         }
         let mut due = subflow.recv.ack_at().min(subflow.removal_deadline);
+        if subflow.state == TcpState::FinWait2 {
+            due = due.min(self.fin_wait_end(at));
+        }
         if !subflow.board.is_empty() {
             due = due.min(self.retransmit_timer(at).0);
         }
@@ -73,6 +76,15 @@ impl Connection {
             due = due.min(subflow.pace_at);
         }
         due
+    }
+
+    /// When a subflow that waits for nothing but the peer's FIN waits no longer: the peer may have lost
+    /// it, and no reset may have come. In a plain TCP the wait is a half-closed stream and has no end.
+    fn fin_wait_end(&self, at: usize) -> Time {
+        if self.mode == Mode::Plain {
+            return Time::NEVER;
+        }
+        self.subflows[at].last_received + self.config.time_wait.max(self.max_rto() * 2)
     }
 
     /// When [`Connection::handle_timeout`] is due next.
@@ -188,6 +200,10 @@ impl Connection {
         if subflow.removal_deadline <= now {
             subflow.removal_deadline = Time::NEVER;
             self.kill_subflow(now, at);
+            return;
+        }
+        if subflow.state == TcpState::FinWait2 && self.fin_wait_end(at) <= now {
+            self.close_subflow(now, at);
             return;
         }
         let (due, kind) = self.retransmit_timer(at);

@@ -304,6 +304,9 @@ impl Connection {
         subflow.counters.data_segments_sent += 1;
         subflow.counters.bytes_sent += len;
         self.after_data(now, at, len);
+        if !self.data_timer.is_armed() {
+            self.arm_data_timer(now);
+        }
         let id = self.subflows[at].id;
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
         let kind = match (probing, again) {
