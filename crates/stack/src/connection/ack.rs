@@ -4,6 +4,7 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode};
 use crate::congestion::{Ack, CongestionControl, CongestionEvent};
+use crate::event::Event;
 use crate::observer::{LossReason, Observer};
 use crate::scheduler::{RecoveryState, SchedulerEvent};
 use crate::segment::{Flags, Segment};
