@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 use anabranch_link::{Change, Link, LinkConfigError, Polled, Pushed};
-use anabranch_stack::segment::{PathId, Segment};
+use anabranch_stack::segment::PathId;
 use anabranch_units::Time;
 
 use crate::heap::Calendar;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::topology::{self, Duplex, Hosts, PathSpec, ServerAddresses};
 use anabranch_link::{Loss, QueueLimit, Reordering};
-use anabranch_stack::segment::{Address, Flags};
+use anabranch_stack::segment::{Address, Flags, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, Rate};
 
