@@ -367,7 +367,7 @@ impl Connection {
                 if !self.check_join_ack(at, segment) {
                     return false;
                 }
-            } else if !self.check_capable_ack(segment) {
+            } else if !self.check_capable_ack(at, segment) {
                 return false;
             }
         }
@@ -395,19 +395,21 @@ impl Connection {
     }
 
     /// Whether the third segment of the first handshake completes it. Without any MPTCP option it
-    /// completes a plain TCP; with a mapping but no keys it must wait for the segment with the keys.
-    fn check_capable_ack(&mut self, segment: &Segment) -> bool {
+    /// completes a plain TCP; with some option but no keys it must wait for the segment with the keys.
+    fn check_capable_ack(&mut self, at: usize, segment: &Segment) -> bool {
         match find_capable(&segment.options).filter(is_acceptable) {
             Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
                 if echoed != self.local_key {
-                    self.mode = Mode::Plain;
-                } else {
-                    self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
-                    self.learn_remote_key(key);
+                    // The peer speaks MPTCP, with somebody else: its mappings would not fit a plain TCP.
+                    self.subflows[at].reset = Some(ResetCause::Error);
+                    return false;
                 }
+                self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                self.learn_remote_key(key);
                 true
             }
-            _ if segment.options.dss.is_some() => false,
+            // Whoever speaks MPTCP has overtaken or lost the segment with the keys.
+            None if segment.options.dss.is_some() || segment.options.mptcp[0].is_some() => false,
             _ => {
                 self.mode = Mode::Plain;
                 true

@@ -70,7 +70,7 @@ impl Connection {
             due = due.min(self.retransmit_timer(at).0);
         }
         if self.config.pacing
-            && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0)
+            && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0 || subflow.fin_wanted)
             && subflow.pace_at > now
         {
             due = due.min(subflow.pace_at);

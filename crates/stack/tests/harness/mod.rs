@@ -468,3 +468,12 @@ impl Pair {
         self.host(side).events.contains(&event)
     }
 }
+
+impl core::ops::Drop for Pair {
+    /// Shows what was said last before a test failed.
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.keep_log {
+            self.print_log(60);
+        }
+    }
+}

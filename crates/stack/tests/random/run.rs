@@ -126,9 +126,6 @@ pub fn run(case: &Case) -> Tally {
         apply(&mut pair, op);
     }
     finish(case, &mut pair);
-    if std::env::var("ANABRANCH_RANDOM_LOG").is_ok() {
-        pair.print_log(60);
-    }
     judge(case, &mut pair)
 }
 
