@@ -246,21 +246,8 @@ impl Connection {
         if self.mode == Mode::Plain {
             return self.send.una;
         }
-        let mut freed = self.send.una;
-        for subflow in &self.subflows {
-            // In the usual case a subflow's first unacknowledged segment has its lowest data; a
-            // reinjection may not, and then the whole list tells.
-            if let Some(first) = subflow.board.records().front()
-                && (first.data < freed || subflow.counters.segments_reinjected > 0)
-            {
-                for record in subflow.board.records() {
-                    if record.len > 0 {
-                        freed = freed.min(record.data);
-                    }
-                }
-            }
-        }
-        freed
+        let held = self.subflows.iter().filter_map(|subflow| subflow.board.lowest_data()).min();
+        held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
     }
 
     /// The application has read `n` bytes.

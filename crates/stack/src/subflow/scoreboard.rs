@@ -84,6 +84,10 @@ pub struct Scoreboard {
     lost_segments: u32,
     /// No record before this offset waits to be sent again.
     lost_hint: u64,
+    /// From this offset on the data of the records ascends.
+    disordered_until: u64,
+    /// The data of the last record with payload.
+    last_data: u64,
 }
 
 impl Scoreboard {
@@ -117,6 +121,15 @@ impl Scoreboard {
         &self.sent
     }
 
+    /// The lowest stream offset that is not acknowledged here; none if there is no such data.
+    pub fn lowest_data(&self) -> Option<u64> {
+        if self.una >= self.disordered_until {
+            return self.sent.front().filter(|record| record.len > 0).map(|record| record.data);
+        }
+        // A reinjection or a copy stands behind newer data.
+        self.sent.iter().filter(|record| record.len > 0).map(|record| record.data).min()
+    }
+
     /// How many segments are selectively acknowledged.
     pub fn sacked_segments(&self) -> u32 {
         self.sacked_segments
@@ -146,6 +159,12 @@ impl Scoreboard {
     pub fn push(&mut self, record: Sent) {
         debug_assert_eq!(record.seq, self.nxt);
         self.nxt = record.end();
+        if record.len > 0 {
+            if record.data < self.last_data {
+                self.disordered_until = self.nxt;
+            }
+            self.last_data = record.data;
+        }
         if record.in_flight {
             self.in_flight += record.space();
         }
