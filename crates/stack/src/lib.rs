@@ -20,3 +20,8 @@ pub mod seq;
 pub mod stats;
 mod subflow;
 pub mod transfer_model;
+
+/// The examples of the guide compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/stack.md")]
+struct Guide;

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Draws the plots of the documentation from what the command itself prints.
+
+    pip install -r tools/requirements.txt
+    cargo build --release --package anabranch-cli
+    tools/plot.py                  all plots, into docs/img/
+    tools/plot.py paths            one of them
+
+The same version draws the same files to the last byte.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# Okabe and Ito's colours, which all eyes tell apart; and a marker and a line for print.
+STYLE = {
+    "tcp": ("#000000", "o", "--"),
+    "min_rtt": ("#0072B2", "s", "-"),
+    "dmptcp": ("#D55E00", "D", "-"),
+    "round_robin": ("#009E73", "^", "-."),
+    "redundant": ("#CC79A7", "v", ":"),
+}
+# The DMPTCP paper's eight disjoint paths.
+RTTS_MS = [10, 20, 30, 40, 60, 80, 90, 100]
+
+
+class Anabranch:
+    """The command."""
+
+    def __init__(self, binary, quick):
+        self.binary, self.quick = binary, quick
+
+    def json(self, *arguments):
+        command = [self.binary, *map(str, arguments), "--json"]
+        if self.quick and "--runs" in command:
+            command[command.index("--runs") + 1] = "2"
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+    def points(self, values):
+        """The values at which to measure: of many the two ends where time is short."""
+        return [values[0], values[-1]] if self.quick else values
+
+
+def plot_paths(anabranch):
+    """Completion times over one to eight paths: the default comparison with fewer of its paths."""
+    counts = anabranch.points(list(range(1, len(RTTS_MS) + 1)))
+    results = []
+    for count in counts:
+        paths = [word for rtt in RTTS_MS[:count] for word in ("--path", f"100Mbit/s,{rtt}ms")]
+        results.append(anabranch.json("compare", "dmptcp-eight-paths", *paths, "--runs", 30))
+    conditions = list(dict.fromkeys(row["condition"] for row in results[0]["rows"]))
+    figure, panels = plt.subplots(1, len(conditions), figsize=(9, 3.6), sharey=True)
+    for axes, condition in zip(panels, conditions):
+        axes.axhline(0, color=STYLE["tcp"][0], linestyle="--", linewidth=1.5, label="tcp on the best path")
+        for place, name in enumerate(("min_rtt", "dmptcp")):
+            rows = [
+                next(row for row in result["rows"] if (row["condition"], row["scheduler"]) == (condition, name))
+                for result in results
+            ]
+            differences = [row["vs_reference_pct"] for row in rows]
+            mean = [difference["mean"] for difference in differences]
+            errors = [
+                [m - difference["ci95"][0] for m, difference in zip(mean, differences)],
+                [difference["ci95"][1] - m for m, difference in zip(mean, differences)],
+            ]
+            colour, marker, line = STYLE[name]
+            # Side by side, so that no interval hides another.
+            axes.errorbar(
+                [count + 0.12 * (2 * place - 1) for count in counts], mean, yerr=errors, label=name, color=colour,
+                marker=marker, linestyle=line, markersize=5, linewidth=1.5, capsize=3, elinewidth=1,
+            )
+        axes.set_title(condition.replace("=", " "), fontsize=10)
+        axes.set_xlabel(f"so many of the paths of {', '.join(map(str, RTTS_MS))} ms", fontsize=8)
+        axes.set_xticks(counts)
+        axes.grid(alpha=0.25)
+    panels[0].set_ylabel("mean completion time\nagainst tcp, %")
+    panels[0].legend(frameon=False)
+    return figure
+
+
+def plot_schedulers(anabranch):
+    """Completion times against the flow's size on two unequal paths, in multiples of the lower bound."""
+    sizes = anabranch.points([10, 30, 100, 300, 1000, 3000, 10000])
+    names = ["tcp", "min_rtt", "round_robin", "redundant", "dmptcp"]
+    results = [
+        anabranch.json(
+            "compare", "--path", "50Mbit/s,20ms,loss=0.1%", "--path", "20Mbit/s,80ms,loss=0.1%",
+            "--size", f"{size}KB", "--schedulers", ",".join(names), "--runs", 200,
+        )
+        for size in sizes
+    ]
+    figure, axes = plt.subplots(figsize=(7, 3.8))
+    for name in names:
+        colour, marker, line = STYLE[name]
+        times = [next(row for row in result["rows"] if row["scheduler"] == name) for result in results]
+        axes.plot(
+            sizes, [row["vs_lower_bound"] for row in times], label=name, color=colour, marker=marker, linestyle=line,
+            markersize=5, linewidth=1.5,
+        )
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [f"{size} KB" if size < 1000 else f"{size // 1000} MB" for size in sizes])
+    axes.minorticks_off()
+    axes.set_xlabel("size of the flow")
+    axes.set_ylabel("mean completion time\n/ lower bound")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    return figure
+
+
+def plot_congestion(anabranch):
+    """Goodput of bulk flows against random loss on two equal paths."""
+    losses = anabranch.points([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
+    figure, axes = plt.subplots(figsize=(7, 3.8))
+    styles = [("cubic", "#D55E00", "D"), ("newreno", "#0072B2", "s"), ("lia", "#009E73", "^")]
+    for name, colour, marker in styles:
+        goodput = []
+        for loss in losses:
+            result = anabranch.json(
+                "compare", "--path", f"50Mbit/s,40ms,loss={loss}%", "--path", f"50Mbit/s,40ms,loss={loss}%",
+                "--size", "bulk", "--cc", name, "--schedulers", "min_rtt",
+                "--set", "traffic.duration=20s", "--runs", 10,
+            )
+            goodput.append(result["rows"][0]["goodput_bps"] / 1e6)
+        axes.plot(losses, goodput, label=name, color=colour, marker=marker, markersize=5, linewidth=1.5)
+    axes.set_xscale("log")
+    axes.set_xticks(losses, [f"{loss:g} %" for loss in losses])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("random loss on either path")
+    axes.set_ylabel("goodput, Mbit/s")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    return figure
+
+
+def plot_model(anabranch):
+    """The transfer model: what a window of 8 segments delivers in up to six round trips."""
+    figure, axes = plt.subplots(figsize=(7, 3.8))
+    styles = [("0", "#000000", "o"), ("0.01%", "#0072B2", "s"), ("1%", "#009E73", "^"), ("5%", "#D55E00", "D")]
+    for loss, colour, marker in styles:
+        result = anabranch.json("model", "--cwnd", 8, "--rounds", 6, "--loss", loss)
+        rounds = [0] + [entry["round"] for entry in result["rounds"]]
+        segments = [0.0] + [entry["delivered_segments"] for entry in result["rounds"]]
+        label = f"loss {loss}".replace("%", " %")
+        axes.plot(rounds, segments, label=label, color=colour, marker=marker, markersize=5, linewidth=1.5)
+    axes.set_xlabel("round trips of the fast path in one of the slow path")
+    axes.set_ylabel("segments delivered")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    return figure
+
+
+def plot_selection(anabranch):
+    """How many of the paper's eight paths DMPTCP takes, by what remains to be sent."""
+    figure, axes = plt.subplots(figsize=(7, 3.8))
+    styles = [("0", "#000000", "-"), ("1%", "#009E73", "-."), ("5%", "#D55E00", "--")]
+    sizes = anabranch.points([round(10 ** (exponent / 20)) for exponent in range(20, 101)])
+    for loss, colour, line in styles:
+        paths = [word for rtt in RTTS_MS for word in ("--path", f"100Mbit/s,{rtt}ms,loss={loss},cwnd=8")]
+        counts = [len(anabranch.json("select", *paths, "--remaining", f"{size}KB")["selected"]) for size in sizes]
+        label = f"loss {loss}".replace("%", " %")
+        axes.step(sizes, counts, where="post", label=label, color=colour, linestyle=line, linewidth=1.5)
+    axes.set_xscale("log")
+    axes.set_xticks([10, 100, 1000, 10000, 100000], ["10 KB", "100 KB", "1 MB", "10 MB", "100 MB"])
+    axes.minorticks_off()
+    axes.set_yticks(range(1, len(RTTS_MS) + 1))
+    axes.set_xlabel("what remains of the flow")
+    axes.set_ylabel("paths taken, of eight")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    return figure
+
+
+PLOTS = {name.removeprefix("plot_"): draw for name, draw in list(globals().items()) if name.startswith("plot_")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plots", nargs="*", metavar="PLOT", help=f"some of {', '.join(PLOTS)} (default: all)")
+    parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"), help="the command")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "img", help="where the files go")
+    parser.add_argument("--quick", action="store_true", help="few points and runs: a test of this program alone")
+    options = parser.parse_args()
+    unknown = [name for name in options.plots if name not in PLOTS]
+    if unknown:
+        parser.error(f"there is no plot {unknown[0]}; there are {', '.join(PLOTS)}")
+    # Text as outlines, so that it looks the same everywhere; nothing that changes from day to day.
+    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "anabranch", "font.size": 9})
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.plots or PLOTS:
+        figure = PLOTS[name](Anabranch(options.binary, options.quick))
+        figure.savefig(options.out / f"{name}.svg", bbox_inches="tight", metadata={"Date": None}, facecolor="white")
+        plt.close(figure)
+        print(options.out / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
