@@ -28,7 +28,7 @@ fn subflows(full: usize) -> Vec<SubflowView> {
         min_rtt: Duration::from_millis(10),
         last_rtt: Duration::from_millis(10),
         mss: MSS,
-        pacing_rate: Rate(0),
+        pacing_rate: None,
         delivery_rate: Rate(0),
         one_way_delay_us: None,
         loss_rate: 0.0005,

@@ -42,13 +42,20 @@ fn view<'a>(
 
 impl Connection {
     fn refresh_views(&mut self) {
-        self.views.clear();
+        // Written over what stands there: this happens for every acknowledgement.
+        let mut used = 0;
         for at in 0..self.subflows.len() {
-            if !self.subflows[at].is_closed() {
-                let view = self.view_of(at);
-                self.views.push(view);
+            if self.subflows[at].is_closed() {
+                continue;
             }
+            let view = self.view_of(at);
+            match self.views.get_mut(used) {
+                Some(place) => *place = view,
+                None => self.views.push(view),
+            }
+            used += 1;
         }
+        self.views.truncate(used);
     }
 
     /// Tells the scheduler what has happened, if it wants to know.

@@ -67,8 +67,8 @@ pub struct SubflowView {
     pub last_rtt: Duration,
     /// The most payload in one segment.
     pub mss: u64,
-    /// The pacing rate, or the window per round trip where it is not paced.
-    pub pacing_rate: Rate,
+    /// The congestion control's pacing rate, if it names one.
+    pub pacing_rate: Option<Rate>,
     /// The rate at which data was last delivered; zero before a sample.
     pub delivery_rate: Rate,
     /// The relative one-way delay of the last sample, in microseconds: differences count, not the value.

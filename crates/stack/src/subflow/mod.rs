@@ -329,27 +329,21 @@ impl Subflow {
         self.recovery.timeouts() > 0
     }
 
-    /// What a scheduler sees; `pacing` is the congestion control's rate, if it has one.
-    pub fn view(&self, pacing: Option<Rate>) -> SubflowView {
-        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
-        let srtt = self.rtt.srtt();
-        let in_flight = self.in_flight();
-        let pacing_rate = pacing.unwrap_or_else(|| match srtt {
-            Some(srtt) => Rate::from_bytes_over(cwnd, srtt),
-            None => Rate(0),
-        });
+    /// What a scheduler sees; `pacing_rate` is the congestion control's, if it has one.
+    #[inline]
+    pub fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
         SubflowView {
             id: self.id,
             usable: self.is_usable(),
             potentially_failed: self.potentially_failed(),
             backup: self.backup_wanted || self.backup_asked,
             recovery: self.recovery.state(),
-            cwnd,
-            ssthresh,
-            inflight: in_flight,
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            inflight: self.in_flight(),
             queued: self.queued,
             window_room: self.window_edge.saturating_sub(self.board.nxt() + self.queued),
-            srtt,
+            srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min().unwrap_or(Duration::ZERO),
             last_rtt: self.rtt.last(),

@@ -29,7 +29,7 @@ pub fn subflow(id: u8, srtt_ms: u64, cwnd: u64) -> SubflowView {
         min_rtt: Duration::from_millis(srtt_ms),
         last_rtt: Duration::from_millis(srtt_ms),
         mss: MSS,
-        pacing_rate: Rate(0),
+        pacing_rate: None,
         delivery_rate: Rate(0),
         one_way_delay_us: None,
         loss_rate: 0.0,
