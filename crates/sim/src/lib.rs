@@ -53,3 +53,8 @@ pub use network::{
 pub use recorder::{HostObserver, Recorder, Scope};
 pub use report::{EndReport, Failure, FlowReport, LinkReport, Outcome, Performance, RunReport};
 pub use sim::{HostStack, Sim};
+
+/// The examples of the guide compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/simulator.md")]
+struct Guide;

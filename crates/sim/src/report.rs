@@ -1,4 +1,4 @@
-//! What a run has come to. The words are those of `definitions.md`.
+//! What a run has come to. The words are those of `docs/definitions.md`.
 
 use anabranch_link::Counters;
 use anabranch_stack::event::CloseReason;

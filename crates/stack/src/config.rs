@@ -58,7 +58,7 @@ impl Entropy {
     }
 }
 
-/// Which sender and receiver a connection behaves like (`definitions.md`, Profiles).
+/// Which sender and receiver a connection behaves like (`docs/definitions.md`, Profiles).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Profile {
     /// Today's Linux.
@@ -157,8 +157,8 @@ impl ReceiveBuffer {
     }
 }
 
-/// Opportunistic retransmission with penalisation (schedulers reference section 5), a policy that
-/// combines with any scheduler.
+/// Opportunistic retransmission with penalisation (NSDI 2012), a policy that combines with any
+/// scheduler.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum OpportunisticRetransmission {
     /// Neither.

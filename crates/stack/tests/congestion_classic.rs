@@ -1,4 +1,4 @@
-//! What every classic congestion control does, whatever its rule (congestion reference section 0).
+//! What every classic congestion control does, whatever its rule.
 
 mod congestion_common;
 

@@ -1,4 +1,4 @@
-//! LIA (RFC 6356): its formula, and the bounds that it promises (congestion reference sections 5 and 15).
+//! LIA (RFC 6356): its formula, and the bounds that it promises.
 
 mod congestion_common;
 

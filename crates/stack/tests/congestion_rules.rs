@@ -1,4 +1,4 @@
-//! NewReno, CUBIC and HyStart++ against their formulas (congestion reference sections 1 and 2).
+//! NewReno, CUBIC and HyStart++ against their formulas (RFC 5681, RFC 9438, RFC 9406).
 
 mod congestion_common;
 

@@ -1,4 +1,4 @@
-//! DMPTCP against its definition, and when it chooses anew (schedulers reference section 13.2).
+//! DMPTCP against its definition, and when it chooses anew (section 4.2 of the paper).
 
 mod scheduler_common;
 

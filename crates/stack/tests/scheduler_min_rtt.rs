@@ -1,5 +1,4 @@
-//! minRTT against an independent search through all that a view allows, and its properties
-//! (schedulers reference section 1).
+//! minRTT against an independent search through all that a view allows, and its properties.
 
 mod scheduler_common;
 

@@ -1,4 +1,4 @@
-//! Redundant: each subflow walks the whole stream (schedulers reference section 18).
+//! Redundant: each subflow walks the whole stream.
 
 mod scheduler_common;
 

@@ -1,5 +1,4 @@
-//! Round robin against the kernel's rule written down step by step, and its properties (schedulers
-//! reference section 3).
+//! Round robin against the kernel's rule written down step by step, and its properties.
 
 mod scheduler_common;
 

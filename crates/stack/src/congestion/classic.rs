@@ -456,7 +456,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
 
     fn penalise(&mut self, id: SubflowId, now: Time) {
         let Some((window, _)) = self.parts(id) else { return };
-        // Schedulers reference section 5: only a subflow that repairs nothing is penalised.
+        // As in the out-of-tree kernel, only a subflow that repairs nothing is penalised.
         if window.recovering {
             return;
         }

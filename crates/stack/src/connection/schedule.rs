@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its
-    /// recovery (schedulers reference section 0.3, rule 1).
+    /// recovery, as in the out-of-tree kernel (`docs/decisions/one-subflow-bypasses-the-scheduler.md`).
     fn assign_to_only(&mut self, now: Time, at: usize) -> Limit {
         if !self.subflows[at].is_usable() {
             return Limit::NoSubflow;

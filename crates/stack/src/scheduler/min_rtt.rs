@@ -3,8 +3,8 @@
 //! **Decides** for the next data in order which subflow carries it, from the smoothed RTTs and the
 //! room in congestion and receive windows.
 //!
-//! **Source**: the `default` scheduler of the out-of-tree MPTCP kernel (schedulers reference section 1); the
-//! papers on MPTCP scheduling all mean this one by "the default".
+//! **Source**: the `default` scheduler of the out-of-tree MPTCP kernel; the papers
+//! on MPTCP scheduling all mean this one by "the default".
 //!
 //! **Constants**: none.
 //!

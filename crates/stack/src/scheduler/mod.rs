@@ -87,7 +87,7 @@ impl SubflowView {
     }
 
     /// Whether new data may be put on it: the availability rule of the out-of-tree kernel
-    /// (schedulers reference section 0.2) but for room.
+    /// but for room.
     pub fn may_carry(&self) -> bool {
         self.usable && !self.potentially_failed && self.recovery != RecoveryState::Loss
     }

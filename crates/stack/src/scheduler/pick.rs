@@ -13,7 +13,7 @@ pub(super) const fn wait(rule: Rule) -> Decision {
 }
 
 /// Whether a subflow counts as one that works, although it may be busy or repair a timeout: the
-/// kernel's "definitely unavailable" (schedulers reference section 0.2) is the opposite.
+/// out-of-tree kernel's "definitely unavailable" is the opposite.
 pub(super) fn works(subflow: &SubflowView) -> bool {
     subflow.usable && !subflow.potentially_failed
 }

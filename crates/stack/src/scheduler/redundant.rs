@@ -4,8 +4,7 @@
 //! others carry it or not. What is acknowledged meanwhile is skipped, so a slow subflow never holds
 //! the stream back.
 //!
-//! **Source**: the redundant scheduler of the out-of-tree MPTCP kernel, branch v0.90 (schedulers
-//! reference section 18).
+//! **Source**: the redundant scheduler of the out-of-tree MPTCP kernel, branch v0.90.
 //!
 //! **Constants**: none. **State**: how far each subflow has walked, and whose turn it is.
 //!

@@ -3,7 +3,7 @@
 //! **Decides** for the next data in order which subflow carries it, from how many segments each has
 //! had in this round; RTTs do not count.
 //!
-//! **Source**: `mptcp_rr` of the out-of-tree MPTCP kernel (schedulers reference section 3).
+//! **Source**: `mptcp_rr` of the out-of-tree MPTCP kernel.
 //!
 //! **Constants**: `segments` per turn, 1 by default; `cwnd_limited`, on by default: a subflow whose
 //! window is full is passed over, so all windows are filled and the shares follow the capacities. Off,
