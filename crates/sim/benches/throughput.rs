@@ -1,4 +1,4 @@
-//! How fast the simulator is: wall time, packet-hops a second, data packets a second, goodput.
+//! How fast the simulator is: wall time, packet-hops a second, delivered data packets a second, goodput.
 //!
 //! A packet-hop is one packet, data or acknowledgement, that has crossed one link. All workloads run on one
 //! core, with SACK, timestamps, RACK-TLP, an acknowledgement for every second segment and segments of 1400
@@ -10,6 +10,8 @@
 //!   bottleneck of 1 Gbit/s and 9 ms, 10 s. `w2s`: the same between two hosts.
 //! * `w3`: MPTCP with LIA and minRTT over two disjoint such paths of 10 and 80 ms round trip, 60 s.
 //! * `w4`: 1 to 10,000 flows between two hosts over one path, 10 Mbit/s of the bottleneck for each flow.
+//! * `w5`: one flow of 400 MB over the eight paths of the DMPTCP paper, by minRTT and by DMPTCP; `w6`: 4000
+//!   flows of 57 KB, one every 50 ms. The difference is what the choice of subflows costs in a live run.
 //!
 //! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` takes the fastest of five.
 
@@ -20,6 +22,7 @@ use anabranch_sim::topology::{self, Duplex, Hosts, PathSpec, ServerAddresses, To
 use anabranch_sim::{FlowSpec, RunReport, Sim};
 use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::scheduler::SchedulerKind;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
 fn main() {
@@ -35,7 +38,7 @@ fn main() {
     }
     println!(
         "{:<16} {:>7} {:>9} {:>12} {:>12} {:>9} {:>11} {:>9} {:>8}",
-        "workload", "sim s", "wall s", "packet-hops", "hops/s", "ns/hop", "data pkt/s", "Mbit/s", "drops"
+        "workload", "sim s", "wall s", "packet-hops", "hops/s", "ns/hop", "delivered/s", "Mbit/s", "drops"
     );
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|word| name.starts_with(word.as_str()));
     for (name, seconds, make) in workloads() {
@@ -56,6 +59,13 @@ fn workloads() -> Vec<Workload> {
     ];
     for (n, seconds) in [(1, 600), (10, 60), (100, 10), (1000, 4), (10_000, 2)] {
         all.push((format!("w4 n={n}"), seconds, Box::new(move || one_path(n))));
+    }
+    for scheduler in [SchedulerKind::MinRtt, SchedulerKind::from_name("dmptcp").expect("it is built in")] {
+        let name = format!("w5 {}", scheduler.name());
+        let chosen = scheduler.clone();
+        all.push((name, 600, Box::new(move || eight_paths(&chosen, 1, Bytes(400_000_000)))));
+        let name = format!("w6 {}", scheduler.name());
+        all.push((name, 600, Box::new(move || eight_paths(&scheduler, 4000, Bytes::from_kb(57)))));
     }
     all
 }
@@ -82,7 +92,7 @@ fn measure(name: &str, seconds: u64, runs: usize, make: &dyn Fn() -> (Topology, 
         performance.packet_hops,
         hops / wall,
         wall * 1e9 / hops,
-        performance.data_packets as f64 / wall,
+        delivered as f64 / 1400.0 / wall,
         delivered as f64 * 8.0 / 1e6 / performance.simulated_s,
     );
 }
@@ -136,6 +146,26 @@ fn one_path(count: u64) -> (Topology, Vec<FlowSpec>) {
     // Not all in the same nanosecond: within one second, or within one round trip if they are few.
     let gap = Duration::from_millis(1000) / count.max(50);
     let flow = |number| topology.pairs[0].flow("bulk", None, tcp()).starting(Time::ZERO + gap * number);
+    let flows = (0..count).map(flow).collect();
+    (topology, flows)
+}
+
+fn eight_paths(scheduler: &SchedulerKind, count: u64, size: Bytes) -> (Topology, Vec<FlowSpec>) {
+    let paths = [10, 20, 30, 40, 60, 80, 90, 100].map(|rtt_ms| {
+        let rtt = Duration::from_millis(rtt_ms);
+        PathSpec::new(format!("{rtt_ms} ms"), stretch(Rate::from_mbps(100), rtt / 2, rtt))
+    });
+    let topology = topology::disjoint(&paths, ServerAddresses::One).expect("a right topology");
+    let config = ConnectionConfig {
+        mptcp: true,
+        congestion: CongestionKind::Lia,
+        scheduler: scheduler.clone(),
+        ..tcp()
+    };
+    let flow = |number| {
+        let flow = topology.pairs[0].flow("web", Some(size), config.clone());
+        flow.starting(Time::ZERO + Duration::from_millis(50) * number)
+    };
     let flows = (0..count).map(flow).collect();
     (topology, flows)
 }
