@@ -124,6 +124,8 @@ pub struct Connection {
     data_timer: Time,
     persist_at: Time,
     persist_backoff: u32,
+    /// When a closed window was last probed.
+    probed_at: Time,
     fin_timer: Time,
     fin_attempts: u32,
     /// The subflows that shall carry a DATA_FIN of its own.
@@ -194,6 +196,7 @@ impl Connection {
             data_timer: Time::NEVER,
             persist_at: Time::NEVER,
             persist_backoff: 0,
+            probed_at: Time::ZERO,
             fin_timer: Time::NEVER,
             fin_attempts: 0,
             fin_wanted_on: SubflowSet::EMPTY,

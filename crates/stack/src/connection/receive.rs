@@ -260,22 +260,22 @@ impl Connection {
         let start = offset as u64;
         let mut range = DataRange::new(start, start + u64::from(segment.payload_len));
         let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Parts::NONE };
-        let mapped_to = parts.end().unwrap_or(range.start);
+        let mut mapped_to = parts.end().unwrap_or(range.start);
+        if self.mode == Mode::Plain && range.end > self.recv.edge() + 1 {
+            // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
+            // section 3.10.7.4, first), as nobody would send it again.
+            mapped_to = mapped_to.min(self.recv.edge() + 1);
+            self.subflows[at].recv.want_ack();
+        }
         if mapped_to < range.end {
             // Nothing says where the rest belongs. It is not acknowledged, so that it comes again with
             // its mapping. (Holding it is a matter of real packets, where mappings arrive apart.)
-            range.end = mapped_to;
+            range.end = mapped_to.max(range.start);
             if range.is_empty() {
                 return;
             }
         }
         let fin = fin && mapped_to >= start + u64::from(segment.payload_len);
-        if self.mode == Mode::Plain
-            && range.start.saturating_sub(1) > self.recv.nxt() + self.recv.buffer() * 2
-        {
-            self.subflows[at].recv.want_ack();
-            return;
-        }
         if segment.payload_len > 0 {
             self.subflows[at].counters.data_segments_received += 1;
         }
@@ -365,11 +365,11 @@ impl Connection {
                 return;
             }
         }
-        self.close_subflow(now, at);
         if self.mode == Mode::Plain {
             let finished = self.send.fin_acked && self.recv.finished();
             self.end(if finished { CloseReason::Finished } else { CloseReason::Reset });
         }
+        self.close_subflow(now, at);
         self.check_ended(now);
     }
 

@@ -266,6 +266,9 @@ impl Connection {
                 .iter()
                 .all(|subflow| subflow.is_closed() || (subflow.board.is_empty() && subflow.queue.is_empty()));
         if !blocked {
+            if self.persist_at.is_armed() {
+                self.progress_at = now;
+            }
             self.persist_at = Time::NEVER;
             self.persist_backoff = 0;
         } else if !self.persist_at.is_armed() {

@@ -10,7 +10,7 @@ use anabranch_units::{Duration, Time};
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, SubflowSet};
-use crate::observer::{Limit, LossReason, Observer};
+use crate::observer::{LossReason, Observer};
 use crate::scheduler::SchedulerEvent;
 use crate::subflow::recovery::RetransmitTimer;
 use crate::subflow::{ResetCause, TcpState};
@@ -93,7 +93,7 @@ impl Connection {
         due = due.min(self.data_timer);
         if self.phase == Phase::Open {
             if self.waiting_for_progress() {
-                due = due.min(self.progress_at + self.config.user_timeout);
+                due = due.min(self.patience_ends());
             }
             if self.confirmed {
                 due = due.min(self.paths.next_timer());
@@ -103,6 +103,19 @@ impl Connection {
             due = due.min(self.subflow_timer(now, at));
         }
         due
+    }
+
+    /// When the user timeout has passed without progress. A peer that answers the probes of its closed
+    /// window keeps the connection alive, however long (RFC 9293 section 3.8.6.1).
+    fn patience_ends(&self) -> Time {
+        if self.persist_at.is_armed() && self.heard_at() >= self.probed_at {
+            return Time::NEVER;
+        }
+        self.progress_at + self.config.user_timeout
+    }
+
+    fn heard_at(&self) -> Time {
+        self.subflows.iter().map(|subflow| subflow.last_received).max().unwrap_or(Time::ZERO)
     }
 
     fn waiting_for_progress(&self) -> bool {
@@ -133,12 +146,10 @@ impl Connection {
             if let Some(best) = self.best_subflow() {
                 self.subflows[best].probe_wanted = true;
             }
-            if self.limit != Limit::Application {
-                // A peer that answers keeps the connection alive, whatever its window (RFC 9293
-                // section 3.8.6.1).
-                let heard = self.subflows.iter().map(|subflow| subflow.last_received).max();
-                self.progress_at = self.progress_at.max(heard.unwrap_or(Time::ZERO));
+            if self.heard_at() >= self.probed_at {
+                self.progress_at = now;
             }
+            self.probed_at = now;
         }
         if self.fin_timer <= now {
             // It goes alone once there is no data left that could be missing.
@@ -161,10 +172,7 @@ impl Connection {
         if self.orphan_at <= now {
             self.end(CloseReason::NoSubflow);
         }
-        if self.phase == Phase::Open
-            && self.waiting_for_progress()
-            && self.progress_at + self.config.user_timeout <= now
-        {
+        if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_ends() <= now {
             self.abort(now, CloseReason::TimedOut);
         }
     }

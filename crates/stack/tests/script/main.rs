@@ -8,3 +8,6 @@ mod close;
 mod dss;
 mod handshake;
 mod join;
+mod reinject;
+mod tcp;
+mod window;
