@@ -62,7 +62,8 @@ impl Connection {
             self.schedule_wanted = true;
         }
         let subflow = &mut self.subflows[at];
-        if subflow.board.is_empty() && ack <= subflow.board.una() {
+        let tells_duplicates = subflow.sack && !segment.options.sack.is_empty();
+        if subflow.board.is_empty() && ack <= subflow.board.una() && !tells_duplicates {
             return true;
         }
         let told = apply_ack(now, subflow, segment, ack, window_moved, |range, reason| {
@@ -281,7 +282,13 @@ fn apply_ack(
     let mut dsack_undo = false;
     if subflow.sack && !segment.options.sack.is_empty() {
         let blocks = segment.options.sack.as_slice();
-        for (index, &(left, right)) in blocks.iter().enumerate() {
+        // In the order of the sequence space: a block that was told after a higher one of the same
+        // acknowledgement would pass for reordering (RFC 8985 section 6.2, step 3).
+        let mut order = [0, 1, 2, 3];
+        let order = &mut order[..blocks.len().min(4)];
+        order.sort_unstable_by_key(|&index| offset_near(*iss, board.una(), blocks[index].0));
+        for &index in order.iter() {
+            let (left, right) = blocks[index];
             let start = offset_near(*iss, board.una(), left);
             let end = offset_near(*iss, board.una(), right);
             if start < 0 || end <= start || end as u64 > board.nxt() {

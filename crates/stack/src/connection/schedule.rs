@@ -153,6 +153,21 @@ impl Connection {
         }
     }
 
+    /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
+    /// section 7.3). Of several subflows one that is silent is no place for new data.
+    pub(crate) fn feed_probe(&mut self, now: Time, at: usize) {
+        if self.live_subflows().nth(1).is_some() || !self.subflows[at].is_usable() {
+            return;
+        }
+        let Some(next) = self.send.unassigned.first() else { return };
+        let subflow = &self.subflows[at];
+        let room = subflow.window_edge.saturating_sub(subflow.board.nxt());
+        let whole = next.len().min(u64::from(subflow.mss));
+        if whole <= room && next.start + whole <= self.send.window_end {
+            self.assign(now, at, DataRange::new(next.start, next.start + whole), AssignKind::New);
+        }
+    }
+
     fn ask_scheduler<O: Observer>(&mut self, now: Time, observer: &mut O) -> Limit {
         self.refresh_views();
         for _ in 0..MAX_DECISIONS {

@@ -181,6 +181,10 @@ impl Connection {
         if self.config.pacing && subflow.pace_at > now && !forced && !probing {
             return None;
         }
+        if probing && subflow.queue.is_empty() {
+            self.feed_probe(now, at);
+        }
+        let subflow = &mut self.subflows[at];
         if let Some(lost) = subflow.board.next_lost() {
             subflow.board.split(lost, subflow.mss);
             let record = subflow.board.records()[lost];

@@ -8,6 +8,8 @@ mod close;
 mod dss;
 mod handshake;
 mod join;
+mod pacing;
+mod recovery;
 mod reinject;
 mod tcp;
 mod window;

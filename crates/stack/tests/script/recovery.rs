@@ -1,0 +1,568 @@
+//! Loss detection and recovery: RFC 5681, 6582, 3042, 6298, 8985, 9937, 3522, 3708, 2018.
+
+use anabranch_stack::config::{ConnectionConfig, LossDetection, RtoConfig};
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::segment::{MptcpOption, Segment};
+use anabranch_units::Duration;
+
+use crate::kit::*;
+
+/// NewReno as in profile `ns3`: three duplicate ACKs, no SACK.
+fn reno() -> ConnectionConfig {
+    ConnectionConfig {
+        loss_detection: LossDetection::DuplicateAcks,
+        sack: false,
+        prr: false,
+        congestion: CongestionKind::NewReno,
+        ..plain()
+    }
+}
+
+/// RACK-TLP with SACK.
+fn rack() -> ConnectionConfig {
+    ConnectionConfig { congestion: CongestionKind::NewReno, ..plain() }
+}
+
+/// A client whose RTT is 10 ms and which has sent `count` segments, 10 ms ago.
+fn sent(config: ConnectionConfig, count: i64) -> Script {
+    let mut s = Script::client(config);
+    s.inject(ack(0, 1));
+    s.write(count as u64 * 1000);
+    s.expect_data(0, 1, count);
+    s.advance(10);
+    s
+}
+
+/// What was sent again, by subflow offset.
+fn offsets(s: &Script, sent: &[Segment]) -> Vec<i64> {
+    let isn = s.subs[0].own_isn.unwrap().0;
+    sent.iter().map(|segment| i64::from(segment.seq.0.wrapping_sub(isn) as i32)).collect()
+}
+
+fn counters(s: &Script) -> anabranch_stack::stats::SubflowCounters {
+    s.subflow(0).counters
+}
+
+// ---- Three duplicate ACKs and NewReno ----
+
+// RFC 5681 section 3.2, RFC 3042: the first two duplicate ACKs let new data out, the third the lost segment.
+#[test]
+fn the_third_duplicate_ack_sends_the_lost_segment() {
+    let mut s = sent(reno(), 10);
+    s.write(10_000);
+    s.inject(ack(0, 1));
+    s.expect(data(0, 10_001, 1000));
+    s.inject(ack(0, 1));
+    s.expect(data(0, 11_001, 1000));
+    s.inject(ack(0, 1));
+    s.expect(data(0, 1, 1000));
+    // Half of the ten that were in flight: limited transmit does not count (RFC 3042 section 2).
+    assert_eq!(s.cwnd(0), 5);
+    assert_eq!(counters(&s).recoveries, 1);
+}
+
+// RFC 3042: a switch.
+#[test]
+fn without_limited_transmit_two_duplicates_send_nothing() {
+    let mut s = sent(ConnectionConfig { limited_transmit: false, ..reno() }, 10);
+    s.write(10_000);
+    s.inject(ack(0, 1));
+    s.inject(ack(0, 1));
+    s.expect_nothing();
+    s.inject(ack(0, 1));
+    s.expect(data(0, 1, 1000));
+}
+
+// RFC 5681 section 3.2, steps 4 and 5: the window swells by a segment per duplicate; twelve in flight and a
+// threshold of five: the eighth lets new data out.
+#[test]
+fn further_duplicates_let_new_data_out_when_the_window_has_swollen() {
+    let mut s = sent(reno(), 10);
+    s.write(10_000);
+    s.inject_all([ack(0, 1), ack(0, 1), ack(0, 1)]);
+    s.expect_data(0, 10_001, 2);
+    s.expect(data(0, 1, 1000));
+    for _ in 4..=7 {
+        s.inject(ack(0, 1));
+        s.expect_nothing();
+    }
+    s.inject(ack(0, 1));
+    s.expect(data(0, 12_001, 1000));
+    s.inject(ack(0, 1));
+    s.expect(data(0, 13_001, 1000));
+}
+
+// RFC 6582 section 3.2, step 3: a partial ACK shows the next loss, which goes at once; the window is not
+// halved a second time, and the full ACK ends recovery at the threshold.
+#[test]
+fn a_partial_ack_repairs_the_next_loss_without_halving_again() {
+    let mut s = sent(reno(), 10);
+    s.inject_all([ack(0, 1), ack(0, 1), ack(0, 1)]);
+    s.expect(data(0, 1, 1000));
+    s.advance(10);
+    s.inject(ack(0, 4001));
+    s.expect(data(0, 4001, 1000));
+    s.inject_all([ack(0, 4001), ack(0, 4001), ack(0, 4001), ack(0, 4001)]);
+    s.expect_nothing();
+    s.inject(ack(0, 7001));
+    s.expect(data(0, 7001, 1000));
+    assert_eq!((s.cwnd(0), counters(&s).recoveries), (5, 1));
+    s.inject(ack(0, 10_001));
+    assert_eq!(s.cwnd(0), 5);
+    s.write(10_000);
+    s.expect_data(0, 10_001, 5);
+}
+
+// RFC 6582 section 3.2, step 1: duplicates for what was in flight at the last recovery begin no other one.
+#[test]
+fn second_loss_in_one_window_does_not_halve_again() {
+    let mut s = sent(ConnectionConfig { undo: false, ..reno() }, 10);
+    while counters(&s).timeouts == 0 {
+        s.wait_until_sent(1000);
+    }
+    assert_eq!(s.cwnd(0), 1);
+    s.inject_all([ack(0, 1), ack(0, 1), ack(0, 1), ack(0, 1)]);
+    s.expect_nothing();
+    assert_eq!(counters(&s).recoveries, 0);
+}
+
+// RFC 5681 section 2: what is no duplicate: with data, with a window that grew, with nothing outstanding.
+#[test]
+fn only_real_duplicates_count() {
+    let mut s = sent(reno(), 10);
+    for at in 0..4 {
+        s.inject(data(0, 1 + at * 10, 10));
+        s.sent();
+    }
+    for step in 1..=4 {
+        s.inject(ack(0, 1).seq(41).window(640_000 + step * 1280));
+    }
+    assert_eq!(counters(&s).recoveries, 0);
+    s.inject(ack(0, 10_001).seq(41).window(645_120));
+    for _ in 0..4 {
+        s.inject(ack(0, 10_001).seq(41).window(645_120));
+    }
+    assert_eq!(counters(&s).recoveries, 0);
+}
+
+// RFC 8684 section 3, rows G1, C3, T28: an ACK that brings a signal is no duplicate; one with a DSS is.
+#[test]
+fn signals_are_no_duplicate_acks() {
+    let mptcp = ConnectionConfig { mptcp: true, ..reno() };
+    let mut s = Script::client(mptcp);
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    s.advance(10);
+    for _ in 0..5 {
+        s.inject(ack(0, 1).data_ack(0).option(MptcpOption::Priority { backup: false }));
+    }
+    let option = s.announcement(1, peer_ip(5), None);
+    for _ in 0..5 {
+        s.inject(ack(0, 1).option(option));
+        assert!(s.sent().iter().all(|segment| segment.payload_len == 0));
+    }
+    assert_eq!((s.cwnd(0), counters(&s).recoveries), (10, 0));
+    for _ in 0..3 {
+        s.inject(ack(0, 1).data_ack(0));
+    }
+    s.expect(data(0, 1, 1000));
+    assert_eq!(counters(&s).recoveries, 1);
+}
+
+// ---- The retransmission timeout ----
+
+// RFC 6298 sections 5.1 to 5.6 and RFC 5681 section 3.1: doubled each time, one segment, threshold lowered once.
+#[test]
+fn the_timeout_is_doubled_and_sends_one_segment() {
+    let mut s = Script::client(ConnectionConfig { undo: false, ..reno() });
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    // RTT 10 ms, so the variation is at its least: 10 ms + 200 ms.
+    for wait in [210, 420, 840, 1680] {
+        s.expect_after(wait, data(0, 1, 1000));
+    }
+    assert_eq!((s.cwnd(0), counters(&s).timeouts), (1, 4));
+    s.inject(ack(0, 1001));
+    s.expect(data(0, 1001, 1000));
+    s.expect(data(0, 2001, 1000));
+    // Slow start up to half of what was in flight at the first timeout.
+    s.inject(ack(0, 3001));
+    assert_eq!(s.sent().len(), 4);
+    s.inject(ack(0, 7001));
+    s.sent();
+    s.inject(ack(0, 10_001));
+    assert!((5..=6).contains(&s.cwnd(0)), "{}", s.cwnd(0));
+}
+
+// RFC 6298 section 5.7, and Linux: progress ends the backoff.
+#[test]
+fn progress_ends_the_backoff() {
+    let mut s = Script::client(ConnectionConfig { undo: false, ..reno() });
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    for wait in [210, 420, 840] {
+        s.expect_after(wait, data(0, 1, 1000));
+    }
+    s.advance(10);
+    s.inject(ack(0, 1001));
+    s.expect_data(0, 1001, 2);
+    let before = s.now;
+    s.wait_until_sent(2000);
+    let wait = s.now.since(before).as_micros();
+    assert!(wait < 600_000, "{wait}");
+}
+
+// Profile ns3 (definitions.md): the timeout is not doubled.
+#[test]
+fn profile_ns3_does_not_back_off() {
+    let ns3 = ConnectionConfig::ns3();
+    let config = ConnectionConfig {
+        mptcp: false,
+        simultaneous: false,
+        mss: MSS,
+        path_manager: anabranch_stack::path_manager::PathManagerKind::None,
+        ..ns3
+    };
+    let mut s = Script::client(config);
+    s.write(10_000);
+    s.expect_data(0, 1, 1);
+    for _ in 0..5 {
+        s.expect_after(200, data(0, 1, 1000));
+    }
+}
+
+// RFC 6298 section 3 (Karn): without timestamps a segment that was sent twice is no sample.
+#[test]
+fn a_retransmitted_segment_is_no_rtt_sample() {
+    let mut s = Script::client(ConnectionConfig { timestamps: false, undo: false, ..reno() });
+    s.write(1000);
+    s.expect(data(0, 1, 1000));
+    s.expect_after(210, data(0, 1, 1000));
+    let before = s.subflow(0).srtt;
+    s.advance(100);
+    s.inject(ack(0, 1001));
+    assert_eq!(s.subflow(0).srtt, before);
+    s.write(1000);
+    s.expect(data(0, 1001, 1000));
+    s.advance(90);
+    s.inject(ack(0, 2001));
+    // 7/8 of 10 ms and 1/8 of 90 ms (RFC 6298 section 2.3).
+    assert_eq!(s.subflow(0).srtt, Some(Duration::from_millis(20)));
+}
+
+// RFC 6298 section 5: the timer starts anew when new data is acknowledged.
+#[test]
+fn the_timer_starts_anew_with_progress() {
+    let mut s = Script::client(ConnectionConfig { undo: false, ..reno() });
+    s.write(4000);
+    s.expect_data(0, 1, 4);
+    s.advance(10);
+    s.inject(ack(0, 1001));
+    s.expect_after(210, data(0, 1001, 1000));
+}
+
+// RFC 5681 section 3.1, RFC 6298 section 5: after so many timeouts a plain TCP gives up.
+#[test]
+fn too_many_timeouts_end_a_plain_tcp() {
+    let rto = RtoConfig { max_timeouts: 3, ..reno().rto };
+    let mut s = Script::client(ConnectionConfig { rto, ..reno() });
+    s.write(1000);
+    s.expect(data(0, 1, 1000));
+    for wait in [210, 420, 840] {
+        s.expect_after(wait, data(0, 1, 1000));
+    }
+    s.expect_after(1680, seg(0).flags(RA));
+    use anabranch_stack::event::{CloseReason, Event};
+    assert_eq!(s.events.last(), Some(&Event::Closed(CloseReason::TimedOut)));
+}
+
+// RFC 3522, RFC 4015: the ACK echoes the time of the original: nothing was lost, all is as before.
+#[test]
+fn an_echo_of_the_original_undoes_a_timeout() {
+    let mut s = Script::client(reno());
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    let original = s.subs[0].last_value;
+    s.expect_after(210, data(0, 1, 1000));
+    assert_eq!(s.cwnd(0), 1);
+    s.advance(10);
+    s.inject(ack(0, 1001).echo_us(original));
+    // What it was, and a segment more for the one acknowledged.
+    assert_eq!((s.cwnd(0), counters(&s).undos), (11, 1));
+    s.expect_nothing();
+    s.inject(ack(0, 10_001).echo_us(original));
+    assert_eq!(counters(&s).segments_retransmitted, 1);
+}
+
+// RFC 3522: the echo of the retransmission undoes nothing.
+#[test]
+fn an_echo_of_the_retransmission_undoes_nothing() {
+    let mut s = Script::client(reno());
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    s.expect_after(210, data(0, 1, 1000));
+    s.advance(10);
+    s.inject(ack(0, 1001));
+    s.expect_data(0, 1001, 2);
+    assert_eq!(counters(&s).undos, 0);
+}
+
+// ---- RACK ----
+
+// RFC 8985 section 6.2: three segments are selectively acknowledged and no reordering was ever seen: no wait.
+#[test]
+fn without_reordering_three_sacked_segments_mean_a_loss_at_once() {
+    let mut s = sent(rack(), 10);
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    s.expect(data(0, 1, 1000));
+    assert_eq!(counters(&s).recoveries, 1);
+}
+
+// RFC 8985 sections 6.2 and 6.3: one alone waits a quarter of the least RTT, by a timer.
+#[test]
+fn one_sacked_segment_waits_for_the_reordering_window() {
+    let mut s = sent(rack(), 10);
+    s.inject(ack(0, 1).sack(&[(1001, 2001)]));
+    s.advance_us(2499);
+    s.expect_nothing();
+    s.advance_us(1);
+    s.expect(data(0, 1, 1000));
+    assert_eq!(counters(&s).recoveries, 1);
+}
+
+// RFC 8985 section 6.2, step 3: what arrives late without having been sent again was reordered: from then on
+// three are not enough to do without the window.
+#[test]
+fn once_reordering_was_seen_the_window_is_waited_for() {
+    let mut s = sent(rack(), 10);
+    s.inject(ack(0, 1).sack(&[(1001, 2001)]));
+    s.inject(ack(0, 2001));
+    s.inject(ack(0, 2001).sack(&[(3001, 7001)]));
+    s.expect_nothing();
+    s.advance_us(2500);
+    s.expect(data(0, 2001, 1000));
+}
+
+// RFC 8985 section 6.2, step 5: a lost retransmission is found by what was sent after it.
+#[test]
+fn a_lost_retransmission_is_found_by_what_was_sent_later() {
+    let mut s = sent(rack(), 10);
+    s.write(20_000);
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    let first = s.sent();
+    assert_eq!(offsets(&s, &first), [1, 10_001]);
+    s.advance(10);
+    s.inject(ack(0, 1).sack(&[(1001, 11_001)]));
+    let again = s.sent();
+    assert_eq!(offsets(&s, &again)[0], 1);
+    assert_eq!((counters(&s).recoveries, counters(&s).segments_lost), (1, 2));
+}
+
+// RFC 8985 section 6.2, step 2: the ACK of an original behind its retransmission does not age the others.
+#[test]
+fn the_ack_of_an_original_says_nothing_about_its_retransmission() {
+    let mut s = sent(ConnectionConfig { undo: false, ..rack() }, 10);
+    let original = s.subs[0].last_value;
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    s.expect(data(0, 1, 1000));
+    s.advance(3);
+    s.inject(ack(0, 4001).echo_us(original));
+    s.expect_nothing();
+    assert_eq!(counters(&s).segments_lost, 1);
+}
+
+// RFC 8985 section 6.2, step 4: each round trip with a DSACK widens the window by another quarter.
+#[test]
+fn a_dsack_widens_the_reordering_window() {
+    let mut s = sent(ConnectionConfig { undo: false, ..rack() }, 10);
+    s.inject(ack(0, 1).sack(&[(1001, 2001)]));
+    s.advance_us(2500);
+    s.expect(data(0, 1, 1000));
+    s.advance(10);
+    s.inject(ack(0, 10_001));
+    s.inject(ack(0, 10_001).sack(&[(1, 1001)]));
+    s.write(4000);
+    s.expect_data(0, 10_001, 4);
+    s.advance(10);
+    s.inject(ack(0, 10_001).sack(&[(11_001, 12_001)]));
+    s.advance_us(4999);
+    s.expect_nothing();
+    s.advance_us(1);
+    s.expect(data(0, 10_001, 1000));
+}
+
+// RFC 3708, RFC 8985: every retransmission was answered by a DSACK: the reduction is taken back.
+#[test]
+fn a_dsack_for_every_retransmission_undoes_the_reduction() {
+    let mut s = sent(ConnectionConfig { timestamps: false, ..rack() }, 10);
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    s.expect(data(0, 1, 1000));
+    s.inject(ack(0, 4001));
+    s.sent();
+    s.inject(ack(0, 4001).sack(&[(1, 1001)]));
+    assert_eq!((s.cwnd(0), counters(&s).undos), (10, 1));
+}
+
+// RFC 6675, RFC 8985: several holes are all lost and all sent again, in order.
+#[test]
+fn every_hole_is_repaired_in_order() {
+    let mut s = sent(rack(), 10);
+    s.inject(ack(0, 1).sack(&[(9001, 10_001), (5001, 8001), (2001, 4001)]));
+    let first = s.sent();
+    let mut again = offsets(&s, &first);
+    while again.len() < 4 {
+        s.advance(1);
+        s.sent();
+        s.inject(ack(0, *again.last().unwrap() + 1000).sack(&[(9001, 10_001), (5001, 8001)]));
+        let more = s.sent();
+        assert!(!more.is_empty());
+        again.extend(offsets(&s, &more));
+    }
+    assert_eq!(again, [1, 1001, 4001, 8001]);
+}
+
+// ---- Tail loss probes ----
+
+// RFC 8985 sections 7.2 and 7.3: two round trips after the last sending, with new data where there is some.
+#[test]
+fn a_tail_probe_sends_new_data_first() {
+    let mut s = Script::client(ConnectionConfig { initial_window: 2, ..rack() });
+    s.write(3000);
+    s.expect_data(0, 1, 2);
+    s.expect_after(20, data(0, 2001, 1000));
+    assert_eq!(counters(&s).tail_probes, 1);
+    assert_eq!(counters(&s).segments_retransmitted, 0);
+}
+
+// RFC 8985 section 7.3: without new data the last segment; one probe, and then the timeout.
+#[test]
+fn a_tail_probe_repeats_the_last_segment_once() {
+    let mut s = Script::client(rack());
+    s.write(3000);
+    s.expect_data(0, 1, 3);
+    s.expect_after(20, data(0, 2001, 1000));
+    s.expect_after(210, data(0, 1, 1000));
+    assert_eq!((counters(&s).tail_probes, counters(&s).timeouts), (1, 1));
+}
+
+// RFC 8985 section 7.2: a lone segment allows for the peer's delayed ACK.
+#[test]
+fn a_tail_probe_of_a_lone_segment_waits_for_a_delayed_ack() {
+    let mut s = Script::client(rack());
+    s.write(500);
+    s.expect(data(0, 1, 500));
+    s.expect_after(100, data(0, 1, 500));
+}
+
+// RFC 8985 section 7.4: the probe has repaired a loss: the window is reduced once.
+#[test]
+fn a_loss_that_a_probe_repaired_reduces_the_window() {
+    let mut s = Script::client(rack());
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    s.advance(10);
+    s.inject(ack(0, 9001));
+    let before = s.cwnd(0);
+    let probe = s.wait_until_sent(1000);
+    assert_eq!(offsets(&s, &probe), [9001]);
+    s.advance(10);
+    s.inject(ack(0, 10_001));
+    assert!(s.cwnd(0) < before, "{} of {before}", s.cwnd(0));
+}
+
+// RFC 8985 section 7.4: original and probe have both arrived: nothing was lost.
+#[test]
+fn a_probe_that_was_not_needed_reduces_nothing() {
+    let mut s = Script::client(rack());
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    s.advance(10);
+    s.inject(ack(0, 9001));
+    let before = s.cwnd(0);
+    s.wait_until_sent(1000);
+    s.advance(1);
+    s.inject(ack(0, 10_001).sack(&[(9001, 10_001)]));
+    assert!(s.cwnd(0) >= before);
+    assert_eq!(counters(&s).recoveries, 0);
+}
+
+// RFC 8985 section 7.2: no probe in recovery.
+#[test]
+fn no_probe_in_recovery() {
+    let mut s = sent(rack(), 10);
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    s.expect(data(0, 1, 1000));
+    let next = s.wait_until_sent(1000);
+    assert_eq!((offsets(&s, &next)[0], counters(&s).tail_probes, counters(&s).timeouts), (1, 0, 1));
+}
+
+// ---- Proportional rate reduction ----
+
+// RFC 9937 section 6.2: ten in flight, the threshold at five: about one segment for each two delivered, and the
+// window ends at the threshold.
+#[test]
+fn the_rate_is_reduced_in_proportion() {
+    let mut s = sent(rack(), 10);
+    s.write(20_000);
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    let first = s.sent();
+    assert_eq!(offsets(&s, &first)[0], 1);
+    let mut out = first.len();
+    for at in 4..10 {
+        s.inject(ack(0, 1).sack(&[(1001, (at + 1) * 1000 + 1)]));
+        out += s.sent().len();
+    }
+    // Nine of ten delivered, one lost: 9 * 5 / 10, rounded up.
+    assert_eq!(out, 5);
+    s.advance(10);
+    s.inject(ack(0, 10_001));
+    s.sent();
+    assert_eq!(s.cwnd(0), 5);
+}
+
+// RFC 9937: a switch; without it the window is halved at once, and nothing leaves until half has.
+#[test]
+fn without_prr_the_window_is_halved_at_once() {
+    let mut s = sent(ConnectionConfig { prr: false, ..rack() }, 10);
+    s.write(20_000);
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    s.expect(data(0, 1, 1000));
+    s.inject(ack(0, 1).sack(&[(1001, 5001)]));
+    s.expect_nothing();
+    s.inject(ack(0, 1).sack(&[(1001, 6001)]));
+    s.expect_nothing();
+    s.inject(ack(0, 1).sack(&[(1001, 7001)]));
+    s.expect(data(0, 10_001, 1000));
+}
+
+// ---- SACK ----
+
+// RFC 2018 section 8: a receiver may drop what it had selectively acknowledged: after timeouts all is sent again.
+#[test]
+fn reneged_segments_are_sent_again() {
+    let mut s = Script::client(ConnectionConfig { undo: false, ..rack() });
+    s.write(5000);
+    s.expect_data(0, 1, 5);
+    s.advance(10);
+    s.inject(ack(0, 1).sack(&[(1001, 5001)]));
+    s.expect(data(0, 1, 1000));
+    while counters(&s).timeouts < 2 {
+        s.wait_until_sent(2000);
+    }
+    s.advance(10);
+    s.inject(ack(0, 1001));
+    let mut again = s.sent();
+    s.inject(ack(0, 3001));
+    again.extend(s.sent());
+    assert_eq!(offsets(&s, &again), [1001, 2001, 3001, 4001]);
+}
+
+// RFC 2018 section 5.1, RFC 5961: blocks that cannot be are ignored.
+#[test]
+fn impossible_blocks_are_ignored() {
+    let mut s = sent(rack(), 10);
+    s.inject(ack(0, 1).sack(&[(20_001, 30_001), (5001, 4001), (9001, 12_001)]));
+    s.advance_us(3000);
+    s.expect_nothing();
+    assert_eq!(counters(&s).segments_lost, 0);
+}
