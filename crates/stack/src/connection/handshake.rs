@@ -409,7 +409,9 @@ impl Connection {
                 true
             }
             // Whoever speaks MPTCP has overtaken or lost the segment with the keys.
-            None if segment.options.dss.is_some() || segment.options.mptcp[0].is_some() => false,
+            None if segment.options.dss.is_some() => false,
+            // What no MP_CAPABLE should look like counts as none.
+            None if segment.options.mptcp[0].is_some() && find_capable(&segment.options).is_none() => false,
             _ => {
                 self.mode = Mode::Plain;
                 true
