@@ -76,6 +76,7 @@ impl RecvState {
     }
 
     /// The size of the buffer now.
+    #[cfg(test)]
     pub fn buffer(&self) -> u64 {
         self.buffer
     }

@@ -126,6 +126,25 @@ fn second_loss_in_one_window_does_not_halve_again() {
     assert_eq!(counters(&s).recoveries, 0);
 }
 
+// RFC 6582 section 3.2, step 1: nor do duplicates of the very ACK that has ended it.
+#[test]
+fn duplicates_of_the_last_acks_of_a_recovery_begin_no_other() {
+    let mut s = sent(reno(), 10);
+    s.inject_all([ack(0, 1), ack(0, 1), ack(0, 1)]);
+    s.expect(data(0, 1, 1000));
+    s.inject(ack(0, 10_001));
+    s.write(5000);
+    s.expect_data(0, 10_001, 5);
+    s.inject_all([ack(0, 10_001), ack(0, 10_001), ack(0, 10_001), ack(0, 10_001)]);
+    s.expect_nothing();
+    assert_eq!((s.cwnd(0), counters(&s).recoveries), (5, 1));
+    // What comes after counts again.
+    s.inject(ack(0, 11_001));
+    s.inject_all([ack(0, 11_001), ack(0, 11_001), ack(0, 11_001)]);
+    s.expect(data(0, 11_001, 1000));
+    assert_eq!(counters(&s).recoveries, 2);
+}
+
 // RFC 5681 section 2: what is no duplicate: with data, with a window that grew, with nothing outstanding.
 #[test]
 fn only_real_duplicates_count() {
