@@ -31,3 +31,117 @@ fn a_window_of_one_byte_moves() {
         ..Case::plain()
     });
 }
+
+#[test]
+fn a_priority_before_the_keys_does_not_make_a_plain_tcp() {
+    let slow = PathSetup { delay_us: 227_852, ..PATH };
+    run(&Case {
+        path_manager: 0,
+        paths: vec![slow],
+        ops: vec![
+            Op::Advance(227_852),
+            Op::PathDown(0),
+            Op::Write(Side::Client, 2),
+            Op::Advance(227_852),
+            Op::PathUp(0),
+            Op::Backup(Side::Client, 0, false),
+        ],
+        ..Case::plain()
+    });
+}
+
+#[test]
+fn a_subflow_whose_peer_is_gone_does_not_wait_for_its_fin_for_ever() {
+    run(&Case {
+        seed: 1_760_714_144_234_078_225,
+        simultaneous: true,
+        path_manager: 2,
+        paths: vec![PathSetup { delay_us: 200_033, ..PATH }, PATH],
+        ops: vec![
+            Op::Close(Side::Server),
+            Op::Close(Side::Client),
+            Op::Advance(968_482),
+            Op::Loss(0, true, 182),
+            Op::Backup(Side::Server, 0, false),
+            Op::Advance(31_683),
+            Op::AddressDown(Side::Server, 0),
+        ],
+        ..Case::plain()
+    });
+}
+
+#[test]
+fn an_announcement_does_not_take_the_place_of_an_acknowledgement() {
+    let quick = Knobs { ack: (1, 40, 0), ..Knobs::PLAIN };
+    run(&Case {
+        knobs: [quick, Knobs { ack: (4, 40, 0), ..Knobs::PLAIN }],
+        servers: 2,
+        paths: vec![PATH],
+        ops: vec![Op::Write(Side::Client, 1), Op::Write(Side::Client, 1)],
+        ..Case::plain()
+    });
+}
+
+#[test]
+fn a_subflow_whose_own_window_is_shut_is_not_waited_for_in_vain() {
+    run(&Case {
+        path_manager: 2,
+        knobs: [
+            Knobs { scheduler: 3, mss: 8900, ack: (1, 40, 0), ..Knobs::PLAIN },
+            Knobs { receive_buffer: (1000, 0), ack: (1, 40, 0), ..Knobs::PLAIN },
+        ],
+        paths: vec![PathSetup { delay_us: 43_217, ..PATH }],
+        ops: vec![Op::Delay(0, 1000), Op::Write(Side::Client, 4001)],
+        ..Case::plain()
+    });
+}
+
+#[test]
+fn a_paced_subflow_sends_its_fin() {
+    let slow = PathSetup { delay_us: 300_001, ..PATH };
+    run(&Case {
+        seed: 12_533_433_603_579_056,
+        ns3: true,
+        knobs: [Knobs { flips: 8128, initial_window: 1, ack: (1, 40, 0), ..Knobs::PLAIN }, Knobs::PLAIN],
+        paths: vec![slow, PathSetup { absent: true, ..PATH }, PATH],
+        ops: vec![
+            Op::Close(Side::Server),
+            Op::Write(Side::Client, 2801),
+            Op::Advance(1_450_010),
+            Op::Delay(0, 1001),
+            Op::Write(Side::Client, 4200),
+        ],
+        ..Case::plain()
+    });
+}
+
+#[test]
+fn no_segment_is_lost_in_the_instant_in_which_it_is_sent_again() {
+    run(&Case {
+        seed: 945_001_220_230_461_184,
+        simultaneous: true,
+        knobs: [
+            Knobs { flips: 21_634, ack: (1, 40, 0), ..Knobs::PLAIN },
+            Knobs {
+                scheduler: 2,
+                send_buffer: 4201,
+                receive_buffer: (20_000, 0),
+                ack: (1, 40, 0),
+                ..Knobs::PLAIN
+            },
+        ],
+        paths: vec![
+            PathSetup { delay_us: 500_001, reorder: 175, ..PATH },
+            PathSetup { delay_us: 15_376, ..PATH },
+        ],
+        ops: vec![
+            Op::Advance(60_000),
+            Op::Write(Side::Client, 1),
+            Op::PathDown(1),
+            Op::Advance(1_940_004),
+            Op::Write(Side::Server, 5000),
+            Op::Advance(61_504),
+        ],
+        ..Case::plain()
+    });
+}

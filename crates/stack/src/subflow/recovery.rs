@@ -188,7 +188,9 @@ impl Recovery {
             self.rack.reordering_seen = true;
         }
         let rtt = now.since(record.sent);
-        if record.retransmitted() && (echo_before(record.sent) || rtt < min_rtt) {
+        // Where no round trip was ever measured, an acknowledgement of what was sent again can answer
+        // any of its transmissions, even one that is this instant's.
+        if record.retransmitted() && (min_rtt.is_zero() || echo_before(record.sent) || rtt < min_rtt) {
             return;
         }
         if (record.sent, end) > (self.rack.sent, self.rack.end) {

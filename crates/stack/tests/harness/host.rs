@@ -64,7 +64,10 @@ impl Host {
     /// segment's payload stands in the sender's stream.
     pub(super) fn place(&mut self, placed: &[Placement], sent: u64) {
         for place in placed {
-            let Placement::Deliver { stream, payload_offset, .. } = place else { continue };
+            let Placement::Deliver { connection, stream, payload_offset, .. } = place else { continue };
+            if self.connection.is_some_and(|known| known != *connection) {
+                continue;
+            }
             assert!(stream.start < stream.end);
             assert_eq!(stream.start, sent + u64::from(*payload_offset), "delivered to the wrong place");
             let at = self.delivered.partition_point(|&(_, end)| end < stream.start);

@@ -473,7 +473,7 @@ impl core::ops::Drop for Pair {
     /// Shows what was said last before a test failed.
     fn drop(&mut self) {
         if std::thread::panicking() && self.keep_log {
-            self.print_log(60);
+            self.print_log(90);
         }
     }
 }

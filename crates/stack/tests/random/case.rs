@@ -324,7 +324,7 @@ fn any_knobs() -> impl Strategy<Value = Knobs> {
     let buffers = (
         prop_oneof![2 => 20_000u64..200_000, 2 => 1000u64..20_000, 1 => 200u64..1000, 2 => Just(1 << 20)],
         prop_oneof![2 => Just(0u64), 1 => 1u64..1_000_000],
-        prop_oneof![2 => 20_000u64..200_000, 1 => 1u64..20_000, 2 => Just(1 << 20)],
+        prop_oneof![2 => 20_000u64..200_000, 1 => 400u64..20_000, 2 => Just(1 << 20)],
     );
     (flips, kinds, windows, ack, buffers, prop_oneof![Just(8u8), 1u8..9], 0u8..4).prop_map(
         |(flips, kinds, windows, ack, buffers, max_subflows, size_hint)| Knobs {
