@@ -13,3 +13,28 @@ mod recovery;
 mod reinject;
 mod tcp;
 mod window;
+
+/// The table of rules names tests; none of them may be gone.
+#[test]
+fn the_tests_that_the_table_of_rules_names_exist() {
+    let table = include_str!("../../../../docs/rfc8684.md");
+    let sources = [
+        ("address", include_str!("address.rs")),
+        ("close", include_str!("close.rs")),
+        ("dss", include_str!("dss.rs")),
+        ("handshake", include_str!("handshake.rs")),
+        ("join", include_str!("join.rs")),
+        ("recovery", include_str!("recovery.rs")),
+        ("reinject", include_str!("reinject.rs")),
+        ("tcp", include_str!("tcp.rs")),
+        ("window", include_str!("window.rs")),
+    ];
+    let mut found = 0;
+    for name in table.split('`').filter(|part| part.contains("::")) {
+        let (topic, test) = name.split_once("::").unwrap();
+        let Some((_, source)) = sources.iter().find(|(known, _)| *known == topic) else { continue };
+        assert!(source.contains(&format!("fn {test}()")), "{name} is not there");
+        found += 1;
+    }
+    assert!(found > 200, "{found}");
+}
