@@ -323,3 +323,28 @@ fn a_joins_syn_is_sent_again_until_it_is_given_up() {
     s.advance(200_000);
     assert!(s.events.iter().all(|event| !matches!(event, Event::Closed(_))));
 }
+
+// definitions.md, profiles: `simultaneous` joins depart from the RFC: all handshakes start together, with keys
+// agreed beforehand, and the third segment of each may carry data; the one stream begins at IDSN + 1.
+#[test]
+fn simultaneous_joins_carry_data_one_round_trip_later() {
+    let ns3 = ConnectionConfig { simultaneous: true, initial_window: 2, ..mesh() };
+    let mut s = Script::connecting(ns3, 2);
+    let first = s.expect(seg(0).flags(S));
+    s.expect(seg(1).flags(S));
+    let Some(MptcpOption::Join(Join::Syn { token, .. })) = first.options.mptcp[0] else {
+        panic!("{first:?}")
+    };
+    s.agreed(token);
+    s.write(3000);
+    s.expect_nothing();
+    for sub in [0, 1] {
+        s.advance(10);
+        let answer = s.join_answer(sub, 0, false);
+        s.inject(answer);
+        let sent = s.sent();
+        let data: u32 = sent.iter().map(|segment| segment.payload_len).sum();
+        assert_eq!(data, [2000, 1000][sub]);
+        assert_eq!(sent[0].options.dss.unwrap().mapping.unwrap().ssn, 1);
+    }
+}

@@ -5,6 +5,9 @@
 //! to the last step. A segment that was sent and not expected fails the next step.
 #![allow(dead_code)]
 
+mod check;
+mod seg;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -21,6 +24,9 @@ use anabranch_stack::segment::{
 use anabranch_stack::seq::{DataRange, Dsn, Seq};
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::{Bytes, Duration, Time};
+
+use seg::describe;
+pub use seg::{Seg, ack, data, seg};
 
 /// The peer's nonce in joins.
 pub const PEER_NONCE: u32 = 0xaabb_ccdd;
@@ -71,157 +77,6 @@ fn fill(bytes: &mut [u8]) {
 /// The next values that the endpoint draws; then pseudo-random ones.
 pub fn choose_random(values: &[u64]) {
     RANDOM.with_borrow_mut(|(chosen, _)| *chosen = values.iter().copied().collect());
-}
-
-/// A mapping in a script: stream offset, subflow offset, length with the DATA_FIN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Map {
-    pub data: i64,
-    pub ssn: u32,
-    pub len: u16,
-    pub wide: bool,
-}
-
-/// A segment of a script. To be injected, what is not said has its usual value; to be expected, what is
-/// not said does not matter.
-#[derive(Clone, Debug, Default)]
-pub struct Seg {
-    sub: usize,
-    flags: Option<Flags>,
-    seq: Option<i64>,
-    ack: Option<i64>,
-    window: Option<u64>,
-    payload: Option<u32>,
-    data_ack: Option<(i64, bool)>,
-    no_data_ack: bool,
-    map: Option<Map>,
-    no_map: bool,
-    data_fin: Option<bool>,
-    no_dss: bool,
-    sack: Option<Vec<(i64, i64)>>,
-    options: Vec<MptcpOption>,
-    no_options: bool,
-    syn: Option<SynOptions>,
-    /// Value and echo, in milliseconds of the script's clock.
-    value_us: Option<u32>,
-    echo_us: Option<u32>,
-    no_timestamps: bool,
-}
-
-/// A segment on subflow `sub`.
-pub fn seg(sub: usize) -> Seg {
-    Seg { sub, ..Seg::default() }
-}
-
-/// A pure acknowledgement up to `ack`.
-pub fn ack(sub: usize, ack: i64) -> Seg {
-    seg(sub).flags(A).ack(ack).payload(0)
-}
-
-/// A data segment from subflow offset `seq` on.
-pub fn data(sub: usize, seq: i64, len: u32) -> Seg {
-    seg(sub).seq(seq).payload(len)
-}
-
-impl Seg {
-    /// The same on another subflow.
-    pub fn on(mut self, sub: usize) -> Seg {
-        self.sub = sub;
-        self
-    }
-    pub fn flags(mut self, flags: Flags) -> Seg {
-        self.flags = Some(flags);
-        self
-    }
-    pub fn seq(mut self, seq: i64) -> Seg {
-        self.seq = Some(seq);
-        self
-    }
-    pub fn ack(mut self, ack: i64) -> Seg {
-        self.ack = Some(ack);
-        self
-    }
-    /// In bytes, scaled on the wire.
-    pub fn window(mut self, bytes: u64) -> Seg {
-        self.window = Some(bytes);
-        self
-    }
-    pub fn payload(mut self, len: u32) -> Seg {
-        self.payload = Some(len);
-        self
-    }
-    /// The data acknowledgement, 64 bits wide.
-    pub fn data_ack(mut self, offset: i64) -> Seg {
-        self.data_ack = Some((offset, true));
-        self
-    }
-    pub fn data_ack32(mut self, offset: i64) -> Seg {
-        self.data_ack = Some((offset, false));
-        self
-    }
-    pub fn no_data_ack(mut self) -> Seg {
-        self.no_data_ack = true;
-        self
-    }
-    /// The mapping, with a 64-bit DSN.
-    pub fn map(mut self, data: i64, ssn: u32, len: u16) -> Seg {
-        self.map = Some(Map { data, ssn, len, wide: true });
-        self
-    }
-    pub fn map32(mut self, data: i64, ssn: u32, len: u16) -> Seg {
-        self.map = Some(Map { data, ssn, len, wide: false });
-        self
-    }
-    pub fn no_map(mut self) -> Seg {
-        self.no_map = true;
-        self
-    }
-    pub fn data_fin(mut self) -> Seg {
-        self.data_fin = Some(true);
-        self
-    }
-    pub fn no_data_fin(mut self) -> Seg {
-        self.data_fin = Some(false);
-        self
-    }
-    pub fn no_dss(mut self) -> Seg {
-        self.no_dss = true;
-        self
-    }
-    /// Exactly these blocks.
-    pub fn sack(mut self, blocks: &[(i64, i64)]) -> Seg {
-        self.sack = Some(blocks.to_vec());
-        self
-    }
-    pub fn option(mut self, option: MptcpOption) -> Seg {
-        self.options.push(option);
-        self
-    }
-    /// No MPTCP option but a DSS.
-    pub fn no_options(mut self) -> Seg {
-        self.no_options = true;
-        self
-    }
-    /// No option 30 at all.
-    pub fn no_mptcp(self) -> Seg {
-        self.no_options().no_dss()
-    }
-    pub fn syn(mut self, options: SynOptions) -> Seg {
-        self.syn = Some(options);
-        self
-    }
-    pub fn value_us(mut self, value: u32) -> Seg {
-        self.value_us = Some(value);
-        self
-    }
-    pub fn echo_us(mut self, echo: u32) -> Seg {
-        self.echo_us = Some(echo);
-        self
-    }
-    pub fn no_timestamps(mut self) -> Seg {
-        self.no_timestamps = true;
-        self
-    }
 }
 
 /// The options of an ordinary SYN.
@@ -487,6 +342,14 @@ impl Script {
         sub
     }
 
+    /// Both keys follow from the token: the agreement of simultaneous joins.
+    pub fn agreed(&mut self, token: u32) {
+        let key = |which: u64| Key(u64::from(token) << 32 | which);
+        self.peer_key = key(2);
+        self.peer_dsn = crypto::initial_dsn(key(2)).add(1);
+        self.learn(key(1));
+    }
+
     /// The same up to and with the SYN/ACK; the third ACK is returned.
     pub fn peer_joins_with(&mut self, own: u8, from: u8, address_id: u8) -> (usize, Seg) {
         let sub = self.peer_opens(own, from, 6000 + u16::from(from));
@@ -533,7 +396,11 @@ impl Script {
         self.endpoint.handle_segment(self.now, path, &segment, &mut placed);
         for place in placed {
             match place {
-                Placement::Deliver { stream, .. } => self.delivered.push(stream),
+                Placement::Deliver { stream, .. } => {
+                    let again = self.delivered.iter().any(|known| !known.intersection(stream).is_empty());
+                    assert!(!again, "{stream:?} is delivered twice");
+                    self.delivered.push(stream);
+                }
                 Placement::Discard { len, .. } => self.discarded += u64::from(len),
             }
         }
@@ -669,98 +536,6 @@ impl Script {
         }
     }
 
-    fn differs(&self, want: &Seg, sub: usize, segment: &Segment) -> Option<String> {
-        if sub != want.sub {
-            return Some(format!("subflow {sub}"));
-        }
-        let of = &self.subs[sub];
-        let own_isn = of.own_isn.unwrap_or(Seq(0));
-        let seq = i64::from(segment.seq.0.wrapping_sub(own_isn.0) as i32);
-        let acked = i64::from(segment.ack.0.wrapping_sub(of.peer_isn.0) as i32);
-        let flags = Flags(segment.flags.0 & !Flags::PSH.0);
-        let field = |name: &str, wanted: Option<i64>, got: i64| {
-            wanted.filter(|&wanted| wanted != got).map(|_| format!("{name} is {got}"))
-        };
-        if let Some(wanted) = want.flags.filter(|&wanted| wanted != flags) {
-            return Some(format!("flags are {flags:?} and not {wanted:?}"));
-        }
-        let window = u64::from(segment.window) << if flags.has(Flags::SYN) { 0 } else { of.own_scale };
-        let wrong = field("seq", want.seq, seq)
-            .or_else(|| field("ack", want.ack, acked))
-            .or_else(|| field("window", want.window.map(|w| w as i64), window as i64))
-            .or_else(|| field("payload", want.payload.map(i64::from), i64::from(segment.payload_len)));
-        if wrong.is_some() {
-            return wrong;
-        }
-        let dss = segment.options.dss;
-        if let Some((offset, wide)) = want.data_ack {
-            let got = dss.and_then(|dss| dss.data_ack).map(|ack| self.data_ack_of(ack));
-            if got != Some((offset, wide)) {
-                return Some(format!("data ack is {got:?}"));
-            }
-        }
-        if want.no_data_ack && dss.is_some_and(|dss| dss.data_ack.is_some()) {
-            return Some("there is a data ack".into());
-        }
-        let map = dss.and_then(|dss| dss.mapping).map(|map| self.map_of(&map));
-        if want.map.is_some() && map != want.map {
-            return Some(format!("mapping is {map:?}"));
-        }
-        if want.no_map && map.is_some() {
-            return Some("there is a mapping".into());
-        }
-        if want.no_dss && dss.is_some() {
-            return Some("there is a DSS".into());
-        }
-        let fin = dss.is_some_and(|dss| dss.data_fin);
-        if want.data_fin.is_some_and(|wanted| wanted != fin) {
-            return Some(format!("data fin is {fin}"));
-        }
-        if let Some(wanted) = &want.sack {
-            let got = self.blocks(sub, segment);
-            if *wanted != got {
-                return Some(format!("SACK blocks are {got:?}"));
-            }
-        }
-        let options: Vec<_> = segment.options.mptcp.iter().flatten().collect();
-        if let Some(missing) = want.options.iter().find(|wanted| !options.contains(wanted)) {
-            return Some(format!("{missing:?} is missing"));
-        }
-        if want.no_options && !options.is_empty() {
-            return Some(format!("there is {options:?}"));
-        }
-        if want.no_timestamps && segment.options.timestamps.is_some() {
-            return Some("there are timestamps".into());
-        }
-        if let Some(wanted) = want.syn.filter(|&wanted| segment.options.syn != Some(wanted)) {
-            return Some(format!("SYN options are {:?} and not {wanted:?}", segment.options.syn));
-        }
-        let timestamps = segment.options.timestamps.unwrap_or_default();
-        field("ts value", want.value_us.map(i64::from), i64::from(timestamps.value))
-            .or_else(|| field("ts echo", want.echo_us.map(i64::from), i64::from(timestamps.echo)))
-    }
-
-    fn blocks(&self, sub: usize, segment: &Segment) -> Vec<(i64, i64)> {
-        let isn = self.subs[sub].peer_isn.0;
-        let offset = |seq: Seq| i64::from(seq.0.wrapping_sub(isn) as i32);
-        segment.options.sack.as_slice().iter().map(|&(l, r)| (offset(l), offset(r))).collect()
-    }
-
-    fn data_ack_of(&self, ack: DataAck) -> (i64, bool) {
-        match ack {
-            DataAck::Wide(dsn) => (dsn.distance_from(self.peer_dsn), true),
-            DataAck::Narrow(low) => (i64::from(low.wrapping_sub(self.peer_dsn.0 as u32) as i32), false),
-        }
-    }
-
-    fn map_of(&self, map: &Mapping) -> Map {
-        let (data, wide) = match map.dsn {
-            MappedDsn::Wide(dsn) => (dsn.distance_from(self.own_dsn), true),
-            MappedDsn::Narrow(low) => (i64::from(low.wrapping_sub(self.own_dsn.0 as u32) as i32), false),
-        };
-        Map { data, ssn: map.ssn, len: map.len, wide }
-    }
-
     /// Time passes; timers run when they are due.
     pub fn advance(&mut self, ms: u64) {
         self.advance_us(ms * 1000);
@@ -812,7 +587,7 @@ impl Script {
     pub fn poll(&mut self) {
         for _ in 0..1000 {
             while let Some(transmit) = self.endpoint.poll_transmit(self.now) {
-                self.take(transmit.segment);
+                self.take(transmit.segment, transmit.stream_offset);
             }
             let before = self.waiting.len();
             while let Some((id, event)) = self.endpoint.poll_event() {
@@ -851,7 +626,7 @@ impl Script {
         self.subflow(sub).cwnd_bytes / u64::from(MSS)
     }
 
-    fn take(&mut self, segment: Segment) {
+    fn take(&mut self, segment: Segment, stream_offset: u64) {
         assert!(segment.options.wire_len() <= 40, "options take {} bytes", segment.options.wire_len());
         let known =
             self.subs.iter().rposition(|sub| sub.own == segment.source && sub.peer == segment.destination);
@@ -889,6 +664,7 @@ impl Script {
             }
         }
         self.log.push(format!("  {:>10} -> {}", self.clock(), self.show(sub, &segment, true)));
+        self.check_bytes(sub, &segment, stream_offset);
         self.waiting.push_back((self.now, sub, segment));
     }
 
@@ -901,47 +677,6 @@ impl Script {
 
     fn clock(&self) -> String {
         format!("{:.3} ms", (self.now.as_nanos() - 1_000_000_000) as f64 / 1e6)
-    }
-
-    fn show(&self, sub: usize, segment: &Segment, own: bool) -> String {
-        let of = &self.subs[sub];
-        let own_isn = of.own_isn.unwrap_or(Seq(0)).0;
-        let (from, to) = if own { (own_isn, of.peer_isn.0) } else { (of.peer_isn.0, own_isn) };
-        let seq = segment.seq.0.wrapping_sub(from) as i32;
-        let ack = segment.ack.0.wrapping_sub(to) as i32;
-        let mut text = format!(
-            "#{sub} {:?} seq {seq} ack {ack} win {} len {}",
-            segment.flags, segment.window, segment.payload_len
-        );
-        for &(left, right) in segment.options.sack.as_slice() {
-            let edge = |seq: Seq| seq.0.wrapping_sub(to) as i32;
-            text += &format!(" sack {}..{}", edge(left), edge(right));
-        }
-        if let Some(dss) = segment.options.dss {
-            let (own_dsn, peer_dsn) =
-                if own { (self.own_dsn, self.peer_dsn) } else { (self.peer_dsn, self.own_dsn) };
-            match dss.data_ack {
-                Some(DataAck::Wide(dsn)) => text += &format!(" data ack {}", dsn.distance_from(peer_dsn)),
-                Some(DataAck::Narrow(low)) => {
-                    text += &format!(" data ack32 {}", low.wrapping_sub(peer_dsn.0 as u32) as i32);
-                }
-                None => {}
-            }
-            if let Some(map) = dss.mapping {
-                let data = match map.dsn {
-                    MappedDsn::Wide(dsn) => dsn.distance_from(own_dsn),
-                    MappedDsn::Narrow(low) => i64::from(low.wrapping_sub(own_dsn.0 as u32) as i32),
-                };
-                text += &format!(" map {data}+{}@{}", map.len, map.ssn);
-            }
-            if dss.data_fin {
-                text += " DATA_FIN";
-            }
-        }
-        for option in segment.options.mptcp.iter().flatten() {
-            text += &format!(" {option:?}");
-        }
-        text
     }
 
     #[track_caller]
@@ -957,34 +692,4 @@ impl Drop for Script {
             self.expect_nothing();
         }
     }
-}
-
-fn describe(want: &Seg) -> String {
-    let mut text = format!("#{}", want.sub);
-    if let Some(flags) = want.flags {
-        text += &format!(" {flags:?}");
-    }
-    for (name, value) in [
-        ("seq", want.seq),
-        ("ack", want.ack),
-        ("window", want.window.map(|w| w as i64)),
-        ("len", want.payload.map(i64::from)),
-    ] {
-        if let Some(value) = value {
-            text += &format!(" {name} {value}");
-        }
-    }
-    if let Some((offset, _)) = want.data_ack {
-        text += &format!(" data ack {offset}");
-    }
-    if let Some(map) = want.map {
-        text += &format!(" map {}+{}@{}", map.data, map.len, map.ssn);
-    }
-    for &(left, right) in want.sack.iter().flatten() {
-        text += &format!(" sack {left}..{right}");
-    }
-    for option in &want.options {
-        text += &format!(" {option:?}");
-    }
-    text
 }
