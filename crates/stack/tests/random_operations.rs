@@ -19,10 +19,6 @@ use random::run::{Tally, run};
 const CASES: u32 = 10_000;
 const THREADS: u32 = 2;
 
-fn environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
-}
-
 /// A failed assertion is a failed case, which proptest then makes smaller.
 fn guarded(case: &Case) -> Result<Tally, TestCaseError> {
     catch_unwind(AssertUnwindSafe(|| run(case))).map_err(|panic| {
@@ -59,8 +55,8 @@ fn run_share(share: u32, cases: u32, seed: u64) -> Tally {
 
 #[test]
 fn random_operations_over_random_paths() {
-    let cases = environment("ANABRANCH_RANDOM_CASES").map_or(CASES, |cases| cases as u32);
-    let seed = environment("ANABRANCH_RANDOM_SEED").unwrap_or(0);
+    let cases = random::environment("ANABRANCH_RANDOM_CASES").map_or(CASES, |cases| cases as u32);
+    let seed = random::seed();
     // Thousands of shrinking steps print thousands of panics.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));

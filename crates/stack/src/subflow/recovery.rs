@@ -382,6 +382,12 @@ impl Recovery {
         (min_rtt / 4 * u64::from(self.rack.reo_mult)).min(rtt.srtt_or_zero())
     }
 
+    /// How long after it was sent a segment is lost that one sent later has overtaken. Never in the same
+    /// instant, whatever an acknowledgement claims: it would be sent and lost again for ever.
+    fn loss_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
+        (self.rack.rtt + self.reordering_window(board, rtt)).max(Duration::from_nanos(1))
+    }
+
     /// RFC 8985 section 6.2 step 5: whether something is newly lost, and when the last of what was
     /// sent before the newest delivered segment will be.
     fn detect(
@@ -393,7 +399,7 @@ impl Recovery {
     ) -> (bool, Time) {
         let mut found = false;
         let mut deadline = Time::ZERO;
-        let window = self.rack.rtt + self.reordering_window(board, rtt);
+        let window = self.loss_window(board, rtt);
         let newest = (self.rack.sent, self.rack.end);
         let mut at = board.index_of(self.rack.scan.max(board.una()));
         let mut settled = true;
@@ -573,7 +579,7 @@ impl Recovery {
     /// The end of the last reordering window among what was sent before the newest delivered segment.
     fn pending_reordering(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
         let newest = (self.rack.sent, self.rack.end);
-        let window = self.rack.rtt + self.reordering_window(board, rtt);
+        let window = self.loss_window(board, rtt);
         let mut deadline = None;
         let start = board.index_of(self.rack.scan.max(board.una()));
         for record in board.records().iter().skip(start) {

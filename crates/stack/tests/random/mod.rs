@@ -3,3 +3,20 @@
 
 pub mod case;
 pub mod run;
+
+use proptest::test_runner::RngSeed;
+
+/// The cases are the same in every run, unless `ANABRANCH_RANDOM_SEED` asks for others.
+pub fn seed() -> u64 {
+    environment("ANABRANCH_RANDOM_SEED").unwrap_or(0)
+}
+
+/// The same for the macros of proptest.
+pub fn rng_seed() -> RngSeed {
+    RngSeed::Fixed(seed())
+}
+
+/// A number from the environment.
+pub fn environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
