@@ -15,6 +15,10 @@ use crate::subflow::{Subflow, TcpState};
 /// subflow's own window, so this is no place to be strict).
 const SUBFLOW_WINDOW: u64 = 65_535 << 14;
 
+/// How long a timestamp in microseconds tells old from new: half the time in which it wraps, and a
+/// little less.
+const TIMESTAMP_MEMORY: Duration = Duration::from_secs(2000);
+
 impl Connection {
     /// A segment has arrived for the subflow `id`.
     pub(crate) fn handle_segment<O: Observer>(
@@ -115,10 +119,22 @@ impl Connection {
         if let Some(timestamps) = segment.options.timestamps {
             // RFC 7323 section 4.3: the timestamp to echo is that of the segment that the last
             // acknowledgement waits for, so that a delayed acknowledgement measures the delay too.
-            let newer = timestamps.value.wrapping_sub(subflow.ts_recent) as i32 >= 0;
+            let newer_by = timestamps.value.wrapping_sub(subflow.ts_recent) as i32;
             let last_ack = subflow.recv.last_ack_sent() as i64;
-            if newer && offset <= last_ack {
+            if newer_by >= 0 && offset <= last_ack {
                 subflow.ts_recent = timestamps.value;
+                subflow.ts_recent_at = now;
+            }
+            // RFC 7323 section 5: an older timestamp is an old duplicate whose number has wrapped, unless
+            // it is the clock that has. As Linux, a pure acknowledgement may have been overtaken.
+            if newer_by < 0 && subflow.timestamps && now.since(subflow.ts_recent_at) < TIMESTAMP_MEMORY {
+                let late = Duration::from_micros(u64::from(newer_by.unsigned_abs()));
+                let overtaken = segment.seq_len() == 0 && offset == next && late <= subflow.rtt.rto(0);
+                let old = offset + (segment.seq_len() as i64) < last_ack;
+                if !overtaken && !old {
+                    subflow.recv.want_ack();
+                    return false;
+                }
             }
         }
         true

@@ -130,6 +130,8 @@ pub struct Subflow {
     pub(crate) send_scale: u8,
     pub(crate) receive_scale: u8,
     pub(crate) ts_recent: u32,
+    /// When it was received.
+    pub(crate) ts_recent_at: Time,
 
     // The sending half.
     pub(crate) iss: Seq,
@@ -219,6 +221,7 @@ impl Subflow {
             send_scale: 0,
             receive_scale: 0,
             ts_recent: 0,
+            ts_recent_at: now,
             iss,
             board: Scoreboard::starting_at(1),
             queue: VecDeque::new(),
