@@ -1,0 +1,179 @@
+//! The rate of NewReno under random loss against the full formula of Padhye et al. (1998).
+
+use anabranch_link::{Loss, QueueLimit};
+use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
+use anabranch_sim::{FlowId, Recorder, Scope, Sim};
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::event::SubflowId;
+use anabranch_stack::observer::{LossReason, SendKind};
+use anabranch_stack::segment::Segment;
+use anabranch_stack::seq::{DataRange, Seq};
+use anabranch_units::{Bytes, Duration, Rate, Time};
+
+/// The two-way propagation; the link adds almost nothing.
+const RTT: f64 = 0.1;
+
+/// What the sender's retransmission timer does.
+#[derive(Clone, Default)]
+struct Timer {
+    sender: Option<Scope>,
+    /// When it was started.
+    base: Time,
+    acknowledged: Option<Seq>,
+    /// The last thing that it did was to run out.
+    running_out: bool,
+    /// How long it waited before the first timeout of each row.
+    waits: Vec<f64>,
+    last: Time,
+}
+
+impl Recorder for Timer {
+    const PACKETS: bool = false;
+
+    fn on_flow_start(&mut self, _: Time, _: FlowId, client: Scope) {
+        self.sender = Some(client);
+    }
+
+    fn on_sent(&mut self, now: Time, scope: Scope, _: SubflowId, _: &Segment, kind: SendKind) {
+        if self.sender == Some(scope) && kind == SendKind::Retransmission {
+            self.base = now;
+        }
+    }
+
+    fn on_received(&mut self, now: Time, scope: Scope, _: SubflowId, segment: &Segment) {
+        if self.sender == Some(scope) && self.acknowledged != Some(segment.ack) {
+            self.acknowledged = Some(segment.ack);
+            self.base = now;
+            self.running_out = false;
+        }
+    }
+
+    fn on_lost(&mut self, now: Time, _: Scope, _: SubflowId, _: DataRange, reason: LossReason) {
+        if reason == LossReason::Timeout && self.last != now {
+            if !self.running_out {
+                self.waits.push(now.since(self.base).as_secs_f64());
+            }
+            self.last = now;
+            self.running_out = true;
+        }
+    }
+}
+
+/// What all seeds together have come to, in segments and seconds.
+#[derive(Default, Debug)]
+struct Measured {
+    seconds: f64,
+    sent: f64,
+    recoveries: f64,
+    /// Rows of timeouts.
+    timeouts: f64,
+    /// Before the first timeout of each row.
+    waited: f64,
+    /// The rate of each seed.
+    rates: Vec<f64>,
+}
+
+impl Measured {
+    /// Loss events (fast recoveries and rows of timeouts) to segments.
+    fn p(&self) -> f64 {
+        (self.recoveries + self.timeouts) / self.sent
+    }
+
+    /// The mean first timeout in seconds.
+    fn t0(&self) -> f64 {
+        self.waited / self.timeouts.max(1.0)
+    }
+
+    fn rate(&self) -> f64 {
+        self.sent / self.seconds
+    }
+
+    /// The standard error of the rate, as a fraction of it.
+    fn error(&self) -> f64 {
+        let n = self.rates.len() as f64;
+        let variance = self.rates.iter().map(|rate| (rate - self.rate()).powi(2)).sum::<f64>() / (n - 1.0);
+        (variance / n).sqrt() / self.rate()
+    }
+
+    /// What the formula says, with an acknowledgement for every segment (b = 1).
+    fn formula(&self) -> f64 {
+        let (p, b) = (self.p(), 1.0);
+        let fast = RTT * (2.0 * b * p / 3.0).sqrt();
+        let slow = self.t0() * (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
+        1.0 / (fast + slow)
+    }
+}
+
+fn measure(loss: f64, config: &ConnectionConfig, seconds: u64) -> Measured {
+    let link = Duplex::symmetric(Rate::from_mbps(1000), Duration::from_millis(100));
+    let mut link = link.with(|link| link.queue = QueueLimit::Unlimited);
+    link.up.loss = Loss::Bernoulli(loss);
+    let topology = topology::disjoint(&[PathSpec::new("a", link)], ServerAddresses::One).unwrap();
+    let mut all = Measured::default();
+    for seed in 0..10 {
+        let flow = topology.pairs[0].flow("bulk", None, config.clone());
+        let mut sim = Sim::new(topology.network.clone(), vec![flow], seed, Timer::default()).unwrap();
+        // The first slow start is over.
+        let warm = sim.run(Time::from_secs(20)).flows[0].sender.subflows[0].counters;
+        let waits = sim.recorder().waits.len();
+        let report = sim.run(Time::from_secs(20 + seconds));
+        let counters = report.flows[0].sender.subflows[0].counters;
+        let waits = &sim.recorder().waits[waits..];
+        let sent = (counters.data_segments_sent - warm.data_segments_sent) as f64;
+        all.seconds += seconds as f64;
+        all.sent += sent;
+        all.recoveries += (counters.recoveries - warm.recoveries) as f64;
+        all.timeouts += waits.len() as f64;
+        all.waited += waits.iter().sum::<f64>();
+        all.rates.push(sent / seconds as f64);
+    }
+    println!(
+        "loss {loss}: p {:.5}, {} recoveries, {} rows of timeouts, T0 {:.3} s; {:.1} segments/s +- {:.1} %, \
+         formula {:.1}, ratio {:.3}",
+        all.p(),
+        all.recoveries,
+        all.timeouts,
+        all.t0(),
+        all.rate(),
+        100.0 * all.error(),
+        all.formula(),
+        all.rate() / all.formula()
+    );
+    all
+}
+
+/// The rate, the RTT and the windows never limit, and every segment is acknowledged.
+fn unlimited(config: ConnectionConfig) -> ConnectionConfig {
+    ConnectionConfig {
+        mptcp: false,
+        congestion: CongestionKind::NewReno,
+        ack: AckConfig { every: 1, ..config.ack },
+        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(64 << 10)),
+        send_buffer: Bytes::from_kib(64 << 10),
+        rto: ConnectionConfig::linux().rto,
+        ..config
+    }
+}
+
+/// Loss rates, seconds per seed, and how far from the formula the rate may be.
+const POINTS: [(f64, u64, f64); 5] =
+    [(0.0005, 400, 0.15), (0.001, 300, 0.15), (0.003, 200, 0.15), (0.01, 200, 0.15), (0.02, 200, 0.20)];
+
+#[test]
+fn newreno_follows_the_formula_of_padhye() {
+    let config = unlimited(ConnectionConfig::ns3());
+    for (loss, seconds, within) in POINTS {
+        let all = measure(loss, &config, seconds);
+        assert!(all.error() < 0.03, "{all:?}");
+        assert!((all.rate() / all.formula() - 1.0).abs() <= within, "{loss} {} {all:?}", all.formula());
+    }
+}
+
+#[test]
+#[ignore = "prints what docs/reproduction.md reports beside NewReno"]
+fn rack_tlp_beside_the_formula_of_padhye() {
+    for (loss, seconds, _) in POINTS {
+        measure(loss, &unlimited(ConnectionConfig::linux()), seconds);
+    }
+}
