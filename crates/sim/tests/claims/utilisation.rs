@@ -4,7 +4,7 @@ use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{RunReport, Sim};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_units::Time;
+use anabranch_units::{Bytes, Duration, Time};
 
 use crate::common::path;
 
@@ -59,4 +59,18 @@ fn two_disjoint_paths_are_filled_together() {
             assert!(filled <= 1.0001, "{filled}");
         }
     }
+}
+
+/// The overshoot of a slow start loses some 170 segments of one window. NewReno repairs one in a round
+/// trip; RFC 6582 lets the timer of the first partial acknowledgement end that.
+#[test]
+fn many_losses_in_a_window_do_not_take_a_round_trip_each() {
+    let topology = topology::disjoint(&[path("a", 100, 10)], ServerAddresses::One).unwrap();
+    let config = ConnectionConfig { mptcp: false, ..ConnectionConfig::ns3() };
+    let flow = topology.pairs[0].flow("1 MB", Some(Bytes(1_000_000)), config);
+    let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(10));
+    let flow = &report.flows[0];
+    assert!(report.links[0].counters.dropped_queue.packets > 100, "{:?}", report.links[0].counters);
+    assert_eq!(flow.rto_count, 1);
+    assert!(flow.fct.is_some_and(|fct| fct < Duration::from_millis(500)), "{:?}", flow.fct);
 }

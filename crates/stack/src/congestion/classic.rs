@@ -422,7 +422,8 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         window.recovering = false;
         if !again {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
-            let flight = flight_bytes as f64 / window.mss as f64;
+            // What NewReno has sent during a recovery may be many windows.
+            let flight = (flight_bytes as f64 / window.mss as f64).min(window.segments);
             let reduced = self.reduced(id, flight, Reduction::Timeout);
             if let Some((window, _)) = self.parts(id) {
                 window.ssthresh = reduced.max(MIN_SSTHRESH);

@@ -142,7 +142,9 @@ impl Connection {
 
     fn after_advance(&mut self, now: Time, at: usize, advanced: u64) {
         let subflow = &mut self.subflows[at];
-        subflow.timer_base = now;
+        if subflow.recovery.restarts_timer() {
+            subflow.timer_base = now;
+        }
         let payload = advanced - u64::from(subflow.fin_acked());
         subflow.counters.bytes_acked += payload;
         if payload > 0 {

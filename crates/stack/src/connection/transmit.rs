@@ -346,7 +346,9 @@ impl Connection {
         subflow.board.retransmit(index, now, stamp);
         let record = subflow.board.records()[index];
         subflow.recovery.on_retransmit(now, record.seq);
-        subflow.timer_base = now;
+        if subflow.recovery.restarts_timer() {
+            subflow.timer_base = now;
+        }
         if record.len > 0 {
             subflow.counters.data_segments_sent += 1;
             subflow.counters.segments_retransmitted += 1;

@@ -50,6 +50,8 @@ pub struct Recovery {
     duplicates: u32,
     /// NewReno: bytes that duplicate acknowledgements say have left the network.
     credit: u64,
+    /// NewReno: partial acknowledgements of this recovery.
+    partial: u32,
     /// One segment goes out whatever the window says: the fast retransmission.
     pub force: bool,
     /// Timeouts in a row.
@@ -120,6 +122,7 @@ impl Recovery {
             recovered_once: false,
             duplicates: 0,
             credit: 0,
+            partial: 0,
             force: false,
             timeouts: 0,
             undo: None,
@@ -148,6 +151,16 @@ impl Recovery {
     /// Timeouts in a row.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
+    }
+
+    /// Whether progress and retransmissions start the retransmission timer anew.
+    ///
+    /// RFC 6582 section 3.2 step 3: NewReno, which repairs one loss in a round trip, does so for the first
+    /// partial acknowledgement alone, so that where many were lost a timeout ends it ("impatient").
+    pub fn restarts_timer(&self) -> bool {
+        self.detection != LossDetection::DuplicateAcks
+            || self.state != RecoveryState::Recovery
+            || self.partial <= 1
     }
 
     /// Bytes that duplicate acknowledgements say have left the network.
@@ -316,6 +329,7 @@ impl Recovery {
             // RFC 6582 section 3.2 step 3: a partial acknowledgement: the next hole is lost too. Of
             // what it acknowledged one segment has left just now, the rest had been counted before.
             self.credit = self.credit.saturating_sub(advanced.saturating_sub(mss));
+            self.partial = self.partial.saturating_add(1);
             self.lose_first(board, lost);
             self.force = true;
             return false;
@@ -358,6 +372,7 @@ impl Recovery {
 
     fn enter(&mut self, board: &Scoreboard) {
         self.state = RecoveryState::Recovery;
+        self.partial = 0;
         self.recover = board.nxt();
         self.recovered_once = true;
         self.undo = Some(Undo { unanswered: 0, first_retransmission: None });
