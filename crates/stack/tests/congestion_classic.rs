@@ -213,6 +213,7 @@ fn a_penalty_halves_the_window_and_the_threshold_only_outside_of_slow_start() {
     for (kind, mut congestion) in all() {
         congestion.penalise(A, NOW);
         assert_eq!((congestion.cwnd(A), congestion.ssthresh(A)), (5 * MSS, None), "{kind:?}");
+        congestion.on_ack(A, &ack(NOW, 15));
         congestion.on_rto(A, NOW, 20 * MSS, false);
         congestion.on_ack(A, &ack(NOW, 3));
         let threshold = congestion.ssthresh(A);

@@ -1,0 +1,122 @@
+//! What the DMPTCP paper shows, on its scenarios: the directions that hold. docs/reproduction.md has the
+//! numbers, and what does not hold and why.
+
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::compare::{Comparison, Options, compare};
+use anabranch_lab::report::Row;
+use anabranch_lab::scenario::{Document, Scenario};
+
+const CONTENDERS: &str = "profile = 'ns3'\nschedulers = ['tcp', 'min_rtt', 'dmptcp']\nreference = 'tcp'\n
+    connection = { receive-buffer = '20 MB', send-buffer = '20 MB' }\n";
+const RTTS: [u32; 8] = [10, 20, 30, 40, 60, 80, 90, 100];
+
+fn scenario(text: &str) -> Scenario {
+    Document::parse("test", text, ".").unwrap().scenario().unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn compared(scenario: &Scenario, jobs: usize) -> Comparison {
+    let cancelled = AtomicBool::new(false);
+    compare(scenario, &Options { jobs, cancelled: &cancelled, progress: &|_, _| {} }).unwrap()
+}
+
+/// The rows of `tcp`, `min_rtt` and `dmptcp` on paths of 100 Mbit/s with these round trips.
+fn rows(rtts: &[u32], more: &str) -> [Row; 3] {
+    let paths: Vec<_> = rtts.iter().map(|ms| format!("{{ rate = '100 Mbit/s', rtt = '{ms} ms' }}")).collect();
+    let text = format!("{CONTENDERS}path = [{}]\n{more}", paths.join(", "));
+    let rows = compared(&scenario(&text), 2).rows;
+    for row in &rows {
+        println!(
+            "{rtts:?} {more}: {} done {:?} acked {:?} subflows {:.2} rto {:.2}",
+            row.scheduler, row.fct_s.mean, row.acked_s.mean, row.subflows_used, row.rto_count
+        );
+    }
+    rows.try_into().expect("three contenders")
+}
+
+fn done(row: &Row) -> f64 {
+    row.fct_s.mean.expect("it ends")
+}
+
+fn acked(row: &Row) -> f64 {
+    row.acked_s.mean.expect("it ends")
+}
+
+/// Figure 8: DMPTCP leaves the slow path alone and loses no time by it.
+#[test]
+fn figure_8_dmptcp_leaves_the_slow_path_alone() {
+    let text = std::fs::read_to_string("../../scenarios/figure8.toml").unwrap();
+    let rows = compared(&scenario(&text), 1).rows;
+    let [_, min_rtt, dmptcp] = &rows[..] else { panic!("{rows:#?}") };
+    // 1400 bytes with IPv4, TCP, timestamps and a mapping at 100 Mbit/s.
+    let segment = 1480.0 * 8.0 / 100e6;
+    assert_eq!(dmptcp.bytes_by_path, [50_000, 0]);
+    assert_eq!(dmptcp.subflows_used, 1.0);
+    assert_eq!(min_rtt.subflows_used, 2.0);
+    assert!(acked(dmptcp) <= acked(min_rtt) - 0.015, "{} {}", acked(dmptcp), acked(min_rtt));
+    assert!(done(dmptcp) <= done(min_rtt) + segment + 1e-9, "{} {}", done(dmptcp), done(min_rtt));
+}
+
+/// Figure 12: two equal paths are better than one; a path of five times the round trip delays what waits for
+/// its acknowledgement, unless it is left alone.
+#[test]
+fn figure_12_a_slow_second_path_delays_min_rtt_alone() {
+    let [tcp, min_rtt, dmptcp] = rows(&[10, 10], "runs = 1\ntraffic = { size = '100 KB' }");
+    assert!(acked(&min_rtt) < acked(&tcp) && acked(&dmptcp) < acked(&tcp));
+    let [tcp, min_rtt, dmptcp] = rows(&[10, 50], "runs = 1\ntraffic = { size = '100 KB' }");
+    assert!(acked(&min_rtt) > 1.1 * acked(&tcp) && acked(&min_rtt) > 1.1 * acked(&dmptcp));
+    assert_eq!(dmptcp.subflows_used, 1.0);
+}
+
+/// Figure 13 without loss, 40 KB: DMPTCP is as TCP, and minRTT is slower.
+#[test]
+fn figure_13_slow_paths_delay_a_short_flow() {
+    let [tcp, min_rtt, dmptcp] = rows(&[10, 50, 100, 200], "runs = 1\ntraffic = { size = '40 KB' }");
+    assert!((done(&dmptcp) / done(&tcp) - 1.0).abs() < 0.01);
+    assert!(done(&min_rtt) > 1.2 * done(&tcp));
+}
+
+/// Table 3: how many of eight subflows a flow uses.
+#[test]
+fn table_3_short_flows_use_few_subflows_of_dmptcp_and_long_ones_all() {
+    for size in ["10 KB", "50 KB", "200 KB"] {
+        let [_, min_rtt, dmptcp] = rows(&RTTS, &format!("runs = 1\ntraffic = {{ size = '{size}' }}"));
+        assert!(dmptcp.subflows_used < min_rtt.subflows_used, "{size}");
+    }
+    let [tcp, min_rtt, dmptcp] = rows(&RTTS, "runs = 1\ntraffic = { size = '15 MB' }");
+    assert_eq!((min_rtt.subflows_used, dmptcp.subflows_used), (8.0, 8.0));
+    // Figure 20.
+    assert!(done(&min_rtt) < 0.9 * done(&tcp) && done(&dmptcp) < 0.9 * done(&tcp));
+}
+
+#[test]
+fn a_comparison_is_the_same_on_one_thread_and_on_many() {
+    let text = format!(
+        "{CONTENDERS}runs = 6\nseed = 3\ntraffic = {{ size = 'web', flows = 5 }}
+         path = [{{ rate = '20 Mbit/s', rtt = '10 ms', loss = '1%' }}, {{ rate = '5 Mbit/s', rtt = '60 ms' }}]"
+    );
+    let scenario = scenario(&text);
+    let strip = |mut comparison: Comparison| {
+        comparison.performance.wall_s = 0.0;
+        comparison.performance.peak_rss_bytes = None;
+        comparison
+    };
+    let one = strip(compared(&scenario, 1));
+    assert_eq!(one, strip(compared(&scenario, 1)));
+    assert_eq!(one, strip(compared(&scenario, 4)));
+}
+
+/// Common random numbers: on one path all schedulers do the same, so they meet the same losses and differ in
+/// nothing.
+#[test]
+fn schedulers_meet_the_same_losses() {
+    let text = "schedulers = ['min_rtt', 'round_robin', 'dmptcp']\nruns = 5
+        path = [{ rate = '20 Mbit/s', rtt = '30 ms', loss = '2%' }]
+        traffic = { size = '300 KB', flows = 3 }";
+    let rows = compared(&scenario(text), 2).rows;
+    assert!(rows[0].retransmitted_ratio > 0.0);
+    for row in &rows[1..] {
+        assert_eq!(row.fct_s, rows[0].fct_s);
+        assert_eq!(row.retransmitted_ratio, rows[0].retransmitted_ratio);
+    }
+}
