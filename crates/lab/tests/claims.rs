@@ -76,6 +76,16 @@ fn figure_13_slow_paths_delay_a_short_flow() {
     assert!(done(&min_rtt) > 1.2 * done(&tcp));
 }
 
+/// Figure 14, eight paths and 30 web-like flows together: by the last ACK minRTT is slower than a TCP on the
+/// best path, and DMPTCP is faster.
+#[test]
+fn figure_14_min_rtt_waits_for_acks_of_slow_paths() {
+    let [tcp, min_rtt, dmptcp] = rows(&RTTS, "runs = 30\ntraffic = { size = 'web', flows = 30 }");
+    assert!(acked(&dmptcp) < acked(&tcp) && acked(&tcp) < acked(&min_rtt));
+    let [_, fewer, _] = rows(&RTTS[..4], "runs = 30\ntraffic = { size = 'web', flows = 30 }");
+    assert!(acked(&fewer) < acked(&min_rtt));
+}
+
 /// Table 3: how many of eight subflows a flow uses.
 #[test]
 fn table_3_short_flows_use_few_subflows_of_dmptcp_and_long_ones_all() {
