@@ -13,8 +13,9 @@
 //! **Read differently**
 //! * Windows are `f64` in segments and grow by fractions where RFC 5681 counts bytes and Linux
 //!   counts acknowledgements; what is sent is the whole segments in them.
-//! * FlightSize at a loss is capped at the window: so limited transmit does not count (RFC 5681 section
-//!   3.2), nor what was sent before the window was penalised.
+//! * FlightSize at a loss or a timeout is capped at the window: so limited transmit does not count
+//!   (RFC 5681 section 3.2), nor what was sent before the window was penalised, nor what NewReno has
+//!   sent during a long recovery.
 //! * Proportional reduction lets whole segments go, rounded up, like Linux, where the RFC rounds up to bytes.
 //! * During recovery the rules see the window as its target (the new threshold), as RFC 6356 section 3
 //!   wants, and not as the one that proportional rate reduction lets through at the moment.
@@ -422,7 +423,6 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         window.recovering = false;
         if !again {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
-            // What NewReno has sent during a recovery may be many windows.
             let flight = (flight_bytes as f64 / window.mss as f64).min(window.segments);
             let reduced = self.reduced(id, flight, Reduction::Timeout);
             if let Some((window, _)) = self.parts(id) {
