@@ -145,3 +145,24 @@ fn no_segment_is_lost_in_the_instant_in_which_it_is_sent_again() {
         ..Case::plain()
     });
 }
+
+#[test]
+fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
+    let quick = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), ..Knobs::PLAIN };
+    run(&Case {
+        seed: 4_907_426_730_685_071_595,
+        simultaneous: true,
+        time_wait_ms: 500,
+        knobs: [Knobs { flips: 2752, scheduler: 2, ..quick }, quick],
+        paths: vec![PATH, PathSetup { delay_us: 60_000, ..PATH }, PATH],
+        ops: vec![
+            Op::Burst(0, 1),
+            Op::Delay(1, 1000),
+            Op::Advance(1_001_000),
+            Op::Write(Side::Client, 7001),
+            Op::AddressDown(Side::Server, 0),
+            Op::Advance(1000),
+        ],
+        ..Case::plain()
+    });
+}

@@ -402,5 +402,11 @@ impl Connection {
         // Every written byte is acknowledged, given to a subflow, or waiting.
         let held: u64 = self.send.outstanding.as_slice().iter().map(|pending| pending.range.len()).sum();
         assert_eq!(self.send.una + held + self.send.unassigned.total(), self.send.written);
+        // Only what some subflow was given can be given to another.
+        for pending in self.send.reinject.as_slice() {
+            let mut found = 0;
+            self.send.outstanding.overlap(pending.range, |part, _| found += part.len());
+            assert_eq!(found, pending.range.len(), "reinjection of {:?}", pending.range);
+        }
     }
 }

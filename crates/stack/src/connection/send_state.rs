@@ -191,6 +191,8 @@ impl SendState {
     pub fn take_back(&mut self, range: DataRange) {
         let range = DataRange::new(range.start.max(self.una), range.end);
         self.outstanding.remove(range, |_, _| ());
+        // What is new again is not asked for a second time.
+        self.reinject.remove(range, |_, _| ());
         self.unassigned.add(range);
     }
 
@@ -258,6 +260,17 @@ mod tests {
         assert_eq!(wanted, 40);
         send.assign_again(range(0, 40), B);
         assert!(send.reinject.is_empty());
+    }
+
+    #[test]
+    fn what_is_taken_back_is_not_reinjected_as_well() {
+        let mut send = SendState::default();
+        send.write(100);
+        send.assign_new(range(0, 50), A);
+        send.request_reinjection(range(30, 50));
+        send.take_back(range(20, 50));
+        assert!(send.reinject.is_empty());
+        assert_eq!(send.unassigned.as_slice(), [range(20, 100)]);
     }
 
     #[test]

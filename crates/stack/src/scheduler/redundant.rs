@@ -34,8 +34,7 @@ impl Redundant {
             // A backup never carries copies.
             return view.unassigned.first().map(|range| (*range, AssignKind::New));
         }
-        let fresh = subflow.bytes_sent == 0 && subflow.queued == 0;
-        let mut at = if fresh { 0 } else { self.walked.get(subflow.id) };
+        let mut at = if is_fresh(subflow) { 0 } else { self.walked.get(subflow.id) };
         let new = view.unassigned.partition_point(|range| range.end <= at);
         let new = view.unassigned.get(new);
         let copies = view.outstanding.partition_point(|entry| entry.range.end <= at);
@@ -69,8 +68,19 @@ impl Redundant {
     }
 }
 
+/// Whether a subflow has been given nothing yet, so that a mark is that of one before it.
+fn is_fresh(subflow: &SubflowView) -> bool {
+    subflow.bytes_sent == 0 && subflow.queued == 0
+}
+
 impl Scheduler for Redundant {
     fn decide(&mut self, view: &View<'_>) -> Decision {
+        if !view.reinject.is_empty() {
+            // A reinjection may be the first that a new subflow is given.
+            for subflow in view.subflows.iter().filter(|subflow| is_fresh(subflow)) {
+                self.walked.set(subflow.id, 0);
+            }
+        }
         if let Some(decision) = pick::reinject(view) {
             return decision;
         }
