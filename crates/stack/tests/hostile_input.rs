@@ -35,6 +35,9 @@ impl Number {
     }
 }
 
+/// A data acknowledgement, a mapping (data, subflow, length), and two flags.
+type RandomDss = (Option<Number>, Option<(Number, Number, u16)>, bool, bool);
+
 /// A hostile segment, or something else that happens in between.
 #[derive(Clone, Debug)]
 enum Step {
@@ -48,7 +51,7 @@ enum Step {
         timestamps: Option<(u32, u32)>,
         sack: Vec<(Number, Number)>,
         syn: Option<(u16, Option<u8>, bool)>,
-        dss: Option<(Option<Number>, Option<(Number, Number, u16)>, bool, bool)>,
+        dss: Option<RandomDss>,
         options: Vec<u8>,
         number: u64,
     },
@@ -293,7 +296,7 @@ impl Target {
         let capable = |sender_key, receiver_key, data_len| {
             MptcpOption::Capable(Capable {
                 version: 1,
-                flags: if number % 5 == 0 { number as u8 } else { Capable::HMAC_SHA256 },
+                flags: if number.is_multiple_of(5) { number as u8 } else { Capable::HMAC_SHA256 },
                 sender_key,
                 receiver_key,
                 data_len,
@@ -322,12 +325,12 @@ impl Target {
                 id: low as u8,
                 ip,
                 port: None,
-                hmac: (number % 3 > 0).then_some(number),
+                hmac: (!number.is_multiple_of(3)).then_some(number),
             }),
             8 => MptcpOption::RemoveAddress(AddressIds::one((number % 4) as u8)),
-            9 => MptcpOption::Priority { backup: number % 2 == 0 },
-            10 => MptcpOption::FastClose(if number % 4 == 0 { key } else { Key(number) }),
-            _ => MptcpOption::Reset { transient: number % 2 == 0, reason: ResetReason::default() },
+            9 => MptcpOption::Priority { backup: number.is_multiple_of(2) },
+            10 => MptcpOption::FastClose(if number.is_multiple_of(4) { key } else { Key(number) }),
+            _ => MptcpOption::Reset { transient: number.is_multiple_of(2), reason: ResetReason::default() },
         }
     }
 }
