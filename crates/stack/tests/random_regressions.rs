@@ -166,3 +166,41 @@ fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
         ..Case::plain()
     });
 }
+
+#[test]
+fn a_copy_that_need_not_go_any_more_makes_room() {
+    run(&Case {
+        seed: 4_555_047_075_897_331_207,
+        path_manager: 3,
+        time_wait_ms: 500,
+        knobs: [
+            Knobs {
+                flips: 11_584,
+                congestion: 3,
+                receive_buffer: (20_000, 0),
+                ack: (1, 40, 0),
+                ..Knobs::PLAIN
+            },
+            Knobs {
+                flips: 10_697,
+                receive_buffer: (20_000, 2400),
+                send_buffer: 460,
+                max_subflows: 2,
+                ack: (3, 4, 2),
+                ..Knobs::PLAIN
+            },
+        ],
+        paths: vec![PathSetup { delay_us: 5598, loss: 135, duplicate: 199, ..PATH }],
+        ops: vec![
+            Op::Write(Side::Server, 461),
+            Op::Write(Side::Client, 30_801),
+            Op::Advance(43_665),
+            Op::Write(Side::Client, 1401),
+            Op::Advance(6717),
+            Op::Write(Side::Server, 921),
+            Op::Backup(Side::Client, 1, true),
+            Op::Delay(0, 10),
+        ],
+        ..Case::plain()
+    });
+}

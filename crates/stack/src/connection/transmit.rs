@@ -61,7 +61,11 @@ impl Connection {
         if ending {
             self.progress_close(now);
         }
-        let next = self.poll_subflows(now, out, observer);
+        let mut next = self.poll_subflows(now, out, observer);
+        if next.is_none() && self.schedule_wanted {
+            self.schedule(now, observer);
+            next = self.poll_subflows(now, out, observer);
+        }
         if next.is_none() && ending {
             // What waited may have become superfluous, and then nothing carries the DATA_FIN along.
             self.progress_close(now);
@@ -241,6 +245,8 @@ impl Connection {
                 let skip = self.send.una.min(front.range.end) - front.range.start;
                 front.range.start += skip;
                 subflow.queued -= skip;
+                // Which makes room for other data.
+                self.schedule_wanted = true;
             }
             if front.range.is_empty() {
                 subflow.queue.pop_front();
