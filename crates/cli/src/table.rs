@@ -87,18 +87,31 @@ impl Table {
 
 /// `text` in lines of at most `width` characters.
 pub fn wrap(text: &str, width: usize) -> String {
-    let mut lines = String::new();
+    wrap_behind("", text, width)
+}
+
+/// `text` in lines of at most `width` characters, the first of which begins with `head`, and the
+/// others with as much space. A number keeps its per cent sign.
+pub fn wrap_behind(head: &str, text: &str, width: usize) -> String {
+    let mut lines = head.to_owned();
+    let indent = head.chars().count();
     let mut column = 0;
-    for word in text.split_whitespace() {
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let mut word = word.to_owned();
+        while let Some(sign) = words.next_if(|next| next.starts_with('%')) {
+            word = format!("{word} {sign}");
+        }
         let length = word.chars().count();
-        if column > 0 && column + 1 + length > width {
+        if column > 0 && indent + column + 1 + length > width {
             lines.push('\n');
+            lines.push_str(&" ".repeat(indent));
             column = 0;
         } else if column > 0 {
             lines.push(' ');
             column += 1;
         }
-        lines.push_str(word);
+        lines.push_str(&word);
         column += length;
     }
     lines.push('\n');
@@ -125,5 +138,7 @@ mod tests {
     #[test]
     fn words_are_wrapped() {
         assert_eq!(wrap("one two  three", 8), "one two\nthree\n");
+        assert_eq!(wrap("one 2 % three", 6), "one\n2 %\nthree\n");
+        assert_eq!(wrap_behind("a  ", "one two", 8), "a  one\n   two\n");
     }
 }

@@ -7,7 +7,10 @@ use anabranch_stack::scheduler::SchedulerKind;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, wrap_behind};
+
+/// The width for which lists are made.
+const WIDTH: usize = 100;
 
 /// Lists what there is to choose from
 #[derive(clap::Args)]
@@ -41,9 +44,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn pairs(rows: impl IntoIterator<Item = (String, String)>) -> String {
-    let mut table = Table::new().column("name", Align::Left).column("what it is", Align::Left);
-    rows.into_iter().for_each(|(name, what)| table.row(vec![name, what]));
-    table.render(usize::MAX)
+    let title = ("name".to_owned(), "what it is".to_owned());
+    let rows: Vec<(String, String)> = core::iter::once(title).chain(rows).collect();
+    let widest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(name, what)| wrap_behind(&format!("{name:widest$}  "), what, WIDTH)).collect()
 }
 
 fn schedulers() -> String {

@@ -104,7 +104,11 @@ fn text(args: &Args, output: &Output) -> String {
     for round in &output.rounds {
         let state = |state: &State| {
             let threshold = state.ssthresh.map_or("inf".to_owned(), |s| s.to_string());
-            format!("({}, {threshold}: {})", state.cwnd, output::digits(state.probability))
+            let probability = match state.probability {
+                small if small < 0.0005 => format!("{small:.0e}"),
+                other => output::digits(other),
+            };
+            format!("({}, {threshold}: {probability})", state.cwnd)
         };
         let mut states: Vec<&State> = round.states.iter().collect();
         states.sort_by(|a, b| b.probability.total_cmp(&a.probability));

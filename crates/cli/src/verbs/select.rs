@@ -203,7 +203,10 @@ fn text(args: &Args, output: &Output) -> String {
             path.cwnd.to_string(),
             path.ssthresh.map_or("inf".to_owned(), |segments| segments.to_string()),
             units::show_percent(path.loss),
-            path.faster_deliver_bytes.map_or("-".to_owned(), |bytes| Bytes(bytes).to_string()),
+            match path.faster_deliver_bytes {
+                Some(bytes) if bytes > 0 => Bytes(bytes).to_string(),
+                _ => "-".to_owned(),
+            },
             if path.selected { "yes" } else { "no" }.to_owned(),
         ]);
         reasons.push_str(&wrap(&format!("path {}: {}", path.path, path.why), 100));

@@ -197,10 +197,11 @@ fn core_clause(finding: &Finding) -> String {
         );
     }
     format!(
-        "{} serves this traffic best: the {measure} of {}, the best multipath scheduler, is {} its {range}",
+        "{} serves this traffic best: the {measure} of {}, the best multipath scheduler, is {} {}'s {range}",
         baseline.name,
         best.name,
         amount(difference.mean),
+        baseline.name,
     )
 }
 
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!(
             sentence(&[finding]),
             "tcp serves this traffic best: the mean completion time of min_rtt, the best multipath \
-             scheduler, is 50.0 % above its (95 % interval +40.0 to +60.0 %)."
+             scheduler, is 50.0 % above tcp's (95 % interval +40.0 to +60.0 %)."
         );
     }
 
