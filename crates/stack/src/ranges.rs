@@ -52,6 +52,15 @@ impl RangeSet {
         range.is_empty() || self.containing(range.start).is_some_and(|found| found.end >= range.end)
     }
 
+    /// Whether there are `most` ranges already, and `range` would be one more.
+    pub fn is_full(&self, range: DataRange, most: usize) -> bool {
+        if self.ranges.len() < most {
+            return false;
+        }
+        let at = self.ranges.partition_point(|old| old.end < range.start);
+        self.ranges.get(at).is_none_or(|old| old.start > range.end)
+    }
+
     /// Adds `range`; `fresh` hears each part that was not in the set before, ascending.
     pub fn insert(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) {
         if range.is_empty() {

@@ -1,4 +1,4 @@
-//! Ten thousand random cases: two endpoints over random paths, random operations, and what must hold
+//! Twenty thousand random cases: two endpoints over random paths, random operations, and what must hold
 //! whatever happens (docs/testing.md, Random operations).
 //!
 //! The cases are the same in every run. `ANABRANCH_RANDOM_SEED` gives others, `ANABRANCH_RANDOM_CASES`
@@ -16,7 +16,7 @@ use proptest::test_runner::{
 use random::case::{Case, any_case};
 use random::run::{Tally, run};
 
-const CASES: u32 = 10_000;
+const CASES: u32 = 20_000;
 const THREADS: u32 = 2;
 
 /// A failed assertion is a failed case, which proptest then makes smaller.

@@ -102,6 +102,11 @@ impl RecvState {
             return false;
         }
         if range.start > self.nxt {
+            // As many pieces as segments of 64 bytes would make; what is more comes again later.
+            let most = 1024 + (self.buffer / 64) as usize;
+            if self.out_of_order.is_full(range, most) {
+                return false;
+            }
             let mut new = 0;
             self.out_of_order.insert(range, |part| {
                 new += part.len();

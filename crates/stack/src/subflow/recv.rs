@@ -7,6 +7,10 @@ use crate::ranges::RangeSet;
 use crate::segment::SackBlocks;
 use crate::seq::{DataRange, Seq};
 
+/// How many pieces may lie apart behind a hole: more than any window of real segments has, so that a
+/// peer that sends single octets cannot fill the memory.
+const MAX_PIECES: usize = 16_384;
+
 /// Which acknowledgement is due.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum AckDue {
@@ -111,6 +115,10 @@ impl Receiver {
             return Arrival { advanced: false, duplicate: true };
         }
         if space.start > self.nxt {
+            if self.out_of_order.is_full(space, MAX_PIECES) {
+                self.due = AckDue::Now;
+                return Arrival { advanced: false, duplicate: true };
+            }
             let mut new = 0;
             self.out_of_order.insert(space, |part| {
                 new += part.len();
