@@ -62,6 +62,7 @@ impl Connection {
             self.schedule_wanted = true;
         }
         let subflow = &mut self.subflows[at];
+        // A duplicate may yet be reported, which tells a spurious probe or recovery.
         let tells_duplicates = subflow.sack && !segment.options.sack.is_empty();
         if subflow.board.is_empty() && ack <= subflow.board.una() && !tells_duplicates {
             return true;
@@ -280,7 +281,6 @@ fn apply_ack(
     let mut sample = oldest.filter(|_| !ambiguous).map(|sent| now.since(sent));
     let mut latest = newest.map(|sent| now.since(sent));
 
-    let mut dsack = false;
     let mut dsack_undo = false;
     if subflow.sack && !segment.options.sack.is_empty() {
         let blocks = segment.options.sack.as_slice();
@@ -304,8 +304,7 @@ fn apply_ack(
                         && offset_near(*iss, board.una(), r) >= end as i64
                 });
             if index == 0 && (end <= ack || inside_second) {
-                dsack = true;
-                dsack_undo |= recovery.on_dsack(board);
+                dsack_undo |= recovery.on_dsack(board, end);
                 continue;
             }
             if end <= board.una() {
@@ -367,7 +366,6 @@ fn apply_ack(
         told.advanced,
         duplicate,
         dsack_undo,
-        dsack,
         echo_before,
         |record| {
             lost_bytes += record.space();

@@ -213,8 +213,9 @@ impl Recovery {
         }
     }
 
-    /// The receiver has reported a duplicate (RFC 2883).
-    pub fn on_dsack(&mut self, board: &Scoreboard) -> bool {
+    /// The receiver has reported a duplicate that ends at `end` (RFC 2883). Returns whether every
+    /// retransmission of the last reduction is known to be unnecessary now.
+    pub fn on_dsack(&mut self, board: &Scoreboard, end: u64) -> bool {
         // RFC 8985 section 6.2 step 4: the window grows once per round trip with a DSACK.
         if self.rack.dsack_round.is_none_or(|round| board.una() >= round) {
             self.rack.dsack_round = Some(board.nxt());
@@ -223,9 +224,9 @@ impl Recovery {
         }
         if let Some(probe) = self.probe
             && probe.retransmission
-            && board.una() >= probe.end
+            && end == probe.end
         {
-            // Both the original and the probe have arrived.
+            // RFC 8985 section 7.4.2, case 1: both the original and the probe have arrived.
             self.probe = None;
             return false;
         }
@@ -257,7 +258,6 @@ impl Recovery {
         advanced: u64,
         duplicate: bool,
         dsack_undo: bool,
-        dsack: bool,
         echo_before: impl Fn(Time) -> bool,
         mut lost: impl FnMut(&Sent),
     ) -> Verdict {
@@ -265,7 +265,7 @@ impl Recovery {
         if advanced > 0 {
             self.timeouts = 0;
         }
-        verdict.probe_repaired = self.judge_probe(board, advanced, dsack);
+        verdict.probe_repaired = self.judge_probe(board);
         if self.state != RecoveryState::Open && self.undo_enabled {
             // RFC 3522: the first acknowledgement that advances answers a transmission that was
             // older than the first retransmission: nothing was lost.
@@ -298,7 +298,7 @@ impl Recovery {
         match self.detection {
             LossDetection::RackTlp => {
                 let before = board.lost_segments();
-                let (found, _) = self.detect(now, board, rtt, &mut lost);
+                let found = self.detect(now, board, rtt, &mut lost);
                 debug_assert!(board.lost_segments() >= before);
                 if found && self.state == RecoveryState::Open {
                     self.enter(board);
@@ -403,17 +403,15 @@ impl Recovery {
         (self.rack.rtt + self.reordering_window(board, rtt)).max(Duration::from_nanos(1))
     }
 
-    /// RFC 8985 section 6.2 step 5: whether something is newly lost, and when the last of what was
-    /// sent before the newest delivered segment will be.
+    /// RFC 8985 section 6.2 step 5: whether something is newly lost.
     fn detect(
         &mut self,
         now: Time,
         board: &mut Scoreboard,
         rtt: &RttEstimator,
         lost: &mut impl FnMut(&Sent),
-    ) -> (bool, Time) {
+    ) -> bool {
         let mut found = false;
-        let mut deadline = Time::ZERO;
         let window = self.loss_window(board, rtt);
         let newest = (self.rack.sent, self.rack.end);
         let mut at = board.index_of(self.rack.scan.max(board.una()));
@@ -425,13 +423,11 @@ impl Recovery {
                     break;
                 }
                 if record.in_flight {
-                    let due = record.sent + window;
-                    if due <= now {
+                    if record.sent + window <= now {
                         lost(record);
                         board.mark_lost(at);
                         found = true;
                     } else {
-                        deadline = deadline.max(due);
                         settled = false;
                     }
                 }
@@ -443,19 +439,13 @@ impl Recovery {
         }
         while let Some(&(sent, seq)) = self.rack.resent.front() {
             let at = board.index_of(seq);
-            let current = board.records().get(at).filter(|record| {
-                record.seq <= seq.max(board.una()) && record.sent == sent && record.in_flight
-            });
+            // An acknowledgement may have cut off its start: then this is what is left of it.
+            let current = board.records().get(at).filter(|record| record.sent == sent && record.in_flight);
             let Some(record) = current else {
                 self.rack.resent.pop_front();
                 continue;
             };
-            if (sent, record.end()) >= newest {
-                break;
-            }
-            let due = sent + window;
-            if due > now {
-                deadline = deadline.max(due);
+            if (sent, record.end()) >= newest || sent + window > now {
                 break;
             }
             lost(record);
@@ -463,7 +453,7 @@ impl Recovery {
             found = true;
             self.rack.resent.pop_front();
         }
-        (found, if deadline == Time::ZERO { Time::NEVER } else { deadline })
+        found
     }
 
     /// The reordering timer has fired: what is lost now, and whether that starts a recovery.
@@ -474,7 +464,7 @@ impl Recovery {
         rtt: &RttEstimator,
         mut lost: impl FnMut(&Sent),
     ) -> bool {
-        let (found, _) = self.detect(now, board, rtt, &mut lost);
+        let found = self.detect(now, board, rtt, &mut lost);
         if found && self.state == RecoveryState::Open {
             self.enter(board);
             return true;
@@ -485,9 +475,10 @@ impl Recovery {
     /// The retransmission timer has run out: everything in flight is lost. Returns whether this is
     /// the first time for this data.
     pub fn on_timeout(&mut self, board: &mut Scoreboard, mut lost: impl FnMut(&Sent)) -> bool {
-        // RFC 5681 equation 4 lowers the threshold once for the same data.
-        let first = self.state != RecoveryState::Loss || board.una() >= self.recover;
-        if self.state == RecoveryState::Open || (self.state == RecoveryState::Loss && first) {
+        // RFC 5681 equation 4 lowers the threshold once for the same data. (Once all of that is
+        // acknowledged, the state is no longer this.)
+        let first = self.state != RecoveryState::Loss;
+        if self.state == RecoveryState::Open {
             self.undo = Some(Undo { unanswered: 0, first_retransmission: None });
         }
         self.state = RecoveryState::Loss;
@@ -512,26 +503,18 @@ impl Recovery {
         first
     }
 
-    fn judge_probe(&mut self, board: &Scoreboard, advanced: u64, dsack: bool) -> bool {
+    /// RFC 8985 section 7.4.2: whether the probe has repaired a loss.
+    ///
+    /// The acknowledgement of the probe itself may yet be followed by the DSACK that tells it from
+    /// that of the original (which [`Recovery::on_dsack`] hears). What is acknowledged behind it
+    /// settles that either of the two was lost.
+    fn judge_probe(&mut self, board: &Scoreboard) -> bool {
         let Some(probe) = self.probe else { return false };
-        if board.una() < probe.end {
+        if board.una() < probe.end || (probe.retransmission && board.una() == probe.end) {
             return false;
         }
-        if !probe.retransmission {
-            self.probe = None;
-            return false;
-        }
-        if dsack {
-            self.probe = None;
-            return false;
-        }
-        // RFC 8985 section 7.4.2: acknowledged without a DSACK: either the original or the probe was
-        // lost. An acknowledgement that advances beyond the probe settles it.
-        if advanced > 0 {
-            self.probe = None;
-            return self.state == RecoveryState::Open;
-        }
-        false
+        self.probe = None;
+        probe.retransmission && self.state == RecoveryState::Open
     }
 
     /// A tail loss probe is sent.
@@ -616,3 +599,6 @@ impl Recovery {
         deadline
     }
 }
+
+#[cfg(test)]
+mod tests;

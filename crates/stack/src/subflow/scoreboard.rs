@@ -363,3 +363,6 @@ impl Scoreboard {
             && lost == self.lost_segments
     }
 }
+
+#[cfg(test)]
+mod tests;

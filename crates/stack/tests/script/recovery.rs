@@ -486,7 +486,13 @@ fn a_loss_that_a_probe_repaired_reduces_the_window() {
     assert_eq!(offsets(&s, &probe), [9001]);
     s.advance(10);
     s.inject(ack(0, 10_001));
+    assert!(s.cwnd(0) >= before, "the duplicate may yet be reported");
+    s.write(1000);
+    s.expect(data(0, 10_001, 1000));
+    s.advance(10);
+    s.inject(ack(0, 11_001));
     assert!(s.cwnd(0) < before, "{} of {before}", s.cwnd(0));
+    assert_eq!(counters(&s).recoveries, 0);
 }
 
 // RFC 8985 section 7.4: original and probe have both arrived: nothing was lost.
@@ -503,6 +509,28 @@ fn a_probe_that_was_not_needed_reduces_nothing() {
     s.inject(ack(0, 10_001).sack(&[(9001, 10_001)]));
     assert!(s.cwnd(0) >= before);
     assert_eq!(counters(&s).recoveries, 0);
+}
+
+// RFC 8985 section 7.4: so it is if the acknowledgement of the original was only late, and the duplicate is
+// reported when nothing is under way any more.
+#[test]
+fn a_probe_that_crossed_the_acknowledgement_reduces_nothing() {
+    let mut s = Script::client(rack());
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    s.advance(10);
+    s.inject(ack(0, 9001));
+    let before = s.cwnd(0);
+    s.wait_until_sent(1000);
+    s.advance(1);
+    s.inject(ack(0, 10_001));
+    s.advance(10);
+    s.inject(ack(0, 10_001).sack(&[(9001, 10_001)]));
+    s.write(1000);
+    s.expect(data(0, 10_001, 1000));
+    s.advance(10);
+    s.inject(ack(0, 11_001));
+    assert!(s.cwnd(0) >= before);
 }
 
 // RFC 8985 section 7.2: no probe in recovery.
