@@ -543,9 +543,7 @@ impl Recovery {
         if self.detection != LossDetection::RackTlp {
             return (timeout, RetransmitTimer::Timeout);
         }
-        if self.rack.sent > Time::ZERO
-            && let Some(due) = self.pending_reordering(board, rtt)
-        {
+        if let Some(due) = self.pending_reordering(board, rtt) {
             if due <= timeout {
                 return (due, RetransmitTimer::Reordering);
             }

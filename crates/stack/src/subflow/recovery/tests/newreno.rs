@@ -113,6 +113,7 @@ fn duplicates_of_what_was_in_flight_at_the_last_recovery_start_no_other() {
         assert!(!bench.duplicate(at).entered);
     }
     assert_eq!(bench.state(), RecoveryState::Open);
+    assert_eq!(bench.recovery.credit(), 2 * MSS, "limited transmit is for the first two");
     bench.ack(221, 11, &[]);
     bench.duplicate(222);
     bench.duplicate(223);

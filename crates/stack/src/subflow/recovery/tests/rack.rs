@@ -251,6 +251,7 @@ fn a_retransmission_of_which_a_part_was_acknowledged_is_lost_again_too() {
     let mut bench = repaired();
     bench.acknowledge(220, 400, &[], false, false);
     assert_eq!(bench.lost, [4, 5, 6, 7]);
+    assert_eq!(bench.reordering_at(), None, "nothing newer has arrived");
     bench.ack(221, 0, &[8]);
     assert_eq!(bench.lost, [0]);
     assert_eq!(bench.board.records()[0].seq, 400);
@@ -308,4 +309,30 @@ fn the_scan_finds_what_was_passed_over_while_it_waited() {
     assert_eq!(bench.reordering_at(), Some(18 + 126 + 25));
     bench.reordering_timer(169);
     assert_eq!(bench.lost, [8]);
+}
+
+#[test]
+fn the_rest_of_a_segment_that_is_acknowledged_in_parts_is_no_reordering() {
+    let mut bench = Bench::rack(6);
+    bench.acknowledge(110, 400, &[], false, false);
+    bench.ack(111, 1, &[]);
+    bench.ack(114, 1, &[2, 3, 4]);
+    assert_eq!(bench.lost, [1]);
+}
+
+#[test]
+fn the_first_part_of_a_segment_to_be_acknowledged_measures_its_round_trip() {
+    let mut bench = Bench::rack(10);
+    // Reordering, and 2 and 6 lost.
+    bench.ack(111, 0, &[1]);
+    bench.ack(112, 2, &[]);
+    bench.ack(117, 2, &[3, 4, 5, 7, 8, 9]);
+    bench.reordering_timer(160);
+    assert_eq!(bench.lost, [2, 6]);
+    bench.resend(6, 169);
+    bench.resend(2, 170);
+    bench.acknowledge(270, 2 * MSS + 400, &[], false, false);
+    assert_eq!(bench.reordering_at(), Some(169 + 100 + 25));
+    bench.ack(290, 6, &[]);
+    assert_eq!(bench.reordering_at(), Some(169 + 100 + 25));
 }

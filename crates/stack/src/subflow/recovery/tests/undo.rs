@@ -151,3 +151,16 @@ fn a_second_timeout_keeps_count_of_the_retransmissions() {
     assert!(!bench.dsack(810, 0, 0).undone);
     assert!(bench.dsack(811, 0, 0).undone);
 }
+
+#[test]
+fn after_an_undo_the_timer_waits_for_no_retransmission_that_has_arrived() {
+    let mut bench = Bench::rack(10);
+    bench.ack(117, 0, &[2, 3, 4, 5, 6, 7]);
+    assert_eq!(bench.lost, [0, 1]);
+    bench.resend(0, 120);
+    bench.send(121);
+    bench.echo = Some(119);
+    assert!(bench.ack(222, 1, &[10]).undone);
+    // The window of segment 9, not that of what was sent again at 120.
+    assert_eq!(bench.reordering_at(), Some(19 + 101 + 25));
+}
