@@ -275,4 +275,118 @@ mod tests {
         recv.autotune(Time::from_millis(40), Duration::from_millis(20), 1000);
         assert_eq!(recv.buffer(), 100_000);
     }
+
+    /// Each byte by itself: what is fresh, what is in order, and what is counted, after any arrivals.
+    #[test]
+    fn bytes_are_counted_as_a_naive_model_counts_them() {
+        let mut random = 1_u64;
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        for _ in 0..300 {
+            let mut recv = state(150);
+            let mut here = [false; 400];
+            let mut consumed = 0;
+            for _ in 0..30 {
+                let edge = recv.edge();
+                let start = draw(edge + 10);
+                let fresh = arrive(&mut recv, start, start + 1 + draw(40));
+                assert!(fresh.iter().all(|part| !part.is_empty()), "{fresh:?}");
+                for part in fresh {
+                    for byte in part.start..part.end {
+                        assert!(!core::mem::replace(&mut here[byte as usize], true), "{byte} twice");
+                        assert!(byte < edge);
+                    }
+                }
+                let nxt = here.iter().position(|here| !here).unwrap() as u64;
+                let total = here.iter().filter(|here| **here).count() as u64;
+                assert_eq!((recv.nxt(), recv.received_total), (nxt, total));
+                assert_eq!(recv.out_of_order(), total - nxt);
+                let n = draw(20);
+                recv.consume(n);
+                consumed = nxt.min(consumed + n);
+                assert_eq!(recv.readable(), nxt - consumed);
+                assert_eq!(recv.wanted_edge(), edge.max(consumed + 150));
+                recv.window_field(0);
+                assert_eq!(recv.edge(), edge.max(consumed + 150));
+                if recv.edge() > 350 {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_field_is_rounded_down_unless_that_takes_back_what_was_promised() {
+        let mut recv = state(1000);
+        assert_eq!(recv.window_field(4), 63);
+        assert_eq!(recv.edge(), 1008);
+        arrive(&mut recv, 0, 100);
+        recv.consume(100);
+        assert_eq!(recv.window_field(4), 62);
+        assert_eq!(recv.edge(), 100 + (62 << 4));
+        let mut large = state(10_000_000);
+        assert_eq!(large.window_field(0), u16::MAX);
+        assert_eq!(large.edge(), 10_000_000);
+    }
+
+    #[test]
+    fn a_window_that_was_nearly_shut_is_announced_when_it_opens_by_two_segments_or_half() {
+        let opened = |received: u64, read: u64, mss: u64| {
+            let mut recv = state(1000);
+            arrive(&mut recv, 0, received);
+            recv.consume(read);
+            recv.should_update(mss)
+        };
+        assert!(!opened(600, 199, 100) && opened(600, 200, 100));
+        assert!(!opened(600, 499, 400) && opened(600, 500, 400));
+        assert!(!opened(500, 500, 100) && opened(501, 501, 100));
+        assert!(!opened(1000, 0, 0) && opened(1000, 1, 0));
+    }
+
+    #[test]
+    fn the_end_cannot_lie_before_what_has_arrived() {
+        let with = |offset: u64| {
+            let mut recv = state(1000);
+            arrive(&mut recv, 0, 10);
+            arrive(&mut recv, 20, 30);
+            let taken = recv.set_fin(offset);
+            (taken, recv.set_fin(offset), recv.set_fin(offset + 1))
+        };
+        assert_eq!(with(9), (false, false, false));
+        assert_eq!(with(15), (false, false, false));
+        assert_eq!(with(28), (false, false, false));
+        assert_eq!(with(30), (true, true, false));
+        let mut empty = state(1000);
+        arrive(&mut empty, 0, 10);
+        assert!(!empty.set_fin(9) && empty.set_fin(10));
+        assert!(empty.finished());
+    }
+
+    #[test]
+    fn autotuning_measures_one_round_trip_and_adds_its_growth_in_proportion() {
+        let policy = ReceiveBuffer::Auto { initial: Bytes(2000), max: Bytes(100_000) };
+        let mut recv = RecvState::new(policy);
+        let rtt = Duration::from_millis(20);
+        let mut round = |at: u64, bytes: u64| {
+            let start = recv.nxt();
+            assert_eq!(arrive(&mut recv, start, start + bytes), [DataRange::new(start, start + bytes)]);
+            recv.consume(bytes);
+            recv.autotune(Time::from_millis(at), Duration::ZERO, 10);
+            recv.autotune(Time::from_millis(at) - Duration(1), rtt, 10);
+            recv.autotune(Time::from_millis(at), rtt, 10);
+            recv.window_field(0);
+            recv.buffer()
+        };
+        assert_eq!(round(20, 1000), 2160);
+        assert_eq!(round(40, 1500), 3160 + 3160 * 500 / 1000);
+        assert_eq!(round(60, 500), 4740);
+        // Over two round trips: half of it in each.
+        assert_eq!(round(100, 4000), 4160 + 4160 * 1500 / 500);
+        let mut fixed = state(1000);
+        arrive(&mut fixed, 0, 1000);
+        fixed.autotune(Time::from_millis(20), rtt, 1000);
+        assert_eq!(fixed.buffer(), 1000);
+    }
 }

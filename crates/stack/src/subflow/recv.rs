@@ -349,4 +349,140 @@ mod tests {
         assert!(arrive(&mut receiver, 201, 301).is_empty());
         assert_eq!(receiver.nxt(), 202);
     }
+
+    fn block(start: u64, end: u64) -> (Seq, Seq) {
+        (Seq(u32::MAX).add(start), Seq(u32::MAX).add(end))
+    }
+
+    #[test]
+    fn what_arrives_is_fresh_once_and_what_was_here_is_reported() {
+        let mut random = 7_u64;
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        for _ in 0..300 {
+            let mut receiver = receiver();
+            let mut here = [false; 400];
+            here[0] = true;
+            for _ in 0..25 {
+                let start = 1 + draw(150);
+                let end = start + 1 + draw(40);
+                let before = receiver.nxt();
+                let mut fresh = Vec::new();
+                let range = DataRange::new(start, end);
+                let arrival = receiver.arrive(Time::ZERO, range, false, true, |part| fresh.push(part));
+                assert!(fresh.iter().all(|part| !part.is_empty()), "{fresh:?}");
+                let none = fresh.is_empty();
+                for part in fresh {
+                    for octet in part.start..part.end {
+                        assert!(range.start <= octet && octet < range.end);
+                        assert!(!core::mem::replace(&mut here[octet as usize], true));
+                    }
+                }
+                assert!((start..end).all(|octet| here[octet as usize]));
+                let nxt = here.iter().position(|here| !here).unwrap() as u64;
+                assert_eq!(receiver.nxt(), nxt);
+                assert_eq!(arrival, Arrival { advanced: nxt > before, duplicate: none });
+                let holes = receiver.out_of_order.as_slice().to_vec();
+                let held: u64 = holes.iter().map(|range| range.len()).sum();
+                assert_eq!(held + nxt, here.iter().filter(|here| **here).count() as u64);
+                let duplicate = if end <= before || (none && start > before) {
+                    Some(block(start, end))
+                } else {
+                    (start < before).then(|| block(start, before))
+                };
+                assert_eq!(receiver.has_blocks(), duplicate.is_some() || held > 0);
+                assert_eq!(receiver.has_several_holes(), duplicate.is_none() && holes.len() > 1);
+                let said = receiver.blocks(4);
+                assert_eq!(said.as_slice().len(), 4.min(usize::from(duplicate.is_some()) + holes.len()));
+                if let Some(duplicate) = duplicate {
+                    assert_eq!(said.as_slice()[0], duplicate);
+                }
+                receiver.on_ack_sent();
+                assert_eq!((receiver.due(), receiver.ack_at()), (AckDue::Nothing, Time::NEVER));
+                assert_eq!(receiver.last_ack_sent(), nxt);
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_that_nobody_remembers_follow_from_the_top() {
+        let mut receiver = receiver();
+        for start in [900, 100, 300, 500, 700] {
+            arrive(&mut receiver, start, start + 50);
+        }
+        let recent = [block(700, 750), block(500, 550), block(300, 350), block(100, 150)];
+        assert_eq!(receiver.blocks(9).as_slice(), recent);
+        assert!(receiver.blocks(0).as_slice().is_empty());
+        // Three of the four are one block now: the oldest is told again.
+        arrive(&mut receiver, 350, 500);
+        arrive(&mut receiver, 550, 700);
+        let told = [block(300, 750), block(900, 950), block(100, 150)];
+        assert_eq!(receiver.blocks(4).as_slice(), told);
+        assert_eq!(receiver.blocks(2).as_slice(), &told[..2]);
+    }
+
+    #[test]
+    fn holes_their_filling_and_overlaps_are_acknowledged_at_once() {
+        let mut receiver = receiver();
+        arrive(&mut receiver, 101, 201);
+        assert_eq!(receiver.due(), AckDue::Now);
+        receiver.on_ack_sent();
+        arrive(&mut receiver, 1, 51);
+        assert_eq!(receiver.due(), AckDue::Now);
+        receiver.on_ack_sent();
+        arrive(&mut receiver, 51, 101);
+        receiver.on_ack_sent();
+        arrive(&mut receiver, 201, 301);
+        assert_eq!(receiver.due(), AckDue::Later);
+        receiver.on_ack_sent();
+        arrive(&mut receiver, 251, 351);
+        assert_eq!(receiver.due(), AckDue::Now);
+        receiver.on_ack_sent();
+        receiver.want_ack();
+        assert_eq!((receiver.due(), receiver.ack_at()), (AckDue::Now, Time::NEVER));
+    }
+
+    #[test]
+    fn small_segments_wait_for_the_timer_and_the_first_ones_do_not() {
+        let mut small = receiver();
+        for start in 0..5_u64 {
+            let range = DataRange::new(1 + start * 10, 11 + start * 10);
+            small.arrive(Time::from_millis(start), range, false, false, |_| ());
+        }
+        assert_eq!((small.due(), small.ack_at()), (AckDue::Later, Time::from_millis(40)));
+        let mut config = ConnectionConfig::linux().ack;
+        config.quick = 2;
+        let mut quick = Receiver::new(Seq(u32::MAX), config);
+        for due in [AckDue::Now, AckDue::Now, AckDue::Later] {
+            let next = quick.nxt();
+            arrive(&mut quick, next, next + 10);
+            assert_eq!(quick.due(), due);
+            quick.on_ack_sent();
+        }
+        config.quick = 0;
+        config.every = 1;
+        let mut each = Receiver::new(Seq(u32::MAX), config);
+        each.arrive(Time::ZERO, DataRange::new(1, 11), false, false, |_| ());
+        assert_eq!(each.due(), AckDue::Now);
+    }
+
+    #[test]
+    fn a_fin_is_acknowledged_at_once_and_again() {
+        let mut receiver = receiver();
+        arrive(&mut receiver, 1, 101);
+        receiver.on_ack_sent();
+        let fin = DataRange::new(101, 101);
+        assert_eq!(
+            receiver.arrive(Time::ZERO, fin, true, false, |_| panic!("no payload")),
+            Arrival { advanced: true, duplicate: false }
+        );
+        assert_eq!((receiver.due(), receiver.nxt()), (AckDue::Now, 102));
+        receiver.on_ack_sent();
+        let again = receiver.arrive(Time::ZERO, fin, true, false, |_| ());
+        assert_eq!(again, Arrival { advanced: false, duplicate: true });
+        assert_eq!((receiver.due(), receiver.has_blocks()), (AckDue::Now, false));
+        assert!(receiver.finished());
+    }
 }
