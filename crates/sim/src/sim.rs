@@ -307,6 +307,10 @@ impl<R: Recorder> Sim<R> {
     #[inline]
     pub(crate) fn drain(&mut self, host: u32) {
         let now = self.now;
+        if self.hosts[host as usize].stack.is_idle() {
+            self.arm(host);
+            return;
+        }
         let mut event = self.hosts[host as usize].stack.poll_event();
         loop {
             while let Some((id, what)) = event {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use anabranch_units::Time;
 
 use crate::config::{ConnectionConfig, EndpointConfig, Entropy};
-use crate::connection::Connection;
+use crate::connection::{Connection, Phase};
 use crate::crypto;
 use crate::event::{CloseReason, ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::Observer;
@@ -460,6 +460,13 @@ impl<O: Observer> Endpoint<O> {
         self.timers.next()
     }
 
+    /// Whether there is nothing to send and nothing to hear: what [`Endpoint::poll_transmit`] and
+    /// [`Endpoint::poll_event`] would find out, at less cost.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.eventful.is_empty() && self.ending.is_empty() && self.replies.is_empty()
+    }
+
     /// The next event; ask until there is none.
     pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
         while let Some(id) = self.ending.pop() {
@@ -506,10 +513,11 @@ impl<O: Observer> Endpoint<O> {
             }
         }
         if !connection.paths.new_subflows.is_empty() {
+            // They are sent before this comes up again.
             self.open_subflows(now, id);
+            return;
         }
-        let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { return };
-        if connection.is_dead() {
+        if connection.phase == Phase::Ended && connection.is_dead() {
             if connection.closed_told {
                 self.release(id);
             }
