@@ -151,7 +151,8 @@ fn floods_do_not_grow_the_endpoint() {
     let addresses = |at: u32, _| {
         let mut lie = segment(5000, 1, Flags::ACK);
         let ip = [10, 9, (at >> 8) as u8, at as u8].into();
-        let add = AddAddress { id: at as u8, ip, port: None, hmac: (at % 2 == 0).then_some(u64::from(at)) };
+        let add =
+            AddAddress { id: at as u8, ip, port: None, hmac: at.is_multiple_of(2).then_some(u64::from(at)) };
         lie.options.push(MptcpOption::AddAddress(add));
         lie
     };
