@@ -326,6 +326,8 @@ mod tests {
         recv.consume(100);
         assert_eq!(recv.window_field(4), 62);
         assert_eq!(recv.edge(), 100 + (62 << 4));
+        let mut odd = state(1007);
+        assert_eq!(odd.window_field(4), 63);
         let mut large = state(10_000_000);
         assert_eq!(large.window_field(0), u16::MAX);
         assert_eq!(large.edge(), 10_000_000);

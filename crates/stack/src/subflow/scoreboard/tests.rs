@@ -371,3 +371,20 @@ fn a_check_that_finds_nothing_wrong_would_find_it() {
     }));
     assert!(broken(|board| board.sent.push_back(record(301, 0))));
 }
+
+#[test]
+fn the_lowest_data_is_found_behind_newer_data_and_a_fin_has_none() {
+    let mut board = board(1);
+    let mut push = |len, fin, data| board.push(Sent { fin, data, ..record(board.nxt(), len) });
+    push(100, false, 700_000);
+    push(100, false, 600_000);
+    push(0, true, 0);
+    assert_eq!(board.lowest_data(), Some(600_000));
+    board.acknowledge(101, |_, _| ());
+    assert_eq!(board.lowest_data(), Some(600_000));
+    board.acknowledge(201, |_, _| ());
+    assert_eq!(board.lowest_data(), Some(600_000));
+    board.acknowledge(301, |_, _| ());
+    assert_eq!(board.lowest_data(), None);
+    assert_eq!(Scoreboard::starting_at(1).lowest_data(), None);
+}
