@@ -1,6 +1,6 @@
 //! The same choice with everything that was weighed, for people to read.
 
-use super::{MAX_PATHS, Order, PathEstimate, Selection, is_enough, rtt_ratio, select_subflows};
+use super::{MAX_PATHS, Order, PathEstimate, Selection, rtt_ratio, select_subflows, still_needed};
 use crate::transfer_model::{TransferModel, Walk};
 use anabranch_units::Bytes;
 
@@ -79,7 +79,7 @@ pub fn explain_selection(paths: &[PathEstimate], remaining: Bytes, model: &Trans
             let ratio = rtt_ratio(estimate, faster);
             let segments = walk.reach(ratio, f64::INFINITY);
             // As `select_subflows` adds and compares: no rounding sets the two apart.
-            candidate.enough |= known && is_enough(needed, sum, segments, faster.segment());
+            candidate.enough |= known && segments >= still_needed(needed, sum, faster.segment());
             sum += segments * faster.segment();
             let bytes = Bytes((segments * faster.segment()) as u64);
             candidate.contributions.push(Contribution { path, ratio, segments, bytes });

@@ -155,11 +155,10 @@ pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &Transfe
             let mss = path.segment();
             let mut walk = Walk::new(model, &path.state());
             for slow in fast + 1..chosen {
-                let enough = (needed - delivered[slow]) / mss;
+                let enough = still_needed(needed, delivered[slow], mss);
                 let segments = walk.reach(rtt_ratio(&paths[order.at(slow)], path), enough);
-                let before = delivered[slow];
                 delivered[slow] += segments * mss;
-                if is_enough(needed, before, segments, mss) {
+                if segments >= enough {
                     chosen = slow;
                     break;
                 }
@@ -206,11 +205,10 @@ fn rtt_ratio(slow: &PathEstimate, fast: &PathEstimate) -> f64 {
     }
 }
 
-/// Whether `needed` bytes are covered by those `before` and by `segments` of `mss` bytes more.
-fn is_enough(needed: f64, before: f64, segments: f64, mss: f64) -> bool {
-    // The first comparison is the one that ends a walk, the second is eq. 15 to the letter: where
-    // rounding sets them apart, either will do.
-    segments >= (needed - before) / mss || before + segments * mss >= needed
+/// Segments of `mss` bytes that are needed beside the `delivered` bytes of faster paths. A walk ends
+/// there, and a choice compares with it, so that no rounding sets the two apart. // DMPTCP eq. 15
+fn still_needed(needed: f64, delivered: f64, mss: f64) -> f64 {
+    (needed - delivered) / mss
 }
 
 /// The paths that may be chosen, by RTT, then by position.

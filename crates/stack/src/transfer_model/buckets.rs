@@ -61,3 +61,68 @@ impl Buckets {
         sum
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(mut buckets: Buckets) -> Vec<(f64, f64)> {
+        core::iter::from_fn(|| buckets.take_lowest()).collect()
+    }
+
+    #[test]
+    fn windows_of_a_bucket_are_one_with_their_mean() {
+        let mut buckets = Buckets::new();
+        buckets.add(256.0, 0.25);
+        buckets.add(271.0, 0.75);
+        assert_eq!(buckets.mean(), 0.25 * 256.0 + 0.75 * 271.0);
+        assert_eq!(contents(buckets), [(256.0 + 0.75 * 15.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_bucket_is_a_sixteenth_of_a_factor_of_two_and_the_lowest_comes_first() {
+        let mut buckets = Buckets::new();
+        let mut edges = Vec::new();
+        for octave in 0..22 {
+            for sixteenth in 0..16 {
+                edges.push(f64::from((256_u32 + 16 * sixteenth) << octave));
+            }
+        }
+        edges.push(f64::from(1_u32 << 30));
+        let mean = edges.iter().sum::<f64>() / 1024.0;
+        for &edge in edges.iter().rev() {
+            buckets.add(edge, 1.0 / 1024.0);
+        }
+        assert!((buckets.mean() - mean).abs() < 1e-6 * mean);
+        // Each is alone, the one that begins at the largest window too, and takes what lies below the next.
+        for pair in edges.windows(2) {
+            buckets.add(pair[0] + 0.875 * (pair[1] - pair[0]), 1.0 / 1024.0);
+        }
+        let contents = contents(buckets);
+        assert_eq!(contents.len(), 22 * 16 + 1);
+        for (edges, (cwnd, mass)) in edges.windows(2).zip(contents) {
+            assert!(edges[0] < cwnd && cwnd < edges[1] && mass == 2.0 / 1024.0, "{edges:?} {cwnd} {mass}");
+        }
+    }
+
+    #[test]
+    fn no_window_is_too_large_for_the_last_bucket() {
+        let mut buckets = Buckets::new();
+        buckets.add(f64::from(1_u32 << 30), 0.5);
+        buckets.add(f64::from(u32::MAX), 0.25);
+        assert_eq!(contents(buckets).len(), 1);
+    }
+
+    #[test]
+    fn what_was_taken_out_is_gone() {
+        let mut buckets = Buckets::new();
+        for cwnd in [300.0, 70_000.0, 300.5] {
+            buckets.add(cwnd, 0.125);
+        }
+        assert_eq!(buckets.take_lowest(), Some((300.25, 0.25)));
+        assert_eq!(buckets.mean(), 70_000.0 / 8.0);
+        buckets.add(310.0, 0.5);
+        assert_eq!(contents(buckets), [(310.0, 0.5), (70_000.0, 0.125)]);
+        assert_eq!(contents(Buckets::new()), []);
+    }
+}
