@@ -110,6 +110,12 @@ pub struct Segment {
     pub window: u16,
     /// Bytes of payload.
     pub payload_len: u32,
+    /// The ones'-complement sum of the payload as big-endian 16-bit words, folded to 16 bits and not
+    /// inverted (RFC 1071), as if the payload began at an even offset; an odd last byte is the high
+    /// half of a word. A driver that has bytes fills it in for what it hands in; it counts where DSS
+    /// checksums are agreed on (RFC 8684 section 3.3.1). The simulator's payload is all zeros and its
+    /// sum 0, so that any other sum is damage. 0 in what the stack sends.
+    pub payload_sum: u16,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
     /// TCP options.
@@ -127,6 +133,7 @@ impl Segment {
             flags,
             window: 0,
             payload_len: 0,
+            payload_sum: 0,
             ecn: Ecn::NotEct,
             options: Options::NONE,
         }

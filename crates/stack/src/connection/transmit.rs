@@ -495,6 +495,7 @@ impl Connection {
         out.flags = flags;
         out.window = self.recv.window_field(subflow.receive_scale);
         out.payload_len = 0;
+        out.payload_sum = 0;
         out.ecn = Ecn::NotEct;
         out.options.clear();
         if subflow.timestamps {
