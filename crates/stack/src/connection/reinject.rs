@@ -60,6 +60,10 @@ impl Connection {
     /// or nobody carries it: it is sent again (RFC 8684 section 3.3.6).
     pub(crate) fn reinject_head(&mut self) {
         let Some(head) = self.send.outstanding.as_slice().first().copied() else { return };
+        // Without a subflow there is nothing to send it on; the one that comes finds it waiting.
+        if !self.subflows.iter().any(|subflow| subflow.is_usable()) {
+            return;
+        }
         let carried = self.subflows.iter().any(|subflow| {
             subflow.is_synchronised()
                 && (subflow.board.records().iter().any(|record| {
