@@ -1,0 +1,137 @@
+//! The IP header: where TCP starts and ends, and who speaks to whom.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
+
+use anabranch_stack::segment::Ecn;
+
+use crate::checksum;
+use crate::error::ParseError;
+use crate::fields::Reader;
+
+/// The protocol number of TCP.
+pub(crate) const TCP: u8 = 6;
+/// The protocol number of ICMP.
+pub(crate) const ICMP: u8 = 1;
+/// The next-header number of ICMPv6.
+pub(crate) const ICMP_V6: u8 = 58;
+/// The length of an IPv4 header without options.
+pub(crate) const V4_LEN: usize = 20;
+/// The length of an IPv6 header without extensions.
+pub(crate) const V6_LEN: usize = 40;
+/// More extension headers than this no honest packet has.
+const MAX_EXTENSIONS: usize = 8;
+
+/// What an IP header says.
+#[derive(Clone, Debug)]
+pub(crate) struct Ip {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub ecn: Ecn,
+    pub protocol: u8,
+    /// Where the payload lies in the packet; it may reach beyond a packet that was cut short.
+    pub payload: Range<usize>,
+}
+
+/// Reads the IP header of `packet`, without requiring that its payload is there.
+pub(crate) fn parse(packet: &[u8], verify: bool) -> Result<Ip, ParseError> {
+    match packet.first().map(|byte| byte >> 4) {
+        None => Err(ParseError::Truncated),
+        Some(4) => parse_v4(packet, verify),
+        Some(6) => parse_v6(packet),
+        Some(version) => Err(ParseError::IpVersion(version)),
+    }
+}
+
+fn parse_v4(packet: &[u8], verify: bool) -> Result<Ip, ParseError> {
+    let header: &[u8; V4_LEN] = packet.first_chunk().ok_or(ParseError::Truncated)?;
+    let len = usize::from(header[0] & 0x0f) * 4;
+    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    if len < V4_LEN || total < len {
+        return Err(ParseError::IpHeader);
+    }
+    let whole = packet.get(..len).ok_or(ParseError::Truncated)?;
+    if verify && checksum::sum(whole) != 0xffff {
+        return Err(ParseError::IpChecksum);
+    }
+    // More fragments, or an offset (RFC 791 section 3.1).
+    if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
+        return Err(ParseError::Fragment);
+    }
+    Ok(Ip {
+        source: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
+        destination: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
+        ecn: ecn(header[1]),
+        protocol: header[9],
+        payload: len..total,
+    })
+}
+
+fn parse_v6(packet: &[u8]) -> Result<Ip, ParseError> {
+    let header: &[u8; V6_LEN] = packet.first_chunk().ok_or(ParseError::Truncated)?;
+    let end = V6_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let mut reader = Reader(&header[8..]);
+    let (source, destination) = (reader.bytes::<16>(), reader.bytes::<16>());
+    let (Some(source), Some(destination)) = (source, destination) else {
+        return Err(ParseError::Truncated);
+    };
+    let (protocol, start) = skip_extensions(packet, header[6], end)?;
+    Ok(Ip {
+        source: Ipv6Addr::from(source).into(),
+        destination: Ipv6Addr::from(destination).into(),
+        ecn: ecn(header[1] >> 4),
+        protocol,
+        payload: start..end,
+    })
+}
+
+/// RFC 8200 section 4: over the extension headers to the protocol, and where it starts.
+fn skip_extensions(packet: &[u8], mut next: u8, end: usize) -> Result<(u8, usize), ParseError> {
+    let mut at = V6_LEN;
+    for _ in 0..=MAX_EXTENSIONS {
+        match next {
+            // Hop-by-hop options, routing, destination options.
+            0 | 43 | 60 => {
+                let header: &[u8; 8] =
+                    packet.get(at..).and_then(<[u8]>::first_chunk).ok_or(ParseError::Truncated)?;
+                // A packet with segments left is on its way to somebody else, and the checksum
+                // covers that address.
+                if next == 43 && header[3] != 0 {
+                    return Err(ParseError::IpHeader);
+                }
+                at += 8 + 8 * usize::from(header[1]);
+                next = header[0];
+            }
+            // A fragment header of a packet in one piece is none (RFC 6946).
+            44 => {
+                let header: &[u8; 8] =
+                    packet.get(at..).and_then(<[u8]>::first_chunk).ok_or(ParseError::Truncated)?;
+                if u16::from_be_bytes([header[2], header[3]]) & 0xfff9 != 0 {
+                    return Err(ParseError::Fragment);
+                }
+                at += 8;
+                next = header[0];
+            }
+            _ => return if at <= end { Ok((next, at)) } else { Err(ParseError::IpHeader) },
+        }
+    }
+    Err(ParseError::IpHeader)
+}
+
+/// RFC 3168 section 5; ECT(1) counts as ECT(0).
+fn ecn(bits: u8) -> Ecn {
+    match bits & 3 {
+        0 => Ecn::NotEct,
+        3 => Ecn::Ce,
+        _ => Ecn::Ect0,
+    }
+}
+
+/// The two bits of `ecn` in the IP header.
+pub(crate) fn ecn_bits(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    }
+}

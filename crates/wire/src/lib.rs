@@ -1,0 +1,41 @@
+//! Segments to and from bytes.
+//!
+//! The stack moves numbers; this crate writes them as IPv4 or IPv6 packets with TCP and its
+//! options, Multipath TCP's among them ([`emit`]), reads such packets back ([`parse`]), and reads
+//! what routers say about them ([`parse_icmp`]).
+//!
+//! Parsing is total: any bytes give a [`Parsed`] or a [`ParseError`], never a panic. Nothing is
+//! allocated, and payload is neither copied nor kept: [`Parsed::payload`] says where it lies.
+//!
+//! ```
+//! use anabranch_stack::segment::{Address, Flags, Segment};
+//! use anabranch_stack::seq::Seq;
+//! use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse};
+//!
+//! let from = Address::new([192, 0, 2, 1].into(), 4000);
+//! let to = Address::new([192, 0, 2, 2].into(), 80);
+//! let mut segment = Segment::new(from, to, Seq(1), Flags::ACK);
+//! segment.payload_len = 5;
+//! let mut packet = [0; 1500];
+//! let len = emit(&segment, &IpFields::default(), Checksum::Full, &mut packet, |payload| {
+//!     payload.copy_from_slice(b"hello");
+//! })?;
+//! let parsed = parse(&packet[..len], Checksums::Trust)?;
+//! assert_eq!(parsed.segment, segment);
+//! assert_eq!(&packet[parsed.payload], b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod checksum;
+mod emit;
+mod error;
+mod fields;
+mod icmp;
+mod ip;
+mod options;
+mod parse;
+
+pub use emit::{Checksum, Header, IpFields, emit, emit_header};
+pub use error::{EmitError, ParseError};
+pub use icmp::{IcmpError, IcmpKind, parse_icmp};
+pub use parse::{Checksums, Parsed, parse};
