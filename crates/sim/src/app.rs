@@ -128,11 +128,11 @@ impl<R: Recorder> Sim<R> {
     fn attach(&mut self, flow: FlowId, end: End, id: ConnectionId) {
         let host = self.specs[flow.index()].host(end);
         let connections = &mut self.hosts[host.index()].connections;
-        let index = id.0 as usize;
+        let index = id.place();
         if connections.len() <= index {
             connections.resize(index + 1, None);
         }
-        connections[index] = Some((flow, end));
+        connections[index] = Some((id, flow, end));
         self.flows[flow.index()].end_mut(end).connection = Some(id);
     }
 
@@ -140,7 +140,8 @@ impl<R: Recorder> Sim<R> {
     #[inline]
     pub(crate) fn on_event(&mut self, host: u32, id: ConnectionId, event: Event) {
         let connections = &self.hosts[host as usize].connections;
-        let known = connections.get(id.0 as usize).copied().flatten();
+        let known = connections.get(id.place()).copied().flatten().filter(|known| known.0 == id);
+        let known = known.map(|(_, flow, end)| (flow, end));
         let Some((flow, end)) = known.or_else(|| self.accept(host, id, event)) else { return };
         if R::STACK
             && let Some(recorder) = &mut self.fabric.recorder

@@ -47,7 +47,7 @@ pub struct Sim<R: Recorder = ()> {
 pub(crate) struct Host<R: Recorder> {
     pub(crate) stack: HostStack<R>,
     /// The flow and the end of each connection, by the connection's number.
-    pub(crate) connections: Vec<Option<(FlowId, End)>>,
+    pub(crate) connections: Vec<Option<(ConnectionId, FlowId, End)>>,
     /// The flow that each listening port is for, by the port's distance from [`Host::FIRST_PORT`].
     pub(crate) listening: Vec<FlowId>,
     /// The port for the next flow.
@@ -126,10 +126,10 @@ impl<R: Recorder> Sim<R> {
                 path: PathId(path as u16),
                 backup: interface.backup,
             });
-            let config = EndpointConfig {
-                addresses: addresses.collect(),
-                max_connections: flows.len().saturating_mul(2).saturating_add(16),
-            };
+            // Nobody floods, so that nothing is refused.
+            let most = flows.len().saturating_mul(2).saturating_add(16);
+            let config =
+                EndpointConfig { addresses: addresses.collect(), max_connections: most, max_half_open: most };
             let entropy = Entropy::Seeded(RandomStream::new(seed, &format!("host.{}", spec.name)));
             let observer = HostObserver::new(HostId(index as u32));
             hosts.push(Host {

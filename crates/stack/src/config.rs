@@ -17,6 +17,16 @@ pub struct EndpointConfig {
     pub addresses: Vec<LocalAddress>,
     /// How many connections may exist at once; a SYN beyond is refused.
     pub max_connections: usize,
+    /// How many of those that others open may wait for their third segment; beyond, the oldest is
+    /// forgotten for the newest. At least 1.
+    pub max_half_open: usize,
+}
+
+impl EndpointConfig {
+    /// A host with `addresses`, up to 65,536 connections and 1024 half-open ones.
+    pub fn new(addresses: Vec<LocalAddress>) -> EndpointConfig {
+        EndpointConfig { addresses, max_connections: 65_536, max_half_open: 1024 }
+    }
 }
 
 /// An address of this host and the interface that has it.

@@ -4,8 +4,27 @@ use crate::segment::{PathId, Segment};
 use crate::seq::DataRange;
 
 /// Names a connection of one endpoint; not used again while the endpoint lives.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct ConnectionId(pub u32);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId {
+    /// Its place in the endpoint's table, which others had before.
+    pub(crate) slot: u32,
+    /// How many had it.
+    pub(crate) generation: u32,
+}
+
+impl ConnectionId {
+    /// Its place among the living connections of the endpoint, from 0 and as small as possible: an
+    /// index for a driver's own table. A later connection may have the same.
+    pub const fn place(self) -> usize {
+        self.slot as usize
+    }
+}
+
+impl core::fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "ConnectionId({}.{})", self.slot, self.generation)
+    }
+}
 
 /// Names a subflow of one connection: its place, from 0; a dead subflow's place may be used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

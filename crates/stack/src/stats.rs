@@ -5,6 +5,21 @@ use anabranch_units::{Duration, Time};
 use crate::event::SubflowId;
 use crate::segment::{Address, PathId};
 
+/// What a host has refused and forgotten so far.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct EndpointCounters {
+    /// Half-open connections forgotten because too many others followed.
+    pub half_open_evicted: u64,
+    /// SYNs refused because there were too many connections.
+    pub connections_refused: u64,
+    /// SYNs with MP_JOIN refused: an unknown token, or a connection that takes no more subflows.
+    pub joins_refused: u64,
+    /// Segments that belonged to no connection and were answered with a reset.
+    pub strays_reset: u64,
+    /// Segments that belonged to no connection and got no answer, as too many answers waited.
+    pub strays_dropped: u64,
+}
+
 /// What a subflow has done so far. Bytes are payload.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct SubflowCounters {

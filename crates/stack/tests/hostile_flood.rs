@@ -26,7 +26,7 @@ fn address(last: u8, port: u16) -> Address {
 /// A listener with one established connection, and the token and key that it has told.
 fn established() -> (Endpoint, Time, Key) {
     let local = LocalAddress { ip: address(1, 0).ip, path: PathId(0), backup: false };
-    let config = EndpointConfig { addresses: vec![local], max_connections: 100 };
+    let config = EndpointConfig { max_connections: 100, ..EndpointConfig::new(vec![local]) };
     let mut endpoint = Endpoint::new(config, Entropy::Seeded(RandomStream::new(1, "flood")));
     let origin = SequenceOrigin { isn: Seq(0), initiator: Dsn(0), listener: Dsn(0) };
     endpoint.listen(

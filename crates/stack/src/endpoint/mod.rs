@@ -1,6 +1,8 @@
 //! A host: demultiplexes segments to connections, listens, connects.
 
 mod demux;
+mod half_open;
+mod table;
 mod timers;
 
 use core::net::IpAddr;
@@ -15,9 +17,11 @@ use crate::event::{CloseReason, ConnectionId, Departure, Event, Placement, Trans
 use crate::observer::Observer;
 use crate::segment::{Address, Flags, Join, Key, PathId, Segment};
 use crate::seq::{Dsn, Seq};
-use crate::stats::{ConnectionStats, SubflowStats};
+use crate::stats::{ConnectionStats, EndpointCounters, SubflowStats};
 use crate::subflow::SubflowBirth;
 use demux::Demux;
+use half_open::HalfOpen;
+use table::Table;
 use timers::TimerQueue;
 
 /// Why a connection could not be opened.
@@ -56,8 +60,9 @@ pub struct Endpoint<O = ()> {
     entropy: Entropy,
     observer: O,
     listeners: BTreeMap<u16, ConnectionConfig>,
-    connections: Vec<Option<Box<Connection>>>,
-    live: usize,
+    connections: Table,
+    half_open: HalfOpen,
+    counters: EndpointCounters,
     demux: Demux,
     timers: TimerQueue,
     ready: VecDeque<ConnectionId>,
@@ -85,8 +90,9 @@ impl<O: Observer> Endpoint<O> {
             entropy,
             observer,
             listeners: BTreeMap::new(),
-            connections: Vec::new(),
-            live: 0,
+            connections: Table::default(),
+            half_open: HalfOpen::default(),
+            counters: EndpointCounters::default(),
             demux: Demux::default(),
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
@@ -124,7 +130,7 @@ impl<O: Observer> Endpoint<O> {
         config: ConnectionConfig,
     ) -> Result<ConnectionId, ConnectError> {
         let Some(path) = self.path_of(local) else { return Err(ConnectError::UnknownLocalAddress(local)) };
-        if self.live >= self.config.max_connections {
+        if self.is_full() {
             return Err(ConnectError::TooManyConnections);
         }
         let port = self.free_port(local, remote).ok_or(ConnectError::NoFreePort)?;
@@ -182,7 +188,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// A new connection with keys of its own.
     fn create(&mut self, now: Time, initiator: bool, mut config: ConnectionConfig) -> ConnectionId {
-        let id = ConnectionId(self.connections.len() as u32);
+        let id = self.connections.next_id();
         let mut key = Key(self.entropy.next_u64());
         if config.mptcp {
             let mut attempts = 0;
@@ -215,7 +221,7 @@ impl<O: Observer> Endpoint<O> {
         initiator: bool,
         config: ConnectionConfig,
     ) -> ConnectionId {
-        let id = ConnectionId(self.connections.len() as u32);
+        let id = self.connections.next_id();
         self.demux.claim_token(token, id);
         let keys = [Key(u64::from(token) << 32 | 1), Key(u64::from(token) << 32 | 2)];
         let (local, remote) = if initiator { (keys[0], keys[1]) } else { (keys[1], keys[0]) };
@@ -254,16 +260,15 @@ impl<O: Observer> Endpoint<O> {
             // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
             addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
         };
-        self.connections.push(Some(Box::new(Connection::new(now, birth, config))));
-        self.live += 1;
+        self.connections.insert(Box::new(Connection::new(now, birth, config)));
     }
 
     fn connection(&self, id: ConnectionId) -> Option<&Connection> {
-        self.connections.get(id.0 as usize)?.as_deref()
+        self.connections.get(id)
     }
 
     fn connection_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.connections.get_mut(id.0 as usize)?.as_deref_mut()
+        self.connections.get_mut(id)
     }
 
     /// A segment has arrived by `path`. What becomes of its payload is appended to `placed`.
@@ -276,7 +281,7 @@ impl<O: Observer> Endpoint<O> {
     ) {
         let (local, remote) = (segment.destination, segment.source);
         if let Some((id, subflow)) = self.demux.find(local, remote)
-            && let Some(Some(connection)) = self.connections.get_mut(id.0 as usize)
+            && let Some(connection) = self.connections.get_mut(id)
         {
             if connection.refuses(subflow, segment) {
                 self.refuse(path, segment);
@@ -313,18 +318,23 @@ impl<O: Observer> Endpoint<O> {
             let id = match (known, listener) {
                 (Some(id), _) => id,
                 (None, Some(config)) if config.mptcp && config.simultaneous => {
-                    if self.live >= self.config.max_connections {
+                    if self.is_full() {
+                        self.counters.connections_refused += 1;
                         return false;
                     }
                     let config = config.clone();
                     self.create_agreed(now, token, false, config)
                 }
-                _ => return false,
+                _ => {
+                    self.counters.joins_refused += 1;
+                    return false;
+                }
             };
             return self.accept_join(now, path, segment, id, (backup, address_id, nonce));
         }
         let Some(config) = self.listener(segment.destination.port) else { return false };
-        if self.live >= self.config.max_connections {
+        if self.is_full() {
+            self.counters.connections_refused += 1;
             return false;
         }
         let mut config = config.clone();
@@ -333,7 +343,26 @@ impl<O: Observer> Endpoint<O> {
         config.mptcp &= capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable));
         config.simultaneous = false;
         let id = self.create(now, false, config);
-        self.add_accepted(now, path, segment, id, false, 0).is_some()
+        let accepted = self.add_accepted(now, path, segment, id, false, 0).is_some();
+        self.limit_half_open(id);
+        accepted
+    }
+
+    /// Whether there is no room for another connection.
+    fn is_full(&self) -> bool {
+        self.connections.live() >= self.config.max_connections
+    }
+
+    /// A SYN has made connection `id`: one that waits for its third segment may have to go.
+    fn limit_half_open(&mut self, id: ConnectionId) {
+        let Endpoint { half_open, connections, config, .. } = self;
+        let evicted = half_open.admit(id, config.max_half_open.max(1), |other| {
+            connections.get(other).is_some_and(|connection| connection.phase == Phase::Opening)
+        });
+        if let Some(evicted) = evicted {
+            self.counters.half_open_evicted += 1;
+            self.release(evicted);
+        }
     }
 
     fn accept_join(
@@ -346,6 +375,7 @@ impl<O: Observer> Endpoint<O> {
     ) -> bool {
         let admits = self.connection(id).is_some_and(|connection| connection.admits_join());
         if !admits {
+            self.counters.joins_refused += 1;
             return false;
         }
         let Some(at) = self.add_accepted(now, path, segment, id, true, nonce) else { return false };
@@ -375,7 +405,7 @@ impl<O: Observer> Endpoint<O> {
             join,
             nonce: self.entropy.next_u32(),
         };
-        let connection = self.connections.get_mut(id.0 as usize)?.as_deref_mut()?;
+        let connection = self.connections.get_mut(id)?;
         if connection.subflows.is_empty() {
             connection.paths.set_initial_local(segment.destination.ip);
         }
@@ -405,14 +435,17 @@ impl<O: Observer> Endpoint<O> {
         }
         // A flood of strays must not fill the memory.
         if self.replies.len() < 1024 {
+            self.counters.strays_reset += 1;
             self.replies.push_back(Transmit { connection: None, path, segment: reply, stream_offset: 0 });
+        } else {
+            self.counters.strays_dropped += 1;
         }
     }
 
     /// The time of [`Endpoint::poll_timeout`] has come (calling early or late is harmless).
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((due, id)) = self.timers.pop_due(now) {
-            let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { continue };
+            let Some(connection) = self.connections.get_mut(id) else { continue };
             if connection.queued_at != due {
                 continue;
             }
@@ -441,7 +474,7 @@ impl<O: Observer> Endpoint<O> {
             return Some(Departure { connection: None, path: reply.path, stream_offset: 0 });
         }
         while let Some(&id) = self.ready.front() {
-            if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+            if let Some(connection) = self.connections.get_mut(id) {
                 if let Some(departure) = connection.poll_transmit(now, segment, &mut self.observer) {
                     return Some(departure);
                 }
@@ -473,7 +506,7 @@ impl<O: Observer> Endpoint<O> {
             self.release(id);
         }
         while let Some(&id) = self.eventful.front() {
-            if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+            if let Some(connection) = self.connections.get_mut(id) {
                 if let Some(event) = connection.events.pop_front() {
                     if matches!(event, Event::Closed(_)) {
                         connection.closed_told = true;
@@ -492,7 +525,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// Puts the connection where it will be asked for segments and events.
     fn touch(&mut self, _now: Time, id: ConnectionId) {
-        let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if !connection.in_ready {
             connection.in_ready = true;
             self.ready.push_back(id);
@@ -501,7 +534,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// After all its segments have left: timers, events, new and gone subflows.
     fn settle(&mut self, now: Time, id: ConnectionId) {
-        let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if !connection.events.is_empty() && !connection.in_eventful {
             connection.in_eventful = true;
             self.eventful.push_back(id);
@@ -561,9 +594,7 @@ impl<O: Observer> Endpoint<O> {
     }
 
     fn release(&mut self, id: ConnectionId) {
-        let Some(place) = self.connections.get_mut(id.0 as usize) else { return };
-        let Some(connection) = place.take() else { return };
-        self.live -= 1;
+        let Some(connection) = self.connections.remove(id) else { return };
         self.demux.release_token(connection.local_token, id);
         for subflow in connection.subflows.iter().filter(|subflow| subflow.demuxed) {
             self.demux.remove(subflow.local, subflow.remote);
@@ -611,7 +642,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// Ends the connection at once.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
-        if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.abort(now, CloseReason::Aborted);
             self.touch(now, id);
         }
@@ -619,10 +650,11 @@ impl<O: Observer> Endpoint<O> {
 
     /// A local address cannot be used any more, or can again.
     pub fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
-        for at in 0..self.connections.len() {
-            if let Some(connection) = &mut self.connections[at] {
+        let all: Vec<ConnectionId> = self.connections.ids().collect();
+        for id in all {
+            if let Some(connection) = self.connections.get_mut(id) {
                 connection.set_address_up(now, ip, up);
-                self.touch(now, ConnectionId(at as u32));
+                self.touch(now, id);
             }
         }
     }
@@ -653,13 +685,18 @@ impl<O: Observer> Endpoint<O> {
 
     /// How many connections there are, those included that have ended and still answer late segments.
     pub fn connection_count(&self) -> usize {
-        self.live
+        self.connections.live()
+    }
+
+    /// What the host has refused and forgotten so far.
+    pub fn counters(&self) -> EndpointCounters {
+        self.counters
     }
 
     /// Panics if what a connection counts disagrees with what it holds; for tests.
     #[doc(hidden)]
     pub fn assert_consistent(&self) {
-        for connection in self.connections.iter().flatten() {
+        for (_, connection) in self.connections.iter() {
             connection.assert_consistent();
         }
     }

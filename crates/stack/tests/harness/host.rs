@@ -37,7 +37,7 @@ pub struct Host {
 
 impl Host {
     pub(super) fn new(addresses: Vec<LocalAddress>, seed: u64, name: &str) -> Host {
-        let config = EndpointConfig { addresses, max_connections: 16 };
+        let config = EndpointConfig { max_connections: 16, ..EndpointConfig::new(addresses) };
         let entropy = Entropy::Seeded(RandomStream::new(seed, name));
         Host {
             endpoint: Endpoint::new(config, entropy),

@@ -159,8 +159,10 @@ impl Script {
     fn new(config: ConnectionConfig, addresses: u8) -> Script {
         let address =
             |index| LocalAddress { ip: own_ip(index), path: PathId(u16::from(index)), backup: false };
-        let endpoint_config =
-            EndpointConfig { addresses: (0..addresses).map(address).collect(), max_connections: 8 };
+        let endpoint_config = EndpointConfig {
+            max_connections: 8,
+            ..EndpointConfig::new((0..addresses).map(address).collect())
+        };
         Script {
             endpoint: Endpoint::new(endpoint_config, Entropy::System(fill)),
             now: Time::from_secs(1),

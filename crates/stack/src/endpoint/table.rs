@@ -1,0 +1,81 @@
+//! Where the connections of a host are kept.
+
+use crate::connection::Connection;
+use crate::event::ConnectionId;
+
+/// The connections by their IDs. A place is used again, under another ID, so that a host that has
+/// served a million connections is no larger than one that has served as many at once.
+#[derive(Clone, Default)]
+pub(super) struct Table {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    live: usize,
+}
+
+#[derive(Clone, Default)]
+struct Place {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+impl Table {
+    /// The ID that the next [`Table::insert`] gives.
+    pub(super) fn next_id(&self) -> ConnectionId {
+        match self.free.last() {
+            Some(&slot) => ConnectionId { slot, generation: self.places[slot as usize].generation },
+            None => ConnectionId { slot: self.places.len() as u32, generation: 0 },
+        }
+    }
+
+    pub(super) fn insert(&mut self, connection: Box<Connection>) -> ConnectionId {
+        let id = self.next_id();
+        if self.free.pop().is_none() {
+            self.places.push(Place::default());
+        }
+        self.places[id.slot as usize].connection = Some(connection);
+        self.live += 1;
+        id
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        let place = self.places.get(id.slot as usize)?;
+        if place.generation == id.generation { place.connection.as_deref() } else { None }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let place = self.places.get_mut(id.slot as usize)?;
+        if place.generation == id.generation { place.connection.as_deref_mut() } else { None }
+    }
+
+    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Connection>> {
+        self.get(id)?;
+        let place = &mut self.places[id.slot as usize];
+        // A place whose generations are used up is never used again.
+        if let Some(next) = place.generation.checked_add(1) {
+            place.generation = next;
+            self.free.push(id.slot);
+        }
+        self.live -= 1;
+        place.connection.take()
+    }
+
+    /// How many there are.
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// The IDs of all, in the order of their places.
+    pub(super) fn ids(&self) -> impl Iterator<Item = ConnectionId> + use<'_> {
+        self.iter().map(|(id, _)| id)
+    }
+
+    /// All, in the order of their places.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
+        (0..).zip(&self.places).filter_map(|(slot, place)| {
+            let id = ConnectionId { slot, generation: place.generation };
+            place.connection.as_deref().map(|connection| (id, connection))
+        })
+    }
+}
