@@ -66,7 +66,16 @@ pub trait Recorder {
 
     /// [`Observer::on_sent`].
     #[inline]
-    fn on_sent(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment, kind: SendKind) {}
+    fn on_sent(
+        &mut self,
+        now: Time,
+        scope: Scope,
+        subflow: SubflowId,
+        segment: &Segment,
+        kind: SendKind,
+        data: DataRange,
+    ) {
+    }
     /// [`Observer::on_received`].
     #[inline]
     fn on_received(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment) {}
@@ -136,8 +145,9 @@ impl<R: Recorder> Observer for HostObserver<R> {
         subflow: SubflowId,
         segment: &Segment,
         kind: SendKind,
+        data: DataRange,
     ) {
-        pass!(self, connection, on_sent(now, subflow, segment, kind));
+        pass!(self, connection, on_sent(now, subflow, segment, kind, data));
     }
     #[inline]
     fn on_received(&mut self, now: Time, connection: ConnectionId, subflow: SubflowId, segment: &Segment) {

@@ -188,6 +188,7 @@ impl Recorder for Tape {
         _: anabranch_stack::event::SubflowId,
         _: &Segment,
         _: anabranch_stack::observer::SendKind,
+        _: anabranch_stack::seq::DataRange,
     ) {
         self.sent += 1;
     }

@@ -72,7 +72,7 @@ pub trait Observer {
     /// Whether anybody listens. What is told is not even computed where nobody does.
     const LISTENS: bool = true;
 
-    /// A segment leaves.
+    /// A segment leaves; its payload is this part of the stream that the host sends.
     #[inline]
     fn on_sent(
         &mut self,
@@ -81,6 +81,7 @@ pub trait Observer {
         _subflow: SubflowId,
         _segment: &Segment,
         _kind: SendKind,
+        _data: DataRange,
     ) {
     }
     /// A segment has arrived for a subflow.

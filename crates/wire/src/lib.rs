@@ -34,6 +34,7 @@ mod icmp;
 mod ip;
 mod options;
 mod parse;
+pub mod pcapng;
 
 pub use emit::{Checksum, Header, IpFields, emit, emit_header};
 pub use error::{EmitError, ParseError};

@@ -35,7 +35,7 @@ impl Recorder for Timer {
         self.sender = Some(client);
     }
 
-    fn on_sent(&mut self, now: Time, scope: Scope, _: SubflowId, _: &Segment, kind: SendKind) {
+    fn on_sent(&mut self, now: Time, scope: Scope, _: SubflowId, _: &Segment, kind: SendKind, _: DataRange) {
         if self.sender == Some(scope) && kind == SendKind::Retransmission {
             self.base = now;
         }

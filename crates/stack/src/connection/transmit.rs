@@ -562,7 +562,8 @@ impl Connection {
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &self.subflows[at];
-        observer.on_sent(now, self.id, subflow.id, out, kind);
+        let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
+        observer.on_sent(now, self.id, subflow.id, out, kind, data);
         Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset })
     }
 }
