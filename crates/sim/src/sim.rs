@@ -322,7 +322,7 @@ impl<R: Recorder> Sim<R> {
             while let Some(departure) = {
                 let Fabric { pool, recorder, .. } = &mut self.fabric;
                 let segment = pool.get_mut(packet);
-                lend(recorder, stack, |stack| stack.poll_transmit_into(now, segment))
+                lend(recorder, stack, |stack| stack.poll_transmit_into(now, segment, &()))
             } {
                 self.fabric.send(now, host, departure.path, packet);
                 packet = self.fabric.pool.vacant();

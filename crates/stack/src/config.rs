@@ -189,6 +189,19 @@ pub enum Reinjection {
     OnTimeout,
 }
 
+/// DSS checksums (RFC 8684 section 3.3.1): whether flag A of MP_CAPABLE is set, and what an A of the
+/// peer's brings.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Checksums {
+    /// A peer that requires them gets a plain TCP.
+    Refused,
+    /// They are used if the peer requires them, as in Linux.
+    #[default]
+    IfAsked,
+    /// They are used in both directions, whatever the peer says.
+    Required,
+}
+
 /// The width of data sequence numbers and data ACKs on the wire.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum DsnWidth {
@@ -282,6 +295,8 @@ pub struct ConnectionConfig {
     pub reinjection: Reinjection,
     /// The width of data sequence numbers.
     pub dsn_width: DsnWidth,
+    /// DSS checksums.
+    pub checksums: Checksums,
     /// How many bytes the application will write in all, where it knows.
     pub flow_size: Option<Bytes>,
     /// Start values of sequence numbers for simulation and tests.
@@ -341,6 +356,7 @@ impl ConnectionConfig {
             opportunistic: OpportunisticRetransmission::Off,
             reinjection: Reinjection::OnTimeout,
             dsn_width: DsnWidth::Wide,
+            checksums: Checksums::IfAsked,
             flow_size: None,
             sequence_origin: None,
         }

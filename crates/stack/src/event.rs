@@ -120,6 +120,41 @@ pub enum Placement {
         /// Where it belongs in the stream.
         stream: DataRange,
     },
+    /// Nobody knows yet where these bytes belong, or whether they are the ones that were sent: their
+    /// mapping or the rest of what its checksum covers is still to come (RFC 8684 section 3.3.1). The
+    /// driver keeps them apart, under their place in the subflow, until they are released or dropped; what
+    /// is held for a subflow is void when the subflow or the connection has ended.
+    Hold {
+        /// The connection.
+        connection: ConnectionId,
+        /// The subflow they came by.
+        subflow: SubflowId,
+        /// Where the part starts in the segment's payload.
+        payload_offset: u32,
+        /// Their place in the subflow, whose first byte is 1.
+        held: DataRange,
+    },
+    /// Held bytes belong here in the received stream, and are held no longer. They may be a part of
+    /// what one [`Placement::Hold`] has named, or several of them together.
+    Release {
+        /// The connection.
+        connection: ConnectionId,
+        /// The subflow they came by.
+        subflow: SubflowId,
+        /// Their place in the subflow.
+        held: DataRange,
+        /// Where they belong in the stream; as long as `held`.
+        stream: DataRange,
+    },
+    /// Held bytes are not needed any more.
+    Drop {
+        /// The connection.
+        connection: ConnectionId,
+        /// The subflow they came by.
+        subflow: SubflowId,
+        /// Their place in the subflow.
+        held: DataRange,
+    },
     /// These bytes are not needed: duplicates, or outside the window.
     Discard {
         /// The connection.

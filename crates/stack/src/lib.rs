@@ -4,6 +4,7 @@
 //! and holds no payload bytes. It is told what happened and when, and says what to send and when
 //! to wake it. So the same code runs in a simulator and on a real network.
 
+pub mod checksum;
 pub mod config;
 pub mod congestion;
 mod connection;

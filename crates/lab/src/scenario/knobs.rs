@@ -1,8 +1,8 @@
 //! Every knob of a connection by its name in `[connection]` and in `--set`.
 
 use anabranch_stack::config::{
-    ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, ReceiveBuffer, Reinjection,
-    SequenceOrigin,
+    Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, ReceiveBuffer,
+    Reinjection, SequenceOrigin,
 };
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::seq::{Dsn, Seq};
@@ -152,6 +152,7 @@ pub const ALL: &[Knob] = &[
     knob!("opportunistic", "opportunistic retransmission", ["off" => OpportunisticRetransmission::Off, "retransmit" => OpportunisticRetransmission::Retransmit, "retransmit-and-penalise" => OpportunisticRetransmission::RetransmitAndPenalise], opportunistic),
     knob!("reinjection", "reinjection", ["on-death" => Reinjection::OnDeath, "on-timeout" => Reinjection::OnTimeout], reinjection),
     knob!("dsn-width", "width of data sequence numbers", ["wide" => DsnWidth::Wide, "narrow" => DsnWidth::Narrow], dsn_width),
+    knob!("checksums", "DSS checksums", ["refused" => Checksums::Refused, "if-asked" => Checksums::IfAsked, "required" => Checksums::Required], checksums),
     Knob {
         name: "sequence-origin",
         what: "first sequence numbers for tests: `{ isn, initiator, listener }` or `random`",

@@ -4,6 +4,7 @@
 use anabranch_units::Time;
 
 use super::{Connection, Mode, Phase};
+use crate::config::Checksums;
 use crate::congestion::{CongestionControl, SubflowStart};
 use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
@@ -39,21 +40,21 @@ const ALGORITHMS: u8 = 0x1f;
 
 /// Whether the MP_CAPABLE of a SYN is an offer that can be taken (RFC 8684 section 3.1): this version
 /// or a newer one, SHA-256 among the algorithms, and not the form of version 0, which had a key.
-pub(crate) fn is_acceptable_offer(capable: &Capable) -> bool {
+pub(crate) fn is_acceptable_offer(capable: &Capable, checksums: Checksums) -> bool {
     capable.version >= 1 && capable.sender_key.is_none() && {
         let chosen =
             Capable { version: 1, flags: capable.flags & !ALGORITHMS | Capable::HMAC_SHA256, ..*capable };
-        capable.flags & Capable::HMAC_SHA256 != 0 && is_acceptable(&chosen)
+        capable.flags & Capable::HMAC_SHA256 != 0 && is_acceptable(&chosen, checksums)
     }
 }
 
-/// Whether an MP_CAPABLE after the offer speaks what was offered: version 1 and SHA-256 alone. What
-/// asks for checksums is refused, as this version has none.
-fn is_acceptable(capable: &Capable) -> bool {
+/// Whether an MP_CAPABLE after the offer speaks what was offered: version 1 and SHA-256 alone; and no
+/// checksums where they are refused.
+fn is_acceptable(capable: &Capable, checksums: Checksums) -> bool {
     capable.version == 1
         && capable.flags & Capable::EXTENSION == 0
         && capable.flags & ALGORITHMS == Capable::HMAC_SHA256
-        && capable.flags & Capable::CHECKSUM == 0
+        && (capable.flags & Capable::CHECKSUM == 0 || checksums != Checksums::Refused)
 }
 
 impl Connection {
@@ -116,6 +117,7 @@ impl Connection {
         let scale = own_scale(self.config.receive_buffer.max().get());
         let window = self.recv.window_field(0);
         let (local_key, remote_key) = (self.local_key, self.remote_key);
+        let capable_flags = self.capable_flags();
         let subflow = &mut self.subflows[at];
         subflow.handshake.send = false;
         subflow.handshake.attempts += 1;
@@ -166,7 +168,7 @@ impl Connection {
         let option = match (join, answering) {
             (false, _) => MptcpOption::Capable(Capable {
                 version: 1,
-                flags: Capable::HMAC_SHA256,
+                flags: capable_flags,
                 sender_key: answering.then_some(local_key),
                 receiver_key: None,
                 data_len: None,
@@ -239,11 +241,13 @@ impl Connection {
         self.send.peer_window = self.send.window_end;
         if self.mode == Mode::Mptcp {
             // Only the form of a SYN/ACK counts: one key.
-            let capable = find_capable(&segment.options)
-                .filter(|capable| is_acceptable(capable) && capable.receiver_key.is_none());
+            let capable = find_capable(&segment.options).filter(|capable| {
+                is_acceptable(capable, self.config.checksums) && capable.receiver_key.is_none()
+            });
             match capable.and_then(|capable| capable.sender_key.map(|key| (key, capable.flags))) {
                 Some((key, flags)) => {
                     self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                    self.checksummed |= flags & Capable::CHECKSUM != 0;
                     self.learn_remote_key(key);
                 }
                 // RFC 8684 section 3.1: no MP_CAPABLE in the SYN/ACK means a plain TCP.
@@ -275,7 +279,7 @@ impl Connection {
         }
         segment.options.push(MptcpOption::Capable(Capable {
             version: 1,
-            flags: Capable::HMAC_SHA256,
+            flags: self.capable_flags(),
             sender_key: Some(self.local_key),
             receiver_key: self.remote_key,
             data_len: None,
@@ -397,7 +401,7 @@ impl Connection {
     /// Whether the third segment of the first handshake completes it. Without any MPTCP option it
     /// completes a plain TCP; with some option but no keys it must wait for the segment with the keys.
     fn check_capable_ack(&mut self, at: usize, segment: &Segment) -> bool {
-        match find_capable(&segment.options).filter(is_acceptable) {
+        match find_capable(&segment.options).filter(|capable| is_acceptable(capable, self.config.checksums)) {
             Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
                 if echoed != self.local_key {
                     // The peer speaks MPTCP, with somebody else: its mappings would not fit a plain TCP.
@@ -405,6 +409,7 @@ impl Connection {
                     return false;
                 }
                 self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                self.checksummed |= flags & Capable::CHECKSUM != 0;
                 self.learn_remote_key(key);
                 true
             }

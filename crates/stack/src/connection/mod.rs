@@ -6,6 +6,7 @@
 //! when, and `paths.rs` speaks with the path manager.
 
 mod ack;
+mod checksum;
 mod close;
 mod handshake;
 mod mapping;
@@ -22,7 +23,7 @@ use std::collections::VecDeque;
 
 use anabranch_units::{Rate, Time};
 
-use crate::config::ConnectionConfig;
+use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
 use crate::observer::{Limit, Windows};
@@ -76,6 +77,8 @@ pub struct Connection {
     pub(crate) remote_dsn: Dsn,
     /// A DSS has come: the peer has our key, and joins may begin (RFC 8684 section 3.1).
     pub(crate) confirmed: bool,
+    /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
+    pub(crate) checksummed: bool,
     /// The peer takes no joins at the address and port of the first subflow (flag C).
     pub(crate) joins_denied: bool,
     /// The third ACK with both keys shall leave.
@@ -166,6 +169,7 @@ impl Connection {
             local_dsn: birth.local_dsn,
             remote_dsn: Dsn(0),
             confirmed: false,
+            checksummed: config.checksums == Checksums::Required,
             joins_denied: false,
             third_ack_wanted: false,
             peer_wide: false,

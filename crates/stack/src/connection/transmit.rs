@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Rate, Time};
 
 use super::{Connection, Mode, Phase};
+use crate::checksum::PayloadSums;
 use crate::config::DsnWidth;
 use crate::congestion::CongestionControl;
 use crate::event::Departure;
@@ -48,10 +49,11 @@ impl Connection {
     }
 
     /// The next segment to send.
-    pub(crate) fn poll_transmit<O: Observer>(
+    pub(crate) fn poll_transmit<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         out: &mut Segment,
+        sums: &S,
         observer: &mut O,
     ) -> Option<Departure> {
         if self.schedule_wanted {
@@ -61,23 +63,24 @@ impl Connection {
         if ending {
             self.progress_close(now);
         }
-        let mut next = self.poll_subflows(now, out, observer);
+        let mut next = self.poll_subflows(now, out, sums, observer);
         if next.is_none() && self.schedule_wanted {
             self.schedule(now, observer);
-            next = self.poll_subflows(now, out, observer);
+            next = self.poll_subflows(now, out, sums, observer);
         }
         if next.is_none() && ending {
             // What waited may have become superfluous, and then nothing carries the DATA_FIN along.
             self.progress_close(now);
-            return self.poll_subflows(now, out, observer);
+            return self.poll_subflows(now, out, sums, observer);
         }
         next
     }
 
-    fn poll_subflows<O: Observer>(
+    fn poll_subflows<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         out: &mut Segment,
+        sums: &S,
         observer: &mut O,
     ) -> Option<Departure> {
         let count = self.subflows.len();
@@ -85,7 +88,7 @@ impl Connection {
             if self.cursor >= count {
                 self.cursor = 0;
             }
-            if let Some(transmit) = self.poll_subflow(now, self.cursor, out, observer) {
+            if let Some(transmit) = self.poll_subflow(now, self.cursor, out, sums, observer) {
                 return Some(transmit);
             }
             self.cursor += 1;
@@ -93,11 +96,12 @@ impl Connection {
         None
     }
 
-    fn poll_subflow<O: Observer>(
+    fn poll_subflow<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         at: usize,
         out: &mut Segment,
+        sums: &S,
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
@@ -122,7 +126,7 @@ impl Connection {
         if !matches!(
             subflow.state,
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
-        ) && let Some(transmit) = self.poll_data(now, at, out, observer)
+        ) && let Some(transmit) = self.poll_data(now, at, out, sums, observer)
         {
             return Some(transmit);
         }
@@ -171,11 +175,12 @@ impl Connection {
     }
 
     /// Retransmissions, then new data, then the FIN.
-    fn poll_data<O: Observer>(
+    fn poll_data<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         at: usize,
         out: &mut Segment,
+        sums: &S,
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
@@ -198,7 +203,7 @@ impl Connection {
             }
             return None;
         }
-        if let Some(transmit) = self.send_new(now, at, cwnd, probing, out, observer) {
+        if let Some(transmit) = self.send_new(now, at, cwnd, probing, out, sums, observer) {
             return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
@@ -228,13 +233,14 @@ impl Connection {
         None
     }
 
-    fn send_new<O: Observer>(
+    fn send_new<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         at: usize,
         cwnd: u64,
         probing: bool,
         out: &mut Segment,
+        sums: &S,
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
@@ -306,7 +312,10 @@ impl Connection {
         if data_fin {
             self.note_fin_sent(now);
         }
-        let mapping = SentMapping { back: 0, len: len as u32, data_fin };
+        let mut mapping = SentMapping { back: 0, len: len as u32, data_fin, checksum: 0 };
+        if self.checksummed {
+            mapping.checksum = self.checksum_of(range, seq, data_fin, sums);
+        }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
         let record = self.record_sent(now, at, record);
         self.make_data(now, at, &record, out);
@@ -438,11 +447,11 @@ impl Connection {
             level = DataLevel::None;
             capable = Some(MptcpOption::Capable(Capable {
                 version: 1,
-                flags: Capable::HMAC_SHA256,
+                flags: self.capable_flags(),
                 sender_key: Some(self.local_key),
                 receiver_key: self.remote_key,
                 data_len: Some(record.mapping.len as u16),
-                checksum: None,
+                checksum: self.checksummed.then_some(record.mapping.checksum),
             }));
         }
         self.make(now, at, Flags::ACK, record.seq, level, out);
@@ -479,7 +488,9 @@ impl Connection {
     pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
-        let mapping = SentMapping { back: 0, len: 0, data_fin: true };
+        let end = DataRange::new(self.send.written, self.send.written);
+        let checksum = self.checksum_of(end, 0, true, &());
+        let mapping = SentMapping { back: 0, len: 0, data_fin: true, checksum };
         let level = DataLevel::Map { data: self.send.written, ssn: 0, mapping };
         self.make(now, at, Flags::ACK, seq, level, out);
     }
@@ -514,7 +525,7 @@ impl Connection {
                     dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
                     ssn,
                     len: (mapping.len + u32::from(mapping.data_fin)) as u16,
-                    checksum: None,
+                    checksum: self.checksummed.then_some(mapping.checksum),
                 });
                 dss.data_fin = mapping.data_fin;
             }

@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_units::Time;
 
-use crate::config::{ConnectionConfig, EndpointConfig, Entropy};
+use crate::checksum::PayloadSums;
+use crate::config::{Checksums, ConnectionConfig, EndpointConfig, Entropy};
 use crate::connection::{Connection, Phase};
 use crate::crypto;
 use crate::event::{CloseReason, ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::Observer;
-use crate::segment::{Address, Flags, Join, Key, PathId, Segment};
+use crate::segment::{Address, Capable, Flags, Join, Key, PathId, Segment};
 use crate::seq::{Dsn, Seq};
 use crate::stats::{ConnectionStats, EndpointCounters, SubflowStats};
 use crate::subflow::SubflowBirth;
@@ -340,8 +341,13 @@ impl<O: Observer> Endpoint<O> {
         let mut config = config.clone();
         // RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the SYN/ACK.
         let capable = crate::connection::find_capable(&segment.options);
-        config.mptcp &= capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable));
+        config.mptcp &=
+            capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable, config.checksums));
         config.simultaneous = false;
+        // Section 3.3.1: checksums are used if either side asks for them.
+        if capable.is_some_and(|capable| capable.flags & Capable::CHECKSUM != 0) {
+            config.checksums = Checksums::Required;
+        }
         let id = self.create(now, false, config);
         let accepted = self.add_accepted(now, path, segment, id, false, 0).is_some();
         self.limit_half_open(id);
@@ -457,25 +463,34 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
-    /// The next segment to send; ask until there is none, after each call that changes anything.
+    /// The next segment to send; ask until there is none, after each call that changes anything. For
+    /// payload of zeros, as in simulation; see [`Endpoint::poll_transmit_into`].
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         let nobody = Address::new(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
         let mut segment = Segment::new(nobody, nobody, Seq(0), Flags::default());
-        let departure = self.poll_transmit_into(now, &mut segment)?;
+        let departure = self.poll_transmit_into(now, &mut segment, &())?;
         let Departure { connection, path, stream_offset } = departure;
         Some(Transmit { connection, path, segment, stream_offset })
     }
 
     /// As [`Endpoint::poll_transmit`], with the segment written where the driver wants it. What
     /// `segment` held before does not matter; it may be overwritten also when there is none.
-    pub fn poll_transmit_into(&mut self, now: Time, segment: &mut Segment) -> Option<Departure> {
+    ///
+    /// `sums` is asked for the sum of each new mapping's payload where DSS checksums are agreed on; `&()`
+    /// stands for payload of zeros.
+    pub fn poll_transmit_into<S: PayloadSums>(
+        &mut self,
+        now: Time,
+        segment: &mut Segment,
+        sums: &S,
+    ) -> Option<Departure> {
         if let Some(reply) = self.replies.pop_front() {
             *segment = reply.segment;
             return Some(Departure { connection: None, path: reply.path, stream_offset: 0 });
         }
         while let Some(&id) = self.ready.front() {
             if let Some(connection) = self.connections.get_mut(id) {
-                if let Some(departure) = connection.poll_transmit(now, segment, &mut self.observer) {
+                if let Some(departure) = connection.poll_transmit(now, segment, sums, &mut self.observer) {
                     return Some(departure);
                 }
                 connection.in_ready = false;

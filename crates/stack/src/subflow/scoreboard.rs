@@ -21,6 +21,8 @@ pub struct SentMapping {
     pub len: u32,
     /// It also maps the DATA_FIN.
     pub data_fin: bool,
+    /// Its checksum, where checksums are agreed on.
+    pub checksum: u16,
 }
 
 /// One segment that was sent.

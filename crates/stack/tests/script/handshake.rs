@@ -231,17 +231,6 @@ fn the_listener_picks_sha256_from_the_offer_or_speaks_tcp() {
     assert_eq!(answer_to(1, 0x02, None), None);
 }
 
-// RFC 8684 section 3.1, row I30: checksums are refused here, so flag A makes the MP_CAPABLE invalid.
-#[test]
-fn a_checksum_that_is_refused_makes_a_plain_tcp() {
-    assert_eq!(answer_to(1, 0x81, None), None);
-    let mut s = Script::connecting(config(), 1);
-    s.expect(seg(0).flags(S));
-    let wanted = capable_with(capable(Some(KEY_B), None, None), 1, 0x81);
-    s.inject(seg(0).flags(SA).seq(0).ack(1).option(wanted));
-    s.expect(ack(0, 1).no_mptcp());
-}
-
 fn client_speaks_tcp_after(answer: Option<anabranch_stack::segment::MptcpOption>) {
     let mut s = Script::connecting(config(), 2);
     s.expect(seg(0).flags(S).option(capable(None, None, None)));

@@ -4,6 +4,7 @@
 mod kit;
 
 mod address;
+mod checksum;
 mod close;
 mod dss;
 mod handshake;
@@ -20,6 +21,7 @@ fn the_tests_that_the_table_of_rules_names_exist() {
     let table = include_str!("../../../../docs/rfc8684.md");
     let sources = [
         ("address", include_str!("address.rs")),
+        ("checksum", include_str!("checksum.rs")),
         ("close", include_str!("close.rs")),
         ("dss", include_str!("dss.rs")),
         ("handshake", include_str!("handshake.rs")),

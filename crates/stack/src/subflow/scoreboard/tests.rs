@@ -13,7 +13,7 @@ fn record(seq: u64, len: u32) -> Sent {
         lost: false,
         in_flight: true,
         data: seq + 1_000_000,
-        mapping: SentMapping { back: 0, len, data_fin: false },
+        mapping: SentMapping { back: 0, len, data_fin: false, checksum: 0 },
         sent: Time(seq),
         stamp: SendStamp::default(),
     }
@@ -272,7 +272,7 @@ fn a_part_of_a_segment_is_acknowledged_and_the_rest_keeps_its_mapping() {
     assert_eq!(heard, [(1, 100, 30)]);
     let first = board.records()[0];
     assert_eq!((first.seq, first.len, first.data), (31, 70, 1_000_031));
-    assert_eq!(first.mapping, SentMapping { back: 30, len: 100, data_fin: false });
+    assert_eq!(first.mapping, SentMapping { back: 30, len: 100, data_fin: false, checksum: 0 });
     assert_eq!(first.range(), DataRange::new(1_000_031, 1_000_101));
     assert_eq!(board.in_flight(), 170);
     assert_eq!(board.una(), 31);

@@ -44,6 +44,13 @@ impl Script {
         if want.map.is_some() && map != want.map {
             return Some(format!("mapping is {map:?}"));
         }
+        if let (Some(wrong), Some(map)) = (want.checksum, map) {
+            let right = self.checksum_of(&map, Some(dss.is_some_and(|dss| dss.data_fin)), self.own_dsn);
+            let got = dss.and_then(|dss| dss.mapping).and_then(|map| map.checksum);
+            if got != Some(right ^ wrong) {
+                return Some(format!("checksum is {got:?} and not {:?}", right ^ wrong));
+            }
+        }
         if want.no_map && map.is_some() {
             return Some("there is a mapping".into());
         }

@@ -5,6 +5,7 @@
 //! to the last step. A segment that was sent and not expected fails the next step.
 #![allow(dead_code)]
 
+mod bytes;
 mod check;
 mod seg;
 
@@ -15,7 +16,7 @@ use std::net::IpAddr;
 use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress, ReceiveBuffer};
 use anabranch_stack::crypto;
 use anabranch_stack::endpoint::Endpoint;
-use anabranch_stack::event::{ConnectionId, Event, Placement};
+use anabranch_stack::event::{ConnectionId, Event, Placement, SubflowId};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::segment::{
     AddAddress, Address, AddressIds, Capable, DataAck, Dss, Flags, Join, Key, MappedDsn, Mapping,
@@ -25,6 +26,7 @@ use anabranch_stack::seq::{DataRange, Dsn, Seq};
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::{Bytes, Duration, Time};
 
+pub use bytes::*;
 use seg::describe;
 pub use seg::{Seg, ack, data, seg};
 
@@ -127,6 +129,10 @@ pub struct Script {
     pub events: Vec<Event>,
     pub delivered: Vec<DataRange>,
     pub discarded: u64,
+    /// What the driver holds, by subflow: places in the subflow.
+    pub held: Vec<(SubflowId, DataRange)>,
+    /// Released in order: place in the subflow, place in the stream.
+    pub released: Vec<(DataRange, DataRange)>,
     /// Sent and not yet expected.
     waiting: VecDeque<(Time, usize, Segment)>,
     log: Vec<String>,
@@ -173,6 +179,8 @@ impl Script {
             events: Vec::new(),
             delivered: Vec::new(),
             discarded: 0,
+            held: Vec::new(),
+            released: Vec::new(),
             waiting: VecDeque::new(),
             log: Vec::new(),
             config,
@@ -398,12 +406,21 @@ impl Script {
         self.endpoint.handle_segment(self.now, path, &segment, &mut placed);
         for place in placed {
             match place {
-                Placement::Deliver { stream, .. } => {
-                    let again = self.delivered.iter().any(|known| !known.intersection(stream).is_empty());
-                    assert!(!again, "{stream:?} is delivered twice");
-                    self.delivered.push(stream);
-                }
+                Placement::Deliver { stream, .. } => self.deliver(stream),
                 Placement::Discard { len, .. } => self.discarded += u64::from(len),
+                Placement::Hold { subflow, payload_offset, held, .. } => {
+                    let start = self.subs[seg.sub].peer_isn.add(held.start);
+                    assert_eq!(start, segment.seq.add(u64::from(payload_offset)), "held elsewhere");
+                    assert!(u64::from(payload_offset) + held.len() <= u64::from(segment.payload_len));
+                    self.hold(subflow, held);
+                }
+                Placement::Release { subflow, held, stream, .. } => {
+                    assert_eq!(held.len(), stream.len());
+                    self.let_go(subflow, held);
+                    self.released.push((held, stream));
+                    self.deliver(stream);
+                }
+                Placement::Drop { subflow, held, .. } => self.let_go(subflow, held),
             }
         }
         self.poll();
@@ -421,6 +438,12 @@ impl Script {
             let more = core::mem::replace(&mut self.log, log);
             self.log.extend(more);
         }
+    }
+
+    fn deliver(&mut self, stream: DataRange) {
+        let again = self.delivered.iter().any(|known| !known.intersection(stream).is_empty());
+        assert!(!again, "{stream:?} is delivered twice");
+        self.delivered.push(stream);
     }
 
     fn build(&self, seg: &Seg) -> Segment {
@@ -456,8 +479,11 @@ impl Script {
         let mapping = seg.map.map(|map| {
             let dsn = self.peer_dsn.add(map.data as u64);
             let dsn = if map.wide { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) };
-            Mapping { dsn, ssn: map.ssn, len: map.len, checksum: None }
+            let checksum =
+                seg.checksum.map(|wrong| wrong ^ self.checksum_of(&map, seg.data_fin, self.peer_dsn));
+            Mapping { dsn, ssn: map.ssn, len: map.len, checksum }
         });
+        segment.payload_sum = bytes::sum_at(seg) ^ u16::from(seg.damaged);
         if data_ack.is_some() || mapping.is_some() {
             segment.options.dss = Some(Dss { data_ack, mapping, data_fin: seg.data_fin.unwrap_or(false) });
         }
@@ -588,12 +614,19 @@ impl Script {
     /// Something was done to the endpoint directly.
     pub fn poll(&mut self) {
         for _ in 0..1000 {
-            while let Some(transmit) = self.endpoint.poll_transmit(self.now) {
-                self.take(transmit.segment, transmit.stream_offset);
+            let nobody = Address::new(own_ip(0), 0);
+            let mut segment = Segment::new(nobody, nobody, Seq(0), Flags::default());
+            while let Some(departure) =
+                self.endpoint.poll_transmit_into(self.now, &mut segment, &bytes::Bytes)
+            {
+                self.take(segment, departure.stream_offset);
             }
             let before = self.waiting.len();
             while let Some((id, event)) = self.endpoint.poll_event() {
                 self.id.get_or_insert(id);
+                if let Event::SubflowDown(down) = event {
+                    self.held.retain(|(subflow, _)| *subflow != down);
+                }
                 self.events.push(event);
             }
             if self.waiting.len() == before && self.endpoint.poll_timeout().is_none_or(|due| due > self.now) {

@@ -28,6 +28,12 @@ pub struct Seg {
     pub map: Option<Map>,
     pub no_map: bool,
     pub data_fin: Option<bool>,
+    /// The mapping has a checksum: 0 for the right one, else what is wrong with it.
+    pub checksum: Option<u16>,
+    /// Where the payload stands in the stream, if neither the mapping nor a plain TCP says it.
+    pub stream: Option<i64>,
+    /// A byte was changed on the way.
+    pub damaged: bool,
     pub no_dss: bool,
     pub sack: Option<Vec<(i64, i64)>>,
     pub options: Vec<MptcpOption>,
@@ -101,6 +107,16 @@ impl Seg {
     }
     pub fn map32(mut self, data: i64, ssn: u32, len: u16) -> Seg {
         self.map = Some(Map { data, ssn, len, wide: false });
+        self
+    }
+    /// With the right checksum.
+    pub fn checked(mut self) -> Seg {
+        self.checksum = Some(0);
+        self
+    }
+    /// Bytes from there in the stream.
+    pub fn stream(mut self, offset: i64) -> Seg {
+        self.stream = Some(offset);
         self
     }
     pub fn no_map(mut self) -> Seg {
