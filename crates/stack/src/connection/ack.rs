@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::observer::{LossReason, Observer};
 use crate::scheduler::{RecoveryState, SchedulerEvent};
 use crate::segment::{Flags, Segment};
-use crate::seq::{DataRange, offset_near};
+use crate::seq::{DataRange, Seq, offset_near};
 use crate::subflow::recovery::Verdict;
 use crate::subflow::{Subflow, TcpState};
 
@@ -64,7 +64,7 @@ impl Connection {
         let subflow = &mut self.subflows[at];
         // A duplicate may yet be reported, which tells a spurious probe or recovery.
         let tells_duplicates = subflow.sack && !segment.options.sack.is_empty();
-        if subflow.board.is_empty() && ack <= subflow.board.una() && !tells_duplicates {
+        if subflow.board.is_empty() && !tells_duplicates {
             return true;
         }
         let told = apply_ack(now, subflow, segment, ack, window_moved, |range, reason| {
@@ -197,16 +197,15 @@ impl Connection {
 
     /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.
     pub(crate) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
-        let fin = u64::from(self.send.fin_sent);
-        if offset < 0 || offset as u64 > self.send.nxt.max(self.send.una) + fin {
+        // The end of the stream is sent behind all that was written, and takes an offset of its own.
+        let sent = if self.send.fin_sent { self.send.written + 1 } else { self.send.nxt };
+        if offset < 0 || offset as u64 > sent {
             // Never sent, or before the stream (RFC 8684 section 3.3.2).
             return;
         }
         let offset = offset as u64;
-        if offset > self.send.nxt && offset > self.send.written {
+        if offset > self.send.written {
             self.on_fin_acked(now);
-        } else if offset > self.send.nxt {
-            return;
         }
         let una = offset.min(self.send.written);
         // The right edge only ever grows (section 3.3.4).
@@ -293,17 +292,17 @@ fn apply_ack(
             let (left, right) = blocks[index];
             let start = offset_near(*iss, board.una(), left);
             let end = offset_near(*iss, board.una(), right);
-            if start < 0 || end <= start || end as u64 > board.nxt() {
+            // Offset 0 is that of the SYN, which no block can mean.
+            if start < 1 || end <= start || end as u64 > board.nxt() {
                 continue;
             }
             let (start, end) = (start as u64, end as u64);
             // RFC 2883: the first block lies below the acknowledgement, or inside the second.
-            let inside_second = index == 0
-                && blocks.get(1).is_some_and(|&(l, r)| {
-                    offset_near(*iss, board.una(), l) <= start as i64
-                        && offset_near(*iss, board.una(), r) >= end as i64
-                });
-            if index == 0 && (end <= ack || inside_second) {
+            let holds_first = |&(left, right): &(Seq, Seq)| {
+                offset_near(*iss, board.una(), left) <= start as i64
+                    && offset_near(*iss, board.una(), right) >= end as i64
+            };
+            if index == 0 && (end <= ack || blocks.get(1).is_some_and(holds_first)) {
                 dsack_undo |= recovery.on_dsack(board, end);
                 continue;
             }

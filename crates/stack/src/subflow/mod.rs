@@ -240,7 +240,8 @@ impl Subflow {
             cwnd_limited: false,
             max_in_flight: 0,
             usage_seq: 0,
-            round_end: 1,
+            // The first byte has offset 1: an acknowledgement of nothing starts no round trip.
+            round_end: 2,
             round_sent: 0,
             round_lost: 0,
             loss_rate: 0.0,

@@ -13,6 +13,7 @@ mod pacing;
 mod recovery;
 mod reinject;
 mod tcp;
+mod told;
 mod window;
 
 /// The table of rules names tests; none of them may be gone.
@@ -29,6 +30,7 @@ fn the_tests_that_the_table_of_rules_names_exist() {
         ("recovery", include_str!("recovery.rs")),
         ("reinject", include_str!("reinject.rs")),
         ("tcp", include_str!("tcp.rs")),
+        ("told", include_str!("told.rs")),
         ("window", include_str!("window.rs")),
     ];
     let mut found = 0;

@@ -642,6 +642,11 @@ impl Script {
         self.log.clear();
     }
 
+    /// Whether the endpoint under test was asked to speak MPTCP.
+    pub fn is_mptcp(&self) -> bool {
+        self.config.mptcp
+    }
+
     pub fn id(&self) -> ConnectionId {
         self.id.expect("there is a connection")
     }
