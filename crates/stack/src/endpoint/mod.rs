@@ -8,7 +8,7 @@ mod timers;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, VecDeque};
 
-use anabranch_units::Time;
+use anabranch_units::{Bytes, Time};
 
 use crate::checksum::PayloadSums;
 use crate::config::{Checksums, ConnectionConfig, EndpointConfig, Entropy};
@@ -117,6 +117,11 @@ impl<O: Observer> Endpoint<O> {
     /// Accepts connections to `port` on every local address, each with `config`.
     pub fn listen(&mut self, port: u16, config: ConnectionConfig) {
         self.listeners.insert(port, config);
+    }
+
+    /// Accepts no more connections to `port`. Those that there are go on.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.listeners.remove(&port);
     }
 
     /// Opens a connection from `local` to `remote`.
@@ -622,6 +627,19 @@ impl<O: Observer> Endpoint<O> {
         let accepted = connection.write(now, n);
         self.touch(now, id);
         accepted
+    }
+
+    /// Tells the scheduler how many bytes the application will write in all, those included that it has
+    /// written already; none if it does not know.
+    pub fn set_flow_size(&mut self, id: ConnectionId, size: Option<Bytes>) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.config.flow_size = size;
+        }
+    }
+
+    /// Whether the connection has ended for its application, or is not there at all.
+    pub fn has_ended(&self, id: ConnectionId) -> bool {
+        self.connection(id).is_none_or(|connection| connection.phase == Phase::Ended)
     }
 
     /// How many bytes can be read in order.
