@@ -1,1 +1,26 @@
 //! Multipath TCP in user space: the stack of `anabranch-stack` with bytes and a real clock around it.
+//!
+//! A [`Host`] has devices, on which IP packets come and go, and addresses of its own, each a path. It
+//! opens and accepts connections, which are streams of bytes as tokio knows them.
+
+mod clock;
+pub mod device;
+mod driver;
+mod flow;
+mod held;
+mod host;
+mod listener;
+mod notice;
+mod ring;
+mod shared;
+mod stream;
+
+pub use host::{Host, HostBuilder, HostCounters};
+pub use listener::MptcpListener;
+pub use notice::{ConnectionReport, Notice};
+pub use stream::{MptcpStream, OwnedReadHalf, OwnedWriteHalf, StreamControl};
+
+/// The examples of the guide compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/runtime.md")]
+struct Guide;

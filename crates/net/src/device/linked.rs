@@ -1,0 +1,150 @@
+//! A device behind links of `anabranch-link`, one in each direction.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anabranch_link::{Counters, Link, LinkConfig, LinkConfigError, Polled, Pushed};
+use anabranch_units::Time;
+use tokio::time::Sleep;
+
+use super::{Capabilities, Device, Packet};
+use crate::clock::Clock;
+
+/// Rate, delay, queue and loss before another device: what is sent goes through one link and then to the
+/// device, and what the device has received through another.
+///
+/// It has no offload, because a link counts, queues and drops single packets. Tokio's clock wakes it to
+/// the millisecond.
+pub struct LinkedDevice<D> {
+    inner: D,
+    clock: Clock,
+    outgoing: Link<Packet>,
+    incoming: Link<Packet>,
+    /// A packet that has left the outgoing link and that the device does not take yet.
+    held: Option<Packet>,
+    spare: Packet,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl<D> std::fmt::Debug for LinkedDevice<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LinkedDevice").field("inside", &self.inside()).finish_non_exhaustive()
+    }
+}
+
+impl<D> LinkedDevice<D> {
+    fn inside(&self) -> usize {
+        self.outgoing.inside() + self.incoming.inside()
+    }
+}
+
+impl<D: Device> LinkedDevice<D> {
+    /// Puts two links before `inner`. Their luck is drawn from `seed` and `name`. Call it within a runtime.
+    ///
+    /// # Errors
+    /// If one of the links cannot be as it is described, or `inner` has offload.
+    pub fn new(
+        inner: D,
+        name: &str,
+        seed: u64,
+        outgoing: LinkConfig,
+        incoming: LinkConfig,
+    ) -> io::Result<LinkedDevice<D>> {
+        let wrong = |error: LinkConfigError| io::Error::new(io::ErrorKind::InvalidInput, error);
+        if inner.capabilities().checksum_offload {
+            let text = "a link counts and drops single packets: open the device without offload";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let clock = Clock::start();
+        Ok(LinkedDevice {
+            inner,
+            clock,
+            outgoing: Link::new(&format!("{name}.out"), seed, outgoing).map_err(wrong)?,
+            incoming: Link::new(&format!("{name}.in"), seed, incoming).map_err(wrong)?,
+            held: None,
+            spare: Packet::default(),
+            sleep: Box::pin(tokio::time::sleep_until(clock.instant(Time::NEVER))),
+        })
+    }
+
+    /// What the outgoing and the incoming link have done.
+    pub fn counters(&self) -> (Counters, Counters) {
+        (*self.outgoing.counters(), *self.incoming.counters())
+    }
+
+    /// Moves on what is due, and sees to being woken for the rest. A packet that has arrived here, if any.
+    fn advance(&mut self, cx: &mut Context<'_>) -> io::Result<Option<Packet>> {
+        let now = self.clock.now();
+        loop {
+            if self.held.is_none() {
+                match self.outgoing.poll(now) {
+                    Some(Polled::Arrived(arrival)) => self.held = Some(arrival.packet),
+                    Some(Polled::Dropped(_)) => continue,
+                    None => break,
+                }
+            }
+            let Some(packet) = &mut self.held else { break };
+            match self.inner.poll_send(cx, packet) {
+                Poll::Ready(result) => {
+                    self.held = None;
+                    result?;
+                }
+                Poll::Pending => break,
+            }
+        }
+        while let Poll::Ready(result) = self.inner.poll_receive(cx, &mut self.spare) {
+            result?;
+            let packet = std::mem::take(&mut self.spare);
+            let len = packet.len() as u32;
+            // What is dropped is simply gone; the link counts it.
+            let _: Pushed<Packet> = self.incoming.push(now, packet, len);
+        }
+        while let Some(polled) = self.incoming.poll(now) {
+            if let Polled::Arrived(arrival) = polled {
+                return Ok(Some(arrival.packet));
+            }
+        }
+        // While the device takes nothing, it is the device that wakes.
+        let outgoing = if self.held.is_none() { self.outgoing.next_event() } else { Time::NEVER };
+        let instant = self.clock.instant(outgoing.min(self.incoming.next_event()));
+        if self.sleep.deadline() != instant {
+            self.sleep.as_mut().reset(instant);
+        }
+        if self.sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        Ok(None)
+    }
+}
+
+impl<D: Device> Device for LinkedDevice<D> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::plain(self.inner.capabilities().mtu)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        match self.advance(cx) {
+            Ok(Some(arrived)) => {
+                *packet = arrived;
+                Poll::Ready(Ok(()))
+            }
+            Ok(None) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        let now = self.clock.now();
+        let packet = std::mem::take(packet);
+        let len = packet.len() as u32;
+        let before = self.outgoing.next_event();
+        let _: Pushed<Packet> = self.outgoing.push(now, packet, len);
+        if self.outgoing.next_event() < before {
+            // Somebody has to come back for it.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+}

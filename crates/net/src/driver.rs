@@ -1,0 +1,327 @@
+//! The task that moves packets between the devices of a host and its stack.
+//!
+//! It works in rounds: read what has come, without the lock; hand it to the stack and take from it what
+//! is to be sent, under the lock; then wake who is to be woken, and send, without the lock. When a round
+//! has found nothing it sleeps until a device, a stream or the clock wakes it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use anabranch_stack::segment::{Address, Flags, MptcpOption, Options, PathId, Segment};
+use anabranch_stack::seq::Seq;
+use anabranch_units::Time;
+use anabranch_wire::{Checksum, Checksums, IpFields, checksum, emit_header, parse};
+use tokio::time::Sleep;
+
+use crate::device::{Capabilities, Device, Offload, Packet};
+use crate::shared::{Core, Shared, sum_of_parts};
+
+/// How much is read from one device, and taken from the stack, in one round: enough to spread the cost of
+/// a round, few enough to stay in the cache of a core.
+const BATCH_PACKETS: usize = 64;
+/// The same in bytes, for devices with super-packets.
+const BATCH_BYTES: usize = 256 << 10;
+/// How many rounds without a rest for the other tasks.
+const ROUNDS: usize = 16;
+/// How many packets wait for a device that takes none.
+const QUEUE: usize = 256;
+
+/// A device and what waits for it.
+pub(crate) struct Port {
+    device: Box<dyn Device>,
+    capabilities: Capabilities,
+    /// The path of its first address: where packets count as come from.
+    path: PathId,
+    waiting: VecDeque<Packet>,
+}
+
+impl Port {
+    pub fn new(device: Box<dyn Device>, path: PathId) -> Port {
+        let capabilities = device.capabilities();
+        Port { device, capabilities, path, waiting: VecDeque::new() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.len() >= QUEUE
+    }
+}
+
+/// The driver of one host.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    ports: Vec<Port>,
+    /// The device of each path.
+    port_of: Vec<usize>,
+    sleep: Pin<Box<Sleep>>,
+    due: Time,
+    /// Packets that have come in this round, and by which device.
+    received: Vec<(usize, Packet)>,
+    received_count: usize,
+    /// Packets to be used again.
+    spare: Vec<Packet>,
+    /// The segment that was taken last, kept for its memory.
+    segment: Segment,
+    woken: Vec<Waker>,
+}
+
+impl Driver {
+    pub fn new(shared: Arc<Shared>, ports: Vec<Port>, port_of: Vec<usize>) -> Driver {
+        let nobody = Address::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+        Driver {
+            sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(Time::NEVER))),
+            due: Time::NEVER,
+            shared,
+            ports,
+            port_of,
+            received: Vec::new(),
+            received_count: 0,
+            spare: Vec::new(),
+            segment: Segment::new(nobody, nobody, Seq(0), Flags::default()),
+            woken: Vec::new(),
+        }
+    }
+
+    /// Reads what has come. Whether the devices may have more.
+    fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        self.received_count = 0;
+        let mut more = false;
+        for (at, port) in self.ports.iter_mut().enumerate() {
+            let (mut packets, mut bytes) = (0, 0);
+            loop {
+                if packets >= BATCH_PACKETS || bytes >= BATCH_BYTES {
+                    more = true;
+                    break;
+                }
+                if self.received.len() == self.received_count {
+                    self.received.push((at, Packet::default()));
+                }
+                let (from, packet) = &mut self.received[self.received_count];
+                match port.device.poll_receive(cx, packet) {
+                    Poll::Ready(Ok(())) => {
+                        *from = at;
+                        packets += 1;
+                        bytes += packet.len();
+                        self.received_count += 1;
+                    }
+                    Poll::Ready(Err(error)) => return Err(error),
+                    Poll::Pending => break,
+                }
+            }
+        }
+        Ok(more)
+    }
+
+    /// Hands the stack what has come and what is due, and takes what is to be sent. Whether it may have
+    /// more to send.
+    fn work(&mut self, cx: &Context<'_>) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let now = shared.clock.now();
+        let mut core = shared.lock();
+        for (port, packet) in &self.received[..self.received_count] {
+            take_in(&mut core, now, self.ports[*port].path, packet);
+        }
+        core.handle_timeout(now);
+        core.handle_events(now, &mut self.woken);
+        let more = self.take_out(&mut core, now);
+        // Making segments may have ended something.
+        core.handle_events(now, &mut self.woken);
+        core.stirred = false;
+        match &mut core.driver {
+            Some(driver) => driver.clone_from(cx.waker()),
+            None => core.driver = Some(cx.waker().clone()),
+        }
+        self.due = core.next_timeout().unwrap_or(Time::NEVER);
+        more
+    }
+
+    fn take_out(&mut self, core: &mut Core, now: Time) -> bool {
+        let (mut packets, mut bytes) = (0, 0);
+        while packets < BATCH_PACKETS && bytes < BATCH_BYTES {
+            if self.ports.iter().all(Port::is_full) {
+                // A device wakes the driver when it takes packets again.
+                return false;
+            }
+            let Some(departure) = core.poll_transmit(now, &mut self.segment) else {
+                return false;
+            };
+            packets += 1;
+            let Some(port) = self.port_of.get(usize::from(departure.path.0)).map(|at| &mut self.ports[*at])
+            else {
+                continue;
+            };
+            if port.is_full() {
+                // Only while another takes some: as a full network interface would.
+                core.counters.queue_drops += 1;
+                continue;
+            }
+            let len = self.segment.payload_len as usize;
+            let payload = match departure.connection.and_then(|id| core.flows.get(&id)) {
+                Some(flow) => flow.send.parts(departure.stream_offset, len),
+                None => (len == 0).then_some((&[][..], &[][..])),
+            };
+            let mut packet = self.spare.pop().unwrap_or_default();
+            let written =
+                payload.and_then(|parts| write(&self.segment, parts, port.capabilities, &mut packet));
+            if written.is_none() {
+                core.counters.unwritable += 1;
+                self.spare.push(packet);
+                continue;
+            }
+            bytes += packet.len();
+            core.counters.sent += 1;
+            port.waiting.push_back(packet);
+        }
+        true
+    }
+
+    /// Sends what waits. Whether anything was sent.
+    fn send(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let mut sent = false;
+        for port in &mut self.ports {
+            while let Some(packet) = port.waiting.front_mut() {
+                match port.device.poll_send(cx, packet) {
+                    Poll::Ready(Ok(())) => sent = true,
+                    Poll::Ready(Err(error)) => return Err(error),
+                    Poll::Pending => break,
+                }
+                if let Some(packet) = port.waiting.pop_front()
+                    && self.spare.len() < 2 * BATCH_PACKETS
+                {
+                    self.spare.push(packet);
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    fn wake(&mut self) {
+        self.woken.drain(..).for_each(Waker::wake);
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        let mut core = self.shared.lock();
+        core.fail(error.kind(), &error.to_string(), &mut self.woken);
+        drop(core);
+        self.wake();
+    }
+
+    /// One round. Ready when it is to sleep.
+    fn round(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        let mut more = self.receive(cx)?;
+        more |= self.work(cx);
+        self.wake();
+        let sent = self.send(cx)?;
+        // What was sent may have made room for what the stack still has.
+        more |= sent && self.received_count > 0;
+        if more {
+            return Ok(Poll::Pending);
+        }
+        let instant = self.shared.clock.instant(self.due);
+        if self.sleep.deadline() != instant {
+            self.sleep.as_mut().reset(instant);
+        }
+        Ok(if self.sleep.as_mut().poll(cx).is_ready() { Poll::Pending } else { Poll::Ready(()) })
+    }
+
+    /// Whether nobody is left who could want anything.
+    fn is_over(&self) -> bool {
+        let core = self.shared.lock();
+        core.handles == 0 && core.flows.is_empty() && self.ports.iter().all(|port| port.waiting.is_empty())
+    }
+}
+
+impl Future for Driver {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let driver = &mut *self;
+        for _ in 0..ROUNDS {
+            match driver.round(cx) {
+                Err(error) => {
+                    driver.fail(&error);
+                    return Poll::Ready(Err(error));
+                }
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(())) if driver.is_over() => return Poll::Ready(Ok(())),
+                Ok(Poll::Ready(())) => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // The runtime has ended, or the driver has: nobody moves packets any more.
+        let error = io::Error::new(io::ErrorKind::NotConnected, "the driver of this host has ended");
+        self.fail(&error);
+    }
+}
+
+/// Hands the stack a packet that has come by `path`.
+fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) {
+    core.counters.received += 1;
+    // What the kernel has not summed up comes from this machine and was never on a wire.
+    let checksums = match (packet.offload.partial_checksum, core.sums_wanted) {
+        (false, _) => Checksums::Verify,
+        (true, false) => Checksums::Trust,
+        (true, true) => Checksums::TrustAndSum,
+    };
+    let mut parsed = parse(packet.bytes(), checksums);
+    if checksums == Checksums::Trust
+        && parsed.as_ref().is_ok_and(|parsed| has_dss_checksum(&parsed.segment.options))
+    {
+        core.sums_wanted = true;
+        parsed = parse(packet.bytes(), Checksums::TrustAndSum);
+    }
+    match parsed {
+        Ok(parsed) if core.is_local(parsed.segment.destination.ip) => {
+            let payload = packet.bytes().get(parsed.payload).unwrap_or(&[]);
+            core.handle_segment(now, path, &parsed.segment, payload);
+        }
+        Ok(_) => core.counters.not_for_us += 1,
+        Err(_) => core.counters.not_tcp += 1,
+    }
+}
+
+/// Whether a mapping comes with a checksum.
+fn has_dss_checksum(options: &Options) -> bool {
+    let mapped = options.dss.and_then(|dss| dss.mapping).is_some_and(|mapping| mapping.checksum.is_some());
+    let first = |option: &MptcpOption| matches!(option, MptcpOption::Capable(c) if c.checksum.is_some());
+    mapped || options.mptcp.iter().flatten().any(first)
+}
+
+/// Writes a segment with its payload to `packet`. None if it cannot be written.
+fn write(
+    segment: &Segment,
+    payload: (&[u8], &[u8]),
+    capabilities: Capabilities,
+    packet: &mut Packet,
+) -> Option<()> {
+    packet.set_len(capabilities.max_packet().min(HEADERS + segment.payload_len as usize).max(HEADERS));
+    let header = emit_header(segment, &IpFields::default(), packet.bytes_mut()).ok()?;
+    let len = header.len() + payload.0.len() + payload.1.len();
+    packet.set_len(len);
+    let offload = capabilities.checksum_offload;
+    let bytes = packet.bytes_mut();
+    let (first, second) = bytes[header.len()..].split_at_mut(payload.0.len());
+    if offload {
+        first.copy_from_slice(payload.0);
+        second.copy_from_slice(payload.1);
+        header.finish_with_sum(bytes, Checksum::Offload, 0);
+    } else {
+        let sum = checksum::copy_and_sum(payload.0, first);
+        let rest = checksum::copy_and_sum(payload.1, second);
+        header.finish_with_sum(bytes, Checksum::Full, sum_of_parts(sum, payload.0.len(), rest));
+    }
+    packet.offload = Offload { partial_checksum: offload, segment_size: 0 };
+    Some(())
+}
+
+/// The longest headers: IPv6, and TCP with all its options.
+const HEADERS: usize = 40 + 60;

@@ -1,0 +1,340 @@
+//! A host in user space: its devices, addresses and connections.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::task::Poll;
+
+use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::endpoint::{ConnectError, Endpoint};
+use anabranch_stack::segment::{Address, PathId};
+use anabranch_units::{Bytes, RandomStream};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::driver::{Driver, Port};
+use crate::listener::MptcpListener;
+use crate::notice::Notice;
+use crate::shared::{Core, Listening, Shared};
+use crate::stream::MptcpStream;
+
+/// What a host has done with packets.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct HostCounters {
+    /// Packets that its devices have handed out.
+    pub received: u64,
+    /// Of these, packets that were no TCP, were malformed, or had a wrong checksum.
+    pub not_tcp: u64,
+    /// Of these, packets for an address that is not the host's.
+    pub not_for_us: u64,
+    /// Packets given to its devices.
+    pub sent: u64,
+    /// Packets dropped because one device was full while another was not.
+    pub queue_drops: u64,
+    /// Segments that could not be written as a packet. Always 0, or there is a bug.
+    pub unwritable: u64,
+    /// Connections refused because nobody had accepted those before them.
+    pub backlog_overflows: u64,
+}
+
+/// How a host is made.
+pub struct HostBuilder {
+    devices: Vec<(Box<dyn Device>, Vec<IpAddr>)>,
+    backup: Vec<IpAddr>,
+    max_connections: usize,
+    seed: Option<u64>,
+    notices: Option<UnboundedSender<Notice>>,
+}
+
+impl fmt::Debug for HostBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses: Vec<_> = self.devices.iter().map(|(_, addresses)| addresses).collect();
+        f.debug_struct("HostBuilder").field("addresses", &addresses).finish_non_exhaustive()
+    }
+}
+
+impl Default for HostBuilder {
+    fn default() -> HostBuilder {
+        HostBuilder {
+            devices: Vec::new(),
+            backup: Vec::new(),
+            max_connections: 65_536,
+            seed: None,
+            notices: None,
+        }
+    }
+}
+
+impl HostBuilder {
+    /// Adds a device and the addresses that are reached by it, each a path of its own, in order of
+    /// preference. They are addresses of this host alone, and not of the machine's kernel.
+    pub fn device(mut self, device: impl Device + 'static, addresses: &[IpAddr]) -> HostBuilder {
+        self.devices.push((Box::new(device), addresses.to_vec()));
+        self
+    }
+
+    /// Asks peers to use subflows of that address only when no others work.
+    pub fn backup(mut self, address: IpAddr) -> HostBuilder {
+        self.backup.push(address);
+        self
+    }
+
+    /// How many connections there may be at once; a SYN beyond is refused. Default: 65,536.
+    pub fn max_connections(mut self, max: usize) -> HostBuilder {
+        self.max_connections = max;
+        self
+    }
+
+    /// Draws keys and sequence numbers from a seeded stream in place of the system's entropy. For tests:
+    /// who knows the seed can guess the keys.
+    pub fn seed(mut self, seed: u64) -> HostBuilder {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Tells `notices` what happens to connections.
+    pub fn notices(mut self, notices: UnboundedSender<Notice>) -> HostBuilder {
+        self.notices = Some(notices);
+        self
+    }
+
+    /// Starts the host: its driver is a task of the runtime that this is called in.
+    ///
+    /// The driver ends when the host, its listeners and its streams were dropped and all connections
+    /// have ended, or when a device fails; then every operation says so.
+    ///
+    /// # Errors
+    /// If there is no address, an address is given twice or is none that a host can have, or the system has
+    /// no entropy.
+    pub fn start(self) -> io::Result<Host> {
+        let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        let mut addresses: Vec<LocalAddress> = Vec::new();
+        let (mut ports, mut port_of) = (Vec::new(), Vec::new());
+        let mut mtu = u32::MAX;
+        for (device, ips) in self.devices {
+            mtu = mtu.min(device.capabilities().mtu);
+            let first = PathId(addresses.len() as u16);
+            for ip in ips {
+                if ip.is_unspecified() || ip.is_multicast() {
+                    return invalid(format!("{ip} cannot be the address of a host"));
+                }
+                if addresses.iter().any(|address| address.ip == ip) {
+                    return invalid(format!("the address {ip} is given twice"));
+                }
+                // RFC 8684 section 3.2 has address IDs of 8 bits.
+                if addresses.len() >= 255 {
+                    return invalid("a host has at most 255 addresses".to_owned());
+                }
+                let path = PathId(addresses.len() as u16);
+                addresses.push(LocalAddress { ip, path, backup: self.backup.contains(&ip) });
+                port_of.push(ports.len());
+            }
+            ports.push(Port::new(device, first));
+        }
+        if addresses.is_empty() {
+            return invalid("a host needs a device with an address".to_owned());
+        }
+        let entropy = match self.seed {
+            Some(seed) => Entropy::Seeded(RandomStream::new(seed, "net.host")),
+            None => {
+                // Once there is some, there always is.
+                getrandom::fill(&mut [0]).map_err(|error| {
+                    io::Error::other(format!("the system gives no random numbers: {error}"))
+                })?;
+                Entropy::System(system_entropy)
+            }
+        };
+        let config = EndpointConfig {
+            max_connections: self.max_connections,
+            ..EndpointConfig::new(addresses.clone())
+        };
+        let endpoint = Endpoint::new(config, entropy);
+        let clock = Clock::start();
+        let shared = Arc::new(Shared::new(Core::new(endpoint, addresses, self.notices), clock));
+        let host = Host { handle: Handle::new(Arc::clone(&shared)), mtu };
+        tokio::spawn(Driver::new(shared, ports, port_of));
+        Ok(host)
+    }
+}
+
+fn system_entropy(into: &mut [u8]) {
+    // `start` has seen it work. Weak keys would be worse than none.
+    if getrandom::fill(into).is_err() {
+        std::process::abort();
+    }
+}
+
+/// Keeps the driver alive.
+#[derive(Debug)]
+pub(crate) struct Handle(Arc<Shared>);
+
+impl Handle {
+    fn new(shared: Arc<Shared>) -> Handle {
+        shared.lock().handles += 1;
+        Handle(shared)
+    }
+
+    pub fn shared(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Handle {
+        Handle::new(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.act(|core, _| {
+            core.handles -= 1;
+            core.stirred |= core.handles == 0;
+        });
+    }
+}
+
+/// A host: from here connections are opened and accepted. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct Host {
+    handle: Handle,
+    mtu: u32,
+}
+
+impl Host {
+    /// A host that is yet to be described.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    /// Its addresses, in order of preference.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.handle.shared().lock().addresses.iter().map(|address| address.ip).collect()
+    }
+
+    /// What it has done with packets.
+    pub fn counters(&self) -> HostCounters {
+        self.handle.shared().lock().counters
+    }
+
+    /// The connection configuration as it is used here.
+    fn adapt(&self, mut config: ConnectionConfig) -> io::Result<ConnectionConfig> {
+        let wrong = match () {
+            () if config.simultaneous => Some("simultaneous joins"),
+            () if config.sequence_origin.is_some() => Some("sequence numbers that are given"),
+            () if config.consume_at_once || config.readable_from > Bytes::ZERO => Some("reading at once"),
+            () => None,
+        };
+        if let Some(what) = wrong {
+            let text = format!("{what} exist in the simulator alone: no other host would understand");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        config.mtu = self.mtu.min(65_535);
+        let six = self.handle.shared().lock().addresses.iter().any(|address| address.ip.is_ipv6());
+        // The headers of IP and TCP, and the options of a data segment: 12 of timestamps, 28 of a DSS.
+        let headers = if six { 60 } else { 40 } + 40;
+        config.mss = config.mtu.saturating_sub(headers).max(64);
+        Ok(config)
+    }
+
+    /// Opens a connection to `remote` from the first local address of its family.
+    ///
+    /// # Errors
+    /// If there is no such address, the configuration is one for simulations, the peer refuses or does not
+    /// answer, or the host has stopped.
+    pub async fn connect(&self, remote: SocketAddr, config: ConnectionConfig) -> io::Result<MptcpStream> {
+        let addresses = self.addresses();
+        let local = addresses.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4()).ok_or_else(|| {
+            let family = if remote.is_ipv4() { "IPv4" } else { "IPv6" };
+            let text = format!("this host has no {family} address to reach {remote} from");
+            io::Error::new(io::ErrorKind::AddrNotAvailable, text)
+        })?;
+        self.connect_from(*local, remote, config).await
+    }
+
+    /// Opens a connection to `remote` whose first subflow begins at `local`.
+    ///
+    /// # Errors
+    /// As [`Host::connect`].
+    pub async fn connect_from(
+        &self,
+        local: IpAddr,
+        remote: SocketAddr,
+        config: ConnectionConfig,
+    ) -> io::Result<MptcpStream> {
+        let config = self.adapt(config)?;
+        if local.is_ipv4() != remote.is_ipv4() {
+            let text = format!("{remote} cannot be reached from {local}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let remote = Address::new(remote.ip(), remote.port());
+        let stream = self.handle.shared().act(|core, now| {
+            core.check()?;
+            let id = core.endpoint.connect(now, local, remote, config).map_err(|error| {
+                let kind = match error {
+                    ConnectError::UnknownLocalAddress(_) => io::ErrorKind::AddrNotAvailable,
+                    ConnectError::TooManyConnections | ConnectError::NoFreePort => io::ErrorKind::AddrInUse,
+                };
+                io::Error::new(kind, error)
+            })?;
+            core.track_outgoing(now, id, remote);
+            core.stirred = true;
+            io::Result::Ok(id)
+        });
+        let stream = MptcpStream::new(self.handle.clone(), stream?);
+        stream.established().await?;
+        Ok(stream)
+    }
+
+    /// Accepts connections to `port` on every address, with `config` each; up to `backlog` of them may wait
+    /// to be accepted, and more are reset.
+    ///
+    /// # Errors
+    /// If the port is taken, the configuration is one for simulations, or the host has stopped.
+    pub fn listen(&self, port: u16, config: ConnectionConfig, backlog: usize) -> io::Result<MptcpListener> {
+        let config = self.adapt(config)?;
+        self.handle.shared().act(|core, _| {
+            core.check()?;
+            if port == 0 || core.listeners.contains_key(&port) {
+                let text = format!("port {port} is taken");
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+            }
+            let backlog = backlog.max(1);
+            core.listeners.insert(port, Listening { backlog, ..Listening::default() });
+            core.endpoint.listen(port, config);
+            Ok(())
+        })?;
+        Ok(MptcpListener::new(self.handle.clone(), port))
+    }
+
+    /// Resets all connections.
+    pub fn abort_all(&self) {
+        self.handle.shared().act(|core, now| {
+            let mut all: Vec<_> = core.flows.keys().copied().collect();
+            all.sort();
+            for id in all {
+                core.abort(now, id);
+            }
+        });
+    }
+
+    /// Waits until no connection is left: every stream was dropped, and what it had written has been
+    /// acknowledged, or cannot be any more.
+    ///
+    /// # Errors
+    /// If the host has stopped before.
+    pub async fn finished(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| {
+            let mut core = self.handle.shared().lock();
+            if core.flows.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            core.check()?;
+            core.finishers.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,274 @@
+//! A connection as a stream of bytes.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_stack::event::ConnectionId;
+use anabranch_stack::segment::Address;
+use anabranch_stack::stats::{ConnectionStats, SubflowStats};
+use anabranch_units::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::host::Handle;
+
+/// What both halves of a stream hold. When the last goes, the connection is closed.
+#[derive(Debug)]
+struct Connection {
+    handle: Handle,
+    id: ConnectionId,
+}
+
+impl Connection {
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.handle.shared().act(|core, now| core.poll_read(now, self.id, cx, buf))
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.handle.shared().act(|core, now| core.poll_write(now, self.id, cx, from))
+    }
+
+    fn poll_write_vectored(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.handle.shared().act(|core, now| {
+            let mut written = 0;
+            for buf in bufs.iter().filter(|buf| !buf.is_empty()) {
+                match core.poll_write(now, self.id, cx, buf) {
+                    Poll::Ready(Ok(n)) if n == buf.len() => written += n,
+                    Poll::Ready(Ok(n)) => return Poll::Ready(Ok(written + n)),
+                    // What was written counts; the rest comes up again.
+                    _ if written > 0 => break,
+                    other => return other,
+                }
+            }
+            Poll::Ready(Ok(written))
+        })
+    }
+
+    fn shut(&self) -> io::Result<()> {
+        self.handle.shared().act(|core, now| core.shut(now, self.id))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.handle.shared().act(|core, now| core.release(now, self.id));
+    }
+}
+
+/// A connection.
+///
+/// It reads and writes like a [`TcpStream`](tokio::net::TcpStream): `shutdown` ends this side's direction
+/// and leaves the other open. Dropping it closes it in order, in the background, unless something that the
+/// peer has sent was not read: then it is reset, as what is lost must not pass for read.
+#[derive(Debug)]
+pub struct MptcpStream {
+    connection: Arc<Connection>,
+}
+
+impl MptcpStream {
+    pub(crate) fn new(handle: Handle, id: ConnectionId) -> MptcpStream {
+        MptcpStream { connection: Arc::new(Connection { handle, id }) }
+    }
+
+    /// Waits for the handshake.
+    pub(crate) async fn established(&self) -> io::Result<()> {
+        let Connection { handle, id } = &*self.connection;
+        std::future::poll_fn(|cx| handle.shared().lock().poll_established(*id, cx)).await
+    }
+
+    /// A handle that asks and tells about the connection, and does not keep it open.
+    pub fn control(&self) -> StreamControl {
+        let Connection { handle, id } = &*self.connection;
+        StreamControl { handle: handle.clone(), id: *id }
+    }
+
+    /// The number of the connection among all of its host, as in a [`Notice`](crate::Notice).
+    pub fn number(&self) -> u64 {
+        let Connection { handle, id } = &*self.connection;
+        handle.shared().lock().flows.get(id).map_or(0, |flow| flow.number)
+    }
+
+    fn ends(&self) -> Option<(Address, Address)> {
+        let Connection { handle, id } = &*self.connection;
+        handle.shared().lock().flows.get(id).map(|flow| (flow.local, flow.remote))
+    }
+
+    /// The address at which its first subflow begins.
+    pub fn local_address(&self) -> SocketAddr {
+        let local = self.ends().map_or(UNKNOWN, |(local, _)| local);
+        SocketAddr::new(local.ip, local.port)
+    }
+
+    /// The address at which its first subflow ends.
+    pub fn remote_address(&self) -> SocketAddr {
+        let remote = self.ends().map_or(UNKNOWN, |(_, remote)| remote);
+        SocketAddr::new(remote.ip, remote.port)
+    }
+
+    /// Its counters.
+    pub fn stats(&self) -> ConnectionStats {
+        let Connection { handle, id } = &*self.connection;
+        handle.shared().lock().stats(*id)
+    }
+
+    /// Its subflows, the ended ones included, in the order in which they began.
+    pub fn subflow_stats(&self) -> Vec<SubflowStats> {
+        let Connection { handle, id } = &*self.connection;
+        handle.shared().lock().subflow_stats(*id)
+    }
+
+    /// As [`StreamControl::set_flow_size`].
+    pub fn set_flow_size(&self, size: Option<u64>) {
+        self.control().set_flow_size(size);
+    }
+
+    /// How many bytes were written so far.
+    pub fn written(&self) -> u64 {
+        self.control().written()
+    }
+
+    /// What happens when it is dropped with data that the peer has not acknowledged: without a time it goes
+    /// on in the background while the peer makes progress; otherwise it is aborted after that time, at
+    /// once if it is zero.
+    pub fn set_linger(&self, linger: Option<core::time::Duration>) {
+        let Connection { handle, id } = &*self.connection;
+        let linger = linger.map(|linger| Duration(u64::try_from(linger.as_nanos()).unwrap_or(u64::MAX)));
+        if let Some(flow) = handle.shared().lock().flows.get_mut(id) {
+            flow.linger = linger;
+        }
+    }
+
+    /// Ends the connection at once, at both sides: MP_FASTCLOSE, or a reset for a plain TCP.
+    pub fn abort(&self) {
+        let Connection { handle, id } = &*self.connection;
+        handle.shared().act(|core, now| core.abort(now, *id));
+    }
+
+    /// After `shutdown`: waits until the peer has acknowledged all that was written, and the end.
+    ///
+    /// # Errors
+    /// If the connection has ended before.
+    pub async fn drained(&self) -> io::Result<()> {
+        let Connection { handle, id } = &*self.connection;
+        std::future::poll_fn(|cx| handle.shared().lock().poll_drained(*id, cx)).await
+    }
+
+    /// Two halves that can live in different tasks. When the writing half is dropped, its direction is
+    /// closed; when both are, so is the connection.
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        let read = OwnedReadHalf { connection: Arc::clone(&self.connection) };
+        (read, OwnedWriteHalf { connection: self.connection })
+    }
+}
+
+const UNKNOWN: Address = Address::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+impl AsyncRead for MptcpStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.connection.poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for MptcpStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.connection.poll_write(cx, from)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.connection.poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing waits here for more.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.connection.shut())
+    }
+}
+
+/// Asks and tells about a connection whose stream is somewhere else. It does not keep the connection open,
+/// and once that is gone it tells nothing.
+#[derive(Clone, Debug)]
+pub struct StreamControl {
+    handle: Handle,
+    id: ConnectionId,
+}
+
+impl StreamControl {
+    /// Tells the scheduler how many bytes will have been written in all when the flow is done, those
+    /// written already included; none if nobody knows.
+    pub fn set_flow_size(&self, size: Option<u64>) {
+        self.handle.shared().act(|core, _| core.set_flow_size(self.id, size));
+    }
+
+    /// How many bytes were written so far.
+    pub fn written(&self) -> u64 {
+        self.handle.shared().lock().flows.get(&self.id).map_or(0, |flow| flow.written)
+    }
+
+    /// The connection's counters.
+    pub fn stats(&self) -> ConnectionStats {
+        self.handle.shared().lock().stats(self.id)
+    }
+
+    /// Its subflows, the ended ones included, in the order in which they began.
+    pub fn subflow_stats(&self) -> Vec<SubflowStats> {
+        self.handle.shared().lock().subflow_stats(self.id)
+    }
+
+    /// Ends the connection at once.
+    pub fn abort(&self) {
+        self.handle.shared().act(|core, now| core.abort(now, self.id));
+    }
+}
+
+/// The half that reads.
+#[derive(Debug)]
+pub struct OwnedReadHalf {
+    connection: Arc<Connection>,
+}
+
+impl AsyncRead for OwnedReadHalf {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.connection.poll_read(cx, buf)
+    }
+}
+
+/// The half that writes.
+#[derive(Debug)]
+pub struct OwnedWriteHalf {
+    connection: Arc<Connection>,
+}
+
+impl AsyncWrite for OwnedWriteHalf {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.connection.poll_write(cx, from)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.connection.shut())
+    }
+}
+
+impl Drop for OwnedWriteHalf {
+    fn drop(&mut self) {
+        // It has ended already, or it does now.
+        let _ = self.connection.shut();
+    }
+}

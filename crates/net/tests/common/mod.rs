@@ -1,0 +1,92 @@
+//! Two hosts, joined by links in memory, on tokio's paused clock.
+
+#![allow(dead_code)]
+
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_link::{Capacity, LinkConfig, Loss, QueueLimit};
+use anabranch_net::device::linked::LinkedDevice;
+use anabranch_net::device::{Capabilities, memory};
+use anabranch_net::{Host, HostBuilder};
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_units::{Duration, Rate};
+
+/// One path between the hosts.
+#[derive(Clone, Copy)]
+pub struct Path {
+    pub mbps: u64,
+    /// One way.
+    pub delay_ms: u64,
+    /// The probability that a packet is lost, in each direction.
+    pub loss: f64,
+}
+
+impl Path {
+    pub const fn new(mbps: u64, delay_ms: u64) -> Path {
+        Path { mbps, delay_ms, loss: 0.0 }
+    }
+
+    pub const fn loss(self, loss: f64) -> Path {
+        Path { loss, ..self }
+    }
+
+    fn link(self) -> LinkConfig {
+        LinkConfig {
+            capacity: Capacity::Rate(Rate::from_mbps(self.mbps)),
+            delay: Duration::from_millis(self.delay_ms),
+            queue: QueueLimit::Packets(200),
+            loss: if self.loss > 0.0 { Loss::Bernoulli(self.loss) } else { Loss::None },
+            ..LinkConfig::default()
+        }
+    }
+}
+
+pub fn client_ip(path: usize) -> IpAddr {
+    IpAddr::from([10, 0, path as u8, 1])
+}
+
+pub fn server_ip(path: usize) -> IpAddr {
+    IpAddr::from([10, 0, path as u8, 2])
+}
+
+pub const PORT: u16 = 80;
+
+/// Where the server listens.
+pub fn server_address() -> SocketAddr {
+    SocketAddr::new(server_ip(0), PORT)
+}
+
+/// Two hosts, yet to be started, with a device of their own for each path.
+pub fn builders(paths: &[Path]) -> (HostBuilder, HostBuilder) {
+    let (mut client, mut server) = (Host::builder().seed(1), Host::builder().seed(2));
+    for (at, path) in paths.iter().enumerate() {
+        let (left, right) = memory::pair(Capabilities::plain(1500));
+        let name = format!("path{at}");
+        let linked = LinkedDevice::new(left, &name, 7, path.link(), path.link()).unwrap();
+        client = client.device(linked, &[client_ip(at)]);
+        server = server.device(right, &[server_ip(at)]);
+    }
+    (client, server)
+}
+
+/// Two hosts with a device of their own for each path.
+pub fn hosts(paths: &[Path]) -> (Host, Host) {
+    let (client, server) = builders(paths);
+    (client.start().unwrap(), server.start().unwrap())
+}
+
+pub fn config() -> ConnectionConfig {
+    ConnectionConfig::linux()
+}
+
+/// Bytes that tell their place.
+pub fn content(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as u8
+    };
+    (0..len).map(next).collect()
+}

@@ -1,0 +1,311 @@
+//! Streams between two hosts over links in memory, on tokio's paused clock: nothing waits for real.
+
+mod common;
+
+use std::io;
+use std::time::Duration;
+
+use anabranch_stack::event::CloseReason;
+use common::{Path, config, content, hosts, server_address};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
+
+const ONE: [Path; 1] = [Path::new(100, 10)];
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_comes_back_from_an_echo() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let echo = tokio::spawn(async move {
+        let (stream, from) = listener.accept().await.unwrap();
+        assert_eq!(from.ip(), common::client_ip(0));
+        let (mut read, mut write) = stream.into_split();
+        tokio::io::copy(&mut read, &mut write).await.unwrap()
+    });
+    let begun = Instant::now();
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    // One round trip, and what the clock rounds up.
+    assert!(begun.elapsed() < Duration::from_millis(25), "{:?}", begun.elapsed());
+    assert_eq!(stream.remote_address(), server_address());
+    for text in ["hello", "and again"] {
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut back = vec![0; text.len()];
+        stream.read_exact(&mut back).await.unwrap();
+        assert_eq!(back, text.as_bytes());
+    }
+    stream.shutdown().await.unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.is_empty());
+    assert_eq!(echo.await.unwrap(), 14);
+}
+
+async fn bulk(paths: &[Path], len: usize, limit: Duration) -> (Duration, Vec<u64>) {
+    let (client, server) = hosts(paths);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let sent = content(len);
+    let expected = sent.clone();
+    let receive = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).await.unwrap();
+        let carried = stream.subflow_stats().iter().map(|s| s.counters.bytes_delivered).collect();
+        (got, carried)
+    });
+    let begun = Instant::now();
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    stream.write_all(&sent).await.unwrap();
+    stream.shutdown().await.unwrap();
+    timeout(limit, stream.drained()).await.expect("in time").unwrap();
+    let took = begun.elapsed();
+    let (got, carried): (Vec<u8>, Vec<u64>) = timeout(limit, receive).await.expect("in time").unwrap();
+    assert!(got == expected, "{} of {} bytes, or others", got.len(), expected.len());
+    (took, carried)
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_paths_carry_more_than_one() {
+    let len = 60 << 20;
+    let limit = Duration::from_secs(60);
+    let (one, _) = bulk(&[Path::new(50, 10)], len, limit).await;
+    let (two, carried) = bulk(&[Path::new(50, 10), Path::new(50, 30)], len, limit).await;
+    assert!(two < one.mul_f64(0.7), "{two:?} and {one:?}");
+    assert_eq!(carried.iter().sum::<u64>(), len as u64);
+    assert!(carried.iter().filter(|bytes| **bytes > len as u64 / 4).count() == 2, "{carried:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_over_lossy_paths_of_unequal_delay_is_whole() {
+    let paths = [Path::new(50, 5).loss(0.02), Path::new(20, 60).loss(0.03)];
+    let (_, carried) = bulk(&paths, 4 << 20, Duration::from_secs(600)).await;
+    assert_eq!(carried.iter().sum::<u64>(), 4 << 20);
+    assert!(carried.iter().all(|bytes| *bytes > 0), "{carried:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_side_that_has_closed_can_still_read() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let serve = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        stream.read_to_end(&mut request).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        stream.write_all(&content(100_000)).await.unwrap();
+        request
+    });
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    stream.write_all(b"please").await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(stream.write(b"more").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(answer, content(100_000));
+    assert_eq!(serve.await.unwrap(), b"please");
+    drop(stream);
+    timeout(Duration::from_secs(5), client.finished()).await.expect("in time").unwrap();
+    timeout(Duration::from_secs(5), server.finished()).await.expect("in time").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_is_heard_at_both_ends() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    near.write_all(b"x").await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    let mut byte = [0];
+    far.read_exact(&mut byte).await.unwrap();
+    near.abort();
+    let error = near.read(&mut byte).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+    let error = far.read(&mut byte).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    let error = far.write(b"y").await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_dropped_with_bytes_unread_is_reset() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    near.write_all(&content(10_000)).await.unwrap();
+    let (far, _) = listener.accept().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(far);
+    let error = near.read(&mut [0]).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_before_a_drop_still_arrives() {
+    let (client, server) = hosts(&[Path::new(10, 50)]);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    near.write_all(&content(2_000_000)).await.unwrap();
+    drop(near);
+    let (mut far, _) = listener.accept().await.unwrap();
+    let mut got = Vec::new();
+    far.read_to_end(&mut got).await.unwrap();
+    assert!(got == content(2_000_000));
+    drop(far);
+    timeout(Duration::from_secs(5), client.finished()).await.expect("in time").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn linger_of_zero_aborts() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    near.write_all(b"x").await.unwrap();
+    near.set_linger(Some(Duration::ZERO));
+    let (mut far, _) = listener.accept().await.unwrap();
+    far.read_exact(&mut [0]).await.unwrap();
+    drop(near);
+    assert_eq!(far.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_holds_the_writer_back() {
+    let (client, server) = hosts(&ONE);
+    let mut config = config();
+    config.send_buffer = anabranch_units::Bytes::from_kib(64);
+    config.receive_buffer =
+        anabranch_stack::config::ReceiveBuffer::Fixed(anabranch_units::Bytes::from_kib(64));
+    let mut listener = server.listen(common::PORT, config.clone(), 4).unwrap();
+    let mut near = client.connect(server_address(), config).await.unwrap();
+    let sent = content(1 << 20);
+    let write = tokio::spawn(async move {
+        near.write_all(&content(1 << 20)).await.unwrap();
+        near.shutdown().await.unwrap();
+        near.drained().await.unwrap();
+        near.written()
+    });
+    let (mut far, _) = listener.accept().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    // Both buffers are full, and nothing more was taken.
+    assert!(far.stats().received <= 64 << 10, "{:?}", far.stats());
+    assert!(!write.is_finished());
+    let mut got = Vec::new();
+    while got.len() < sent.len() {
+        let mut piece = [0; 10_000];
+        let n = far.read(&mut piece).await.unwrap();
+        assert!(n > 0);
+        got.extend_from_slice(&piece[..n]);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(got == sent);
+    assert_eq!(far.read(&mut [0]).await.unwrap(), 0);
+    assert_eq!(write.await.unwrap(), 1 << 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_connections_at_once_keep_apart() {
+    let (client, server) = hosts(&[Path::new(200, 5), Path::new(100, 20)]);
+    let mut listener = server.listen(common::PORT, config(), 1000).unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = stream.into_split();
+                tokio::io::copy(&mut read, &mut write).await.unwrap();
+            });
+        }
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    for at in 0..300_usize {
+        let client = client.clone();
+        tasks.spawn(async move {
+            let stream = client.connect(server_address(), config()).await.unwrap();
+            let (mut read, mut write) = stream.into_split();
+            let sent = content(20_000 + at)[at..].to_vec();
+            let expected = sent.clone();
+            tokio::spawn(async move {
+                write.write_all(&sent).await.unwrap();
+                write.shutdown().await.unwrap();
+            });
+            let mut got = Vec::new();
+            read.read_to_end(&mut got).await.unwrap();
+            assert!(got == expected, "connection {at}");
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    timeout(Duration::from_secs(60), client.finished()).await.expect("in time").unwrap();
+    assert_eq!(client.counters().unwritable + server.counters().unwritable, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_port_refuses() {
+    let (client, _server) = hosts(&ONE);
+    let error = client.connect(server_address(), config()).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn simultaneous_joins_are_refused_as_the_simulators_own() {
+    let (client, server) = hosts(&ONE);
+    let mut wrong = config();
+    wrong.simultaneous = true;
+    let error = client.connect(server_address(), wrong.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("simulator"), "{error}");
+    assert!(server.listen(common::PORT, wrong, 4).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_device_is_gone_every_operation_says_so() {
+    let (left, right) = anabranch_net::device::memory::pair(anabranch_net::device::Capabilities::plain(1500));
+    let client =
+        anabranch_net::Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
+    let server =
+        anabranch_net::Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    let (far, _) = listener.accept().await.unwrap();
+    let waiting = tokio::spawn(async move {
+        let kind = near.read(&mut [0]).await.unwrap_err().kind();
+        (near.write(b"x").await.unwrap_err().kind(), kind)
+    });
+    far.set_linger(Some(Duration::ZERO));
+    far.abort();
+    drop((far, listener, server));
+    // The server's driver ends with its last connection, and takes its device along.
+    let (write, _) = timeout(Duration::from_secs(100), waiting).await.expect("in time").unwrap();
+    assert!(matches!(write, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe), "{write:?}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let error = client.connect(server_address(), config()).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    assert!(client.listen(1, config(), 1).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_connection_is_reported_with_its_subflows() {
+    let (client, server) = common::builders(&[Path::new(50, 10), Path::new(50, 20)]);
+    let (notices, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (client, server) = (client.notices(notices).start().unwrap(), server.start().unwrap());
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.unwrap();
+    });
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    stream.write_all(&content(3 << 20)).await.unwrap();
+    drop(stream);
+    let (mut up, mut report) = (0, None);
+    while report.is_none() {
+        match heard.recv().await.unwrap() {
+            anabranch_net::Notice::SubflowUp { .. } => up += 1,
+            anabranch_net::Notice::Closed(closed) => report = Some(closed),
+            _ => {}
+        }
+    }
+    let report = report.unwrap();
+    assert_eq!(report.reason, CloseReason::Finished);
+    assert_eq!(up, report.subflows.len());
+    assert!(up >= 2);
+    assert_eq!(report.stats.written, 3 << 20);
+    let sent: u64 = report.subflows.iter().map(|subflow| subflow.counters.bytes_sent).sum();
+    assert!(sent >= 3 << 20);
+}
