@@ -6,6 +6,8 @@
 mod args;
 mod failure;
 mod interrupt;
+#[cfg(target_os = "linux")]
+mod online;
 mod output;
 mod progress;
 mod table;
@@ -38,6 +40,7 @@ enum Verb {
     Select(verbs::select::Args),
     List(verbs::list::Args),
     Check(verbs::check::Args),
+    Serve(verbs::serve::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Select(args) => verbs::select::run(&args),
         Verb::List(args) => verbs::list::run(&args),
         Verb::Check(args) => verbs::check::run(&args),
+        Verb::Serve(args) => verbs::serve::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use anabranch_sim::Performance;
 use serde::Serialize;
 
-use crate::capture::Captures;
 use crate::report::{self, Row, verdict};
 use crate::run::{Prepared, RunError, RunResult};
 use crate::scenario::Scenario;
@@ -19,8 +18,6 @@ pub struct Options<'a> {
     pub cancelled: &'a AtomicBool,
     /// Is told after each run how many are done, of how many.
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
-    /// Where the packets of the runs number 0 go, if they are wanted.
-    pub captures: Option<&'a Captures>,
 }
 
 /// What a comparison has come to. Serialised, it is the object that `compare --json` prints.
@@ -107,7 +104,7 @@ pub fn simulate(
             if options.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = prepared[job.condition].run_job(job, options);
+            let result = prepared[job.condition].run(job.contender, job.run, options.cancelled);
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }

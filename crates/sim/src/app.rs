@@ -97,8 +97,9 @@ impl<R: Recorder> Sim<R> {
         let now = self.now;
         let spec = &self.specs[flow.index()];
         let server = &mut self.hosts[spec.server.index()];
-        let (slot, port) = Host::<R>::port(server.next_port);
+        let slot = server.next_port % Host::<R>::PORTS;
         server.next_port += 1;
+        let port = Host::<R>::FIRST_PORT + slot as u16;
         match server.listening.get_mut(slot) {
             Some(listener) => *listener = flow,
             None => server.listening.push(flow),
@@ -175,7 +176,8 @@ impl<R: Recorder> Sim<R> {
         }
         let server = &self.hosts[host as usize];
         let port = server.stack.subflow_stats(id).first()?.local.port;
-        let flow = *server.listening.get(Host::<R>::place(port)?)?;
+        let slot = port.checked_sub(Host::<R>::FIRST_PORT)?;
+        let flow = *server.listening.get(usize::from(slot))?;
         self.attach(flow, End::Server, id);
         if let Some(recorder) = &mut self.fabric.recorder {
             recorder.on_flow_accept(self.now, flow, Scope { host: HostId(host), connection: id });

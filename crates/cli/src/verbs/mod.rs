@@ -6,3 +6,4 @@ pub mod list;
 pub mod model;
 pub mod run;
 pub mod select;
+pub mod serve;

@@ -1,0 +1,140 @@
+//! What the verbs that move real packets share.
+
+pub mod log;
+#[expect(dead_code)]
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use anabranch_net::device::tun::{TunDevice, TunError, TunOptions};
+use anabranch_net::{Host, HostBuilder};
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::scheduler::SchedulerKind;
+
+use crate::failure::Failure;
+
+/// Where a host of the command line is, and how its connections behave.
+#[derive(clap::Args)]
+pub struct HostArgs {
+    /// A TUN device that is there and up; may be given several times
+    #[arg(long, value_name = "NAME", required = true)]
+    pub tun: Vec<String>,
+    /// An address of anabranch's own that the kernel routes into the TUN device; each is a path
+    #[arg(
+        long = "address",
+        value_name = "IP[@TUN]",
+        required = true,
+        help = "An address of anabranch's own, which the kernel routes into the TUN device (the first one, unless \
+                another is named); each is a path, and several may be given"
+    )]
+    pub addresses: Vec<OwnAddress>,
+    /// The packet scheduler (see `anabranch list schedulers`)
+    #[arg(long, value_name = "NAME", default_value = "dmptcp", value_parser = parse_scheduler)]
+    pub scheduler: SchedulerKind,
+    /// The congestion control (see `anabranch list congestion`)
+    #[arg(long = "cc", value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
+    pub congestion: CongestionKind,
+    /// Compute checksums and cut segments here, not in the kernel
+    #[arg(long)]
+    pub no_offload: bool,
+}
+
+/// An address, and the device that it is reached by.
+#[derive(Clone, Debug)]
+pub struct OwnAddress {
+    ip: IpAddr,
+    tun: Option<String>,
+}
+
+impl FromStr for OwnAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OwnAddress, String> {
+        let (ip, tun) = match text.split_once('@') {
+            Some((ip, tun)) => (ip, Some(tun.to_owned())),
+            None => (text, None),
+        };
+        let ip = ip.parse().map_err(|_| format!("`{ip}` is no IP address; write for example 10.80.0.5"))?;
+        Ok(OwnAddress { ip, tun })
+    }
+}
+
+fn parse_scheduler(name: &str) -> Result<SchedulerKind, String> {
+    let names =
+        || SchedulerKind::ALL.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>().join(", ");
+    SchedulerKind::from_name(name).ok_or_else(|| format!("there is no such scheduler; there are {}", names()))
+}
+
+fn parse_congestion(name: &str) -> Result<CongestionKind, String> {
+    let names =
+        || CongestionKind::ALL.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>().join(", ");
+    CongestionKind::from_name(name)
+        .ok_or_else(|| format!("there is no such congestion control; there are {}", names()))
+}
+
+impl HostArgs {
+    /// How connections behave.
+    pub fn config(&self) -> ConnectionConfig {
+        ConnectionConfig {
+            scheduler: self.scheduler.clone(),
+            congestion: self.congestion.clone(),
+            ..ConnectionConfig::linux()
+        }
+    }
+
+    /// The host, yet to be started. Within a runtime.
+    pub fn builder(&self) -> Result<HostBuilder, Failure> {
+        let mut by_tun: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
+        for address in &self.addresses {
+            let at = match &address.tun {
+                None => 0,
+                Some(name) => self.tun.iter().position(|tun| tun == name).ok_or_else(|| {
+                    Failure::Usage(format!("`@{name}`: the device is not among those of --tun"))
+                })?,
+            };
+            by_tun.entry(at).or_default().push(address.ip);
+        }
+        let mut builder = Host::builder();
+        for (at, addresses) in by_tun {
+            let options = TunOptions { offload: !self.no_offload };
+            let device = TunDevice::attach(&self.tun[at], options).map_err(|error| match error {
+                TunError::Missing(_) | TunError::NotTun(_) => Failure::Usage(error.to_string()),
+                error => Failure::Failed(error.to_string()),
+            })?;
+            builder = builder.device(device, &addresses);
+        }
+        Ok(builder)
+    }
+}
+
+/// Runs `work` on one thread, until it is done or Ctrl-C comes.
+pub fn block_on<F: Future<Output = Result<(), Failure>>>(work: F) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Failed(format!("cannot start: {error}")))?;
+    let result = runtime.block_on(work);
+    // A file that is being read on a slow disk shall not hold up the end.
+    runtime.shutdown_background();
+    result
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+pub async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        }
+        // Without a handler the system's own ends the process.
+        _ => std::future::pending().await,
+    }
+}
+
+/// Resets what is still open, and gives the packets that say so a moment to leave.
+pub async fn leave(host: Host) {
+    host.abort_all();
+    let _ = tokio::time::timeout(std::time::Duration::from_millis(500), host.finished()).await;
+}

@@ -1,0 +1,71 @@
+//! What each subflow has carried, for people and as JSON.
+
+use anabranch_stack::stats::SubflowStats;
+use anabranch_units::Bytes;
+use serde::Serialize;
+
+use crate::table::{Align, Table};
+
+/// A subflow in JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct Subflow {
+    subflow: u8,
+    local: String,
+    remote: String,
+    sent_bytes: u64,
+    received_bytes: u64,
+    retransmitted_segments: u64,
+    lost_segments: u64,
+    srtt_s: Option<f64>,
+    min_rtt_s: Option<f64>,
+    cwnd_bytes: u64,
+    alive: bool,
+}
+
+impl From<&SubflowStats> for Subflow {
+    fn from(stats: &SubflowStats) -> Subflow {
+        let counters = &stats.counters;
+        Subflow {
+            subflow: stats.id.0,
+            local: stats.local.to_string(),
+            remote: stats.remote.to_string(),
+            sent_bytes: counters.bytes_sent,
+            received_bytes: counters.bytes_delivered,
+            retransmitted_segments: counters.segments_retransmitted,
+            lost_segments: counters.segments_lost,
+            srtt_s: stats.srtt.map(|srtt| srtt.as_secs_f64()),
+            min_rtt_s: stats.min_rtt.map(|rtt| rtt.as_secs_f64()),
+            cwnd_bytes: stats.cwnd_bytes,
+            alive: stats.ended.is_none(),
+        }
+    }
+}
+
+/// A table of subflows.
+pub fn subflows(all: &[SubflowStats]) -> String {
+    let mut table = Table::new()
+        .column("subflow", Align::Right)
+        .column("local", Align::Left)
+        .column("remote", Align::Left)
+        .column("sent", Align::Right)
+        .column("received", Align::Right)
+        .column("share", Align::Right)
+        .column("again", Align::Right)
+        .column("RTT", Align::Right);
+    let carried = |s: &SubflowStats| s.counters.bytes_sent + s.counters.bytes_delivered;
+    let total: u64 = all.iter().map(carried).sum();
+    for stats in all {
+        let share = if total > 0 { 100.0 * carried(stats) as f64 / total as f64 } else { 0.0 };
+        table.row(vec![
+            stats.id.0.to_string(),
+            stats.local.to_string(),
+            stats.remote.to_string(),
+            Bytes(stats.counters.bytes_sent).to_string(),
+            Bytes(stats.counters.bytes_delivered).to_string(),
+            format!("{share:.1} %"),
+            stats.counters.segments_retransmitted.to_string(),
+            stats.srtt.map_or("-".to_owned(), |srtt| srtt.to_string()),
+        ]);
+    }
+    table.render(usize::MAX)
+}
