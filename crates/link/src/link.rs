@@ -116,7 +116,7 @@ impl<P> Link<P> {
     ///
     /// [`next_event`](Link::next_event) may have changed afterwards; comparing it with the time for which
     /// a poll is due already is cheap.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, now: Time, packet: P, wire_bytes: u32) -> Pushed<P>
     where
         P: Clone,
@@ -185,7 +185,10 @@ impl<P> Link<P> {
         if !self.plain {
             return self.poll_any(now);
         }
-        self.settle(now);
+        if self.departed == 0 {
+            // Otherwise the first has departed, and the queue matters only to the next who is offered.
+            self.settle(now);
+        }
         let slot = self.slots.pop_front()?;
         self.departed -= 1;
         self.wake = self.slots.front().map_or(Time::NEVER, |next| next.arrival);
@@ -304,27 +307,19 @@ impl<P> Link<P> {
     /// Moves those that have departed by `now` from the queue to the propagation.
     #[inline(always)]
     fn settle(&mut self, now: Time) {
-        if self.next_departure <= now {
-            self.settle_some(now);
-        }
-    }
-
-    fn settle_some(&mut self, now: Time) {
-        while let Some(slot) = self.slots.get(self.departed) {
-            if slot.departure > now {
-                self.next_departure = slot.departure;
-                return;
-            }
+        while self.next_departure <= now {
+            let Some(slot) = self.slots.get(self.departed) else { break };
             self.queue_bytes -= u64::from(slot.wire_bytes);
             self.departed += 1;
             if !self.ordered {
                 self.sort_last_departed();
             }
+            self.next_departure = self.slots.get(self.departed).map_or(Time::NEVER, |slot| slot.departure);
         }
-        self.next_departure = Time::NEVER;
     }
 
     /// Puts the one that departed last where it arrives among those in propagation.
+    #[cold]
     fn sort_last_departed(&mut self) {
         let mut at = self.departed - 1;
         while at > 0 && self.slots[at - 1].arrival > self.slots[at].arrival {

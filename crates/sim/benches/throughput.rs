@@ -40,7 +40,9 @@ fn main() {
         "{:<16} {:>7} {:>9} {:>12} {:>12} {:>9} {:>11} {:>9} {:>8}",
         "workload", "sim s", "wall s", "packet-hops", "hops/s", "ns/hop", "delivered/s", "Mbit/s", "drops"
     );
-    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|word| name.starts_with(word.as_str()));
+    let wanted = |name: &str| {
+        chosen.is_empty() || chosen.iter().any(|word| name == word || name.split(' ').next() == Some(word))
+    };
     for (name, seconds, make) in workloads() {
         if wanted(&name) {
             measure(&name, seconds, runs, &*make);

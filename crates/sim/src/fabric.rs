@@ -4,10 +4,10 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 use anabranch_link::{Change, Link, LinkConfigError, Polled, Pushed};
-use anabranch_stack::segment::PathId;
+use anabranch_stack::segment::{PathId, Segment};
 use anabranch_units::Time;
 
-use crate::heap::Calendar;
+use crate::calendar::Calendar;
 use crate::network::{HostId, LinkId, Network};
 use crate::pool::{Pool, Ticket};
 use crate::recorder::Recorder;
@@ -44,8 +44,6 @@ struct Routes {
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric<R> {
     links: Vec<Link<Ticket>>,
-    /// Whether the link may make copies.
-    duplicates: Vec<bool>,
     /// All routes one behind the other: the numbers of links, and at the end of each route the number of
     /// its destination, marked [`LAST`].
     hops: Vec<u32>,
@@ -93,7 +91,6 @@ impl<R: Recorder> Fabric<R> {
             table.by_destination.sort_unstable();
         }
         Ok(Fabric {
-            duplicates: network.links().iter().map(|spec| spec.config.duplicate > 0.0).collect(),
             calendar: Calendar::new(links.len() + routes.len() + 1),
             links,
             hops,
@@ -153,22 +150,22 @@ impl<R: Recorder> Fabric<R> {
 
     /// A host sends a packet.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, packet: u32) {
-        let segment = self.pool.get(packet);
-        let (wire_bytes, to) = (segment.wire_len(), segment.destination.ip);
+    pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, segment: &Segment) {
         if segment.payload_len > 0 {
             self.data_packets += 1;
         }
-        match self.first_hop(host, path, to) {
-            Some(hop) => self.enter(now, Ticket { packet, hop }, wire_bytes),
+        match self.first_hop(host, path, segment.destination.ip) {
+            Some(hop) => {
+                let packet = self.pool.insert(segment);
+                self.enter(now, Ticket { packet, hop }, segment.wire_len());
+            }
             None => {
                 self.unroutable += 1;
                 if R::PACKETS
                     && let Some(recorder) = &mut self.recorder
                 {
-                    recorder.on_unroutable(now, HostId(host), self.pool.get(packet));
+                    recorder.on_unroutable(now, HostId(host), segment);
                 }
-                self.pool.release(packet);
             }
         }
     }
@@ -187,19 +184,19 @@ impl<R: Recorder> Fabric<R> {
     }
 
     /// Offers a packet to the link that is its present hop.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[ticket.hop as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS
             && let Some(recorder) = &mut self.recorder
         {
-            recorder.on_link_enter(now, LinkId(index), self.pool.get(ticket.packet), wire_bytes);
+            recorder.on_link_enter(now, LinkId(index), &self.pool.get(ticket.packet), wire_bytes);
         }
         let copies = link.counters().duplicated.packets;
         match link.push(now, ticket, wire_bytes) {
             Pushed::Queued => {
-                if self.duplicates[index as usize] && link.counters().duplicated.packets > copies {
+                if link.counters().duplicated.packets > copies {
                     self.pool.duplicate(ticket.packet);
                 }
             }
@@ -208,7 +205,7 @@ impl<R: Recorder> Fabric<R> {
                     && let Some(recorder) = &mut self.recorder
                 {
                     let segment = self.pool.get(ticket.packet);
-                    recorder.on_drop(now, LinkId(index), segment, wire_bytes, reason);
+                    recorder.on_drop(now, LinkId(index), &segment, wire_bytes, reason);
                 }
                 self.pool.release(ticket.packet);
             }
@@ -234,7 +231,7 @@ impl<R: Recorder> Fabric<R> {
                         && let Some(recorder) = &mut self.recorder
                     {
                         let segment = self.pool.get(packet);
-                        recorder.on_link_leave(now, LinkId(index), segment, arrival.wire_bytes);
+                        recorder.on_link_leave(now, LinkId(index), &segment, arrival.wire_bytes);
                     }
                     let hop = hop + 1;
                     let next = self.hops[hop as usize];
@@ -251,7 +248,7 @@ impl<R: Recorder> Fabric<R> {
                     {
                         let segment = self.pool.get(dropped.packet.packet);
                         let (bytes, reason) = (dropped.wire_bytes, dropped.reason);
-                        recorder.on_drop(now, LinkId(index), segment, bytes, reason);
+                        recorder.on_drop(now, LinkId(index), &segment, bytes, reason);
                     }
                     self.pool.release(dropped.packet.packet);
                 }

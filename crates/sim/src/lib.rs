@@ -33,10 +33,10 @@
 //! sends all that its stack has to send.
 
 mod app;
+mod calendar;
 mod error;
 mod fabric;
 mod flow;
-mod heap;
 mod network;
 mod pool;
 mod recorder;

@@ -8,7 +8,7 @@ use anabranch_link::{Change, LinkConfigError};
 use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Placement};
-use anabranch_stack::segment::PathId;
+use anabranch_stack::segment::{PathId, Segment};
 use anabranch_units::{RandomStream, Time};
 
 use crate::app::FlowState;
@@ -40,6 +40,8 @@ pub struct Sim<R: Recorder = ()> {
     events: u64,
     /// What became of a payload; used again for every packet.
     placed: Vec<Placement>,
+    /// The segment between the pool and a stack; used again for every packet.
+    segment: Segment,
 }
 
 /// A host in a run.
@@ -169,6 +171,7 @@ impl<R: Recorder> Sim<R> {
             sized: unfinished > 0,
             events: 0,
             placed: Vec::new(),
+            segment: crate::pool::blank(),
         };
         sim.fabric.set_turn(Turn::Agenda, sim.agenda.next());
         Ok(sim)
@@ -177,7 +180,7 @@ impl<R: Recorder> Sim<R> {
     /// Runs until everything at or before `until` has happened, or until the run is complete or
     /// nothing is left to happen.
     pub fn run(&mut self, until: Time) -> RunReport {
-        while !self.is_complete() && self.step_until(until) {}
+        self.run_while(until, |sim| !sim.is_complete());
         if !self.is_complete() && self.fabric.next_turn().is_some() && until.is_armed() {
             self.now = self.now.max(until);
         }
@@ -187,7 +190,7 @@ impl<R: Recorder> Sim<R> {
     /// Runs until everything at or before `until` has happened, also when all flows are over before
     /// (connections then close, and timers run out).
     pub fn run_through(&mut self, until: Time) -> RunReport {
-        while self.step_until(until) {}
+        self.run_while(until, |_| true);
         if until.is_armed() {
             self.now = self.now.max(until);
         }
@@ -219,17 +222,16 @@ impl<R: Recorder> Sim<R> {
     }
 
     #[inline]
-    fn step_until(&mut self, until: Time) -> bool {
-        match self.fabric.next_turn() {
-            Some((time, turn)) if time <= until => {
-                self.turn(time, turn);
-                true
-            }
-            _ => false,
+    fn run_while(&mut self, until: Time, wanted: impl Fn(&Sim<R>) -> bool) {
+        while wanted(self)
+            && let Some((time, turn)) = self.fabric.next_turn()
+            && time <= until
+        {
+            self.turn(time, turn);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn turn(&mut self, time: Time, turn: Turn) {
         debug_assert!(time >= self.now, "time goes back from {} to {time}", self.now);
         self.now = time;
@@ -249,14 +251,14 @@ impl<R: Recorder> Sim<R> {
     #[inline]
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { host, path, packet } = delivery;
-        let (now, placed) = (self.now, &mut self.placed);
-        let segment = self.fabric.pool.get(packet);
+        let (now, placed, segment) = (self.now, &mut self.placed, &mut self.segment);
+        self.fabric.pool.read(packet, segment);
+        self.fabric.pool.release(packet);
         lend(&mut self.fabric.recorder, &mut self.hosts[host as usize].stack, |stack| {
             stack.handle_segment(now, path, segment, placed);
         });
         // The simulator has no bytes to copy.
         self.placed.clear();
-        self.fabric.pool.release(packet);
         self.drain(host);
     }
 
@@ -306,34 +308,31 @@ impl<R: Recorder> Sim<R> {
     /// has to send is sent.
     #[inline]
     pub(crate) fn drain(&mut self, host: u32) {
-        let now = self.now;
-        if self.hosts[host as usize].stack.is_idle() {
-            self.arm(host);
-            return;
+        if !self.hosts[host as usize].stack.is_idle() {
+            self.drain_some(host);
         }
+        self.arm(host);
+    }
+
+    fn drain_some(&mut self, host: u32) {
+        let now = self.now;
         let mut event = self.hosts[host as usize].stack.poll_event();
         loop {
             while let Some((id, what)) = event {
                 self.on_event(host, id, what);
                 event = self.hosts[host as usize].stack.poll_event();
             }
-            let stack = &mut self.hosts[host as usize].stack;
-            let mut packet = self.fabric.pool.vacant();
-            while let Some(departure) = {
-                let Fabric { pool, recorder, .. } = &mut self.fabric;
-                let segment = pool.get_mut(packet);
-                lend(recorder, stack, |stack| stack.poll_transmit_into(now, segment, &()))
-            } {
-                self.fabric.send(now, host, departure.path, packet);
-                packet = self.fabric.pool.vacant();
+            let (stack, segment) = (&mut self.hosts[host as usize].stack, &mut self.segment);
+            while let Some(departure) =
+                lend(&mut self.fabric.recorder, stack, |stack| stack.poll_transmit_into(now, segment, &()))
+            {
+                self.fabric.send(now, host, departure.path, segment);
             }
-            self.fabric.pool.release(packet);
             event = stack.poll_event();
             if event.is_none() {
                 break;
             }
         }
-        self.arm(host);
     }
 
     /// Sees to it that the host has its turn when its timer is due.

@@ -94,7 +94,9 @@ pub enum Ecn {
 }
 
 /// One TCP segment.
+// In this order what every segment has lies together, and the rest behind it.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
 pub struct Segment {
     /// Who sends it.
     pub source: Address,
@@ -104,20 +106,20 @@ pub struct Segment {
     pub seq: Seq,
     /// The next sequence number expected from the other side; counts if [`Flags::ACK`] is set.
     pub ack: Seq,
-    /// Control bits.
-    pub flags: Flags,
-    /// The window field, not yet scaled.
-    pub window: u16,
     /// Bytes of payload.
     pub payload_len: u32,
+    /// The window field, not yet scaled.
+    pub window: u16,
+    /// Control bits.
+    pub flags: Flags,
+    /// The ECN field of the IP header.
+    pub ecn: Ecn,
     /// The ones'-complement sum of the payload as big-endian 16-bit words, folded to 16 bits and not
     /// inverted (RFC 1071), as if the payload began at an even offset; an odd last byte is the high
     /// half of a word. A driver that has bytes fills it in for what it hands in; it counts where DSS
     /// checksums are agreed on (RFC 8684 section 3.3.1). The simulator's payload is all zeros and its
     /// sum 0, so that any other sum is damage. 0 in what the stack sends.
     pub payload_sum: u16,
-    /// The ECN field of the IP header.
-    pub ecn: Ecn,
     /// TCP options.
     pub options: Options,
 }
@@ -155,16 +157,18 @@ impl Segment {
 pub const OPTION_SPACE: u32 = 40;
 
 /// The options of a segment.
+// As in `Segment`, the usual ones first.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
 pub struct Options {
-    /// Options that only a SYN carries.
-    pub syn: Option<SynOptions>,
-    /// RFC 7323 timestamps, in microseconds.
-    pub timestamps: Option<Timestamps>,
-    /// RFC 2018 selective acknowledgements.
-    pub sack: SackBlocks,
     /// The data sequence signal (RFC 8684 section 3.3).
     pub dss: Option<Dss>,
+    /// RFC 7323 timestamps, in microseconds.
+    pub timestamps: Option<Timestamps>,
+    /// Options that only a SYN carries.
+    pub syn: Option<SynOptions>,
+    /// RFC 2018 selective acknowledgements.
+    pub sack: SackBlocks,
     /// Up to two further MPTCP options, in order.
     pub mptcp: [Option<MptcpOption>; 2],
 }
@@ -187,6 +191,20 @@ impl Options {
     /// The bytes they take on the wire, padded to a multiple of four.
     #[inline]
     pub fn wire_len(&self) -> u32 {
+        if self.are_usual() {
+            let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
+            return timestamps + self.dss.map_or(0, |dss| dss.wire_len().div_ceil(4) * 4);
+        }
+        self.wire_len_of_all()
+    }
+
+    /// Whether there is nothing but what nearly every segment has: timestamps and the data sequence signal.
+    #[inline]
+    pub fn are_usual(&self) -> bool {
+        self.syn.is_none() && self.sack.is_empty() && self.mptcp[0].is_none() && self.mptcp[1].is_none()
+    }
+
+    fn wire_len_of_all(&self) -> u32 {
         let mut len = 0;
         if let Some(syn) = &self.syn {
             len += 4;

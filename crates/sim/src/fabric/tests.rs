@@ -3,16 +3,9 @@
 use super::*;
 use crate::topology::{self, Duplex, Hosts, PathSpec, ServerAddresses};
 use anabranch_link::{Loss, QueueLimit, Reordering};
-use anabranch_stack::segment::{Address, Flags, Segment};
+use anabranch_stack::segment::{Address, Flags};
 use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, Rate};
-
-/// Sends a segment by way of a place in the pool, as the run does.
-fn send<R: Recorder>(fabric: &mut Fabric<R>, now: Time, host: u32, path: PathId, segment: &Segment) {
-    let packet = fabric.pool.vacant();
-    *fabric.pool.get_mut(packet) = *segment;
-    fabric.send(now, host, path, packet);
-}
 
 fn segment(from: IpAddr, to: IpAddr, seq: u32, payload: u32) -> Segment {
     let mut segment = Segment::new(Address::new(from, 1), Address::new(to, 2), Seq(seq), Flags::ACK);
@@ -24,7 +17,7 @@ fn run(fabric: &mut Fabric<()>, mut arrived: impl FnMut(Time, Delivery, &Segment
     while let Some((now, turn)) = fabric.next_turn() {
         let Turn::Link(link) = turn else { panic!("{turn:?}") };
         while let Some(delivery) = fabric.poll_link(link, now) {
-            arrived(now, delivery, fabric.pool.get(delivery.packet));
+            arrived(now, delivery, &fabric.pool.get(delivery.packet));
             fabric.pool.release(delivery.packet);
         }
     }
@@ -41,7 +34,7 @@ fn a_packet_takes_delay_and_serialisation_of_each_hop() {
     let mut fabric = Fabric::new(&topology.network, 1, ()).unwrap();
     // 1400 bytes of payload and 40 of headers.
     for number in 0..3 {
-        send(&mut fabric, Time::ZERO, pair.client.0, PathId(0), &segment(client, server, number, 1400));
+        fabric.send(Time::ZERO, pair.client.0, PathId(0), &segment(client, server, number, 1400));
     }
     let mut arrivals = Vec::new();
     run(&mut fabric, |now, delivery, segment| {
@@ -87,8 +80,7 @@ fn no_packet_is_lost_but_by_a_link_and_order_is_kept() {
                 sent += 1;
                 let pair = packet % 5;
                 let from = topology.pairs[pair].client_addresses[0];
-                send(
-                    &mut fabric,
+                fabric.send(
                     at,
                     topology.pairs[0].client.0,
                     PathId(pair as u16),
@@ -128,8 +120,8 @@ fn a_packet_without_route_is_counted() {
     let (from, other) = (&topology.pairs[0], topology.pairs[1].server_addresses[0]);
     assert!(!fabric.has_route(from.client, PathId(0), other));
     assert!(fabric.has_route(from.client, PathId(0), from.server_addresses[0]));
-    send(&mut fabric, Time::ZERO, from.client.0, PathId(0), &segment(from.client_addresses[0], other, 1, 0));
-    send(&mut fabric, Time::ZERO, from.client.0, PathId(7), &segment(from.client_addresses[0], other, 1, 0));
+    fabric.send(Time::ZERO, from.client.0, PathId(0), &segment(from.client_addresses[0], other, 1, 0));
+    fabric.send(Time::ZERO, from.client.0, PathId(7), &segment(from.client_addresses[0], other, 1, 0));
     assert_eq!((fabric.unroutable, fabric.next_turn()), (2, None));
 }
 
@@ -150,7 +142,7 @@ fn hops_per_second() {
         data.payload_len = 1400;
         let ack = Segment::new(Address::new(server, 1), Address::new(client, 2), Seq(1), Flags::ACK);
         for _ in 0..window {
-            send(&mut fabric, Time::ZERO, pair.client.0, PathId(0), &data);
+            fabric.send(Time::ZERO, pair.client.0, PathId(0), &data);
         }
         let start = std::time::Instant::now();
         let mut seen = 0u64;
@@ -160,18 +152,18 @@ fn hops_per_second() {
             let (now, turn) = fabric.next_turn().unwrap();
             let Turn::Link(link) = turn else { panic!() };
             while let Some(d) = fabric.poll_link(link, now) {
-                let s = *fabric.pool.get(d.packet);
+                let s = fabric.pool.get(d.packet);
                 seen += u64::from(s.seq.0);
                 fabric.pool.release(d.packet);
                 if d.host == pair.server.0 {
                     odd = !odd;
                     if odd {
-                        send(&mut fabric, now, d.host, d.path, &ack);
+                        fabric.send(now, d.host, d.path, &ack);
                     }
                 } else {
                     data.seq = Seq(data.seq.0.wrapping_add(1));
-                    send(&mut fabric, now, d.host, d.path, &data);
-                    send(&mut fabric, now, d.host, d.path, &data);
+                    fabric.send(now, d.host, d.path, &data);
+                    fabric.send(now, d.host, d.path, &data);
                 }
             }
         }

@@ -45,23 +45,54 @@ impl Hash for Tuple {
     }
 }
 
+/// A subflow that was found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    local: Address,
+    remote: Address,
+    to: (ConnectionId, SubflowId),
+}
+
 /// The tables. They are only ever looked up, never walked, so that their order cannot matter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demux {
+    /// Those that were found last, by the low bits of their ports: a host with few subflows finds them here.
+    recent: [Option<Found>; Demux::RECENT],
     tuples: FxHashMap<Tuple, (ConnectionId, SubflowId)>,
     tokens: FxHashMap<u32, ConnectionId>,
 }
 
 impl Demux {
-    pub(super) fn find(&self, local: Address, remote: Address) -> Option<(ConnectionId, SubflowId)> {
-        self.tuples.get(&Tuple::new(local, remote)).copied()
+    /// How many are remembered; a power of two.
+    const RECENT: usize = 8;
+
+    #[inline]
+    fn place(local: Address, remote: Address) -> usize {
+        usize::from(local.port ^ remote.port) % Demux::RECENT
+    }
+
+    /// Whose the segments from `remote` to `local` are.
+    #[inline]
+    pub(super) fn find(&mut self, local: Address, remote: Address) -> Option<(ConnectionId, SubflowId)> {
+        match &self.recent[Demux::place(local, remote)] {
+            Some(found) if found.local == local && found.remote == remote => Some(found.to),
+            _ => self.look_up(local, remote),
+        }
+    }
+
+    fn look_up(&mut self, local: Address, remote: Address) -> Option<(ConnectionId, SubflowId)> {
+        let to = *self.tuples.get(&Tuple::new(local, remote))?;
+        self.recent[Demux::place(local, remote)] = Some(Found { local, remote, to });
+        Some(to)
     }
 
     pub(super) fn add(&mut self, local: Address, remote: Address, to: (ConnectionId, SubflowId)) {
+        self.recent[Demux::place(local, remote)] = None;
         self.tuples.insert(Tuple::new(local, remote), to);
     }
 
     pub(super) fn remove(&mut self, local: Address, remote: Address) {
+        self.recent[Demux::place(local, remote)] = None;
         self.tuples.remove(&Tuple::new(local, remote));
     }
 
@@ -82,5 +113,37 @@ impl Demux {
         if self.tokens.get(&token) == Some(&id) {
             self.tokens.remove(&token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_forgotten_when_it_changes() {
+        let address = |host: u8, port: u16| Address::new(IpAddr::from([10, 0, 0, host]), port);
+        let to = |slot: u32| (ConnectionId { slot, generation: 0 }, SubflowId(0));
+        let (local, remote) = (address(1, 80), address(2, 1000));
+        // Others that share its place among the recent ones, by another port, host or end.
+        let others = [(local, address(2, 1008)), (local, address(3, 1000)), (address(4, 80), remote)];
+        let mut demux = Demux::default();
+        demux.add(local, remote, to(1));
+        for (id, (local, remote)) in (2..).zip(others) {
+            assert_eq!(demux.find(local, remote), None);
+            demux.add(local, remote, to(id));
+        }
+        for _ in 0..2 {
+            assert_eq!(demux.find(local, remote), Some(to(1)));
+            assert_eq!(demux.find(remote, local), None);
+            for (id, (local, remote)) in (2..).zip(others) {
+                assert_eq!(demux.find(local, remote), Some(to(id)));
+            }
+        }
+        assert_eq!(demux.find(local, remote), Some(to(1)));
+        demux.add(local, remote, to(9));
+        assert_eq!(demux.find(local, remote), Some(to(9)));
+        demux.remove(local, remote);
+        assert_eq!(demux.find(local, remote), None);
     }
 }

@@ -521,7 +521,15 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// The next event; ask until there is none.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
+        if self.eventful.is_empty() && self.ending.is_empty() {
+            return None;
+        }
+        self.next_event()
+    }
+
+    fn next_event(&mut self) -> Option<(ConnectionId, Event)> {
         while let Some(id) = self.ending.pop() {
             self.release(id);
         }

@@ -1,0 +1,164 @@
+//! The calendar: for each item (a link, a host, the agenda) the one time at which it wants to run.
+//!
+//! A tournament: a complete binary tree whose leaves are the items and whose inner nodes repeat the
+//! earlier of their two children, so that the root is the next to run. A new time walks up from its
+//! leaf, one comparison a level. There are few items (links and hosts, not packets or connections) and
+//! each is set all the time, which suits a tree that moves nothing about and has no branch to mispredict. Equal times come out in the order in which they were set, which makes a run
+//! reproducible.
+
+use anabranch_units::Time;
+
+/// An item and its time in one number, because it is compared in two instructions: the time above;
+/// below it when this was set, counted over all items, which breaks ties; and last the item.
+type Key = u128;
+
+/// The key of an item that does not want to run. No time is as late as [`Time::NEVER`].
+const ABSENT: Key = Key::MAX;
+
+/// Items `0..n`, each with at most one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Calendar {
+    /// The root is node 1, the children of node `i` are `2 * i` and `2 * i + 1`, the leaf of item `i` is
+    /// `leaves + i`. The children of a node lie together: node `i` is at `[i / 2][i % 2]`.
+    nodes: Vec<[Key; 2]>,
+    leaves: usize,
+    /// The lowest bits of a key, which name the item.
+    item_bits: u32,
+    orders: u64,
+}
+
+impl Calendar {
+    pub(crate) fn new(items: usize) -> Calendar {
+        let leaves = items.next_power_of_two().max(2);
+        Calendar { nodes: vec![[ABSENT; 2]; leaves], leaves, item_bits: leaves.trailing_zeros(), orders: 0 }
+    }
+
+    #[inline]
+    fn leaf(&self, item: u32) -> Key {
+        let at = self.leaves + item as usize;
+        self.nodes[at / 2][at % 2]
+    }
+
+    #[inline]
+    fn time(key: Key) -> Time {
+        Time((key >> 64) as u64)
+    }
+
+    /// When `item` wants to run; [`Time::NEVER`] if it does not.
+    #[inline]
+    pub(crate) fn time_of(&self, item: u32) -> Time {
+        Calendar::time(self.leaf(item))
+    }
+
+    /// The earliest time and its item.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(Time, u32)> {
+        let first = self.nodes[0][1];
+        (first != ABSENT).then(|| (Calendar::time(first), first as u32 & (self.leaves as u32 - 1)))
+    }
+
+    /// Sets the time of `item`; [`Time::NEVER`] takes it out. Nothing happens if it is the same already.
+    #[inline]
+    pub(crate) fn set(&mut self, item: u32, time: Time) {
+        if self.time_of(item) != time {
+            self.change(item, time);
+        }
+    }
+
+    fn change(&mut self, item: u32, time: Time) {
+        if self.orders >> (64 - self.item_bits) != 0 {
+            self.renumber();
+        }
+        let mut key = ABSENT;
+        if time.is_armed() {
+            let order = self.orders << self.item_bits | u64::from(item);
+            key = Key::from(time.0) << 64 | Key::from(order);
+            self.orders += 1;
+        }
+        let mut at = self.leaves + item as usize;
+        loop {
+            let pair = &mut self.nodes[at / 2];
+            pair[at % 2] = key;
+            key = pair[0].min(pair[1]);
+            at /= 2;
+            if at == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Counts anew from zero, in the same order: the count has no more room beside the item.
+    #[cold]
+    fn renumber(&mut self) {
+        let mut items: Vec<(u64, u32)> = (0..self.leaves as u32)
+            .filter(|&item| self.time_of(item).is_armed())
+            .map(|item| (self.leaf(item) as u64, item))
+            .collect();
+        items.sort_unstable();
+        self.orders = 0;
+        for (_, item) in items {
+            let time = self.time_of(item);
+            self.change(item, Time::NEVER);
+            self.change(item, time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_units::RandomStream;
+
+    #[test]
+    fn equal_times_come_out_in_the_order_in_which_they_were_set() {
+        let mut calendar = Calendar::new(5);
+        for item in [3, 0, 4, 1, 2] {
+            calendar.set(item, Time(7));
+        }
+        calendar.set(0, Time(7));
+        calendar.set(4, Time(9));
+        calendar.set(4, Time(7));
+        let mut out = Vec::new();
+        while let Some((_, item)) = calendar.first() {
+            out.push(item);
+            calendar.set(item, Time::NEVER);
+        }
+        assert_eq!(out, [3, 0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn it_agrees_with_a_sorted_list_under_random_operations() {
+        for items in [1, 2, 37] {
+            against_a_sorted_list(items, 0);
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_full_starts_again_in_the_same_order() {
+        against_a_sorted_list(37, (1 << 58) - 10_000);
+    }
+
+    fn against_a_sorted_list(items: u32, orders: u64) {
+        let mut random = RandomStream::new(1, "heap");
+        let mut calendar = Calendar::new(items as usize);
+        calendar.orders = orders;
+        let mut model: Vec<(Time, u64, u32)> = Vec::new();
+        for order in 0..20_000_u64 {
+            let item = random.below(u64::from(items)) as u32;
+            let time = if random.chance(0.2) { Time::NEVER } else { Time(random.below(50)) };
+            let old = model.iter().position(|entry| entry.2 == item);
+            if calendar.time_of(item) != time {
+                if let Some(old) = old {
+                    model.remove(old);
+                }
+                if time.is_armed() {
+                    model.push((time, order, item));
+                }
+            }
+            calendar.set(item, time);
+            let least = model.iter().min().map(|entry| (entry.0, entry.2));
+            assert_eq!(calendar.first(), least);
+        }
+        assert!(orders == 0 || calendar.orders < orders);
+    }
+}
