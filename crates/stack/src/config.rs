@@ -226,6 +226,18 @@ pub struct SequenceOrigin {
     pub listener: Dsn,
 }
 
+/// How a subflow learns how large its packets may be.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum PathMtuDiscovery {
+    /// Not at all: segments have the size on which the peers agreed.
+    Off,
+    /// From routers that drop a packet and say so (RFC 1191, RFC 8201).
+    #[default]
+    Icmp,
+    /// From them, and by probing once full segments have vanished twice in a row (RFC 4821).
+    Probe,
+}
+
 /// What one connection is told.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
@@ -238,6 +250,8 @@ pub struct ConnectionConfig {
     pub mss: u32,
     /// The MTU of every path, in bytes; the MSS option is the MTU without the IP and TCP headers.
     pub mtu: u32,
+    /// How a path's smaller MTU is found.
+    pub path_mtu: PathMtuDiscovery,
     /// The initial congestion window of a subflow, in segments.
     pub initial_window: u32,
     /// The initial slow-start threshold in segments; none is infinite.
@@ -319,6 +333,7 @@ impl ConnectionConfig {
             simultaneous: false,
             mss: 1400,
             mtu: 1500,
+            path_mtu: PathMtuDiscovery::Icmp,
             initial_window: 10,
             initial_ssthresh: None,
             loss_detection: LossDetection::RackTlp,
@@ -367,6 +382,7 @@ impl ConnectionConfig {
         let linux = ConnectionConfig::linux();
         ConnectionConfig {
             simultaneous: true,
+            path_mtu: PathMtuDiscovery::Off,
             initial_window: 1,
             loss_detection: LossDetection::DuplicateAcks,
             sack: false,

@@ -34,6 +34,8 @@ pub enum LossReason {
     DuplicateAcks,
     /// The retransmission timer ran out.
     Timeout,
+    /// It is larger than the path admits.
+    TooLarge,
 }
 
 /// What keeps a connection from sending more.

@@ -82,6 +82,8 @@ pub struct SubflowStats {
     pub min_rtt: Option<Duration>,
     /// The congestion window now, in bytes.
     pub cwnd_bytes: u64,
+    /// The most payload in a segment now, in bytes.
+    pub mss: u32,
 }
 
 /// One connection.

@@ -1,8 +1,8 @@
 //! Every knob of a connection by its name in `[connection]` and in `--set`.
 
 use anabranch_stack::config::{
-    Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, ReceiveBuffer,
-    Reinjection, SequenceOrigin,
+    Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, PathMtuDiscovery,
+    ReceiveBuffer, Reinjection, SequenceOrigin,
 };
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::seq::{Dsn, Seq};
@@ -151,6 +151,7 @@ pub const ALL: &[Knob] = &[
     knob!("max-subflows", "most subflows at once", 1..=32, max_subflows),
     knob!("opportunistic", "opportunistic retransmission", ["off" => OpportunisticRetransmission::Off, "retransmit" => OpportunisticRetransmission::Retransmit, "retransmit-and-penalise" => OpportunisticRetransmission::RetransmitAndPenalise], opportunistic),
     knob!("reinjection", "reinjection", ["on-death" => Reinjection::OnDeath, "on-timeout" => Reinjection::OnTimeout], reinjection),
+    knob!("path-mtu", "how a smaller MTU on the way is found", ["off" => PathMtuDiscovery::Off, "icmp" => PathMtuDiscovery::Icmp, "probe" => PathMtuDiscovery::Probe], path_mtu),
     knob!("dsn-width", "width of data sequence numbers", ["wide" => DsnWidth::Wide, "narrow" => DsnWidth::Narrow], dsn_width),
     knob!("checksums", "DSS checksums", ["refused" => Checksums::Refused, "if-asked" => Checksums::IfAsked, "required" => Checksums::Required], checksums),
     Knob {

@@ -25,6 +25,8 @@ struct Told {
     lost_segments: u32,
     rtt: Option<Duration>,
     round_start: bool,
+    /// Where the lowest segment begins that was taken for lost; meaningful with `lost_segments`.
+    first_lost: u64,
     verdict: Verdict,
     /// Fast recovery was under way when it came.
     was_recovering: bool,
@@ -67,9 +69,22 @@ impl Connection {
         if subflow.board.is_empty() && !tells_duplicates {
             return true;
         }
-        let told = apply_ack(now, subflow, segment, ack, window_moved, |range, reason| {
+        let mut told = apply_ack(now, subflow, segment, ack, window_moved, |range, reason| {
             observer.on_lost(now, self.id, subflow_id(at), range, reason);
         });
+        if told.lost_segments > 0 {
+            let entered = told.verdict.entered;
+            if self.excuses_loss(now, at, told.first_lost, told.lost_segments, entered) {
+                told.verdict.entered = false;
+                told.lost_bytes = 0;
+            }
+        }
+        if told.advanced > 0 {
+            let subflow = &mut self.subflows[at];
+            if let Some(passed) = subflow.path_mtu.on_acked(now, subflow.board.una()) {
+                subflow.mss = passed;
+            }
+        }
         self.inform(now, at, &told, observer);
         true
     }
@@ -356,6 +371,7 @@ fn apply_ack(
     let mss = u64::from(subflow.mss);
     let mut lost_bytes = 0;
     let mut lost_segments = 0;
+    let mut first_lost = u64::MAX;
     let reason = if subflow.sack { LossReason::Rack } else { LossReason::DuplicateAcks };
     told.verdict = recovery.on_ack(
         now,
@@ -369,6 +385,7 @@ fn apply_ack(
         |record| {
             lost_bytes += record.space();
             lost_segments += 1;
+            first_lost = first_lost.min(record.seq);
             on_lost(record.range(), reason);
         },
     );
@@ -380,6 +397,7 @@ fn apply_ack(
     subflow.round_lost += u64::from(lost_segments);
     told.lost_bytes = lost_bytes;
     told.lost_segments = lost_segments;
+    told.first_lost = first_lost;
     told.acked_bytes = acked_bytes;
     told.acked_segments = acked_segments;
     if subflow.board.una() >= subflow.round_end {

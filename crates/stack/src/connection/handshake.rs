@@ -12,6 +12,7 @@ use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Capable, Flags, Join, MptcpOption, Options, Segment, SynOptions, Timestamps};
 use crate::seq::Dsn;
+use crate::subflow::path_mtu::PathMtu;
 use crate::subflow::recovery::Recovery;
 use crate::subflow::recv::Receiver;
 use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
@@ -88,6 +89,7 @@ impl Connection {
         // RFC 9293 section 3.7.1: what the options of a segment take goes off the peer's MSS.
         let room = u32::from(syn.mss).saturating_sub(DATA_OPTIONS).max(64);
         subflow.mss = config.mss.min(room).clamp(64, 65_000);
+        subflow.path_mtu = PathMtu::new(config.path_mtu, subflow.local.ip.is_ipv4(), subflow.mss);
         subflow.sack = syn.sack_permitted && config.sack;
         subflow.timestamps = segment.options.timestamps.is_some() && config.timestamps;
         subflow.receive_scale = 0;

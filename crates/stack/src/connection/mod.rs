@@ -10,6 +10,7 @@ mod checksum;
 mod close;
 mod handshake;
 mod mapping;
+mod path_mtu;
 mod paths;
 mod receive;
 mod recv_state;

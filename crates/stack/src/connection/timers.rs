@@ -235,14 +235,17 @@ impl Connection {
         let flight_bytes = subflow.board.nxt() - subflow.board.una();
         let recover_bytes = flight_bytes.saturating_sub(subflow.board.sacked_bytes());
         let mut segments = 0;
+        let mut first = u64::MAX;
         let rtt = subflow.rtt.clone();
         let entered = subflow.recovery.on_reordering_timer(now, &mut subflow.board, &rtt, |record| {
             segments += 1;
+            first = first.min(record.seq);
             observer.on_lost(now, connection, id, record.range(), LossReason::Rack);
         });
-        subflow.counters.segments_lost += segments;
-        subflow.round_lost += segments;
-        if entered {
+        subflow.counters.segments_lost += u64::from(segments);
+        subflow.round_lost += u64::from(segments);
+        if !self.excuses_loss(now, at, first, segments, entered) && entered {
+            let subflow = &mut self.subflows[at];
             subflow.counters.recoveries += 1;
             let event = crate::congestion::CongestionEvent { now, flight_bytes, recover_bytes, ecn: false };
             self.congestion.on_congestion(id, &event);
@@ -271,6 +274,7 @@ impl Connection {
         subflow.round_lost += segments;
         subflow.timer_base = now;
         subflow.tail_probe_wanted = false;
+        self.suspect_path_mtu(now, at);
         self.congestion.on_rto(id, now, flight, !first);
         self.refresh_window(at);
         if O::LISTENS {

@@ -272,7 +272,10 @@ impl Connection {
         let cwnd = cwnd.min(subflow.cwnd);
         let seq = subflow.board.nxt();
         let window = subflow.window_edge.saturating_sub(seq);
-        let mut len = queued.range.len().min(u64::from(subflow.mss));
+        let mss = subflow.mss;
+        let mtu_probe = self.mtu_probe(now, at, queued.range.len().min(window));
+        let subflow = &mut self.subflows[at];
+        let mut len = queued.range.len().min(u64::from(mtu_probe.unwrap_or(mss)));
         if len > window {
             // Silly windows are not filled (RFC 9293 section 3.8.6.2.1) unless nothing else moves.
             if window == 0 || !subflow.board.is_empty() {
@@ -284,6 +287,9 @@ impl Connection {
             return None;
         }
         subflow.tail_probe_wanted = false;
+        if let Some(size) = mtu_probe {
+            subflow.path_mtu.on_probe_sent(seq, size);
+        }
         if probing {
             subflow.counters.tail_probes += 1;
             subflow.recovery.on_probe(seq + len, false);

@@ -453,6 +453,16 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
+    /// A router says that it has dropped the segment from `local` to `remote` that began at `seq`, because
+    /// packets of more than `mtu` bytes, IP header included, do not pass (ICMP "fragmentation needed" and
+    /// "packet too big"; 0 if it does not say how many).
+    pub fn handle_too_big(&mut self, now: Time, local: Address, remote: Address, seq: Seq, mtu: u32) {
+        let Some((id, subflow)) = self.demux.find(local, remote) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.on_too_big(now, subflow.index(), seq, mtu, &mut self.observer);
+        self.touch(now, id);
+    }
+
     /// The time of [`Endpoint::poll_timeout`] has come (calling early or late is harmless).
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((due, id)) = self.timers.pop_due(now) {

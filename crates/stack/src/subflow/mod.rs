@@ -1,5 +1,6 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 
+pub mod path_mtu;
 pub mod rate;
 pub mod recovery;
 pub mod recv;
@@ -16,6 +17,7 @@ use crate::scheduler::{AssignKind, SubflowView};
 use crate::segment::{Address, Flags, MptcpOption, PathId, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
+use path_mtu::PathMtu;
 use rate::RateEstimator;
 use recovery::Recovery;
 use recv::{AckDue, Receiver};
@@ -124,7 +126,9 @@ pub struct Subflow {
     pub(crate) ended: Option<Time>,
 
     // Options agreed in the handshake.
+    /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
     pub(crate) mss: u32,
+    pub(crate) path_mtu: PathMtu,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
     pub(crate) send_scale: u8,
@@ -216,6 +220,7 @@ impl Subflow {
             established: None,
             ended: None,
             mss: config.mss,
+            path_mtu: PathMtu::new(config.path_mtu, local.ip.is_ipv4(), config.mss),
             sack: false,
             timestamps: false,
             send_scale: 0,
@@ -374,6 +379,7 @@ impl Subflow {
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min(),
             cwnd_bytes: self.cwnd,
+            mss: self.mss,
         }
     }
 }

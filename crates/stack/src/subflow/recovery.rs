@@ -387,6 +387,14 @@ impl Recovery {
         self.timeouts = 0;
     }
 
+    /// What the recovery was entered for is no sign of congestion (RFC 4821 section 7.6.2): it is over, and
+    /// what was lost goes out at once.
+    pub fn excuse(&mut self) {
+        self.leave();
+        self.undo = None;
+        self.force = true;
+    }
+
     /// RFC 8985 section 6.2 step 4.
     fn reordering_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
         let in_recovery = self.state != RecoveryState::Open;

@@ -10,6 +10,7 @@ mod dss;
 mod handshake;
 mod join;
 mod pacing;
+mod path_mtu;
 mod recovery;
 mod reinject;
 mod tcp;
@@ -28,6 +29,7 @@ fn the_tests_that_the_table_of_rules_names_exist() {
         ("handshake", include_str!("handshake.rs")),
         ("join", include_str!("join.rs")),
         ("recovery", include_str!("recovery.rs")),
+        ("path_mtu", include_str!("path_mtu.rs")),
         ("reinject", include_str!("reinject.rs")),
         ("tcp", include_str!("tcp.rs")),
         ("told", include_str!("told.rs")),

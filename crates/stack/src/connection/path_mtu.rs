@@ -1,0 +1,102 @@
+//! What a connection does about the MTU of a subflow's path: smaller segments, and probes.
+
+use anabranch_units::Time;
+
+use super::Connection;
+use crate::observer::{LossReason, Observer};
+use crate::seq::{Seq, offset_near};
+use crate::subflow::TcpState;
+use crate::subflow::path_mtu::ProbeLoss;
+
+impl Connection {
+    /// A router has dropped the segment of subflow `at` that began at `seq`, because packets of more than
+    /// `mtu` bytes do not pass. Whoever names a segment that is not under way has guessed (RFC 5927
+    /// section 7.2), and is not believed.
+    pub(crate) fn on_too_big<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        seq: Seq,
+        mtu: u32,
+        observer: &mut O,
+    ) {
+        let subflow = &mut self.subflows[at];
+        if !subflow.is_synchronised() || subflow.state == TcpState::PreEstablished {
+            return;
+        }
+        let offset = offset_near(subflow.iss, subflow.board.una(), seq);
+        if offset < subflow.board.una() as i64 || offset >= subflow.board.nxt() as i64 {
+            return;
+        }
+        if let Some(mss) = subflow.path_mtu.on_too_big(now, mtu, subflow.mss) {
+            subflow.mss = mss;
+        }
+        self.lose_larger_segments(now, at, observer);
+    }
+
+    /// What is under way and larger than a segment may be does not arrive: it is cut and sent again. That
+    /// is no sign of congestion.
+    fn lose_larger_segments<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        let (connection, id) = (self.id, self.subflows[at].id);
+        let subflow = &mut self.subflows[at];
+        let most = subflow.mss;
+        for index in 0..subflow.board.records().len() {
+            if subflow.board.records()[index].len > most && subflow.board.mark_lost(index) {
+                let range = subflow.board.records()[index].range();
+                observer.on_lost(now, connection, id, range, LossReason::TooLarge);
+                subflow.counters.segments_lost += 1;
+            }
+        }
+        subflow.path_mtu.on_cut();
+        if subflow.board.lost_segments() > 0 {
+            subflow.recovery.force = true;
+            subflow.timer_base = now;
+            self.schedule_wanted = true;
+        }
+    }
+
+    /// The retransmission timer of subflow `at` has run out, and all of it is taken for lost.
+    pub(crate) fn suspect_path_mtu(&mut self, now: Time, at: usize) {
+        let subflow = &mut self.subflows[at];
+        let first = subflow.board.records().front().map_or(0, |record| record.len);
+        let timeouts = subflow.recovery.timeouts();
+        if let Some(mss) = subflow.path_mtu.on_timeout(now, timeouts, first, subflow.mss) {
+            subflow.mss = mss;
+        }
+    }
+
+    /// The size of the probe that subflow `at` sends in place of a segment; the first range of its queue
+    /// has `front` bytes.
+    #[inline]
+    pub(crate) fn mtu_probe(&mut self, now: Time, at: usize, front: u64) -> Option<u32> {
+        if !self.subflows[at].path_mtu.is_searching(now) {
+            return None;
+        }
+        let unassigned = self.send.written - self.send.nxt;
+        let subflow = &mut self.subflows[at];
+        let calm = subflow.board.lost_segments() == 0 && subflow.board.sacked_segments() == 0;
+        let available = subflow.queued + unassigned;
+        let size = subflow.path_mtu.probe_size(now, subflow.mss, subflow.cwnd, available)?;
+        (calm && front >= u64::from(size)).then_some(size)
+    }
+
+    /// Segments of subflow `at` were just taken for lost, the lowest from offset `first` on; `entered` says
+    /// that a reduction of the window would follow. Returns whether it is excused.
+    pub(crate) fn excuses_loss(
+        &mut self,
+        now: Time,
+        at: usize,
+        first: u64,
+        segments: u32,
+        entered: bool,
+    ) -> bool {
+        let subflow = &mut self.subflows[at];
+        match subflow.path_mtu.on_lost(now, first, segments, entered, subflow.mss) {
+            ProbeLoss::TooLarge => {
+                subflow.recovery.excuse();
+                true
+            }
+            ProbeLoss::None | ProbeLoss::Unclear => false,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! How large the packets of one subflow may be: told by routers (RFC 1191, RFC 8201), or searched for
+//! with packets that may get lost (RFC 4821).
+//!
+//! It decides how much payload a segment may have, from what ICMP says, from timeouts, and from
+//! the fate of probes. A probe is a segment of new data that is larger than the others; when it
+//! alone is lost, that is no sign of congestion.
+//!
+//! Constants: reports below 552 bytes (IPv4; Linux's `min_pmtu`) or 1280 (IPv6, RFC 8200) count as
+//! those; a path that swallows full segments is taken for one of 1064 bytes (IPv4; Linux's
+//! `tcp_base_mss` of 1024) or 1280; a reduction is tried to be taken back after 10 minutes (RFC 1191
+//! section 6.3, RFC 4821 section 7.7); the search ends when it has narrowed down to 8 bytes (Linux).
+
+use anabranch_units::{Duration, Time};
+
+use crate::config::PathMtuDiscovery;
+
+/// Headers that are not payload: TCP's, and the most that options take.
+const TCP_HEADERS: u32 = 20 + 40;
+/// After how long a larger size is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(600);
+/// A search this narrow is over.
+const NARROW: u32 = 8;
+/// Timeouts in a row that make a path suspect of swallowing large packets.
+const SUSPECT: u32 = 2;
+/// RFC 1191 section 7.1: what a router that names no MTU may mean.
+const PLATEAUS: [u32; 4] = [1492, 1006, 552, 296];
+
+/// The fate of a probe when segments are taken for lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeLoss {
+    /// It is not concerned.
+    None,
+    /// It is too large, and nothing else was lost: no congestion.
+    TooLarge,
+    /// Other segments were lost too: that tells nothing of its size.
+    Unclear,
+}
+
+/// What is known of the path MTU of one subflow, in bytes of payload.
+#[derive(Clone, Copy, Debug)]
+pub struct PathMtu {
+    how: PathMtuDiscovery,
+    ipv4: bool,
+    /// What the MSS of both sides admits.
+    ceiling: u32,
+    /// The smallest size that is known not to pass; one above the ceiling if none is.
+    failed: u32,
+    /// The length of the probe under way, 0 without one, and the offset where it starts.
+    probe_len: u32,
+    probe_start: u64,
+    /// When larger sizes may be tried.
+    search_at: Time,
+}
+
+impl PathMtu {
+    /// Nothing is known but that the peers agreed on at most `ceiling` bytes of payload.
+    pub fn new(how: PathMtuDiscovery, ipv4: bool, ceiling: u32) -> PathMtu {
+        PathMtu {
+            how,
+            ipv4,
+            ceiling,
+            failed: ceiling + 1,
+            probe_len: 0,
+            probe_start: 0,
+            search_at: Time::NEVER,
+        }
+    }
+
+    fn payload(&self, mtu: u32) -> u32 {
+        mtu.saturating_sub(TCP_HEADERS + if self.ipv4 { 20 } else { 40 })
+    }
+
+    fn least(&self) -> u32 {
+        self.payload(if self.ipv4 { 552 } else { 1280 }).min(self.ceiling)
+    }
+
+    /// A router says that packets of more than `mtu` bytes do not pass (0: it does not say which). Returns
+    /// the payload that segments may have from now on, if it is less than `mss`.
+    pub fn on_too_big(&mut self, now: Time, mtu: u32, mss: u32) -> Option<u32> {
+        if self.how == PathMtuDiscovery::Off {
+            return None;
+        }
+        let mut fits = self.payload(mtu);
+        if mtu == 0 {
+            fits = PLATEAUS.map(|plateau| self.payload(plateau)).into_iter().find(|&size| size < mss)?;
+        }
+        let fits = fits.max(self.least());
+        if fits >= self.failed {
+            return None;
+        }
+        self.failed = fits + 1;
+        self.search_at = now + TRY_AGAIN;
+        (fits < mss).then_some(fits)
+    }
+
+    /// The retransmission timer has run out the `timeouts`th time in a row, with a first unacknowledged
+    /// segment of `len` bytes. Returns the payload that segments may have from now on, if the path is
+    /// suspected of swallowing large packets without a word.
+    pub fn on_timeout(&mut self, now: Time, timeouts: u32, len: u32, mss: u32) -> Option<u32> {
+        // A timeout says nothing of the probe's size (RFC 4821 section 7.6.4).
+        self.probe_len = 0;
+        let base = self.payload(if self.ipv4 { 1064 } else { 1280 });
+        let smaller = if mss > base { base } else { mss / 2 }.max(self.least());
+        let suspect = self.how == PathMtuDiscovery::Probe && timeouts >= SUSPECT;
+        if !suspect || len <= smaller || smaller >= mss {
+            return None;
+        }
+        self.search_at = now;
+        Some(smaller)
+    }
+
+    /// Whether [`PathMtu::probe_size`] may name one.
+    #[inline]
+    pub fn is_searching(&self, now: Time) -> bool {
+        now >= self.search_at && self.probe_len == 0
+    }
+
+    /// Larger segments than now allowed were cut: a probe among them has no fate any more.
+    pub fn on_cut(&mut self) {
+        self.probe_len = 0;
+    }
+
+    /// The size to try next, if one is due and `available` bytes of new data would do for it and for the
+    /// segments behind it that tell its loss.
+    pub fn probe_size(&mut self, now: Time, mss: u32, cwnd: u64, available: u64) -> Option<u32> {
+        if !self.is_searching(now) {
+            return None;
+        }
+        if mss >= self.ceiling {
+            self.search_at = Time::NEVER;
+            return None;
+        }
+        let told = self.how == PathMtuDiscovery::Icmp;
+        if told || self.is_narrow(mss) {
+            // What did not pass long ago may pass now; where routers tell, they tell it again.
+            self.failed = self.ceiling + 1;
+        }
+        let size = if told { self.ceiling } else { (mss + self.failed) / 2 };
+        // No larger than what one acknowledgement usually makes room for.
+        let size = size.min(2 * mss);
+        // Linux: a window of eleven segments bears its loss, and some behind it make it known.
+        let enough = u64::from(size) + 4 * u64::from(mss);
+        (size > mss && cwnd >= 11 * u64::from(mss) && available >= enough).then_some(size)
+    }
+
+    /// Whether there is nothing to search between `mss`, which passes, and what does not.
+    fn is_narrow(&self, mss: u32) -> bool {
+        self.failed.saturating_sub(mss) <= NARROW
+    }
+
+    /// A probe of `len` bytes leaves at offset `start`.
+    pub fn on_probe_sent(&mut self, start: u64, len: u32) {
+        self.probe_start = start;
+        self.probe_len = len;
+    }
+
+    /// Everything before `una` is acknowledged. Returns the larger payload that has passed.
+    #[inline]
+    pub fn on_acked(&mut self, now: Time, una: u64) -> Option<u32> {
+        if self.probe_len == 0 || una < self.probe_start + u64::from(self.probe_len) {
+            return None;
+        }
+        let passed = core::mem::take(&mut self.probe_len);
+        if self.is_narrow(passed) {
+            self.search_at = now + TRY_AGAIN;
+        }
+        Some(passed)
+    }
+
+    /// `segments` were taken for lost at once, the lowest of them from offset `first` on; `entered` says
+    /// that this would be the sign of a congestion. `mss` is what passes.
+    pub fn on_lost(&mut self, now: Time, first: u64, segments: u32, entered: bool, mss: u32) -> ProbeLoss {
+        if self.probe_len == 0 || segments == 0 || first > self.probe_start {
+            return ProbeLoss::None;
+        }
+        let len = core::mem::take(&mut self.probe_len);
+        if first != self.probe_start || segments > 1 || !entered {
+            // Whether the probe is among them or not, nothing is known of its size (RFC 4821
+            // section 7.6.3): it is tried again.
+            return ProbeLoss::Unclear;
+        }
+        self.failed = len;
+        if self.is_narrow(mss) {
+            self.search_at = now + TRY_AGAIN;
+        }
+        ProbeLoss::TooLarge
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Time = Time::from_secs(1);
+
+    fn fresh(how: PathMtuDiscovery) -> PathMtu {
+        PathMtu::new(how, true, 1400)
+    }
+
+    /// Searches with a path that lets `limit` bytes of payload pass; returns what is found and how many
+    /// probes it took.
+    fn search(path: &mut PathMtu, now: Time, mut mss: u32, limit: u32) -> (u32, u32) {
+        let mut probes = 0;
+        let mut start = 1000;
+        while let Some(size) = path.probe_size(now, mss, 1 << 20, 1 << 20) {
+            assert!(size > mss && size <= 1400, "{size}");
+            path.on_probe_sent(start, size);
+            assert_eq!(path.probe_size(now, mss, 1 << 20, 1 << 20), None, "one at a time");
+            probes += 1;
+            if size <= limit {
+                assert_eq!(path.on_acked(now, start + u64::from(size) - 1), None);
+                mss = path.on_acked(now, start + u64::from(size)).expect("it has passed");
+            } else {
+                assert_eq!(path.on_lost(now, start, 1, true, mss), ProbeLoss::TooLarge);
+            }
+            start += 10_000;
+            assert!(probes < 30);
+        }
+        (mss, probes)
+    }
+
+    #[test]
+    fn a_report_is_believed_down_to_a_floor() {
+        let mut path = fresh(PathMtuDiscovery::Icmp);
+        assert_eq!(path.on_too_big(START, 1300, 1400), Some(1220));
+        assert_eq!(path.on_too_big(START, 1400, 1220), None, "no report makes segments larger");
+        assert_eq!(path.on_too_big(START, 68, 1220), Some(472));
+        let mut six = PathMtu::new(PathMtuDiscovery::Icmp, false, 1400);
+        assert_eq!(six.on_too_big(START, 600, 1400), Some(1180));
+        assert_eq!(fresh(PathMtuDiscovery::Off).on_too_big(START, 1300, 1400), None);
+    }
+
+    #[test]
+    fn a_report_without_a_size_means_the_next_plateau() {
+        let mut path = fresh(PathMtuDiscovery::Icmp);
+        assert_eq!(path.on_too_big(START, 0, 1400), Some(926));
+        assert_eq!(path.on_too_big(START, 0, 926), Some(472));
+    }
+
+    #[test]
+    fn two_timeouts_of_full_segments_are_suspect() {
+        let mut path = fresh(PathMtuDiscovery::Probe);
+        assert_eq!(path.on_timeout(START, 1, 1400, 1400), None);
+        assert_eq!(path.on_timeout(START, 2, 300, 1400), None, "so short a segment passes everywhere");
+        assert_eq!(path.on_timeout(START, 2, 1400, 1400), Some(984));
+        assert_eq!(path.on_timeout(START, 3, 984, 984), Some(492));
+        assert_eq!(path.on_timeout(START, 4, 492, 492), Some(472));
+        assert_eq!(path.on_timeout(START, 5, 472, 472), None);
+        assert_eq!(fresh(PathMtuDiscovery::Icmp).on_timeout(START, 2, 1400, 1400), None);
+    }
+
+    #[test]
+    fn the_search_finds_what_passes() {
+        for limit in (984..=1400).step_by(13).chain([1400]) {
+            let mut path = fresh(PathMtuDiscovery::Probe);
+            let mss = path.on_timeout(START, 2, 1400, 1400).expect("a suspect");
+            let (found, probes) = search(&mut path, START, mss, limit);
+            assert!(found <= limit && found + NARROW > limit, "{found} of {limit}");
+            assert!(probes <= 7, "{probes}");
+        }
+    }
+
+    #[test]
+    fn after_ten_minutes_it_is_searched_again() {
+        let mut path = fresh(PathMtuDiscovery::Probe);
+        let mss = path.on_timeout(START, 2, 1400, 1400).expect("a suspect");
+        let (found, _) = search(&mut path, START, mss, 1200);
+        let later = START + Duration::from_secs(599);
+        assert_eq!(path.probe_size(later, found, 1 << 20, 1 << 20), None);
+        let (wider, _) = search(&mut path, START + Duration::from_secs(601), found, 1400);
+        assert!(wider > 1400 - NARROW, "{wider}");
+    }
+
+    #[test]
+    fn after_ten_minutes_the_full_size_is_tried_where_routers_tell() {
+        let mut path = fresh(PathMtuDiscovery::Icmp);
+        let mss = path.on_too_big(START, 1300, 1400).expect("smaller");
+        assert_eq!(path.probe_size(START, mss, 1 << 20, 1 << 20), None);
+        let later = START + Duration::from_secs(600);
+        assert_eq!(path.probe_size(later, mss, 1 << 20, 1 << 20), Some(1400));
+        path.on_probe_sent(1000, 1400);
+        assert_eq!(path.on_too_big(later, 1300, mss), None);
+        path.on_cut();
+        assert_eq!(path.probe_size(later, mss, 1 << 20, 1 << 20), None, "it has told again");
+    }
+
+    #[test]
+    fn a_probe_needs_a_window_and_data_behind_it() {
+        let mut path = fresh(PathMtuDiscovery::Probe);
+        let mss = path.on_timeout(START, 2, 1400, 1400).expect("a suspect");
+        let window = 11 * u64::from(mss);
+        assert_eq!(path.probe_size(START, mss, window - 1, 1 << 20), None);
+        assert_eq!(path.probe_size(START, mss, window, 1192 + 4 * 984 - 1), None);
+        assert_eq!(path.probe_size(START, mss, window, 1192 + 4 * 984), Some(1192));
+    }
+
+    #[test]
+    fn a_loss_among_others_tells_nothing() {
+        for (first, segments, entered) in [(1000, 2, true), (900, 1, true), (1000, 1, false)] {
+            let mut path = fresh(PathMtuDiscovery::Probe);
+            let mss = path.on_timeout(START, 2, 1400, 1400).expect("a suspect");
+            path.on_probe_sent(1000, 1192);
+            assert_eq!(path.on_lost(START, first, segments, entered, mss), ProbeLoss::Unclear);
+            assert_eq!(path.probe_size(START, mss, 1 << 20, 1 << 20), Some(1192), "it is tried again");
+        }
+        let mut path = fresh(PathMtuDiscovery::Probe);
+        path.on_probe_sent(1000, 1192);
+        assert_eq!(path.on_lost(START, 5000, 3, true, 984), ProbeLoss::None);
+        assert_eq!(path.on_acked(START, 2192), Some(1192));
+    }
+}
