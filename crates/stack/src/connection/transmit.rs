@@ -233,6 +233,7 @@ impl Connection {
         None
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn send_new<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
