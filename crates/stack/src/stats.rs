@@ -108,6 +108,12 @@ pub struct ConnectionStats {
     pub opportunistic_retransmissions: u64,
     /// Windows halved by penalisation.
     pub penalisations: u64,
+    /// 1 once the connection has gone back to TCP after its handshake (RFC 8684 section 3.7).
+    pub fallbacks: u64,
+    /// Mappings whose checksum was wrong.
+    pub checksum_failures: u64,
+    /// MP_FAIL received.
+    pub fails_received: u64,
     /// Decisions of the scheduler.
     pub decisions: u64,
 }

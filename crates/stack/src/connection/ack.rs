@@ -171,8 +171,8 @@ impl Connection {
             if self.mode == Mode::Plain {
                 // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
                 // before the subflow, and with it the connection, comes to its end.
-                let end = self.subflows[at].board.una() - 1;
-                self.on_data_ack(now, end as i64, 0);
+                let end = self.subflows[at].board.una() as i64 + self.fallback.send_shift;
+                self.on_data_ack(now, end, 0);
             }
             let subflow = &mut self.subflows[at];
             match subflow.state {
@@ -207,7 +207,7 @@ impl Connection {
         }
         // Offset 1 of the subflow is offset 0 of the stream; the FIN comes behind the last byte.
         let window = subflow.scaled_window(segment);
-        self.on_data_ack(now, ack - 1, window);
+        self.on_data_ack(now, ack + self.fallback.send_shift, window);
     }
 
     /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.

@@ -4,6 +4,7 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, SubflowSet};
+use crate::segment::ResetReason;
 use crate::subflow::{ResetCause, TcpState};
 
 impl Connection {
@@ -83,7 +84,7 @@ impl Connection {
                 if !subflow.is_closed() && !subflow.fin_wanted {
                     match subflow.state {
                         TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                            subflow.reset = Some(ResetCause::Error);
+                            subflow.reset = Some(ResetCause::Because(ResetReason::Unspecified));
                         }
                         _ => subflow.fin_wanted = true,
                     }
@@ -140,12 +141,12 @@ impl Connection {
     }
 
     /// A subflow is given up: the peer is told by a reset.
-    pub(crate) fn kill_subflow(&mut self, now: Time, at: usize) {
+    pub(crate) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
         if self.subflows[at].state == TcpState::SynSent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
         }
-        self.subflows[at].reset = Some(ResetCause::Error);
+        self.subflows[at].reset = Some(ResetCause::Because(reason));
         self.subflow_ended(now, at);
         self.run_path_manager();
     }

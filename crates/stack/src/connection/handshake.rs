@@ -10,7 +10,9 @@ use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
 use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
-use crate::segment::{Capable, Flags, Join, MptcpOption, Options, Segment, SynOptions, Timestamps};
+use crate::segment::{
+    Capable, Flags, Join, MptcpOption, Options, ResetReason, Segment, SynOptions, Timestamps,
+};
 use crate::seq::Dsn;
 use crate::subflow::path_mtu::PathMtu;
 use crate::subflow::recovery::Recovery;
@@ -217,6 +219,7 @@ impl Connection {
         let acks_syn = segment.flags.has(Flags::ACK) && segment.ack == self.subflows[at].iss.add(1);
         if segment.flags.has(Flags::RST) {
             if acks_syn {
+                self.hear_reset(at, segment);
                 self.fail_handshake(now, at, CloseReason::Refused);
             }
             return;
@@ -346,13 +349,14 @@ impl Connection {
     /// acknowledges it.
     fn reject_join(&mut self, at: usize) {
         self.subflows[at].state = TcpState::PreEstablished;
-        self.subflows[at].reset = Some(ResetCause::Error);
+        self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
     }
 
     /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.
     pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
+                self.hear_reset(at, segment);
                 self.fail_handshake(now, at, CloseReason::Reset);
             }
             return false;
@@ -407,7 +411,7 @@ impl Connection {
             Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
                 if echoed != self.local_key {
                     // The peer speaks MPTCP, with somebody else: its mappings would not fit a plain TCP.
-                    self.subflows[at].reset = Some(ResetCause::Error);
+                    self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
                     return false;
                 }
                 self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
@@ -431,7 +435,7 @@ impl Connection {
             // Section 3.2 wants a reset for an acknowledgement without MP_JOIN. A segment with a
             // mapping may have overtaken the third ACK, and is left to be sent again.
             if segment.options.dss.is_none() {
-                self.subflows[at].reset = Some(ResetCause::Error);
+                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
             }
             return false;
         };
@@ -439,7 +443,7 @@ impl Connection {
         let join = self.subflows[at].handshake;
         let expected = crypto::join_hmac(remote_key, self.local_key, join.remote_nonce, join.local_nonce);
         if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
-            self.subflows[at].reset = Some(ResetCause::Error);
+            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
             return false;
         }
         true

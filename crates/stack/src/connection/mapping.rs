@@ -57,10 +57,10 @@ impl Connection {
     }
 
     /// Where the payload of a segment belongs: subflow range and stream offset of its start.
-    fn mapping_of(&self, at: usize, segment: &Segment) -> Option<(DataRange, i64)> {
+    pub(super) fn mapping_of(&self, at: usize, segment: &Segment) -> Option<(DataRange, i64)> {
         if self.mode == Mode::Plain {
-            // The stream is the subflow's: its first byte has offset 1 there.
-            return Some((DataRange::new(1, u64::MAX), 0));
+            // The stream is the subflow's: its first byte has offset 1 there, if it was never MPTCP.
+            return Some((DataRange::new(1, u64::MAX), 1 + self.fallback.recv_shift));
         }
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
             let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);
@@ -89,6 +89,10 @@ impl Connection {
         let direct = self.mapping_of(at, segment);
         let plain = self.mode == Mode::Plain;
         if let Some((mapped, data)) = direct {
+            if !plain && self.subflows[at].held.is_some() {
+                // What is held may be what it maps.
+                self.remember_mapping(at, mapped, data);
+            }
             let covers = mapped.start <= range.start && mapped.end >= range.end;
             if covers && (plain || self.subflows[at].mappings.is_empty()) {
                 if !plain && mapped.end > range.end {
@@ -98,6 +102,8 @@ impl Connection {
             }
             if mapped.end > range.end {
                 self.remember_mapping(at, mapped, data);
+            } else if !plain {
+                self.subflows[at].contradicted |= self.contradicts(at, mapped, data);
             }
         }
         let known = &self.subflows[at].mappings;
@@ -134,6 +140,7 @@ impl Connection {
         if data < 0 {
             return;
         }
+        self.subflows[at].contradicted |= self.contradicts(at, mapped, data);
         let mappings = &mut self.subflows[at].mappings;
         let mut cursor = mapped.start;
         while cursor < mapped.end && mappings.len() < MAX_REMEMBERED {
@@ -147,5 +154,13 @@ impl Connection {
             mappings.push((DataRange::new(cursor, end), data as u64 + (cursor - mapped.start)));
             cursor = end;
         }
+    }
+
+    /// Whether something else was said before of what a mapping maps.
+    fn contradicts(&self, at: usize, mapped: DataRange, data: i64) -> bool {
+        let shift = data - mapped.start as i64;
+        self.subflows[at].mappings.iter().any(|&(known, to)| {
+            !known.intersection(mapped).is_empty() && to as i64 - known.start as i64 != shift
+        })
     }
 }

@@ -3,12 +3,15 @@
 //! The files divide it by what happens: `handshake.rs` opens subflows, `receive.rs` takes segments
 //! in, `ack.rs` acts on acknowledgements, `transmit.rs` makes segments, `schedule.rs` asks the
 //! scheduler, `reinject.rs` moves data between subflows, `close.rs` ends things, `timers.rs` knows
-//! when, and `paths.rs` speaks with the path manager.
+//! when, and `paths.rs` speaks with the path manager. `checksum.rs`, `hold.rs` and `fallback.rs`
+//! are for paths with boxes on them: what was changed, what lacks its mapping, and the way back to TCP.
 
 mod ack;
 mod checksum;
 mod close;
+mod fallback;
 mod handshake;
+mod hold;
 mod mapping;
 mod path_mtu;
 mod paths;
@@ -35,7 +38,9 @@ use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 
+use fallback::Fallback;
 pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer};
+pub(crate) use hold::Held;
 use paths::PathsState;
 use recv_state::RecvState;
 use send_state::SendState;
@@ -80,6 +85,7 @@ pub struct Connection {
     pub(crate) confirmed: bool,
     /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
     pub(crate) checksummed: bool,
+    pub(crate) fallback: Fallback,
     /// The peer takes no joins at the address and port of the first subflow (flag C).
     pub(crate) joins_denied: bool,
     /// The third ACK with both keys shall leave.
@@ -171,6 +177,7 @@ impl Connection {
             remote_dsn: Dsn(0),
             confirmed: false,
             checksummed: config.checksums == Checksums::Required,
+            fallback: Fallback::default(),
             joins_denied: false,
             third_ack_wanted: false,
             peer_wide: false,
@@ -345,7 +352,9 @@ impl Connection {
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
             self.push_event(Event::SubflowDown(id));
         }
-        self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote });
+        let reset = self.subflows[at].peer_reset;
+        self.subflows[at].held = None;
+        self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.schedule_wanted = true;
         self.tell_writable();
     }

@@ -7,7 +7,7 @@ use anabranch_units::{Duration, Time};
 use super::{Connection, Mode, Phase};
 use crate::crypto;
 use crate::path_manager::{PathCommand, PathEvent};
-use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
+use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, ResetReason};
 
 /// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -68,6 +68,12 @@ impl PathsState {
             return 0;
         }
         self.local.iter().find(|(_, known, _)| *known == ip).map_or(0, |(id, ..)| *id)
+    }
+
+    /// No further subflow is wanted.
+    pub(crate) fn forget(&mut self) {
+        self.announcements.clear();
+        self.new_subflows.clear();
     }
 
     pub(crate) fn learn_remote(&mut self, id: u8, address: Address) {
@@ -239,7 +245,7 @@ impl Connection {
             self.paths.new_subflows.retain(|new| new.local != ip);
             for at in 0..self.subflows.len() {
                 if self.subflows[at].local.ip == ip && !self.subflows[at].is_closed() {
-                    self.kill_subflow(now, at);
+                    self.kill_subflow(now, at, ResetReason::Unspecified);
                 }
             }
         }

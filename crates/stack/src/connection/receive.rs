@@ -6,9 +6,9 @@ use super::mapping::Parts;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
-use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, Segment};
+use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
 use crate::seq::DataRange;
-use crate::subflow::{Subflow, TcpState};
+use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// A subflow accepts payload this far ahead of what it has: RFC 7323's largest window. What is too
 /// far ahead at the data level is refused there (RFC 8684 section 3.3.5; Linux sends beyond a
@@ -67,6 +67,9 @@ impl Connection {
             if !self.process_mptcp_options(now, at, segment) {
                 return;
             }
+            if self.mode == Mode::Plain {
+                self.release_all(now, at, placed);
+            }
         } else {
             self.process_plain_ack(now, at, segment);
         }
@@ -80,7 +83,7 @@ impl Connection {
             TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2
         );
         if awaited && self.subflows[at].recv.finished() {
-            self.on_fin(now, at);
+            self.on_end_of_subflow(now, at, segment, placed);
         }
         self.check_closing(now);
     }
@@ -188,7 +191,11 @@ impl Connection {
 
     fn process_mptcp_options(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if let Some(dss) = &segment.options.dss {
-            self.process_dss(now, at, dss, segment);
+            if !self.process_dss(now, at, dss, segment) {
+                return false;
+            }
+        } else if segment.options.mptcp[0].is_none() {
+            return self.on_bare_segment(now, at, segment);
         }
         if segment.options.mptcp[0].is_none() {
             return true;
@@ -218,7 +225,12 @@ impl Connection {
                     // The third ACK of a join again: the fourth was lost (RFC 8684 section 3.2).
                     self.subflows[at].recv.want_ack();
                 }
-                MptcpOption::Fail(_) | MptcpOption::Reset { .. } => {}
+                MptcpOption::Fail(_) => {
+                    // Once gone back, no option counts (RFC 8684 section 3.7).
+                    return self.on_fail(now, at);
+                }
+                // Without RST it has no meaning (section 3.6).
+                MptcpOption::Reset { .. } => {}
             }
         }
         true
@@ -232,9 +244,12 @@ impl Connection {
         }
     }
 
-    fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) {
+    /// False if the segment does not count further.
+    fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> bool {
         self.confirm();
         if let Some(data_ack) = dss.data_ack {
+            self.subflows[at].dss_seen = true;
+            self.subflows[at].bare = false;
             let expected = self.local_dsn.add(self.send.una);
             let dsn = match data_ack {
                 DataAck::Wide(dsn) => dsn,
@@ -248,19 +263,37 @@ impl Connection {
             if matches!(mapping.dsn, MappedDsn::Wide(_)) {
                 self.peer_wide = true;
             }
-            if dss.data_fin && mapping.len > 0 {
-                let end = self.mapped_offset(mapping) + i64::from(mapping.len) - 1;
-                // What lies outside the window does not count (RFC 8684 section 3.8).
-                if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
-                    self.after_remote_fin();
+            if mapping.checksum.is_some() != self.checksummed && !self.checks_presence(at, mapping) {
+                return false;
+            }
+            if mapping.len == 0 && segment.payload_len > 0 {
+                let near = self.subflows[at].seq_offset(segment).max(0) as u64;
+                return self.on_infinite_mapping(now, at, mapping, near);
+            }
+            // With a checksum, what is mapped together with data is verified together with it.
+            let alone = mapping.len == 1;
+            if dss.data_fin && mapping.len > 0 && (alone || !self.checksummed) {
+                if alone && !self.is_verified_alone(now, at, mapping) {
+                    return false;
                 }
-                // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
-                self.subflows[at].recv.want_ack();
+                let end = self.mapped_offset(mapping) + i64::from(mapping.len) - 1;
+                self.on_data_fin(at, end);
             }
         }
+        true
     }
 
-    fn process_payload(
+    /// The peer's stream ends at `end`.
+    pub(super) fn on_data_fin(&mut self, at: usize, end: i64) {
+        // What lies outside the window does not count (RFC 8684 section 3.8).
+        if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
+            self.after_remote_fin();
+        }
+        // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
+        self.subflows[at].recv.want_ack();
+    }
+
+    pub(super) fn process_payload(
         &mut self,
         now: Time,
         at: usize,
@@ -275,22 +308,43 @@ impl Connection {
         }
         let start = offset as u64;
         let mut range = DataRange::new(start, start + u64::from(segment.payload_len));
+        if self.checksummed {
+            self.receive_checked(now, at, segment, range, fin, placed);
+            return;
+        }
         let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Parts::NONE };
         let mut mapped_to = parts.end().unwrap_or(range.start);
-        if self.mode == Mode::Plain && range.end > self.recv.edge() + 1 {
+        if core::mem::take(&mut self.subflows[at].contradicted) {
+            self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
+            if self.mode == Mode::Mptcp {
+                return;
+            }
+            self.process_payload(now, at, segment, fin, placed);
+            return;
+        }
+        let limit = (self.recv.edge() as i64 - self.fallback.recv_shift).max(0) as u64;
+        if self.mode == Mode::Plain && range.end > limit {
             // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
             // section 3.10.7.4, first), as nobody would send it again.
-            mapped_to = mapped_to.min(self.recv.edge() + 1);
+            mapped_to = mapped_to.min(limit);
             self.subflows[at].recv.want_ack();
         }
+        let mut unmapped = DataRange::default();
         if mapped_to < range.end {
-            // Nothing says where the rest belongs. It is not acknowledged, so that it comes again with
-            // its mapping. (Holding it is a matter of real packets, where mappings arrive apart.)
+            if self.mode == Mode::Mptcp {
+                // Nothing says where the rest belongs.
+                unmapped = DataRange::new(mapped_to.max(range.start), range.end);
+            }
             range.end = mapped_to.max(range.start);
             if range.is_empty() {
+                if !unmapped.is_empty() {
+                    self.subflows[at].counters.data_segments_received += 1;
+                    self.hold_unmapped(now, at, segment, unmapped, fin, placed);
+                }
                 return;
             }
         }
+        let fin_behind = fin;
         let fin = fin && mapped_to >= start + u64::from(segment.payload_len);
         if segment.payload_len > 0 {
             self.subflows[at].counters.data_segments_received += 1;
@@ -323,11 +377,24 @@ impl Connection {
             }
         });
         counters.bytes_delivered += delivered;
-        let duplicate = u64::from(segment.payload_len) - delivered.min(u64::from(segment.payload_len));
+        let duplicate = range.len() - delivered.min(range.len());
         counters.bytes_duplicate += duplicate;
         if delivered == 0 && segment.payload_len > 0 {
-            placed.push(Placement::Discard { connection: *id, payload_offset: 0, len: segment.payload_len });
+            placed.push(Placement::Discard { connection: *id, payload_offset: 0, len: range.len() as u32 });
         }
+        self.after_arrival(now, advanced);
+        if self.subflows[at].held.is_some() && self.mode == Mode::Mptcp {
+            self.release_mapped(now, at, placed);
+        }
+        if !unmapped.is_empty() {
+            self.hold_unmapped(now, at, segment, unmapped, fin_behind, placed);
+        }
+        let done = self.subflows[at].recv.nxt();
+        self.subflows[at].mappings.retain(|(mapped, _)| mapped.end > done);
+    }
+
+    /// Something has arrived in the stream; `advanced` if it has grown in order.
+    pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
         if advanced {
             self.stats.last_in_order = now;
             self.stats.received = self.recv.nxt();
@@ -340,8 +407,6 @@ impl Connection {
             }
             self.after_remote_fin();
         }
-        let done = self.subflows[at].recv.nxt();
-        self.subflows[at].mappings.retain(|(mapped, _)| mapped.end > done);
     }
 
     fn autotune(&mut self, now: Time) {
@@ -380,6 +445,7 @@ impl Connection {
                 self.on_fast_close(now, at, true);
                 return;
             }
+            self.hear_reset(at, segment);
         }
         if self.mode == Mode::Plain {
             let finished = self.send.fin_acked && self.recv.finished();
@@ -389,16 +455,40 @@ impl Connection {
         self.check_ended(now);
     }
 
+    /// What the peer says with a reset of a subflow (RFC 8684 sections 3.6 and 3.7).
+    pub(super) fn hear_reset(&mut self, at: usize, segment: &Segment) {
+        for option in segment.options.mptcp.iter().flatten() {
+            match *option {
+                MptcpOption::Reset { transient, reason } => {
+                    self.subflows[at].peer_reset = Some((transient, reason));
+                }
+                MptcpOption::Fail(_) => self.stats.fails_received += 1,
+                _ => {}
+            }
+        }
+    }
+
     /// The connection was aborted by the peer (RFC 8684 section 3.5).
     fn on_fast_close(&mut self, now: Time, at: usize, by_reset: bool) {
         for other in 0..self.subflows.len() {
             if by_reset && other == at {
                 self.close_subflow(now, other);
             } else if !self.subflows[other].is_closed() {
-                self.subflows[other].reset = Some(crate::subflow::ResetCause::Error);
+                self.subflows[other].reset = Some(ResetCause::Because(ResetReason::Unspecified));
             }
         }
         self.end(CloseReason::Reset);
+    }
+
+    /// The peer's FIN was reached in order. Without an option beside it, from a peer that has not said
+    /// the end of its stream, it is the end of a TCP stream (RFC 8684 section 3.7).
+    fn on_end_of_subflow(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
+        let bare = segment.options.dss.is_none() && segment.options.mptcp[0].is_none();
+        if bare && self.mode == Mode::Mptcp && !self.recv.finished() && self.may_fall_back(at) {
+            self.fall_back(now, at, false);
+            self.release_all(now, at, placed);
+        }
+        self.on_fin(now, at);
     }
 
     /// The peer's FIN was reached in order.
@@ -416,8 +506,8 @@ impl Connection {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
-            let end = self.subflows[at].recv.nxt() - 2;
-            self.recv.set_fin(end);
+            let end = self.subflows[at].recv.nxt() as i64 - 1 + self.fallback.recv_shift;
+            self.recv.set_fin(end.max(0) as u64);
             self.after_remote_fin();
         } else if self.subflows[at].state == TcpState::CloseWait && self.phase == Phase::Open {
             // RFC 8684 section 3.3.3: a FIN closes its subflow only. Ours follows.

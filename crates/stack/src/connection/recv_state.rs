@@ -75,8 +75,12 @@ impl RecvState {
         self.edge
     }
 
+    /// Admits what was taken in before its place in the stream was known.
+    pub fn extend_edge(&mut self, to: u64) {
+        self.edge = self.edge.max(to);
+    }
+
     /// The size of the buffer now.
-    #[cfg(test)]
     pub fn buffer(&self) -> u64 {
         self.buffer
     }

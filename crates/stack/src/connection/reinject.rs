@@ -6,7 +6,7 @@ use anabranch_units::Time;
 use super::{Connection, Mode};
 use crate::config::{OpportunisticRetransmission, Reinjection};
 use crate::congestion::CongestionControl;
-use crate::event::SubflowId;
+use crate::event::{SubflowId, SubflowSet};
 use crate::scheduler::{AssignKind, RecoveryState};
 use crate::seq::DataRange;
 
@@ -53,6 +53,14 @@ impl Connection {
         self.subflows[at].queued = 0;
         if self.mode == Mode::Mptcp {
             self.reinject_all_of(at);
+            // What it has delivered and nobody has DATA_ACKed may have been thrown away there, with the
+            // mapping that was damaged or broken (RFC 8684 section 3.7).
+            let only = SubflowSet::one(self.subflows[at].id);
+            let carried = self.send.outstanding.as_slice().iter().filter(|pending| pending.tried == only);
+            let ranges: Vec<DataRange> = carried.map(|pending| pending.range).collect();
+            for range in ranges {
+                self.send.request_reinjection(range);
+            }
         }
     }
 

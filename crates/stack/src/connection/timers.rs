@@ -12,6 +12,7 @@ use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, SubflowSet};
 use crate::observer::{LossReason, Observer};
 use crate::scheduler::SchedulerEvent;
+use crate::segment::ResetReason;
 use crate::subflow::recovery::RetransmitTimer;
 use crate::subflow::{ResetCause, TcpState};
 
@@ -90,7 +91,7 @@ impl Connection {
     /// When [`Connection::handle_timeout`] is due next.
     pub(crate) fn next_timeout(&self, now: Time) -> Time {
         let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);
-        due = due.min(self.data_timer);
+        due = due.min(self.data_timer).min(self.fail_timer());
         if self.phase == Phase::Open {
             if self.waiting_for_progress() {
                 due = due.min(self.patience_ends());
@@ -131,9 +132,12 @@ impl Connection {
             self.scheduler_wake = Time::NEVER;
             self.schedule_wanted = true;
         }
-        if self.data_timer <= now {
+        if self.data_timer <= now && !self.follow_silent_peer(now) {
             self.reinject_head();
             self.arm_data_timer(now);
+        }
+        if self.fail_timer() <= now {
+            self.on_fail_timer(now);
         }
         if self.persist_at <= now {
             self.persist_backoff = (self.persist_backoff + 1).min(10);
@@ -192,7 +196,7 @@ impl Connection {
                 if subflow.handshake.retry_at.is_some_and(|due| due <= now) {
                     if subflow.handshake.attempts > self.config.rto.syn_retries {
                         if subflow.state == TcpState::PreEstablished {
-                            subflow.reset = Some(ResetCause::Error);
+                            subflow.reset = Some(ResetCause::Because(ResetReason::BadPerformance));
                         } else {
                             self.fail_handshake(now, at, CloseReason::TimedOut);
                         }
@@ -207,7 +211,7 @@ impl Connection {
         }
         if subflow.removal_deadline <= now {
             subflow.removal_deadline = Time::NEVER;
-            self.kill_subflow(now, at);
+            self.kill_subflow(now, at, ResetReason::Unspecified);
             return;
         }
         if subflow.state == TcpState::FinWait2 && self.fin_wait_end(at) <= now {
@@ -258,7 +262,8 @@ impl Connection {
         let (id, connection) = (self.subflows[at].id, self.id);
         let subflow = &mut self.subflows[at];
         if subflow.recovery.timeouts() >= self.config.rto.max_timeouts {
-            self.kill_subflow(now, at);
+            // RFC 8684 section 3.3.6.
+            self.kill_subflow(now, at, ResetReason::BadPerformance);
             self.check_ended(now);
             return;
         }

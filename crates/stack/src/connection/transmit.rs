@@ -10,8 +10,8 @@ use crate::event::Departure;
 use crate::observer::{Observer, SendKind};
 use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::{
-    Capable, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, SackBlocks, Segment,
-    Timestamps,
+    Capable, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason,
+    SackBlocks, Segment, Timestamps,
 };
 use crate::seq::{DataRange, Seq};
 use crate::subflow::recv::AckDue;
@@ -203,7 +203,7 @@ impl Connection {
             }
             return None;
         }
-        if let Some(transmit) = self.send_new(now, at, cwnd, probing, out, sums, observer) {
+        if let Some(transmit) = self.send_new(now, at, probing, out, sums, observer) {
             return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
@@ -238,13 +238,13 @@ impl Connection {
         &mut self,
         now: Time,
         at: usize,
-        cwnd: u64,
         probing: bool,
         out: &mut Segment,
         sums: &S,
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
+        let cwnd = subflow.cwnd;
         let queued = loop {
             let front = subflow.queue.front_mut()?;
             // What was acknowledged meanwhile by way of another subflow need not go.
@@ -428,9 +428,25 @@ impl Connection {
     fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
         self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
-        if let (ResetCause::Abort, Mode::Mptcp, Some(key)) = (cause, self.mode, self.remote_key) {
-            out.options.push(MptcpOption::FastClose(key));
+        // Section 3.1: after a damaged handshake no MPTCP option leaves any more.
+        let first = self.phase == Phase::Opening && !self.subflows[at].handshake.join;
+        if self.mode != Mode::Mptcp || first {
+            return;
         }
+        let mut say = |option| out.options.push(option);
+        match (cause, self.remote_key) {
+            (ResetCause::Abort, Some(key)) => say(MptcpOption::FastClose(key)),
+            (ResetCause::Abort, None) => return,
+            (ResetCause::Because(reason), _) => {
+                say(MptcpOption::Reset { transient: is_transient(reason), reason })
+            }
+            (ResetCause::Damage(data), _) => {
+                // RFC 8684 section 3.7.
+                let reason = ResetReason::Middlebox;
+                say(MptcpOption::Fail(self.failed_dsn(data)))
+                    && say(MptcpOption::Reset { transient: false, reason })
+            }
+        };
     }
 
     /// RFC 8684 section 3.1: the first data of the initiator carries both keys and its length in place
@@ -469,6 +485,9 @@ impl Connection {
                 out.options.sack = SackBlocks::EMPTY;
             }
         }
+        if self.mode == Mode::Plain && self.says_infinite() {
+            self.say_infinite(record.seq, out);
+        }
         if record.data + u64::from(record.len) == self.send.written {
             out.flags = out.flags.with(Flags::PSH);
         }
@@ -489,6 +508,9 @@ impl Connection {
             && self.last_edge_sent >= self.recv.wanted_edge();
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
         self.make(now, at, Flags::ACK, seq, level, out);
+        if self.fallback.failing.is_some() {
+            self.say_failing(out);
+        }
     }
 
     /// A segment that says the DATA_FIN by itself.
@@ -584,6 +606,11 @@ impl Connection {
         observer.on_sent(now, self.id, subflow.id, out, kind, data);
         Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset })
     }
+}
+
+/// Whether a subflow that ends for this reason may be tried again (RFC 8684 section 3.6).
+const fn is_transient(reason: ResetReason) -> bool {
+    matches!(reason, ResetReason::Unspecified | ResetReason::LackOfResources | ResetReason::BadPerformance)
 }
 
 #[inline]

@@ -16,7 +16,7 @@ use crate::connection::{Connection, Phase};
 use crate::crypto;
 use crate::event::{CloseReason, ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::Observer;
-use crate::segment::{Address, Capable, Flags, Join, Key, PathId, Segment};
+use crate::segment::{Address, Capable, Flags, Join, Key, MptcpOption, PathId, ResetReason, Segment};
 use crate::seq::{Dsn, Seq};
 use crate::stats::{ConnectionStats, EndpointCounters, SubflowStats};
 use crate::subflow::SubflowBirth;
@@ -443,6 +443,14 @@ impl<O: Observer> Endpoint<O> {
         } else {
             reply.flags = Flags::RST.with(Flags::ACK);
             reply.ack = segment.seq.add(segment.seq_len());
+        }
+        if let Some(Join::Syn { token, .. }) = crate::connection::find_join(&segment.options) {
+            // RFC 8684 section 3.2: an unknown token is an error; a known one is refused by policy.
+            let (transient, reason) = match self.demux.by_token(token) {
+                None => (false, ResetReason::MptcpError),
+                Some(_) => (true, ResetReason::Prohibited),
+            };
+            reply.options.push(MptcpOption::Reset { transient, reason });
         }
         // A flood of strays must not fill the memory.
         if self.replies.len() < 1024 {

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use std::collections::VecDeque;
 
 use super::{PathCommand, PathEvent};
-use crate::segment::Address;
+use crate::segment::{Address, ResetReason};
 
 /// The full-mesh path manager.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct FullMesh {
     used: Vec<(IpAddr, Address)>,
     /// Those of them that have one now, or are about to.
     open: Vec<(IpAddr, Address)>,
+    /// Pairs of addresses that the peer wants no subflow between.
+    barred: Vec<(IpAddr, IpAddr)>,
     /// Local addresses that cannot be used.
     down: Vec<IpAddr>,
     initiator: bool,
@@ -35,6 +37,7 @@ impl FullMesh {
             remote: Vec::new(),
             used: Vec::new(),
             open: Vec::new(),
+            barred: Vec::new(),
             down: Vec::new(),
             initiator: false,
             established: false,
@@ -72,8 +75,17 @@ impl FullMesh {
             }
             PathEvent::Removed { id } => self.remote.retain(|(known, _)| *known != Some(id)),
             PathEvent::SubflowEstablished { local, remote, .. } => self.mark(local.ip, remote),
-            PathEvent::SubflowClosed { local, remote, .. } => {
-                self.open.retain(|pair| *pair != (local.ip, remote));
+            PathEvent::SubflowClosed { local, remote, reset, .. } => {
+                let gone = (local.ip, remote);
+                self.open.retain(|pair| *pair != gone);
+                match reset {
+                    // Section 3.6: not over this path again; or later, with the next occasion.
+                    Some((false, reason)) if reason != ResetReason::Unspecified => {
+                        self.barred.push((local.ip, remote.ip));
+                    }
+                    Some((true, _)) => self.used.retain(|pair| *pair != gone),
+                    _ => {}
+                }
             }
             PathEvent::LocalUp(ip) => {
                 let was_down = self.down.contains(&ip);
@@ -121,7 +133,8 @@ impl FullMesh {
             for &(local_id, local, backup) in &self.local {
                 let pair = (local, remote);
                 let mixed = local.is_ipv4() != remote.ip.is_ipv4();
-                if mixed || self.down.contains(&local) || self.used.contains(&pair) {
+                let barred = self.barred.contains(&(local, remote.ip));
+                if mixed || barred || self.down.contains(&local) || self.used.contains(&pair) {
                     continue;
                 }
                 self.used.push(pair);
@@ -183,7 +196,12 @@ mod tests {
         mesh.on_event(&announced);
         assert_eq!(mesh.poll(), None);
         let (local, remote) = (Address::new(ip(2), 1), Address::new(ip(8), 80));
-        mesh.on_event(&PathEvent::SubflowClosed { id: crate::event::SubflowId(1), local, remote });
+        mesh.on_event(&PathEvent::SubflowClosed {
+            id: crate::event::SubflowId(1),
+            local,
+            remote,
+            reset: None,
+        });
         mesh.on_event(&announced);
         assert_eq!(core::iter::from_fn(|| mesh.poll()).count(), 1);
     }

@@ -7,7 +7,7 @@ mod n_diff_ports;
 use core::net::IpAddr;
 
 use crate::event::SubflowId;
-use crate::segment::Address;
+use crate::segment::{Address, ResetReason};
 
 pub use full_mesh::FullMesh;
 pub use n_diff_ports::NDiffPorts;
@@ -77,6 +77,9 @@ pub enum PathEvent {
         local: Address,
         /// Its remote address.
         remote: Address,
+        /// What the peer has said with a reset (RFC 8684 section 3.6): whether the cause may pass, and the
+        /// cause.
+        reset: Option<(bool, ResetReason)>,
     },
     /// A local address has come up.
     LocalUp(IpAddr),

@@ -12,9 +12,10 @@ use std::collections::VecDeque;
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::ConnectionConfig;
+use crate::connection::Held;
 use crate::event::SubflowId;
 use crate::scheduler::{AssignKind, SubflowView};
-use crate::segment::{Address, Flags, MptcpOption, PathId, Segment};
+use crate::segment::{Address, Flags, MptcpOption, PathId, ResetReason, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
 use path_mtu::PathMtu;
@@ -84,8 +85,11 @@ pub struct Handshake {
 pub enum ResetCause {
     /// The connection is aborted: carry MP_FASTCLOSE.
     Abort,
-    /// A protocol error on the subflow.
-    Error,
+    /// The subflow alone ends: carry MP_TCPRST (RFC 8684 section 3.6).
+    Because(ResetReason),
+    /// The payload mapped from this offset of the stream on was changed on its way: carry MP_FAIL too
+    /// (section 3.7).
+    Damage(i64),
 }
 
 /// What a new subflow is made from.
@@ -173,6 +177,16 @@ pub struct Subflow {
     pub(crate) recv: Receiver,
     /// Mappings that reach beyond the segment that carried them: subflow range and stream offset.
     pub(crate) mappings: Vec<(DataRange, u64)>,
+    /// A mapping has contradicted one of them.
+    pub(crate) contradicted: bool,
+    /// What has arrived here and may not be delivered yet.
+    pub(crate) held: Option<Box<Held>>,
+    /// A data acknowledgement has come by it.
+    pub(crate) dss_seen: bool,
+    /// What came last had no MPTCP option.
+    pub(crate) bare: bool,
+    /// What the peer has said with its reset: whether the cause may pass, and the cause.
+    pub(crate) peer_reset: Option<(bool, ResetReason)>,
 
     // Timers.
     pub(crate) timer_base: Time,
@@ -252,6 +266,11 @@ impl Subflow {
             loss_rate: 0.0,
             recv: Receiver::new(Seq(0), config.ack),
             mappings: Vec::new(),
+            contradicted: false,
+            held: None,
+            dss_seen: false,
+            bare: false,
+            peer_reset: None,
             timer_base: now,
             last_new: now,
             last_sent: now,

@@ -80,6 +80,37 @@ impl Receiver {
         self.last_ack_sent
     }
 
+    /// Everything that is here, in order or not; a FIN in order counts as one.
+    pub fn total(&self) -> u64 {
+        self.nxt + self.out_of_order.total()
+    }
+
+    /// What of `range` is not here yet: how many pieces, and the first of them.
+    pub fn gaps(&self, range: DataRange) -> (u32, DataRange) {
+        let (mut count, mut first) = (0, DataRange::default());
+        let mut cursor = range.start.max(self.nxt);
+        let mut note = |gap: DataRange| {
+            if !gap.is_empty() {
+                if count == 0 {
+                    first = gap;
+                }
+                count += 1;
+            }
+        };
+        for held in self.out_of_order.as_slice() {
+            if held.end <= cursor {
+                continue;
+            }
+            if held.start >= range.end {
+                break;
+            }
+            note(DataRange::new(cursor, held.start.min(range.end)));
+            cursor = held.end;
+        }
+        note(DataRange::new(cursor, range.end));
+        (count, first)
+    }
+
     /// The acknowledgement number.
     pub fn ack(&self) -> Seq {
         self.irs.add(self.nxt)

@@ -274,7 +274,7 @@ fn a_lost_address_is_withdrawn() {
     s.endpoint.set_address_up(s.now, own_ip(1), false);
     s.poll();
     let sent = s.sent();
-    let withdrawn = sent.iter().find(|segment| segment.options.mptcp[0].is_some()).expect("a signal");
+    let withdrawn = sent.iter().find(|segment| segment.flags == A).expect("a signal");
     assert_eq!(withdrawn.options.mptcp[0], Some(Script::removal(&[2])));
     assert_eq!(withdrawn.source.ip, own_ip(0));
     assert!(sent.iter().any(|segment| segment.source.ip == own_ip(1) && segment.flags.has(R)));

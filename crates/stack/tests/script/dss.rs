@@ -177,28 +177,6 @@ fn a_segment_may_end_one_mapping_and_begin_the_next() {
     assert_eq!(s.stats().received, 260);
 }
 
-// RFC 8684 section 3.3.1, rows M9, B13: of a segment that is mapped in part, no unmapped byte is
-// acknowledged as if it had been taken.
-#[test]
-fn the_unmapped_tail_of_a_segment_comes_again() {
-    let mut s = server(config());
-    s.inject(data(0, 11, 200).data_ack(0).map(10, 11, 100));
-    s.expect(ack(0, 111).data_ack(110));
-    s.inject(mapped(0, 111, 110, 100));
-    s.expect(ack(0, 211).data_ack(210));
-}
-
-// RFC 8684 section 3.3.1, row M25: of contradicting mappings the first counts.
-#[test]
-fn a_contradicting_mapping_changes_nothing() {
-    let mut s = server(config());
-    s.inject(data(0, 11, 100).data_ack(0).map(10, 11, 300));
-    s.expect(ack(0, 111).data_ack(110));
-    s.inject(mapped(0, 111, 5000, 100));
-    s.expect(ack(0, 211).data_ack(210));
-    assert_eq!(s.stats().out_of_order, 0);
-}
-
 // RFC 8684 section 3.3.1, rows M3, R2: the second copy of a DSN, by another subflow, is ignored and acked.
 #[test]
 fn a_second_copy_is_acknowledged_and_not_delivered() {

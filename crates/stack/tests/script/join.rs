@@ -3,7 +3,7 @@
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::event::{Event, SubflowId};
 use anabranch_stack::path_manager::PathManagerKind;
-use anabranch_stack::segment::{Join, MptcpOption};
+use anabranch_stack::segment::{Join, MptcpOption, ResetReason};
 
 use crate::kit::*;
 
@@ -80,7 +80,7 @@ fn an_unknown_token_is_refused_and_harms_nobody() {
     s.peer_opens(0, 3, 6000);
     let syn = Join::Syn { backup: false, address_id: 4, token: 99, nonce: NONCE_A };
     s.inject(seg(1).flags(S).seq(0).option(join(syn)));
-    s.expect(seg(1).flags(RA).ack(1));
+    s.expect(seg(1).flags(RA).ack(1).option(reset(false, ResetReason::MptcpError)));
     s.inject(data(0, 1, 100).option(capable(Some(KEY_A), s.own_key, Some(100))));
     s.expect(ack(0, 101).data_ack(100));
 }
@@ -278,7 +278,7 @@ fn joins_beyond_the_limit_are_refused() {
     let sub = s.peer_opens(0, 5, 6000);
     let syn = s.join_syn(sub, 5, false);
     s.inject(syn);
-    s.expect(seg(2).flags(RA).ack(1));
+    s.expect(seg(2).flags(RA).ack(1).option(reset(true, ResetReason::Prohibited)));
 }
 
 // RFC 8684 section 3.3.3: no new subflow once both streams have ended (trap T41).

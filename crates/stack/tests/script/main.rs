@@ -7,7 +7,9 @@ mod address;
 mod checksum;
 mod close;
 mod dss;
+mod fallback;
 mod handshake;
+mod hold;
 mod join;
 mod pacing;
 mod path_mtu;
@@ -26,6 +28,8 @@ fn the_tests_that_the_table_of_rules_names_exist() {
         ("checksum", include_str!("checksum.rs")),
         ("close", include_str!("close.rs")),
         ("dss", include_str!("dss.rs")),
+        ("fallback", include_str!("fallback.rs")),
+        ("hold", include_str!("hold.rs")),
         ("handshake", include_str!("handshake.rs")),
         ("join", include_str!("join.rs")),
         ("recovery", include_str!("recovery.rs")),

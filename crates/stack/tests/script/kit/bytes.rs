@@ -44,7 +44,7 @@ pub fn damaged(seg: Seg) -> Seg {
 impl Script {
     /// The right checksum of a mapping.
     pub(super) fn checksum_of(&self, map: &Map, data_fin: Option<bool>, first: Dsn) -> u16 {
-        let payload = u64::from(map.len) - u64::from(data_fin.unwrap_or(false));
+        let payload = u64::from(map.len).saturating_sub(u64::from(data_fin.unwrap_or(false)));
         let dsn = Dsn(first.0.wrapping_add(map.data as u64));
         checksum::of_mapping(dsn, map.ssn, map.len, sum_of(map.data, payload))
     }

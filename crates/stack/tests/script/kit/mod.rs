@@ -20,7 +20,7 @@ use anabranch_stack::event::{ConnectionId, Event, Placement, SubflowId};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::segment::{
     AddAddress, Address, AddressIds, Capable, DataAck, Dss, Flags, Join, Key, MappedDsn, Mapping,
-    MptcpOption, PathId, Segment, SynOptions, Timestamps,
+    MptcpOption, PathId, ResetReason, Segment, SynOptions, Timestamps,
 };
 use anabranch_stack::seq::{DataRange, Dsn, Seq};
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
@@ -93,6 +93,11 @@ pub fn capable(sender: Option<Key>, receiver: Option<Key>, data_len: Option<u16>
         data_len,
         checksum: None,
     })
+}
+
+/// MP_TCPRST.
+pub const fn reset(transient: bool, reason: ResetReason) -> MptcpOption {
+    MptcpOption::Reset { transient, reason }
 }
 
 /// The same with other flags and version.
@@ -386,6 +391,16 @@ impl Script {
         MptcpOption::AddAddress(AddAddress { id, ip, port, hmac: None })
     }
 
+    /// An MP_FAIL of the peer's, for our stream from `data` on.
+    pub fn peer_fails(&self, data: u64) -> MptcpOption {
+        MptcpOption::Fail(self.own_dsn.add(data))
+    }
+
+    /// An MP_FAIL of the endpoint's, for the peer's stream.
+    pub fn own_fails(&self, data: u64) -> MptcpOption {
+        MptcpOption::Fail(self.peer_dsn.add(data))
+    }
+
     /// A withdrawal.
     pub fn removal(ids: &[u8]) -> MptcpOption {
         let mut list = AddressIds::one(ids[0]);
@@ -479,8 +494,9 @@ impl Script {
         let mapping = seg.map.map(|map| {
             let dsn = self.peer_dsn.add(map.data as u64);
             let dsn = if map.wide { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) };
-            let checksum =
-                seg.checksum.map(|wrong| wrong ^ self.checksum_of(&map, seg.data_fin, self.peer_dsn));
+            let right = self.checksum_of(&map, seg.data_fin, self.peer_dsn);
+            // An infinite mapping has none to speak of.
+            let checksum = seg.checksum.map(|wrong| if map.len == 0 { 0 } else { wrong ^ right });
             Mapping { dsn, ssn: map.ssn, len: map.len, checksum }
         });
         segment.payload_sum = bytes::sum_at(seg) ^ u16::from(seg.damaged);
@@ -528,6 +544,11 @@ impl Script {
     /// What the endpoint has sent since the last step, whatever it is.
     pub fn sent(&mut self) -> Vec<Segment> {
         self.waiting.drain(..).map(|(_, _, segment)| segment).collect()
+    }
+
+    /// Forgets the pure acknowledgements that were sent.
+    pub fn forget_acks(&mut self) {
+        self.waiting.retain(|(_, _, segment)| segment.flags != A || segment.payload_len > 0);
     }
 
     /// Time passes until the endpoint sends something; panics after `ms`.

@@ -1,0 +1,291 @@
+//! The way back to TCP, and what a damaged path says (RFC 8684 section 3.7).
+//!
+//! A connection that has had one subflow only, and has sent and received nothing out of its order there,
+//! *is* a TCP connection: offset 1 of the subflow is offset 0 of the stream. It goes back to TCP where
+//! options are missing or payload was changed. Any other connection gives up the subflow concerned,
+//! with a reset that says why, and sends the data elsewhere. Linux draws the line at the same place.
+//!
+//! Whoever goes back once data has flowed says so with the next new data by a mapping of length 0, the
+//! infinite mapping, and no MPTCP option leaves after that.
+
+use anabranch_units::{Duration, Time};
+
+use super::{Connection, Mode, Phase};
+use crate::event::{CloseReason, SubflowSet};
+use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
+use crate::seq::Dsn;
+use crate::subflow::{ResetCause, TcpState};
+
+/// The way back to TCP.
+#[derive(Clone, Debug)]
+pub(crate) struct Fallback {
+    /// In a plain TCP: where the stream that we send stands, less where its subflow stands.
+    pub send_shift: i64,
+    /// The same for what we receive.
+    pub recv_shift: i64,
+    /// Payload was changed: the peer is told, and its answer awaited.
+    pub failing: Option<Failing>,
+    /// The infinite mapping shall leave, or has left.
+    infinite: Option<Infinite>,
+}
+
+/// An MP_FAIL that is not answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failing {
+    /// Where the damage begins in the stream.
+    data: i64,
+    /// When it is said again.
+    resend_at: Time,
+    /// When the subflow is given up.
+    deadline: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Infinite {
+    /// The mapping: it acts backwards, from what the peer is known to have.
+    mapping: Mapping,
+    /// The subflow offset of the segment that carries it, each time it is sent.
+    seq: Option<u64>,
+}
+
+impl Default for Fallback {
+    fn default() -> Fallback {
+        Fallback { send_shift: -1, recv_shift: -1, failing: None, infinite: None }
+    }
+}
+
+impl Connection {
+    /// Whether the subflow at `at` is the only one that there ever was, and the stream stands in it in its
+    /// order, both ways: then it can go on as a TCP.
+    pub(super) fn may_fall_back(&self, at: usize) -> bool {
+        self.mode == Mode::Mptcp
+            && self.phase == Phase::Open
+            && !self.config.simultaneous
+            && self.is_alone(at)
+            && self.past.iter().all(|past| past.established.is_none())
+            && self.receives_in_order(at)
+            && self.sends_in_order(at)
+    }
+
+    /// No other subflow can carry data.
+    fn is_alone(&self, at: usize) -> bool {
+        !self.subflows[at].handshake.join
+            && self.subflows[at].reset.is_none()
+            && !self.subflows[at].fin_sent
+            && self.live_subflows().all(|other| other.id.index() == at || other.established.is_none())
+    }
+
+    /// Every byte that has arrived on the subflow is here once, held or in the stream.
+    fn receives_in_order(&self, at: usize) -> bool {
+        let subflow = &self.subflows[at];
+        let held = subflow.held.as_ref().map_or(0, |held| held.bytes());
+        let taken = subflow.recv.total() - u64::from(subflow.recv.finished());
+        self.recv.nxt() + self.recv.out_of_order() + held + 1 == taken
+    }
+
+    /// Everything that was sent on the subflow was sent once and in the order of the stream.
+    fn sends_in_order(&self, at: usize) -> bool {
+        if self.subflows[at].counters.bytes_reinjected > 0 || !self.send.reinject.is_empty() {
+            return false;
+        }
+        // What waits in the subflow's queue can wait elsewhere.
+        let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
+        if let Some(first) = self.subflows[at].queue.iter().map(|queued| queued.range.start).min() {
+            waiting = waiting.min(first);
+        }
+        waiting + 1 == self.subflows[at].board.nxt()
+    }
+
+    /// Goes back to TCP on the only subflow, where [`Connection::may_fall_back`] allows it. With `tell` the
+    /// peer hears MP_FAIL, too: it may not see what we see.
+    #[cold]
+    pub(super) fn fall_back(&mut self, now: Time, at: usize, tell: bool) {
+        let ssn = (self.send.una as i64 - self.fallback.send_shift) as u32;
+        let mapping = Mapping {
+            dsn: MappedDsn::Wide(self.local_dsn.add(self.send.una)),
+            ssn,
+            len: 0,
+            checksum: self.checksummed.then_some(0),
+        };
+        self.fallback.infinite = Some(Infinite { mapping, seq: None });
+        self.become_plain(now, at);
+        if tell {
+            let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
+            self.subflows[at].signals.push_back(MptcpOption::Fail(dsn));
+        }
+    }
+
+    fn become_plain(&mut self, now: Time, at: usize) {
+        self.mode = Mode::Plain;
+        self.stats.fallbacks += 1;
+        self.fallback.failing = None;
+        self.checksummed = false;
+        self.third_ack_wanted = false;
+        // Joins that are under way come to nothing (section 3.7: one subflow only may stay).
+        self.paths.forget();
+        for other in (0..self.subflows.len()).filter(|&other| other != at) {
+            match self.subflows[other].state {
+                TcpState::Closed => {}
+                TcpState::SynSent => self.fail_handshake(now, other, CloseReason::Refused),
+                _ => self.subflows[other].reset = Some(ResetCause::Because(ResetReason::Unspecified)),
+            }
+        }
+        // What waits in the queue is given to the subflow again, in its order.
+        while let Some(queued) = self.subflows[at].queue.pop_front() {
+            self.send.take_back(queued.range);
+        }
+        self.subflows[at].queued = 0;
+        self.subflows[at].signals.clear();
+        self.subflows[at].mappings.clear();
+        self.subflows[at].removal_deadline = Time::NEVER;
+        self.data_timer = Time::NEVER;
+        self.fin_timer = Time::NEVER;
+        self.fin_wanted_on = SubflowSet::EMPTY;
+        if self.send.fin_sent && !self.send.fin_acked {
+            // The end of the stream is the FIN's to say now.
+            self.send.fin_sent = false;
+        }
+        // Section 3.7: the acknowledgements of the subflow are those of the stream.
+        let subflow = &self.subflows[at];
+        let acked = subflow.board.una() as i64 + self.fallback.send_shift;
+        let window = subflow.window_edge.saturating_sub(subflow.board.una());
+        let fin = subflow.recv.finished().then(|| subflow.recv.nxt() as i64 - 1 + self.fallback.recv_shift);
+        self.on_data_ack(now, acked, window);
+        if let Some(end) = fin {
+            self.recv.set_fin(end.max(0) as u64);
+            self.subflows[at].fin_wanted = false;
+            self.after_remote_fin();
+        }
+        self.subflows[at].recv.want_ack();
+        self.schedule_wanted = true;
+    }
+
+    /// The infinite mapping leaves with the first data after the way back, each time that is sent (sections
+    /// 3.3.1 and 3.7).
+    #[cold]
+    pub(super) fn say_infinite(&mut self, seq: u64, out: &mut Segment) {
+        let Some(infinite) = &mut self.fallback.infinite else { return };
+        if *infinite.seq.get_or_insert(seq) == seq {
+            out.options.dss = Some(Dss { data_ack: None, mapping: Some(infinite.mapping), data_fin: false });
+            if out.options.wire_len() > OPTION_SPACE {
+                out.options.sack = SackBlocks::EMPTY;
+            }
+        }
+    }
+
+    /// Whether an infinite mapping may be due.
+    pub(super) fn says_infinite(&self) -> bool {
+        self.fallback.infinite.is_some()
+    }
+
+    /// The peer says that the stream stands in the subflow from here on (section 3.7). It has gone back to
+    /// TCP, and we follow; or, where that cannot be, the subflow ends. True if the segment counts.
+    #[cold]
+    pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> bool {
+        let ssn = near as i64 + i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
+        let data = self.mapped_offset(mapping);
+        let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
+        if !alone || ssn < 1 || data < 0 {
+            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+            return false;
+        }
+        self.fallback.recv_shift = data - ssn;
+        self.become_plain(now, at);
+        true
+    }
+
+    /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection. False if it does not
+    /// count further.
+    pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
+        if !segment.options.sack.is_empty() {
+            // Several blocks may have left no room for a data acknowledgement that says nothing new.
+            return true;
+        }
+        let subflow = &mut self.subflows[at];
+        subflow.bare = true;
+        if subflow.dss_seen || subflow.board.una() <= 1 {
+            return true;
+        }
+        // Section 3.7: data is acknowledged and no data acknowledgement has ever come.
+        if self.may_fall_back(at) {
+            self.fall_back(now, at, false);
+            return true;
+        }
+        self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+        false
+    }
+
+    /// The data level has waited for too long, and the peer does not speak of it any more: it has gone back
+    /// to TCP without a word that has come through, and we follow. Linux does so in mid-connection.
+    pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
+        let only = self.subflows.iter().position(|subflow| subflow.bare && !subflow.is_closed());
+        let Some(at) = only.filter(|&at| self.may_fall_back(at)) else { return false };
+        self.fall_back(now, at, true);
+        true
+    }
+
+    /// The payload mapped from `data` on is not what was sent (section 3.7).
+    #[cold]
+    pub(super) fn on_damage(&mut self, now: Time, at: usize, data: i64) {
+        self.stats.checksum_failures += 1;
+        if self.may_fall_back(at) {
+            let resend_at = now + self.max_rto();
+            let deadline = now + self.config.rto.max.max(Duration::from_secs(1));
+            self.fallback.failing = Some(Failing { data, resend_at, deadline });
+            self.subflows[at].recv.want_ack();
+        } else {
+            self.subflows[at].reset = Some(ResetCause::Damage(data));
+        }
+    }
+
+    /// MP_FAIL on an acknowledgement of the subflow, as long as it is not answered.
+    #[cold]
+    pub(super) fn say_failing(&self, out: &mut Segment) {
+        let Some(failing) = self.fallback.failing else { return };
+        out.options.push(MptcpOption::Fail(self.failed_dsn(failing.data)));
+        if out.options.wire_len() > OPTION_SPACE {
+            out.options.sack = SackBlocks::EMPTY;
+        }
+    }
+
+    /// The number that an MP_FAIL names.
+    pub(super) fn failed_dsn(&self, data: i64) -> Dsn {
+        Dsn(self.remote_dsn.0.wrapping_add(data as u64))
+    }
+
+    /// The peer has found our data changed, or answers that it has heard of ours. False if the segment does
+    /// not count further.
+    #[cold]
+    pub(super) fn on_fail(&mut self, now: Time, at: usize) -> bool {
+        self.stats.fails_received += 1;
+        let answered = self.fallback.failing.is_some();
+        if self.may_fall_back(at) {
+            self.fall_back(now, at, !answered);
+            return true;
+        }
+        // Section 3.7: what is under way is not contiguous, so that the subflow has to go.
+        self.subflows[at].reset = Some(ResetCause::Damage(self.recv.nxt() as i64));
+        false
+    }
+
+    /// When the MP_FAIL is due again.
+    pub(super) fn fail_timer(&self) -> Time {
+        self.fallback.failing.map_or(Time::NEVER, |failing| failing.resend_at.min(failing.deadline))
+    }
+
+    pub(super) fn on_fail_timer(&mut self, now: Time) {
+        let Some(mut failing) = self.fallback.failing else { return };
+        let Some(at) = self.subflows.iter().position(|subflow| subflow.held.is_some()) else {
+            self.fallback.failing = None;
+            return;
+        };
+        if failing.deadline <= now {
+            self.fallback.failing = None;
+            self.subflows[at].reset = Some(ResetCause::Damage(failing.data));
+            return;
+        }
+        failing.resend_at = now + self.max_rto();
+        self.fallback.failing = Some(failing);
+        self.subflows[at].recv.want_ack();
+    }
+}
