@@ -194,15 +194,22 @@ class Reference(unittest.TestCase):
 
     def test_every_option_has_its_place(self):
         text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-        verbs = re.findall(r"^  (\w+)  ", self.output("anabranch --help").split("Commands:")[1], re.M)
-        for verb in verbs:
+        self.check_options("anabranch", "##", text)
+
+    def check_options(self, command, heading, text):
+        """The section of each verb below `command` has the verb's options, and those below it theirs."""
+        for verb in re.findall(r"^  (\w+)  ", self.output(f"{command} --help").split("Commands:")[1], re.M):
             if verb == "help":
                 continue
-            section = text.split(f"\n## `anabranch {verb}`\n")[1].split("\n## ")[0]
-            help_text = self.output(f"anabranch {verb} --help").split("Options:")[1]
-            options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", help_text, re.M)) - {"--help"}
-            documented = set(re.findall(r"^\| `(--[\w-]+)", section, re.M))
-            self.assertEqual(documented, options, verb)
+            name = f"{command} {verb}"
+            section = text.split(f"\n{heading} `{name}`\n")[1].split(f"\n{heading} ")[0]
+            own = section.split(f"\n{heading}# `{name} ")[0]
+            help_text = self.output(f"{name} --help")
+            options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", help_text.split("Options:")[1], re.M)) - {"--help"}
+            documented = set(re.findall(r"^\| `(--[\w-]+)", own, re.M))
+            self.assertEqual(documented, options, name)
+            if "Commands:" in help_text:
+                self.check_options(name, f"{heading}#", section)
 
     def test_every_key_of_a_scenario_is_described(self):
         text = (ROOT / "docs" / "scenario.md").read_text(encoding="utf-8")

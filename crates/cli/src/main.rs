@@ -41,6 +41,8 @@ enum Verb {
     List(verbs::list::Args),
     Check(verbs::check::Args),
     Serve(verbs::serve::Args),
+    #[cfg(target_os = "linux")]
+    Tun(verbs::tun::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
         Verb::List(args) => verbs::list::run(&args),
         Verb::Check(args) => verbs::check::run(&args),
         Verb::Serve(args) => verbs::serve::run(&args),
+        #[cfg(target_os = "linux")]
+        Verb::Tun(args) => verbs::tun::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

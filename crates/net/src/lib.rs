@@ -12,6 +12,8 @@ mod host;
 mod listener;
 mod notice;
 mod ring;
+#[cfg(target_os = "linux")]
+pub mod setup;
 mod shared;
 mod stream;
 

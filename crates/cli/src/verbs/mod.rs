@@ -7,3 +7,5 @@ pub mod model;
 pub mod run;
 pub mod select;
 pub mod serve;
+#[cfg(target_os = "linux")]
+pub mod tun;

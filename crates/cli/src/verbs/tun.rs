@@ -1,0 +1,265 @@
+//! `anabranch tun`
+
+use std::path::PathBuf;
+
+use anabranch_net::setup::{
+    self, DEFAULT_DEVICE, DEFAULT_DIRECTORY, DEFAULT_PREFIX, DEFAULT_PREFIX6, Families, Layout, Options,
+    PathSpec, RealSystem, SetupError, Shown, namespace,
+};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use crate::failure::Failure;
+use crate::output;
+use crate::table::{Align, Table};
+
+/// Makes a TUN device whose addresses leave by real interfaces, one for each path, and removes it
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Setup(SetupArgs),
+    Teardown(TeardownArgs),
+    Show(ShowArgs),
+}
+
+/// Makes the device, an address for each path, and the routes and the translation of addresses that take
+/// each path out by its own interface
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n    \
+    sudo anabranch tun setup --path wlan0 --path wwan0 --user $USER\n    \
+    anabranch tun setup --path wlan0 --path wwan0 --dry-run\n    \
+    anabranch tun setup --user-namespace -- bash")]
+struct SetupArgs {
+    /// A real interface for a path, and perhaps its gateway; once for each path
+    #[arg(long = "path", value_name = "IFACE[,via=GATEWAY]")]
+    paths: Vec<PathSpec>,
+    /// The device's name
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_DEVICE)]
+    name: String,
+    /// IPv4 addresses are taken from here: the first is path 1
+    #[arg(long, value_name = "NET", default_value = DEFAULT_PREFIX)]
+    prefix: Ipv4Net,
+    /// IPv6 addresses are taken from here
+    #[arg(long, value_name = "NET", default_value = DEFAULT_PREFIX6)]
+    prefix6: Ipv6Net,
+    /// IPv4 alone
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// IPv6 alone
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// The device's MTU in bytes; the smallest of the interfaces' unless given
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u32>,
+    /// Who may use the device without being root
+    #[arg(long, value_name = "USER", value_parser = setup::user_id)]
+    user: Option<u32>,
+    /// Print what would be run, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Without root: run COMMAND in a network namespace of its own, with the device and no way out
+    #[arg(long, conflicts_with_all = ["user", "state_dir"])]
+    user_namespace: bool,
+    /// Where it is written down what was made
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
+    state_dir: PathBuf,
+    /// With --user-namespace: what to run; a shell unless given
+    #[arg(last = true, value_name = "COMMAND", requires = "user_namespace")]
+    command: Vec<String>,
+}
+
+/// Undoes what setup has made, and nothing else
+#[derive(clap::Args)]
+struct TeardownArgs {
+    /// The device's name
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_DEVICE)]
+    name: String,
+    /// Where it is written down what was made
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
+    state_dir: PathBuf,
+}
+
+/// Shows what is set up, and what of it is missing
+#[derive(clap::Args)]
+struct ShowArgs {
+    /// Where it is written down what was made
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
+    state_dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Failure {
+        match error {
+            SetupError::Usage(text) => Failure::Usage(text),
+            other => Failure::Failed(other.to_string()),
+        }
+    }
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match &args.verb {
+        Verb::Setup(args) if args.user_namespace => isolated(args),
+        Verb::Setup(args) => set_up(args),
+        Verb::Teardown(args) => teardown(args),
+        Verb::Show(args) => show(args),
+    }
+}
+
+fn options(args: &SetupArgs) -> Options {
+    let families = match (args.ipv4, args.ipv6) {
+        (true, _) => Families::Ipv4,
+        (_, true) => Families::Ipv6,
+        _ => Families::Any,
+    };
+    Options {
+        device: args.name.clone(),
+        prefix: args.prefix,
+        prefix6: args.prefix6,
+        families,
+        mtu: args.mtu,
+        owner: args.user,
+        ..Options::new(args.paths.clone())
+    }
+}
+
+fn set_up(args: &SetupArgs) -> Result<(), Failure> {
+    let options = options(args);
+    let mut system = RealSystem;
+    if args.dry_run {
+        let plan = setup::plan(&options, &mut system)?;
+        let lines: Vec<String> = plan.steps.iter().map(|step| format!("{}\n", step.action())).collect();
+        warn(&plan.layout);
+        return output::print(&lines.concat());
+    }
+    let outcome = setup::setup(&options, &mut system, &args.state_dir)?;
+    let name = &args.name;
+    let head = if !outcome.repaired {
+        format!("{name} is set up.\n")
+    } else if outcome.made.is_empty() {
+        format!("{name} was set up already; nothing was missing.\n")
+    } else {
+        let made: Vec<String> = outcome.made.iter().map(setup::Step::name).collect();
+        format!("{name} was set up already; made again what was missing: {}.\n", made.join("; "))
+    };
+    warn(&outcome.layout);
+    output::print(&format!(
+        "{head}\n{}\nundo it: anabranch tun teardown{}\n",
+        paths(&outcome.layout),
+        if name == DEFAULT_DEVICE { String::new() } else { format!(" --name {name}") }
+    ))
+}
+
+/// Notes go where errors go, as the output may be read by a program.
+fn warn(layout: &Layout) {
+    for note in layout.notes() {
+        eprintln!("warning: {note}");
+    }
+}
+
+fn paths(layout: &Layout) -> String {
+    let mut table = Table::new()
+        .column("path", Align::Right)
+        .column("address", Align::Left)
+        .column("leaves by", Align::Left)
+        .column("gateway", Align::Left)
+        .column("as", Align::Left);
+    for (n, path) in layout.paths.iter().enumerate() {
+        for leg in &path.legs {
+            let gateway = match leg.gateway {
+                Some(gateway) => gateway.to_string(),
+                None => "-".to_owned(),
+            };
+            table.row(vec![
+                (n + 1).to_string(),
+                leg.address.to_string(),
+                path.interface.clone(),
+                gateway,
+                leg.masquerade.to_string(),
+            ]);
+        }
+    }
+    table.render(usize::MAX)
+}
+
+fn isolated(args: &SetupArgs) -> Result<(), Failure> {
+    let mut options = options(args);
+    if options.paths.is_empty() {
+        // No interface is needed; two addresses make a multipath.
+        options.paths =
+            ["a", "b"].map(|name| PathSpec { interface: name.to_owned(), via: Vec::new() }).to_vec();
+    }
+    let plan = namespace::plan(&options)?;
+    let mut command = args.command.clone();
+    if command.is_empty() {
+        command.push(std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned()));
+    }
+    if args.dry_run {
+        return output::print(&namespace::describe(&plan, &command));
+    }
+    namespace::enter()?;
+    namespace::prepare(&plan, &mut RealSystem)?;
+    let addresses = plan.layout.paths.iter().flat_map(|path| &path.legs).map(|leg| leg.address.to_string());
+    eprintln!(
+        "{}, in a network of its own without a way out: anabranch's addresses are {}; the kernel's {}",
+        plan.layout.device,
+        addresses.collect::<Vec<_>>().join(", "),
+        plan.layout.kernel.iter().map(|net| net.addr().to_string()).collect::<Vec<_>>().join(", "),
+    );
+    Err(namespace::run(&command).into())
+}
+
+fn teardown(args: &TeardownArgs) -> Result<(), Failure> {
+    let name = &args.name;
+    let report = setup::teardown(name, &mut RealSystem, &args.state_dir)?;
+    if report.rebooted {
+        return output::print(&format!(
+            "{name} went when the machine was started anew; there was nothing to undo.\n"
+        ));
+    }
+    let mut text = format!("{name} is removed; {} things undone.\n", report.undone.len());
+    for left in &report.left {
+        text.push_str(&format!("left alone: {left}\n"));
+    }
+    output::print(&text)
+}
+
+fn show(args: &ShowArgs) -> Result<(), Failure> {
+    let shown = setup::show(&mut RealSystem, &args.state_dir)?;
+    if args.json {
+        return output::print_json(&shown);
+    }
+    if shown.is_empty() {
+        return output::print("nothing is set up in this network namespace.\n");
+    }
+    let texts: Vec<String> = shown.iter().map(text).collect();
+    output::print(&texts.join("\n"))
+}
+
+fn text(shown: &Shown) -> String {
+    let name = &shown.layout.device;
+    if shown.before_reboot {
+        return format!(
+            "{name}: gone since the machine was started anew; forget it: anabranch tun teardown --name {name}\n"
+        );
+    }
+    let mut text = match shown.whole {
+        Some(true) => format!("{name}, whole, MTU {}\n\n", shown.layout.mtu),
+        Some(false) => format!("{name}, parts missing, MTU {}\n\n", shown.layout.mtu),
+        None => {
+            format!("{name}, MTU {}; with sudo it could be told whether it is whole\n\n", shown.layout.mtu)
+        }
+    };
+    text.push_str(&paths(&shown.layout));
+    for part in shown.parts.iter().filter(|part| part.present == Some(false)) {
+        text.push_str(&format!("missing: {}\n", part.name));
+    }
+    text
+}

@@ -1,0 +1,207 @@
+//! What a person asks of `anabranch tun setup`.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::SetupError;
+
+/// The device's name unless another is given.
+pub const DEFAULT_DEVICE: &str = "anabranch0";
+/// The IPv4 prefix unless another is given: private by RFC 1918, and easy to remember from RFC 8684.
+pub const DEFAULT_PREFIX: &str = "10.86.84.0/24";
+/// The IPv6 prefix unless another is given. Not drawn at random as RFC 4193 section 3.2 asks, since
+/// nothing but this host ever sees it: what leaves is masqueraded.
+pub const DEFAULT_PREFIX6: &str = "fd86:8684::/64";
+
+/// The families that a path gets addresses of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Families {
+    /// Those of which its interface has a global address.
+    Any,
+    /// IPv4 alone.
+    Ipv4,
+    /// IPv6 alone.
+    Ipv6,
+}
+
+/// A real interface that is to carry a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathSpec {
+    /// Its name, such as `wlan0`.
+    pub interface: String,
+    /// Gateways that take the place of those of the main table, at most one of a family.
+    pub via: Vec<IpAddr>,
+}
+
+/// What is to be set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The name of the TUN device.
+    pub device: String,
+    /// The paths, in the order of their addresses.
+    pub paths: Vec<PathSpec>,
+    /// The IPv4 addresses are taken from here.
+    pub prefix: Ipv4Net,
+    /// The IPv6 addresses are taken from here.
+    pub prefix6: Ipv6Net,
+    /// Which families.
+    pub families: Families,
+    /// The device's MTU in bytes; the smallest of the paths' unless given.
+    pub mtu: Option<u32>,
+    /// The user id that may open the device without being root.
+    pub owner: Option<u32>,
+}
+
+impl Options {
+    /// The defaults, with these paths.
+    pub fn new(paths: Vec<PathSpec>) -> Options {
+        Options {
+            device: DEFAULT_DEVICE.to_owned(),
+            paths,
+            // Constants, and a test parses them.
+            prefix: DEFAULT_PREFIX.parse().unwrap_or_default(),
+            prefix6: DEFAULT_PREFIX6.parse().unwrap_or_default(),
+            families: Families::Any,
+            mtu: None,
+            owner: None,
+        }
+    }
+
+    /// What is wrong in itself, whatever the host.
+    pub(super) fn check(&self) -> Result<(), SetupError> {
+        check_name(&self.device)?;
+        let room =
+            super::layout::capacity(self.prefix.into()).min(super::layout::capacity(self.prefix6.into()));
+        if self.paths.len() as u64 > room {
+            return Err(SetupError::Usage(format!(
+                "{} paths do not fit into {} and {}, which have room for {room}; give larger ones with \
+                 --prefix and --prefix6",
+                self.paths.len(),
+                self.prefix,
+                self.prefix6
+            )));
+        }
+        // RFC 8200 section 5: IPv6 needs 1280; RFC 791 asks for 576 of every host.
+        if let Some(mtu) = self.mtu
+            && !(576..=65_535).contains(&mtu)
+        {
+            return Err(SetupError::Usage(format!("an MTU of {mtu} bytes is not in 576 to 65535")));
+        }
+        for (n, path) in self.paths.iter().enumerate() {
+            check_name(&path.interface)?;
+            if path.interface == self.device {
+                return Err(SetupError::Usage(format!("{} cannot be a path of itself", path.interface)));
+            }
+            if self.paths[..n].contains(path) {
+                return Err(SetupError::Usage(format!(
+                    "path {} is there twice; two paths through one interface need gateways of their own: \
+                     {},via=GATEWAY",
+                    path.interface, path.interface
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names that the kernel takes (`dev_valid_name`), without those that mean more to nft (`*`) or to a
+/// shell.
+fn check_name(name: &str) -> Result<(), SetupError> {
+    let fits = (1..=15).contains(&name.len()) && name != "." && name != "..";
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-@".contains(c);
+    if fits && name.chars().all(plain) && !name.starts_with('-') && !matches!(name, "all" | "default") {
+        return Ok(());
+    }
+    Err(SetupError::Usage(format!(
+        "{name:?} is no interface name: 1 to 15 letters, digits, `_`, `.`, `-` or `@`"
+    )))
+}
+
+/// The id of the user `text`, which is a name or a number.
+///
+/// # Errors
+///
+/// There is no such user.
+pub fn user_id(text: &str) -> Result<u32, String> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    match nix::unistd::User::from_name(text) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        _ => Err(format!("there is no user `{text}`")),
+    }
+}
+
+impl FromStr for PathSpec {
+    type Err = String;
+
+    /// `IFACE[,via=GATEWAY]...`
+    fn from_str(text: &str) -> Result<PathSpec, String> {
+        let mut parts = text.split(',');
+        let interface = parts.next().unwrap_or_default().to_owned();
+        check_name(&interface).map_err(|error| error.to_string())?;
+        let mut via: Vec<IpAddr> = Vec::new();
+        for part in parts {
+            let gateway = part.strip_prefix("via=").ok_or_else(|| {
+                format!("`{part}` is not known here; behind the interface comes `via=GATEWAY` at most")
+            })?;
+            let gateway: IpAddr =
+                gateway.parse().map_err(|_| format!("`{gateway}` is no address of a gateway"))?;
+            if via.iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
+                return Err("a path has one gateway of a family".to_owned());
+            }
+            via.push(gateway);
+        }
+        Ok(PathSpec { interface, via })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_prefixes_are_what_they_are_said_to_be() {
+        let options = Options::new(Vec::new());
+        assert_eq!(options.prefix.to_string(), DEFAULT_PREFIX);
+        assert_eq!(options.prefix6.to_string(), DEFAULT_PREFIX6);
+        assert!(options.prefix.addr().is_private());
+        assert!(options.prefix6.addr().is_unique_local());
+    }
+
+    #[test]
+    fn a_path_is_an_interface_and_perhaps_gateways() {
+        let path: PathSpec = "wlan0,via=192.168.1.1,via=fe80::1".parse().unwrap();
+        assert_eq!(path.interface, "wlan0");
+        assert_eq!(path.via.len(), 2);
+        for wrong in ["", "a b", "wlan*", "x,via=1", "x,metric=3", "x,via=1.2.3.4,via=1.2.3.5", "-d", "../up"]
+        {
+            assert!(wrong.parse::<PathSpec>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_user_has_a_name_or_a_number() {
+        assert_eq!(user_id("root"), Ok(0));
+        assert_eq!(user_id("1000"), Ok(1000));
+        assert!(user_id("no such user").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_in_itself_is_refused() {
+        let with = |change: &dyn Fn(&mut Options)| {
+            let mut options = Options::new(vec!["a".parse().unwrap(), "b".parse().unwrap()]);
+            change(&mut options);
+            options.check()
+        };
+        assert!(with(&|_| ()).is_ok());
+        assert!(with(&|o| o.device = "a".into()).is_err());
+        assert!(with(&|o| o.device = "a/b".into()).is_err());
+        assert!(with(&|o| o.mtu = Some(100)).is_err());
+        assert!(with(&|o| o.paths[1] = o.paths[0].clone()).is_err());
+        assert!(with(&|o| o.prefix = "10.0.0.0/30".parse().unwrap()).is_err());
+        assert!(with(&|o| o.paths[1] = "a,via=1.2.3.4".parse().unwrap()).is_ok());
+    }
+}
