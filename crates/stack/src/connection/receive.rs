@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::mapping::Parts;
-use super::{Connection, Mode, Phase};
+use super::{Connection, Mode};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
@@ -99,10 +99,12 @@ impl Connection {
             return false;
         }
         if segment.flags.has(Flags::RST) {
-            if offset == next {
+            if offset > next {
+                if !beyond {
+                    subflow.recv.want_ack();
+                }
+            } else if offset == next {
                 self.on_reset(now, at, segment);
-            } else if offset > next && !beyond {
-                subflow.recv.want_ack();
             }
             return false;
         }
@@ -302,7 +304,8 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let offset = self.subflows[at].seq_offset(segment);
-        if offset < 0 {
+        if offset < 1 {
+            // Not behind the SYN.
             self.subflows[at].recv.want_ack();
             return;
         }
@@ -493,11 +496,10 @@ impl Connection {
 
     /// The peer's FIN was reached in order.
     fn on_fin(&mut self, now: Time, at: usize) {
-        let fin_acked = self.subflows[at].fin_acked();
         let subflow = &mut self.subflows[at];
         subflow.state = match subflow.state {
             TcpState::Established | TcpState::PreEstablished => TcpState::CloseWait,
-            TcpState::FinWait1 if fin_acked => TcpState::TimeWait,
+            // Had the same segment acknowledged our FIN, the state were FIN-WAIT-2 by now.
             TcpState::FinWait1 => TcpState::Closing,
             TcpState::FinWait2 => TcpState::TimeWait,
             other => other,
@@ -509,7 +511,7 @@ impl Connection {
             let end = self.subflows[at].recv.nxt() as i64 - 1 + self.fallback.recv_shift;
             self.recv.set_fin(end.max(0) as u64);
             self.after_remote_fin();
-        } else if self.subflows[at].state == TcpState::CloseWait && self.phase == Phase::Open {
+        } else if self.subflows[at].state == TcpState::CloseWait {
             // RFC 8684 section 3.3.3: a FIN closes its subflow only. Ours follows.
             self.subflows[at].fin_wanted = true;
             self.schedule_wanted = true;

@@ -70,7 +70,7 @@ impl PendingList {
     /// Takes `range` out; `gone` hears each part with its subflows.
     pub fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange, SubflowSet)) {
         let mut at = self.first_ending_after(range.start);
-        while let Some(item) = self.items.get(at).copied().filter(|item| item.range.start < range.end) {
+        while let Some(item) = self.items.get(at).copied() {
             let inside = item.range.intersection(range);
             if inside.is_empty() {
                 break;
@@ -88,12 +88,12 @@ impl PendingList {
                 }
                 (true, false) => {
                     self.items[at].range = right;
-                    at += 1;
+                    break;
                 }
                 (false, false) => {
                     self.items[at].range = left;
                     self.items.insert(at + 1, Pending { range: right, tried: item.tried });
-                    at += 2;
+                    break;
                 }
             }
         }
@@ -271,6 +271,54 @@ mod tests {
         send.take_back(range(20, 50));
         assert!(send.reinject.is_empty());
         assert_eq!(send.unassigned.as_slice(), [range(20, 100)]);
+    }
+
+    #[test]
+    fn a_range_may_be_taken_out_of_several_entries() {
+        let mut list = PendingList::default();
+        let entries = [(range(0, 10), A), (range(10, 20), B), (range(20, 30), A), (range(40, 50), A)];
+        for (range, id) in entries {
+            list.add(range, SubflowSet::one(id));
+        }
+        let mut gone = Vec::new();
+        list.remove(range(5, 25), |part, tried| gone.push((part, tried.0)));
+        assert_eq!(gone, [(range(5, 10), 1), (range(10, 20), 2), (range(20, 25), 1)]);
+        let left = |list: &PendingList| list.as_slice().iter().map(|item| item.range).collect::<Vec<_>>();
+        assert_eq!(left(&list), [range(0, 5), range(25, 30), range(40, 50)]);
+        list.remove(range(42, 44), |_, _| ());
+        list.remove(range(30, 40), |_, _| panic!("nothing is there"));
+        assert_eq!(left(&list), [range(0, 5), range(25, 30), range(40, 42), range(44, 50)]);
+    }
+
+    #[test]
+    fn what_was_taken_off_at_the_front_is_dropped_now_and_then() {
+        // So many stay in memory: more than half, or few, as each time the rest is moved.
+        for (entries, taken, kept) in
+            [(100, 33, 100), (100, 50, 100), (100, 51, 49), (40, 32, 40), (40, 33, 7), (40, 40, 0)]
+        {
+            let mut list = PendingList::default();
+            for at in 0..entries {
+                list.add(range(10 * at, 10 * at + 5), SubflowSet::one(A));
+            }
+            list.remove_below(10 * taken);
+            assert_eq!(list.items.len(), kept, "{taken} of {entries}");
+            assert_eq!(list.as_slice().len() as u64, entries - taken);
+            assert_eq!(list.is_empty(), taken == entries);
+        }
+    }
+
+    #[test]
+    fn a_dead_subflow_has_carried_nothing() {
+        let mut send = SendState::default();
+        send.write(30);
+        send.assign_new(range(0, 10), A);
+        send.assign_again(range(0, 10), B);
+        send.assign_new(range(10, 20), B);
+        send.outstanding.forget(B);
+        let tried: Vec<_> = send.outstanding.as_slice().iter().map(|p| p.tried.0).collect();
+        assert_eq!(tried, [1, 0]);
+        send.acknowledge(12);
+        assert_eq!(send.buffered(), 18);
     }
 
     #[test]

@@ -134,4 +134,75 @@ mod tests {
         rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &first);
         assert!(!rate.on_sent(Time::from_millis(21), 1000).app_limited);
     }
+
+    fn bytes_over(bytes: u64, ms: u64) -> Rate {
+        Rate::from_bytes_over(bytes, Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn an_idle_time_counts_nowhere() {
+        let mut rate = RateEstimator::default();
+        for start in [0, 5000] {
+            let (sent, back) = (Time::from_millis(start), Time::from_millis(start + 20));
+            let first = rate.on_sent(sent, 0);
+            let second = rate.on_sent(sent, 1000);
+            rate.on_delivered(back, 1000, sent, &first);
+            rate.on_delivered(back, 1000, sent, &second);
+            let sample = rate.finish(Duration::from_millis(20)).unwrap();
+            assert_eq!((sample.rate, sample.interval), (bytes_over(2000, 20), Duration::from_millis(20)));
+            assert_eq!(rate.last_rate(), sample.rate);
+        }
+    }
+
+    #[test]
+    fn the_segment_sent_last_decides() {
+        for swapped in [false, true] {
+            let mut rate = RateEstimator::default();
+            let first = rate.on_sent(Time::from_millis(0), 0);
+            rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &first);
+            rate.finish(Duration::ZERO);
+            // Two more are acknowledged together; one of them was sent before the first had arrived.
+            let early = SendStamp { delivered: 0, ..first };
+            let late = rate.on_sent(Time::from_millis(21), 1000);
+            let mut both = [(Time::from_millis(1), early), (Time::from_millis(21), late)];
+            if swapped {
+                both.reverse();
+            }
+            for (sent, stamp) in both {
+                rate.on_delivered(Time::from_millis(40), 1000, sent, &stamp);
+            }
+            // Since the first had arrived two have, in 20 ms, but it took 21 ms to send them.
+            let sample = rate.finish(Duration::ZERO).unwrap();
+            assert_eq!((sample.rate, sample.interval), (bytes_over(2000, 21), Duration::from_millis(21)));
+        }
+    }
+
+    #[test]
+    fn less_than_a_round_trip_measures_nothing() {
+        let sample = |ms, min_rtt_ms| {
+            let mut rate = RateEstimator::default();
+            let stamp = rate.on_sent(Time::from_millis(0), 0);
+            rate.on_delivered(Time::from_millis(ms), 1000, Time::from_millis(0), &stamp);
+            rate.finish(Duration::from_millis(min_rtt_ms)).map(|sample| sample.rate)
+        };
+        assert_eq!(sample(19, 20), None);
+        assert_eq!(sample(20, 20), Some(bytes_over(1000, 20)));
+        assert_eq!(sample(21, 20), Some(bytes_over(1000, 21)));
+        assert_eq!(sample(0, 0), None);
+        assert_eq!(RateEstimator::default().last_rate(), Rate(0));
+    }
+
+    #[test]
+    fn the_mark_ends_with_what_was_in_flight() {
+        let mut rate = RateEstimator::default();
+        let first = rate.on_sent(Time::from_millis(0), 0);
+        rate.on_delivered(Time::from_millis(20), 3000, Time::from_millis(0), &first);
+        rate.on_app_limited(2000);
+        let second = rate.on_sent(Time::from_millis(21), 2000);
+        assert!(second.app_limited);
+        rate.on_delivered(Time::from_millis(40), 1999, Time::from_millis(21), &second);
+        assert!(rate.on_sent(Time::from_millis(41), 1).app_limited);
+        rate.on_delivered(Time::from_millis(42), 1, Time::from_millis(21), &second);
+        assert!(!rate.on_sent(Time::from_millis(43), 0).app_limited);
+    }
 }

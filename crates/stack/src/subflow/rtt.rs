@@ -107,6 +107,7 @@ mod tests {
         assert_eq!(rtt.rttvar(), Duration::from_millis(500));
         assert_eq!(rtt.rto(1), Duration::from_millis(5800));
         assert_eq!(rtt.min(), Some(Duration::from_millis(800)));
+        assert_eq!(rtt.last(), Duration::from_millis(1600));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod kit;
 
+mod acceptable;
 mod address;
 mod checksum;
 mod close;
@@ -13,6 +14,8 @@ mod hold;
 mod join;
 mod pacing;
 mod path_mtu;
+mod placed;
+mod plain;
 mod recovery;
 mod reinject;
 mod tcp;
@@ -24,6 +27,7 @@ mod window;
 fn the_tests_that_the_table_of_rules_names_exist() {
     let table = include_str!("../../../../docs/rfc8684.md");
     let sources = [
+        ("acceptable", include_str!("acceptable.rs")),
         ("address", include_str!("address.rs")),
         ("checksum", include_str!("checksum.rs")),
         ("close", include_str!("close.rs")),
@@ -32,6 +36,8 @@ fn the_tests_that_the_table_of_rules_names_exist() {
         ("hold", include_str!("hold.rs")),
         ("handshake", include_str!("handshake.rs")),
         ("join", include_str!("join.rs")),
+        ("placed", include_str!("placed.rs")),
+        ("plain", include_str!("plain.rs")),
         ("recovery", include_str!("recovery.rs")),
         ("path_mtu", include_str!("path_mtu.rs")),
         ("reinject", include_str!("reinject.rs")),

@@ -176,7 +176,7 @@ fn an_acknowledgement_of_nothing_is_not_heard() {
 fn a_loss_is_heard_once_and_nothing_else_is_a_loss() {
     let (mut s, ear) = sent(rack(), 10);
     s.inject(ack(0, 1).sack(&[(1001, 3001)]));
-    assert_eq!(ear.lost(), []);
+    assert!(ear.lost().is_empty());
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
     s.expect(data(0, 1, 1000));
     let last = ear.last();
@@ -242,7 +242,7 @@ fn each_duplicate_in_recovery_counts_as_a_segment() {
     let (mut s, ear) = sent(reno(), 10);
     s.inject(ack(0, 1));
     s.inject(ack(0, 1));
-    assert_eq!(ear.acked(), []);
+    assert!(ear.acked().is_empty());
     s.inject(ack(0, 1));
     s.expect(data(0, 1, 1000));
     s.inject(ack(0, 1));
@@ -260,7 +260,7 @@ fn each_duplicate_in_recovery_counts_as_a_segment() {
 fn blocks_that_were_not_agreed_on_mean_nothing() {
     let (mut s, ear) = sent(reno(), 10);
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
-    assert_eq!(ear.acked(), []);
+    assert!(ear.acked().is_empty());
     s.inject(ack(0, 5001).sack(&[(6001, 7001)]));
     assert_eq!(ear.acked(), [(5000, 5)]);
 }

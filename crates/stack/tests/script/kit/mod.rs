@@ -134,6 +134,8 @@ pub struct Script {
     pub events: Vec<Event>,
     pub delivered: Vec<DataRange>,
     pub discarded: u64,
+    /// What became of the last segment's payload.
+    pub placed: Vec<Placement>,
     /// What the driver holds, by subflow: places in the subflow.
     pub held: Vec<(SubflowId, DataRange)>,
     /// Released in order: place in the subflow, place in the stream.
@@ -184,6 +186,7 @@ impl Script {
             events: Vec::new(),
             delivered: Vec::new(),
             discarded: 0,
+            placed: Vec::new(),
             held: Vec::new(),
             released: Vec::new(),
             waiting: VecDeque::new(),
@@ -419,7 +422,7 @@ impl Script {
         let mut placed = Vec::new();
         let path = PathId(0);
         self.endpoint.handle_segment(self.now, path, &segment, &mut placed);
-        for place in placed {
+        for &place in &placed {
             match place {
                 Placement::Deliver { stream, .. } => self.deliver(stream),
                 Placement::Discard { len, .. } => self.discarded += u64::from(len),
@@ -438,6 +441,7 @@ impl Script {
                 Placement::Drop { subflow, held, .. } => self.let_go(subflow, held),
             }
         }
+        self.placed = placed;
         self.poll();
     }
 

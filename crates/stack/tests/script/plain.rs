@@ -1,0 +1,119 @@
+//! A plain TCP, whose stream is its only subflow's: windows, what is acknowledged, and its ends.
+
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::event::{CloseReason, Event};
+use anabranch_units::Bytes;
+
+use crate::kit::*;
+
+fn closed(s: &Script) -> Option<CloseReason> {
+    s.events.iter().find_map(|event| match event {
+        Event::Closed(reason) => Some(*reason),
+        _ => None,
+    })
+}
+
+// RFC 9293 section 3.10.7.4, fifth: an acknowledgement of nothing may open the window.
+#[test]
+fn a_window_may_open_before_anything_was_sent() {
+    let mut s = Script::connecting(plain(), 1);
+    s.expect(seg(0).flags(S));
+    s.inject(seg(0).flags(SA).seq(0).ack(1).window(0));
+    s.expect(ack(0, 1));
+    s.write(2000);
+    s.expect_nothing();
+    s.inject(ack(0, 1).window(64_000));
+    s.expect_data(0, 1, 2);
+}
+
+// RFC 9293 section 3.10.7.4, first: a window that is filled to its edge, or but for an octet, is no reason
+// to answer at once; one octet beyond is.
+#[test]
+fn a_window_may_be_filled_to_its_edge() {
+    for (last, at_once) in [(399, false), (400, false), (401, true)] {
+        let mut s = Script::server(ConnectionConfig {
+            receive_buffer: ReceiveBuffer::Fixed(Bytes(1000)),
+            ack: AckConfig { quick: 0, ..config().ack },
+            ..plain()
+        });
+        s.inject(data(0, 1, 600));
+        s.expect_nothing();
+        s.inject(data(0, 601, last));
+        assert_eq!(!s.is_quiet(), at_once, "{last}");
+        s.sent();
+        s.advance(50);
+        s.sent();
+        assert_eq!(s.stats().received, 600 + u64::from(last).min(400));
+    }
+}
+
+// RFC 9293 section 3.4: the FIN is no octet of the stream.
+#[test]
+fn the_acknowledgement_of_the_fin_is_none_of_data() {
+    let mut s = Script::client(plain());
+    s.write(500);
+    s.expect(data(0, 1, 500));
+    s.close();
+    s.expect(seg(0).flags(FA).seq(501));
+    s.advance(10);
+    s.inject(ack(0, 501));
+    let then = s.now;
+    assert_eq!((s.subflow(0).counters.bytes_acked, s.stats().last_data_ack), (500, then));
+    assert!(!s.events.contains(&Event::AllAcked));
+    s.advance(10);
+    s.inject(ack(0, 502));
+    assert_eq!((s.subflow(0).counters.bytes_acked, s.stats().last_data_ack), (500, then));
+    assert_eq!(s.stats().data_acked, 500);
+    assert!(s.events.contains(&Event::AllAcked));
+}
+
+// RFC 9293 section 3.6, case 3: both close at once; by way of CLOSING to TIME-WAIT, where a FIN is answered.
+#[test]
+fn both_sides_may_close_at_once() {
+    let mut s = Script::client(plain());
+    s.close();
+    s.expect(seg(0).flags(FA).seq(1));
+    s.inject(seg(0).flags(FA).seq(1).ack(1));
+    s.expect(ack(0, 2));
+    assert_eq!(closed(&s), None);
+    s.inject(ack(0, 2).seq(2));
+    assert_eq!(closed(&s), Some(CloseReason::Finished));
+    s.inject(seg(0).flags(FA).seq(1).ack(2));
+    s.expect(ack(0, 2));
+}
+
+// RFC 9293 section 3.10.7.4, second: a reset before both directions have ended is one.
+#[test]
+fn a_reset_of_a_half_closed_connection_is_a_reset() {
+    let mut s = Script::client(plain());
+    s.close();
+    s.expect(seg(0).flags(FA).seq(1));
+    s.inject(ack(0, 2));
+    s.inject(seg(0).flags(R).seq(1));
+    assert_eq!(closed(&s), Some(CloseReason::Reset));
+    let mut s = Script::server(plain());
+    s.inject(seg(0).flags(FA).seq(1));
+    s.expect(ack(0, 2));
+    s.write(1000);
+    s.expect_data(0, 1, 1);
+    s.inject(seg(0).flags(R).seq(2));
+    assert_eq!(closed(&s), Some(CloseReason::Reset));
+}
+
+// As Linux: a writer is woken when a third of the send buffer is free, and once.
+#[test]
+fn a_writer_is_woken_when_a_third_is_free() {
+    let mut s = Script::client(ConnectionConfig { send_buffer: Bytes(9000), ..plain() });
+    s.inject(ack(0, 1));
+    assert_eq!(s.write(20_000), 9000);
+    s.expect_data(0, 1, 9);
+    let mut woken = |upto| {
+        s.events.clear();
+        s.inject(ack(0, upto));
+        s.events.contains(&Event::Writable)
+    };
+    assert!(!woken(2001));
+    assert!(!woken(3000));
+    assert!(woken(3001));
+    assert!(!woken(9001));
+}
