@@ -69,8 +69,9 @@ impl Connection {
         if subflow.board.is_empty() && !tells_duplicates {
             return true;
         }
+        let id = subflow.id;
         let mut told = apply_ack(now, subflow, segment, ack, window_moved, |range, reason| {
-            observer.on_lost(now, self.id, subflow_id(at), range, reason);
+            observer.on_lost(now, self.id, id, range, reason);
         });
         if told.lost_segments > 0 {
             let entered = told.verdict.entered;
@@ -245,10 +246,6 @@ impl Connection {
             self.tell_writable();
         }
     }
-}
-
-const fn subflow_id(at: usize) -> crate::event::SubflowId {
-    crate::event::SubflowId(at as u8)
 }
 
 /// Applies an acknowledgement to a subflow's scoreboard and recovery.

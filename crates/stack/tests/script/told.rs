@@ -265,6 +265,37 @@ fn blocks_that_were_not_agreed_on_mean_nothing() {
     assert_eq!(ear.acked(), [(5000, 5)]);
 }
 
+// RFC 2018 section 3, RFC 2883: a block that begins at the SYN, or ends where it begins or before, means
+// nothing, neither data nor a duplicate.
+#[test]
+fn impossible_blocks_tell_of_no_duplicate() {
+    let (mut s, _) = sent(rack(), 10);
+    s.inject(ack(0, 1).sack(&[(1001, 4001)]));
+    s.expect(data(0, 1, 1000));
+    s.inject(ack(0, 4001));
+    s.sent();
+    for block in [(0, 1001), (-500, 1001), (1001, 1001), (2001, 1001)] {
+        s.inject(ack(0, 4001).sack(&[block]));
+        assert_eq!(s.subflow(0).counters.undos, 0, "{block:?}");
+    }
+    s.inject(ack(0, 4001).sack(&[(1, 1001)]));
+    assert_eq!(s.subflow(0).counters.undos, 1);
+}
+
+// RFC 8684 section 3.3.6: the subflow's acknowledgement is one of data too, whatever the data level says.
+#[test]
+fn what_a_subflow_acknowledges_is_progress() {
+    let (mut s, _) = sent(config(), 2);
+    s.inject(ack(0, 1001));
+    let then = s.now;
+    assert_eq!((s.stats().last_data_ack, s.stats().data_acked), (then, 0));
+    s.advance(1);
+    s.inject(ack(0, 1001));
+    assert_eq!(s.stats().last_data_ack, then);
+    s.inject(ack(0, 1001).data_ack(1000));
+    assert_eq!((s.stats().last_data_ack, s.stats().data_acked), (s.now, 1000));
+}
+
 // RFC 8684 section 3.3.4: the newest data acknowledgement has the peer's window, an old one does not.
 #[test]
 fn the_peers_window_is_that_of_the_newest_data_ack() {
