@@ -275,6 +275,8 @@ pub struct ConnectionConfig {
     pub pacing: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
+    /// How many SYNs carry MP_CAPABLE before the next one is a plain one.
+    pub mptcp_syns: u32,
     /// Acknowledgements.
     pub ack: AckConfig,
     /// The receive buffer.
@@ -353,6 +355,7 @@ impl ConnectionConfig {
                 max_timeouts: 15,
                 syn_retries: 6,
             },
+            mptcp_syns: 3,
             ack: AckConfig { every: 2, delay: Duration::from_millis(40), quick: 16 },
             receive_buffer: ReceiveBuffer::Auto {
                 initial: Bytes::from_kib(128),

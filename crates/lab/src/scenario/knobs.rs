@@ -112,6 +112,7 @@ pub const ALL: &[Knob] = &[
         rto.max_timeouts
     ),
     knob!("rto.syn-retries", "how often a SYN is sent again", 0..=1000, rto.syn_retries),
+    knob!("mptcp-syns", "SYNs with MP_CAPABLE before the next is a plain one", 1..=1000, mptcp_syns),
     knob!("ack.every", "segments after which an ACK is due", 1..=1000, ack.every),
     knob!("ack.delay", "how long a single segment may wait for its ACK", time, ack.delay),
     knob!("ack.quick", "segments at the start that are acknowledged at once", 0..=1000000, ack.quick),

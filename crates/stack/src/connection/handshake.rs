@@ -115,6 +115,15 @@ impl Connection {
             let attempts = subflow.handshake.attempts.min(16);
             subflow.rtt.rto(attempts)
         };
+        if self.subflows[at].state == TcpState::SynSent
+            && self.subflows[at].handshake.attempts >= self.config.mptcp_syns
+            && !self.subflows[at].handshake.join
+            && !self.config.simultaneous
+        {
+            // RFC 8684 section 3.1: something may drop a SYN because of its option. Linux does so after
+            // the same number, and speaks TCP then whatever the answer says.
+            self.speak_tcp();
+        }
         let mode = self.mode;
         let simultaneous = self.config.simultaneous;
         let mtu = self.config.mtu;
@@ -256,7 +265,7 @@ impl Connection {
                     self.learn_remote_key(key);
                 }
                 // RFC 8684 section 3.1: no MP_CAPABLE in the SYN/ACK means a plain TCP.
-                None => self.mode = Mode::Plain,
+                None => self.speak_tcp(),
             }
         }
         self.subflow_up(now, at);
@@ -268,6 +277,12 @@ impl Connection {
             self.subflows[at].recv.on_ack_sent();
             self.third_ack_wanted = true;
         }
+    }
+
+    /// The handshake has shown that the peer, or something between, does not speak MPTCP.
+    fn speak_tcp(&mut self) {
+        self.mode = Mode::Plain;
+        self.checksummed = false;
     }
 
     /// The third ACK of the first handshake, with both keys.
@@ -424,7 +439,7 @@ impl Connection {
             // What no MP_CAPABLE should look like counts as none.
             None if segment.options.mptcp[0].is_some() && find_capable(&segment.options).is_none() => false,
             _ => {
-                self.mode = Mode::Plain;
+                self.speak_tcp();
                 true
             }
         }

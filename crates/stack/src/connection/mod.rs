@@ -176,7 +176,7 @@ impl Connection {
             local_dsn: birth.local_dsn,
             remote_dsn: Dsn(0),
             confirmed: false,
-            checksummed: config.checksums == Checksums::Required,
+            checksummed: birth.mode == Mode::Mptcp && config.checksums == Checksums::Required,
             fallback: Fallback::default(),
             joins_denied: false,
             third_ack_wanted: false,

@@ -483,11 +483,11 @@ impl Connection {
         self.end(CloseReason::Reset);
     }
 
-    /// The peer's FIN was reached in order. Without an option beside it, from a peer that has not said
-    /// the end of its stream, it is the end of a TCP stream (RFC 8684 section 3.7).
+    /// The peer's FIN was reached in order. Without an option beside it, while our stream goes on, it is
+    /// the end of a TCP stream (RFC 8684 section 3.7).
     fn on_end_of_subflow(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
         let bare = segment.options.dss.is_none() && segment.options.mptcp[0].is_none();
-        if bare && self.mode == Mode::Mptcp && !self.recv.finished() && self.may_fall_back(at) {
+        if bare && self.mode == Mode::Mptcp && !self.send.fin_acked && self.may_fall_back(at) {
             self.fall_back(now, at, false);
             self.release_all(now, at, placed);
         }

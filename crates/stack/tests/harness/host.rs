@@ -2,7 +2,9 @@
 
 use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
-use anabranch_stack::event::{CloseReason, ConnectionId, Event, Placement};
+use anabranch_stack::event::{CloseReason, ConnectionId, Event, Placement, SubflowId};
+use anabranch_stack::segment::Segment;
+use anabranch_stack::seq::DataRange;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::{RandomStream, Time};
 
@@ -14,8 +16,16 @@ pub struct Host {
     /// The connection is established (it may have ended since).
     pub open: bool,
     pub events: Vec<Event>,
+    /// What is held: subflow, place there, where it stands in the sender's stream, whether it was changed.
+    held: Vec<(SubflowId, DataRange, u64, bool)>,
+    /// Bytes that were ever held.
+    pub held_bytes: u64,
+    /// Bytes that were changed on their way and delivered all the same.
+    pub damaged_bytes: u64,
     /// Bytes delivered, in whatever order, as ranges: checks that each comes once.
     delivered: Vec<(u64, u64)>,
+    /// Checksums are agreed on: nothing that was changed may be delivered.
+    pub checksums: bool,
     pub written: u64,
     pub read: u64,
     pub auto_read: bool,
@@ -44,7 +54,11 @@ impl Host {
             connection: None,
             open: false,
             events: Vec::new(),
+            held: Vec::new(),
+            held_bytes: 0,
+            damaged_bytes: 0,
             delivered: Vec::new(),
+            checksums: false,
             written: 0,
             read: 0,
             auto_read: true,
@@ -62,14 +76,65 @@ impl Host {
 
     /// Where payload goes: each byte once, and the byte that the sender meant. `sent` is where the
     /// segment's payload stands in the sender's stream.
-    pub(super) fn place(&mut self, placed: &[Placement], sent: u64) {
-        for place in placed {
-            let Placement::Deliver { connection, stream, payload_offset, .. } = place else { continue };
-            if self.connection.is_some_and(|known| known != *connection) {
+    pub(super) fn place(&mut self, placed: &[Placement], sent: u64, segment: &Segment) {
+        let damaged = segment.payload_sum != 0;
+        for &place in placed {
+            match place {
+                Placement::Deliver { connection, stream, payload_offset, .. } => {
+                    let from = sent + u64::from(payload_offset);
+                    self.deliver(connection, stream, from, damaged);
+                }
+                Placement::Hold { subflow, payload_offset, held, .. } => {
+                    self.held_bytes += held.len();
+                    self.held.push((subflow, held, sent + u64::from(payload_offset), damaged));
+                }
+                Placement::Release { connection, subflow, held, stream } => {
+                    for (part, from, damaged) in self.let_go(subflow, held) {
+                        let start = stream.start + (part.start - held.start);
+                        self.deliver(connection, DataRange::new(start, start + part.len()), from, damaged);
+                    }
+                }
+                Placement::Drop { subflow, held, .. } => {
+                    self.let_go(subflow, held);
+                }
+                Placement::Discard { .. } => {}
+            }
+        }
+    }
+
+    /// What was held of a range, and is held no longer.
+    fn let_go(&mut self, subflow: SubflowId, range: DataRange) -> Vec<(DataRange, u64, bool)> {
+        let mut gone = Vec::new();
+        for (of, held, from, damaged) in core::mem::take(&mut self.held) {
+            let inside = if of == subflow { held.intersection(range) } else { DataRange::default() };
+            if inside.is_empty() {
+                self.held.push((of, held, from, damaged));
                 continue;
             }
+            gone.push((inside, from + (inside.start - held.start), damaged));
+            for rest in [DataRange::new(held.start, inside.start), DataRange::new(inside.end, held.end)] {
+                if !rest.is_empty() {
+                    self.held.push((of, rest, from + (rest.start - held.start), damaged));
+                }
+            }
+        }
+        let bytes: u64 = gone.iter().map(|(part, ..)| part.len()).sum();
+        assert_eq!(bytes, range.len(), "{range:?} of {subflow:?} was not held");
+        gone
+    }
+
+    fn deliver(&mut self, connection: ConnectionId, stream: DataRange, sent: u64, damaged: bool) {
+        {
+            if self.connection.is_some_and(|known| known != connection) {
+                return;
+            }
             assert!(stream.start < stream.end);
-            assert_eq!(stream.start, sent + u64::from(*payload_offset), "delivered to the wrong place");
+            assert_eq!(stream.start, sent, "delivered to the wrong place");
+            if damaged {
+                self.damaged_bytes += stream.len();
+                let plain = self.endpoint.stats(connection).is_none_or(|stats| stats.fallbacks > 0);
+                assert!(!self.checksums || plain, "{stream:?} was changed on its way, and delivered");
+            }
             let at = self.delivered.partition_point(|&(_, end)| end < stream.start);
             if let Some(&(start, end)) = self.delivered.get(at) {
                 assert!(stream.end <= start || stream.start >= end, "{stream:?} was delivered twice");
@@ -154,9 +219,12 @@ impl Host {
             Event::Writable => {
                 self.push_backlog(now);
             }
+            Event::SubflowDown(down) => {
+                self.held.retain(|(subflow, ..)| *subflow != down);
+                self.subflow_deaths += u64::from(!(self.peer_closed && self.all_acked));
+            }
             Event::PeerClosed => self.peer_closed = true,
             Event::AllAcked => self.all_acked = self.close_called,
-            Event::SubflowDown(_) if !(self.peer_closed && self.all_acked) => self.subflow_deaths += 1,
             Event::Closed(reason) => {
                 self.closed = Some(reason);
                 // The name counts until the next poll: what is here is read now or never.

@@ -7,6 +7,7 @@
 
 pub mod checks;
 mod host;
+pub mod middlebox;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,6 +20,7 @@ use anabranch_units::{Duration, RandomStream, Rate, Time};
 
 use checks::Checks;
 pub use host::Host;
+pub use middlebox::Middlebox;
 
 /// The server's port.
 pub const PORT: u16 = 80;
@@ -47,6 +49,8 @@ pub struct Path {
     /// How many bytes may wait for that, in each direction.
     pub queue: u64,
     pub busy_until: [Time; 2],
+    /// What changes the segments that pass.
+    pub middlebox: Middlebox,
 }
 
 impl Path {
@@ -62,6 +66,7 @@ impl Path {
             rate: None,
             queue: u64::MAX,
             busy_until: [Time::ZERO; 2],
+            middlebox: Middlebox::default(),
         }
     }
 
@@ -72,6 +77,7 @@ impl Path {
         self.duplicate = 0.0;
         self.burst = 0;
         self.down = false;
+        self.middlebox = Middlebox::default();
     }
 
     /// When a segment of `len` bytes has left, if the queue takes it.
@@ -131,6 +137,7 @@ pub struct Pair {
     /// The counters of both hosts are checked at every so many steps.
     pub check_every: u64,
     random: RandomStream,
+    boxes: RandomStream,
     pub checks: Checks,
     /// Every segment that was sent: when, by whom, on which path, and whether it was lost.
     pub log: Vec<(Time, Side, usize, Segment, bool)>,
@@ -192,6 +199,7 @@ impl Pair {
             steps_this_second: (0, 0),
             check_every: 16,
             random: RandomStream::new(seed, "paths"),
+            boxes: RandomStream::new(seed, "boxes"),
             checks,
             log: Vec::new(),
             keep_log: true,
@@ -210,6 +218,7 @@ impl Pair {
             flight: self.flight.clone(),
             store: self.store.clone(),
             random: self.random.clone(),
+            boxes: self.boxes.clone(),
             checks: self.checks.clone(),
             log: self.log.clone(),
             drop: Box::new(|_, _, _, _| false),
@@ -337,9 +346,14 @@ impl Pair {
             self.log.push((self.now, from, path, *segment, left.is_none()));
         }
         let Some(left) = left else { return };
+        let mut segment = *segment;
+        let middlebox = self.paths[path].middlebox;
+        if middlebox != Middlebox::default() && !middlebox.pass(direction, &mut segment, &mut self.boxes) {
+            return;
+        }
         for copy in 0..1 + u64::from(twice) {
             self.order += 1;
-            let packet = InFlight { to: from.other(), path, stream, segment: *segment };
+            let packet = InFlight { to: from.other(), path, stream, segment };
             self.store.insert(self.order, packet);
             self.flight.push(Reverse((left + delay * (1 + copy), self.order)));
         }
@@ -399,7 +413,7 @@ impl Pair {
         let path = PathId(if packet.to == Side::Client { packet.path as u16 } else { 0 });
         let host = self.host(packet.to);
         host.endpoint.handle_segment(now, path, &packet.segment, &mut placed);
-        host.place(&placed, packet.stream);
+        host.place(&placed, packet.stream, &packet.segment);
         self.pump();
     }
 

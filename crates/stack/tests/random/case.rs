@@ -1,7 +1,7 @@
 //! What a random case is made of: two configurations, some paths, and operations; and how they are drawn.
 
 use anabranch_stack::config::{
-    AckConfig, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, Profile,
+    AckConfig, Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, Profile,
     ReceiveBuffer, Reinjection, RtoConfig, SequenceOrigin,
 };
 use anabranch_stack::congestion::CongestionKind;
@@ -48,6 +48,11 @@ pub enum Op {
     AddressUp(Side, u8),
     /// A subflow's priority changes.
     Backup(Side, u8, bool),
+    /// A box on a path takes option 30 off some segments, as the bits say: SYN, SYN/ACK, the client's later
+    /// ones, the server's; and drops a SYN that has it.
+    Strip(u8, u8),
+    /// So much per mille of the data segments is changed.
+    Damage(u8, u16),
     /// So many microseconds pass.
     Advance(u32),
 }
@@ -71,6 +76,8 @@ pub struct Knobs {
     pub max_subflows: u8,
     /// The flow size: 0 unknown, 1 right, 2 too small, 3 too large.
     pub size_hint: u8,
+    /// DSS checksums: 0 as asked, 1 required, 2 refused.
+    pub checksums: u8,
 }
 
 /// One path to begin with.
@@ -122,6 +129,7 @@ impl Knobs {
         send_buffer: 1 << 20,
         max_subflows: 8,
         size_hint: 0,
+        checksums: 0,
     };
 }
 
@@ -192,6 +200,7 @@ impl Case {
                 syn_retries: if self.fragile { 2 } else { 50 },
                 ..base.rto
             },
+            mptcp_syns: if self.fragile { 1 } else { 3 },
             ack: AckConfig {
                 every: knobs.ack.0,
                 delay: Duration::from_millis(knobs.ack.1),
@@ -230,6 +239,11 @@ impl Case {
                 initiator: Dsn(self.dsn[0]),
                 listener: Dsn(self.dsn[1]),
             }),
+            checksums: match knobs.checksums * u8::from(!self.simultaneous) {
+                0 => Checksums::IfAsked,
+                1 => Checksums::Required,
+                _ => Checksums::Refused,
+            },
             consume_at_once: flip(14, base.consume_at_once),
             ..base
         }
@@ -250,7 +264,8 @@ impl Case {
 
     /// Whether nothing happens in it that may end a connection before its time.
     pub fn must_finish(&self) -> bool {
-        let harmless = |op: &Op| !matches!(op, Op::Abort(_) | Op::AddressDown(..));
+        let harmless =
+            |op: &Op| !matches!(op, Op::Abort(_) | Op::AddressDown(..) | Op::Strip(..) | Op::Damage(..));
         !self.fragile && self.user_timeout_ms >= 600_000 && self.ops.iter().all(harmless)
     }
 }
@@ -326,8 +341,9 @@ fn any_knobs() -> impl Strategy<Value = Knobs> {
         prop_oneof![2 => Just(0u64), 1 => 1u64..1_000_000],
         prop_oneof![2 => 20_000u64..200_000, 1 => 400u64..20_000, 2 => Just(1 << 20)],
     );
-    (flips, kinds, windows, ack, buffers, prop_oneof![Just(8u8), 1u8..9], 0u8..4).prop_map(
-        |(flips, kinds, windows, ack, buffers, max_subflows, size_hint)| Knobs {
+    let checksums = prop_oneof![4 => Just(0u8), 2 => Just(1), 1 => Just(2)];
+    (flips, kinds, windows, ack, buffers, prop_oneof![Just(8u8), 1u8..9], 0u8..4, checksums).prop_map(
+        |(flips, kinds, windows, ack, buffers, max_subflows, size_hint, checksums)| Knobs {
             flips,
             scheduler: kinds.0,
             congestion: kinds.1,
@@ -339,6 +355,7 @@ fn any_knobs() -> impl Strategy<Value = Knobs> {
             send_buffer: buffers.2,
             max_subflows,
             size_hint,
+            checksums,
         },
     )
 }
@@ -380,6 +397,8 @@ fn any_op(side: BoxedStrategy<Side>) -> impl Strategy<Value = Op> {
         1 => (s(), 0u8..4).prop_map(|(side, at)| Op::AddressDown(side, at)),
         2 => (s(), 0u8..4).prop_map(|(side, at)| Op::AddressUp(side, at)),
         2 => (s(), 0u8..4, any::<bool>()).prop_map(|(side, at, backup)| Op::Backup(side, at, backup)),
+        1 => (0u8..4, 0u8..32).prop_map(|(path, what)| Op::Strip(path, what)),
+        1 => (0u8..4, 0u16..200).prop_map(|(path, share)| Op::Damage(path, share)),
         16 => prop_oneof![3 => 100u32..60_000, 3 => 60_000u32..500_000, 1 => 500_000u32..2_000_000].prop_map(Op::Advance),
     ]
 }

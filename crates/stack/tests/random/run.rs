@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 
+use anabranch_stack::config::Checksums;
 use anabranch_stack::event::{CloseReason, SubflowId};
 use anabranch_units::{Duration, Time};
 
@@ -31,6 +32,11 @@ pub struct Tally {
     pub half_closes: u64,
     pub data_timeouts: u64,
     pub opportunistic: u64,
+    pub fallbacks: u64,
+    pub checksum_failures: u64,
+    pub fails_received: u64,
+    pub held: u64,
+    pub damaged: u64,
 }
 
 impl AddAssign for Tally {
@@ -52,6 +58,11 @@ impl AddAssign for Tally {
         self.half_closes += other.half_closes;
         self.data_timeouts += other.data_timeouts;
         self.opportunistic += other.opportunistic;
+        self.fallbacks += other.fallbacks;
+        self.checksum_failures += other.checksum_failures;
+        self.fails_received += other.fails_received;
+        self.held += other.held;
+        self.damaged += other.damaged;
     }
 }
 
@@ -68,6 +79,14 @@ pub fn start(case: &Case) -> Pair {
     let servers = usize::from(case.servers);
     let mut pair = Pair::with_servers(paths, servers, case.config(Side::Server), case.seed);
     pair.check_every = 1;
+    // Either side's wish brings them, where both speak MPTCP and neither refuses.
+    let wishes = [case.config(Side::Client).checksums, case.config(Side::Server).checksums];
+    let agreed = wishes.contains(&Checksums::Required)
+        && case.mptcp == [true; 2]
+        && !case.config(Side::Client).simultaneous;
+    for side in Side::BOTH {
+        pair.host(side).checksums = agreed && !wishes.contains(&Checksums::Refused);
+    }
     pair.keep_log = std::env::var("ANABRANCH_RANDOM_LOG").is_ok();
     pair.connect(case.config(Side::Client));
     for (at, setup) in case.paths.iter().enumerate().skip(1) {
@@ -107,6 +126,15 @@ pub fn apply(pair: &mut Pair, op: Op) {
         Op::AddressDown(side, which) => set_address(pair, side, which, false),
         Op::AddressUp(side, which) => set_address(pair, side, which, true),
         Op::Backup(side, subflow, backup) => pair.set_backup(side, SubflowId(subflow), backup),
+        Op::Strip(path, what) => {
+            let bit = |at: u8| what >> at & 1 == 1;
+            let middlebox = &mut pair.paths[at(path)].middlebox;
+            middlebox.strips_syn = bit(0);
+            middlebox.strips_syn_ack = bit(1);
+            middlebox.strips_later = [bit(2), bit(3)];
+            middlebox.drops_syn = bit(4);
+        }
+        Op::Damage(path, changed) => pair.paths[at(path)].middlebox.damages = share(changed),
         Op::Advance(us) => pair.run_for(Duration::from_micros(u64::from(us))),
     }
 }
@@ -208,9 +236,14 @@ fn tally(pair: &Pair, finished: bool) -> Tally {
     for host in [&pair.client, &pair.server] {
         tally.subflow_deaths += host.subflow_deaths;
         tally.half_closes += u64::from(host.half_closed_bytes > 0);
+        tally.held += u64::from(host.held_bytes > 0);
+        tally.damaged += u64::from(host.damaged_bytes > 0);
         let Some((connection, subflows)) = &host.final_stats else { continue };
         tally.data_timeouts += connection.data_timeouts;
         tally.opportunistic += connection.opportunistic_retransmissions;
+        tally.fallbacks += connection.fallbacks;
+        tally.checksum_failures += connection.checksum_failures;
+        tally.fails_received += connection.fails_received;
         for subflow in subflows {
             tally.timeouts += subflow.counters.timeouts;
             tally.tail_probes += subflow.counters.tail_probes;
