@@ -43,6 +43,8 @@ enum Verb {
     Serve(verbs::serve::Args),
     #[cfg(target_os = "linux")]
     Tun(verbs::tun::Args),
+    #[cfg(target_os = "linux")]
+    Doctor(verbs::doctor::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +58,8 @@ fn main() -> ExitCode {
         Verb::Serve(args) => verbs::serve::run(&args),
         #[cfg(target_os = "linux")]
         Verb::Tun(args) => verbs::tun::run(&args),
+        #[cfg(target_os = "linux")]
+        Verb::Doctor(args) => verbs::doctor::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,8 @@
 
 mod clock;
 pub mod device;
+#[cfg(target_os = "linux")]
+pub mod doctor;
 mod driver;
 mod flow;
 mod held;

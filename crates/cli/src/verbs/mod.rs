@@ -2,6 +2,8 @@
 
 pub mod check;
 pub mod compare;
+#[cfg(target_os = "linux")]
+pub mod doctor;
 pub mod list;
 pub mod model;
 pub mod run;

@@ -34,6 +34,7 @@ pub use privileges::Capabilities;
 pub use show::{Part, Shown, show};
 pub use state::{DEFAULT_DIRECTORY, Phase, Record, State, Store};
 pub use step::Step;
+pub(crate) use system::install;
 pub use system::{Action, RealSystem, System};
 
 /// A path: a real interface, and what anabranch uses to go through it.

@@ -25,7 +25,7 @@ pub enum Action {
 
 impl Action {
     /// The program `line`, whose words are apart by blanks.
-    pub(super) fn run(line: &str) -> Action {
+    pub(crate) fn run(line: &str) -> Action {
         Action::Run { argv: line.split_whitespace().map(str::to_owned).collect(), stdin: None }
     }
 }

@@ -15,6 +15,12 @@ use tokio::io::unix::AsyncFd;
 use super::{Capabilities, Device, Packet};
 use vnet::VnetHeader;
 
+/// Whether devices of this kernel can have a virtio-net header, without which nothing is offloaded; `file` is
+/// `/dev/net/tun`, open.
+pub(crate) fn can_offload(file: impl AsFd) -> bool {
+    sys::features(file.as_fd()).is_ok_and(|features| features & u32::from(sys::IFF_VNET_HDR) != 0)
+}
+
 /// How a TUN device is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TunOptions {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
 use rustix::io::{Errno, Result};
-use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl, opcode};
+use rustix::ioctl::{Getter, IntegerSetter, Opcode, Updater, ioctl, opcode};
 
 /// The longest name of an interface, with the zero behind it.
 const IFNAMSIZ: usize = 16;
@@ -50,6 +50,7 @@ union Value {
 }
 
 const TUNSETIFF: Opcode = opcode::write::<i32>(b'T', 202);
+const TUNGETFEATURES: Opcode = opcode::read::<u32>(b'T', 207);
 const TUNSETOFFLOAD: Opcode = opcode::write::<u32>(b'T', 208);
 const SIOCGIFFLAGS: Opcode = 0x8913;
 const SIOCGIFMTU: Opcode = 0x8921;
@@ -83,6 +84,12 @@ pub fn register(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
 pub fn set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<()> {
     // SAFETY: TUNSETOFFLOAD takes the flags as its argument and reads no memory.
     unsafe { ioctl(fd, IntegerSetter::<TUNSETOFFLOAD>::new_usize(flags as usize)) }
+}
+
+/// The flags (`IFF_*`) that a device of this kernel may have; no device needs to be bound.
+pub fn features(fd: BorrowedFd<'_>) -> Result<u32> {
+    // SAFETY: TUNGETFEATURES writes an unsigned int, which `u32` is.
+    unsafe { ioctl(fd, Getter::<TUNGETFEATURES, u32>::new()) }
 }
 
 /// The flags of the interface `name`, asked of any socket.

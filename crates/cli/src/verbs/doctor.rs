@@ -1,0 +1,73 @@
+//! `anabranch doctor`
+
+use std::path::PathBuf;
+
+use anabranch_net::doctor::{Check, Facts, Level, judge, probe};
+use anabranch_net::setup::{DEFAULT_DIRECTORY, RealSystem};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::table::wrap_behind;
+
+/// Checks whether this host is fit for real packets, and says what would help where it is not
+#[derive(clap::Args)]
+#[command(after_help = "Exit code 1 if anything fails; warnings do not count. Nothing is changed.")]
+pub struct Args {
+    /// Also connect there with the kernel's Multipath TCP, to see whether option 30 comes through; port 80
+    /// unless given
+    #[arg(long, value_name = "HOST[:PORT]")]
+    probe: Option<String>,
+    /// Where `anabranch tun setup` has written down what it made
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
+    state_dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The object that `doctor --json` prints.
+#[derive(Serialize)]
+struct Output {
+    version: &'static str,
+    level: Level,
+    checks: Vec<Check>,
+}
+
+/// The width for which texts are wrapped.
+const WIDTH: usize = 100;
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut facts = Facts::read(&mut RealSystem, &args.state_dir);
+    facts.probe = args.probe.as_ref().map(|target| probe(target, &mut RealSystem));
+    let checks = judge(&facts);
+    let level = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
+    let output = Output { version: env!("CARGO_PKG_VERSION"), level, checks };
+    if args.json {
+        output::print_json(&output)?
+    } else {
+        output::print(&text(&output.checks))?
+    }
+    match output.checks.iter().filter(|check| check.level == Level::Fail).count() {
+        0 => Ok(()),
+        1 => Err(Failure::Failed("1 check failed".to_owned())),
+        n => Err(Failure::Failed(format!("{n} checks failed"))),
+    }
+}
+
+fn text(checks: &[Check]) -> String {
+    let widest = checks.iter().map(|check| check.id.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let level = match check.level {
+            Level::Ok => "ok",
+            Level::Warn => "warn",
+            Level::Fail => "fail",
+        };
+        text.push_str(&wrap_behind(&format!("{level:<4}  {:<widest$}  ", check.id), &check.what, WIDTH));
+        if let Some(remedy) = &check.remedy {
+            text.push_str(&wrap_behind(&format!("{:width$}-> ", "", width = widest + 8), remedy, WIDTH));
+        }
+    }
+    text
+}
