@@ -308,6 +308,8 @@ fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64) -> Duplex
         queue: queue(path.queue),
         rtt: Some(rtt),
         when_down: if path.keep_when_down { WhenDown::Keep } else { WhenDown::Drop },
+        mtu: path.mtu,
+        reports_mtu: path.reports_mtu,
         ..LinkConfig::default()
     };
     let mut data = LinkConfig {

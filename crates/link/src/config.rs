@@ -98,6 +98,12 @@ pub struct LinkConfig {
     pub duplicate: f64,
     /// What becomes of the queue when the link goes down. Default: dropped.
     pub when_down: WhenDown,
+    /// The longest packet that passes, in bytes with its IP header; it counts only for packets that must not
+    /// be fragmented, as TCP's. Default: `None`, any.
+    pub mtu: Option<u32>,
+    /// The router behind the link tells the sender of packets that are longer than the MTU (ICMP); else they
+    /// vanish. Whoever drives the link does the telling. Default: true.
+    pub reports_mtu: bool,
     /// What changes, in order of time. Default: nothing.
     pub timeline: Vec<Step>,
 }
@@ -115,6 +121,8 @@ impl Default for LinkConfig {
             reordering: None,
             duplicate: 0.0,
             when_down: WhenDown::Drop,
+            mtu: None,
+            reports_mtu: true,
             timeline: Vec::new(),
         }
     }

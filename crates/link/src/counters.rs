@@ -45,6 +45,8 @@ pub struct Counters {
     pub dropped_listed: Tally,
     /// Offered while the link was down, or waiting when it went down.
     pub dropped_down: Tally,
+    /// Longer than the MTU.
+    pub dropped_too_large: Tally,
     /// Packets sent on to be overtaken.
     pub reordered: Tally,
     /// The longest queue met, the packet in service included: most packets and, apart, most bytes.
@@ -59,5 +61,6 @@ impl Counters {
             + self.dropped_gilbert_elliott
             + self.dropped_listed
             + self.dropped_down
+            + self.dropped_too_large
     }
 }

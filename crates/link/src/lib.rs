@@ -28,7 +28,7 @@
 //!    not, how much jitter, overtaken or not, duplicated or not. The n-th draw belongs to the n-th packet
 //!    offered, whatever happens to it next, so two runs with one seed that offer the same packets lose the
 //!    same packets (common random numbers).
-//! 2. **Dropped on entry**, if the link is down, if its draw or the drop list says so, or if the queue is
+//! 2. **Dropped on entry**, if the link is down, if it is longer than the MTU, if its draw or the drop list says so, or if the queue is
 //!    full; in this order. A lost packet takes neither queue space nor capacity, as with Linux's netem.
 //! 3. **Waiting**: in the queue, first in first out, or in service. Its departure time is known at once.
 //!    When a step of the timeline changes the rate, the delay or the state of the link, that which has not

@@ -59,6 +59,8 @@ pub struct Link<P> {
     /// Nothing may overtake.
     ordered: bool,
     when_down: WhenDown,
+    mtu: u32,
+    reports_mtu: bool,
     /// The work left of the packet in service when the link went down.
     stopped_work: u64,
     /// Dropped while they waited, and not handed out yet.
@@ -102,6 +104,8 @@ impl<P> Link<P> {
             jitter_reorders,
             ordered,
             when_down: config.when_down,
+            mtu: config.mtu.unwrap_or(u32::MAX),
+            reports_mtu: config.reports_mtu,
             stopped_work: 0,
             dropped: VecDeque::new(),
             timeline,
@@ -154,6 +158,8 @@ impl<P> Link<P> {
         let was_empty = self.slots.is_empty();
         let pushed = if !self.up {
             self.refuse(packet, wire_bytes, DropReason::Down)
+        } else if wire_bytes > self.mtu {
+            self.refuse(packet, wire_bytes, DropReason::TooLarge)
         } else if let Some(cause) = fate.loss {
             self.refuse(packet, wire_bytes, DropReason::Loss(cause))
         } else if self.admit(wire_bytes) == Admission::Refuse {
@@ -254,6 +260,12 @@ impl<P> Link<P> {
         self.limit
     }
 
+    /// What a sender shall hear of a packet that was [`DropReason::TooLarge`]: the longest that passes; none
+    /// if it shall hear nothing.
+    pub fn reported_mtu(&self) -> Option<u32> {
+        (self.reports_mtu && self.mtu < u32::MAX).then_some(self.mtu)
+    }
+
     /// The propagation delay that holds since the last step that was noticed.
     pub fn delay(&self) -> Duration {
         self.delay
@@ -274,6 +286,7 @@ impl<P> Link<P> {
         match reason {
             DropReason::Queue => counters.dropped_queue.add(wire_bytes),
             DropReason::Down => counters.dropped_down.add(wire_bytes),
+            DropReason::TooLarge => counters.dropped_too_large.add(wire_bytes),
             DropReason::Loss(LossCause::Random) => counters.dropped_random.add(wire_bytes),
             DropReason::Loss(LossCause::GilbertElliott) => counters.dropped_gilbert_elliott.add(wire_bytes),
             DropReason::Loss(LossCause::Listed) => counters.dropped_listed.add(wire_bytes),
@@ -359,7 +372,7 @@ impl<P> Link<P> {
 
     fn update_wake(&mut self) {
         self.plain = self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
-        self.easy = self.plain && self.up && self.impairments.is_none();
+        self.easy = self.plain && self.up && self.impairments.is_none() && self.mtu == u32::MAX;
         self.wake = match self.slots.front() {
             None => Time::NEVER,
             Some(first) if self.ordered => first.arrival,

@@ -14,6 +14,8 @@ pub enum DropReason {
     Loss(LossCause),
     /// The link was down, or went down while the packet waited.
     Down,
+    /// It was longer than the MTU.
+    TooLarge,
 }
 
 /// What lost a packet.

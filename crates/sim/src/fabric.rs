@@ -3,9 +3,10 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use anabranch_link::{Change, Link, LinkConfigError, Polled, Pushed};
-use anabranch_stack::segment::{PathId, Segment};
-use anabranch_units::Time;
+use anabranch_link::{Change, DropReason, Link, LinkConfigError, Polled, Pushed};
+use anabranch_stack::segment::{Address, PathId, Segment};
+use anabranch_stack::seq::Seq;
+use anabranch_units::{Duration, Time};
 
 use crate::calendar::Calendar;
 use crate::network::{HostId, LinkId, Network};
@@ -40,10 +41,29 @@ struct Routes {
     last: Option<(IpAddr, u32)>,
 }
 
+/// A router says that a packet was too long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MtuReport {
+    /// To whom.
+    pub(crate) host: u32,
+    /// Who sent it.
+    pub(crate) local: Address,
+    /// Whom it was for.
+    pub(crate) remote: Address,
+    /// Its sequence number.
+    pub(crate) seq: Seq,
+    /// What would have passed.
+    pub(crate) mtu: u32,
+}
+
 /// Links, and the packets in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric<R> {
     links: Vec<Link<Ticket>>,
+    /// By address: the place in `destinations`.
+    located: BTreeMap<IpAddr, u32>,
+    /// What routers say, and after which time; for the simulation to fetch.
+    pub(crate) reports: Vec<(Duration, MtuReport)>,
     /// All routes one behind the other: the numbers of links, and at the end of each route the number of
     /// its destination, marked [`LAST`].
     hops: Vec<u32>,
@@ -92,6 +112,8 @@ impl<R: Recorder> Fabric<R> {
         }
         Ok(Fabric {
             calendar: Calendar::new(links.len() + routes.len() + 1),
+            located,
+            reports: Vec::new(),
             links,
             hops,
             destinations,
@@ -207,10 +229,27 @@ impl<R: Recorder> Fabric<R> {
                     let segment = self.pool.get(ticket.packet);
                     recorder.on_drop(now, LinkId(index), &segment, wire_bytes, reason);
                 }
+                if reason == DropReason::TooLarge {
+                    self.report(index, ticket);
+                }
                 self.pool.release(ticket.packet);
             }
         }
-        self.calendar.set(index, link.next_event());
+        self.calendar.set(index, self.links[index as usize].next_event());
+    }
+
+    /// The router behind link `index` has dropped a packet that is too long. Its word is back after the
+    /// propagation delays of the way so far, there and back.
+    #[cold]
+    fn report(&mut self, index: u32, ticket: Ticket) {
+        let Some(mtu) = self.links[index as usize].reported_mtu() else { return };
+        let segment = self.pool.get(ticket.packet);
+        let Some(&at) = self.located.get(&segment.source.ip) else { return };
+        let way = self.hops[..=ticket.hop as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
+        let delay = way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
+        let host = self.destinations[at as usize].0;
+        let (local, remote, seq) = (segment.source, segment.destination, segment.seq);
+        self.reports.push((delay, MtuReport { host, local, remote, seq, mtu }));
     }
 
     /// What comes out of a link by `now`: packets go on to their next links, and the first that has

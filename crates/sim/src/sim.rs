@@ -13,7 +13,7 @@ use anabranch_units::{RandomStream, Time};
 
 use crate::app::FlowState;
 use crate::error::SimError;
-use crate::fabric::{Delivery, Fabric, Turn};
+use crate::fabric::{Delivery, Fabric, MtuReport, Turn};
 use crate::flow::{End, FlowId, FlowSpec};
 use crate::network::{HostId, LinkId, Network};
 use crate::recorder::{HostObserver, Recorder};
@@ -39,6 +39,8 @@ pub struct Sim<R: Recorder = ()> {
     pub(crate) sized: bool,
     events: u64,
     /// What became of a payload; used again for every packet.
+    /// What routers have said of packets that were too long.
+    reports: Vec<MtuReport>,
     placed: Vec<Placement>,
     /// The segment between the pool and a stack; used again for every packet.
     segment: Segment,
@@ -74,6 +76,8 @@ pub(crate) enum Wake {
     Address(u32),
     /// A link goes down or comes up.
     LinkState(LinkId, bool),
+    /// A host hears that a packet was too long, by the place in the list of reports.
+    TooBig(u32),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -170,6 +174,7 @@ impl<R: Recorder> Sim<R> {
             unfinished,
             sized: unfinished > 0,
             events: 0,
+            reports: Vec::new(),
             placed: Vec::new(),
             segment: crate::pool::blank(),
         };
@@ -241,6 +246,7 @@ impl<R: Recorder> Sim<R> {
                 while let Some(delivery) = self.fabric.poll_link(link, time) {
                     self.deliver(delivery);
                 }
+                self.route_reports();
             }
             Turn::Host(host) => self.on_timer(host),
             Turn::Agenda => self.on_agenda(),
@@ -288,6 +294,7 @@ impl<R: Recorder> Sim<R> {
                     let change = self.network.address_changes()[index as usize];
                     self.set_address_up(change.host, change.path, change.up);
                 }
+                Wake::TooBig(index) => self.on_too_big(index),
                 Wake::LinkState(link, up) => {
                     if let Some(recorder) = &mut self.fabric.recorder {
                         recorder.on_link_state(self.now, link, up);
@@ -333,6 +340,26 @@ impl<R: Recorder> Sim<R> {
                 break;
             }
         }
+        self.route_reports();
+    }
+
+    /// Packets were dropped as too long, and routers tell who sent them.
+    #[inline]
+    fn route_reports(&mut self) {
+        while let Some((delay, report)) = self.fabric.reports.pop() {
+            let index = self.reports.len() as u32;
+            self.reports.push(report);
+            self.wake_at(self.now + delay, Wake::TooBig(index));
+        }
+    }
+
+    fn on_too_big(&mut self, index: u32) {
+        let MtuReport { host, local, remote, seq, mtu } = self.reports[index as usize];
+        let now = self.now;
+        lend(&mut self.fabric.recorder, &mut self.hosts[host as usize].stack, |stack| {
+            stack.handle_too_big(now, local, remote, seq, mtu);
+        });
+        self.drain(host);
     }
 
     /// Sees to it that the host has its turn when its timer is due.

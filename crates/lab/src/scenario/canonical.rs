@@ -119,6 +119,9 @@ fn path(out: &mut Lines, path: &Path) {
     out.line("duplicate", format!("{:?}", path.duplicate));
     out.line("drop", format!("{:?}", path.drop));
     out.line("keep_when_down", path.keep_when_down);
+    if let Some(mtu) = path.mtu {
+        out.line("mtu", format!("{mtu} {}", path.reports_mtu));
+    }
     out.line("backup", path.backup);
     for change in &path.changes {
         let Change { at, rate, rtt, loss, loss_up, up } = change;

@@ -104,6 +104,10 @@ pub struct Path {
     pub drop: Vec<u64>,
     /// Whether what waits stays when the path goes down.
     pub keep_when_down: bool,
+    /// The longest packet that passes, in bytes with its IP header; none if any does.
+    pub mtu: Option<u32>,
+    /// Whether the sender hears of longer ones.
+    pub reports_mtu: bool,
     /// Whether subflows over it ask to be backups.
     pub backup: bool,
     /// What changes, in order of time.

@@ -25,6 +25,8 @@ pub(super) const KEYS: &[&str] = &[
     "duplicate",
     "drop",
     "when-down",
+    "mtu",
+    "mtu-reports",
     "backup",
     "change",
 ];
@@ -123,6 +125,8 @@ fn read(node: &Node, index: usize, files: &Files<'_>) -> Result<Path, Problem> {
             Some(choice) => choice == 1,
             None => false,
         },
+        mtu: path.optional("mtu", mtu)?,
+        reports_mtu: path.optional("mtu-reports", Node::boolean)?.unwrap_or(true),
         backup: path.optional("backup", Node::boolean)?.unwrap_or(false),
         changes,
         name,
@@ -188,6 +192,16 @@ fn reorder(node: &Node) -> Result<(f64, Duration), Problem> {
         table.required("probability", "\"1%\"", Node::probability)?,
         table.required("extra", "\"5 ms\"", Node::delay)?,
     ))
+}
+
+/// The MTU of a path, in bytes.
+fn mtu(node: &Node) -> Result<u32, Problem> {
+    let size = node.size()?.get();
+    if !(576..=65_535).contains(&size) {
+        return Err(Problem::at(&node.span, format!("an MTU of {size} bytes is out of range"))
+            .help("give from 576 to 65535 bytes, the IP header included"));
+    }
+    Ok(size as u32)
 }
 
 fn numbers(node: &Node) -> Result<Vec<u64>, Problem> {

@@ -82,6 +82,20 @@ fn a_poll_before_anything_is_due_returns_nothing_and_changes_nothing() {
 }
 
 #[test]
+fn a_packet_longer_than_the_mtu_is_dropped_and_reported_if_that_is_wanted() {
+    for reports_mtu in [true, false] {
+        let mut link = link(LinkConfig { mtu: Some(20), reports_mtu, ..slow() });
+        assert_eq!(link.push(at(0), 1, 21), Pushed::Dropped(1, DropReason::TooLarge));
+        assert_eq!(link.push(at(0), 2, 20), Pushed::Queued);
+        assert_eq!(link.reported_mtu(), reports_mtu.then_some(20));
+        assert_eq!(link.counters().dropped_too_large.packets, 1);
+        assert_eq!(link.counters().dropped().bytes, 21);
+        assert_eq!(arrivals(&mut link), [(2, 120)]);
+    }
+    assert_eq!(link(slow()).reported_mtu(), None);
+}
+
+#[test]
 fn the_queue_counts_the_packet_in_service_until_its_last_bit_has_left() {
     let mut link = link(LinkConfig { queue: QueueLimit::Bytes(20), ..slow() });
     push_all(&mut link, at(0), &[10, 10]);

@@ -125,6 +125,7 @@ pub fn any_link() -> impl Strategy<Value = LinkConfig> {
         duplicate: rest.2,
         when_down: if rest.3 { WhenDown::Keep } else { WhenDown::Drop },
         timeline: base.4,
+        ..LinkConfig::default()
     })
 }
 
