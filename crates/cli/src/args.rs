@@ -1,5 +1,8 @@
 //! Options that several verbs share.
 
+use std::path::PathBuf;
+
+use anabranch_lab::capture::{Captures, Settings, Viewpoint};
 use anabranch_lab::scenario::{Document, Scenario, library};
 
 use crate::failure::Failure;
@@ -99,6 +102,51 @@ impl Changes {
         self.common.apply(&mut document)?;
         Ok(document.scenario()?)
     }
+}
+
+/// Whether and how packets are captured.
+#[derive(clap::Args)]
+pub struct Capture {
+    /// Writes the packets of run 0 to FILE for Wireshark (pcapng); with several schedulers or
+    /// conditions to a file for each, such as FILE with `.min_rtt` before its extension
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// The host at whose interfaces the packets are captured
+    #[arg(long, value_name = "HOST", default_value = "sender", requires = "pcap")]
+    pcap_at: Host,
+    /// Keeps at most so many bytes of each packet, as they stand behind the link layer
+    #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..))]
+    pcap_snaplen: Option<u32>,
+}
+
+/// One end of the flows.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Host {
+    /// The one that sends the data
+    Sender,
+    /// The one that receives it
+    Receiver,
+}
+
+impl Capture {
+    /// Opens the files for the captures of `scenario`, if they are wanted.
+    pub fn open(&self, scenario: &Scenario) -> Result<Option<Captures>, Failure> {
+        let Some(path) = &self.pcap else { return Ok(None) };
+        let viewpoint = match self.pcap_at {
+            Host::Sender => Viewpoint::Sender,
+            Host::Receiver => Viewpoint::Receiver,
+        };
+        let settings = Settings { viewpoint, snap_len: self.pcap_snaplen };
+        Ok(Some(Captures::create(path, scenario, settings)?))
+    }
+}
+
+/// Gives the files of captures their names, and tells a person which they are.
+pub fn finish_captures(captures: Option<Captures>) -> Result<(), Failure> {
+    for path in captures.map(Captures::commit).transpose()?.unwrap_or_default() {
+        eprintln!("captured {}", path.display());
+    }
+    Ok(())
 }
 
 /// How many threads.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anabranch_lab::ScenarioError;
+use anabranch_lab::capture::CaptureError;
 use anabranch_lab::run::RunError;
 
 /// Why a command did not succeed.
@@ -45,11 +46,18 @@ impl From<ScenarioError> for Failure {
     }
 }
 
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Cancelled => Failure::Interrupted,
             RunError::Scenario(error) => Failure::Usage(error.to_string()),
+            RunError::Capture(error) => Failure::Failed(error),
         }
     }
 }

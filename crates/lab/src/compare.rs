@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use anabranch_sim::Performance;
 use serde::Serialize;
 
+use crate::capture::Captures;
 use crate::report::{self, Row, verdict};
 use crate::run::{Prepared, RunError, RunResult};
 use crate::scenario::Scenario;
@@ -18,6 +19,8 @@ pub struct Options<'a> {
     pub cancelled: &'a AtomicBool,
     /// Is told after each run how many are done, of how many.
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
+    /// Where the packets of the runs number 0 go, if they are wanted.
+    pub captures: Option<&'a Captures>,
 }
 
 /// What a comparison has come to. Serialised, it is the object that `compare --json` prints.
@@ -104,7 +107,7 @@ pub fn simulate(
             if options.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = prepared[job.condition].run(job.contender, job.run, options.cancelled);
+            let result = prepared[job.condition].run_job(job, options);
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }

@@ -5,10 +5,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use anabranch_link::{self as link, LinkConfig, Loss, QueueLimit, Step, WhenDown};
 use anabranch_sim::topology::{self, Duplex, Pair, PathSpec, ServerAddresses, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
-use anabranch_sim::{FlowReport, FlowSpec, Performance, Sim};
+use anabranch_sim::{FlowReport, FlowSpec, Performance, Recorder, Sim};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
+use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
+use crate::compare::{Job, Options};
 use crate::lower_bound::{Limits, LowerBound};
 use crate::scenario::{
     Capacity, CommonLink, Condition, Direction, Experiment, FlowSize, Jitter, LossModel, Path, Scenario,
@@ -24,6 +26,8 @@ pub enum RunError {
     Cancelled,
     /// The scenario asks for something that cannot be simulated.
     Scenario(ScenarioError),
+    /// Its packets could not be captured.
+    Capture(String),
 }
 
 impl core::fmt::Display for RunError {
@@ -31,6 +35,7 @@ impl core::fmt::Display for RunError {
         match self {
             RunError::Cancelled => f.write_str("stopped before the end"),
             RunError::Scenario(error) => error.fmt(f),
+            RunError::Capture(error) => f.write_str(error),
         }
     }
 }
@@ -97,6 +102,48 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made, or `cancelled` has become true.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
+        self.record(position, run, cancelled, (), |()| false).map(|(result, ())| result)
+    }
+
+    /// Simulates `job`, and captures its packets if that is wanted.
+    ///
+    /// # Errors
+    /// If the run cannot be made or captured, or it was told to stop.
+    pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
+        let wanted = options.captures.and_then(|captures| Some((captures, captures.writer(job)?)));
+        let Some((captures, out)) = wanted else {
+            return self.run(job.contender, job.run, options.cancelled);
+        };
+        let failed = |error: CaptureError| RunError::Capture(error.to_string());
+        let fail = |error| failed(captures.failure(job, error));
+        let Settings { viewpoint, snap_len } = captures.settings();
+        let pair = &self.topology.pairs[0];
+        let host = match (viewpoint, self.condition.experiment.traffic.direction) {
+            (Viewpoint::Sender, Direction::Upload) | (Viewpoint::Receiver, Direction::Download) => {
+                pair.client
+            }
+            (Viewpoint::Sender, Direction::Download) | (Viewpoint::Receiver, Direction::Upload) => {
+                pair.server
+            }
+        };
+        let capture = Capture::new(&self.topology.network, host, snap_len, out.map_err(failed)?);
+        let capture = capture.map_err(fail)?;
+        // A run whose capture has failed is stopped, and `finish` says why.
+        let broken = |capture: &Capture<_>| capture.error().is_some();
+        let (result, capture) = self.record(job.contender, job.run, options.cancelled, capture, broken)?;
+        capture.finish().map_err(fail)?;
+        Ok(result)
+    }
+
+    /// Simulates a run while `recorder` listens, until the end or until it is `broken`.
+    fn record<R: Recorder>(
+        &self,
+        position: usize,
+        run: u32,
+        cancelled: &AtomicBool,
+        recorder: R,
+        broken: impl Fn(&R) -> bool,
+    ) -> Result<(RunResult, R), RunError> {
         let experiment = &self.condition.experiment;
         let seed = self.scenario.run_seed(run);
         let (specs, classes) = self.flows(position, seed)?;
@@ -107,11 +154,14 @@ impl<'a> Prepared<'a> {
             true => build_topology(experiment, seed).map_err(impossible)?.network,
             false => self.topology.network.clone(),
         };
-        let mut sim = Sim::new(network, specs, seed, ()).map_err(impossible)?;
+        let mut sim = Sim::new(network, specs, seed, recorder).map_err(impossible)?;
         // In pieces, so that a long run can be stopped.
         while !sim.is_complete() && sim.next_time().is_some_and(|next| next <= until) {
             if cancelled.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
+            }
+            if broken(sim.recorder()) {
+                break;
             }
             for _ in 0..100_000 {
                 if sim.is_complete() || sim.next_time().is_none_or(|next| next > until) {
@@ -120,7 +170,7 @@ impl<'a> Prepared<'a> {
                 sim.step();
             }
         }
-        let report = sim.run(until);
+        let report = if broken(sim.recorder()) { sim.report() } else { sim.run(until) };
         let now = sim.now();
         let mut bounds = self.bounds();
         let mut flows = Vec::with_capacity(classes.len());
@@ -136,7 +186,7 @@ impl<'a> Prepared<'a> {
             flows.push(FlowResult { class, report, lower_bound, time });
         }
         debug_assert!(experiment.traffic.flows as usize <= flows.len());
-        Ok(RunResult { flows, performance: report.performance })
+        Ok((RunResult { flows, performance: report.performance }, sim.into_recorder()))
     }
 
     /// When a run ends at the latest.

@@ -17,7 +17,7 @@ fn scenario(text: &str) -> Scenario {
 
 fn compared(scenario: &Scenario, jobs: usize) -> Comparison {
     let cancelled = AtomicBool::new(false);
-    compare(scenario, &Options { jobs, cancelled: &cancelled, progress: &|_, _| {} }).unwrap()
+    compare(scenario, &Options { jobs, cancelled: &cancelled, progress: &|_, _| {}, captures: None }).unwrap()
 }
 
 /// The rows of `tcp`, `min_rtt` and `dmptcp` on paths of 100 Mbit/s with these round trips.

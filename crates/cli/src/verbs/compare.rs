@@ -5,7 +5,7 @@ use anabranch_lab::report::Row;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::stats::Interval;
 
-use crate::args::{Changes, Jobs};
+use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Align, Table, wrap};
@@ -24,6 +24,8 @@ pub struct Args {
     changes: Changes,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    capture: Capture,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -44,12 +46,14 @@ time over the mean of a lower bound that no schedule could have beaten.";
 pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.changes.scenario(args.scenario.as_deref())?;
+    let captures = args.capture.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
-    let options = Options { jobs: args.jobs.jobs, cancelled, progress: &update };
+    let options = Options { jobs: args.jobs.jobs, cancelled, progress: &update, captures: captures.as_ref() };
     let result = compare(&scenario, &options);
     let wall = progress.finish();
     let mut comparison = result?;
+    finish_captures(captures)?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
     if args.json { output::print_json(&comparison) } else { output::print(&text(&scenario, &comparison)) }

@@ -6,7 +6,7 @@ use anabranch_lab::run::{Class, FlowResult};
 use anabranch_lab::scenario::{Document, Scenario};
 use serde::Serialize;
 
-use crate::args::{Common, Jobs};
+use crate::args::{Capture, Common, Jobs, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Align, Table};
@@ -21,6 +21,8 @@ pub struct Args {
     common: Common,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    capture: Capture,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -67,16 +69,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut document = Document::open(&args.scenario)?;
     args.common.apply(&mut document)?;
     let scenario = document.scenario()?;
+    let captures = args.capture.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let mut jobs = Vec::new();
     for condition in 0..scenario.conditions.len() {
         jobs.extend((0..scenario.contenders.len()).map(|contender| Job { condition, contender, run: 0 }));
     }
-    let options = Options { jobs: args.jobs.jobs, cancelled, progress: &update };
+    let options = Options { jobs: args.jobs.jobs, cancelled, progress: &update, captures: captures.as_ref() };
     let results = simulate(&scenario, &jobs, &options);
     let wall = progress.finish();
     let results = results?;
+    finish_captures(captures)?;
     let mut performance = Cost::default();
     let mut flows = Vec::new();
     for (job, result) in jobs.iter().zip(&results) {

@@ -1,0 +1,192 @@
+//! Which simulation is captured into which file; the files are there whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use crate::compare::Job;
+use crate::scenario::Scenario;
+
+/// At which host a capture is taken.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Viewpoint {
+    /// The one that sends the data: the client of an upload, the server of a download.
+    #[default]
+    Sender,
+    /// The one that receives it.
+    Receiver,
+}
+
+/// What is captured.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// At which host.
+    pub viewpoint: Viewpoint,
+    /// The most that is kept of a packet, in bytes; none keeps all.
+    pub snap_len: Option<u32>,
+}
+
+/// A capture file that could not be made.
+#[derive(Debug)]
+pub struct CaptureError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl core::fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "cannot write the capture {}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for CaptureError {}
+
+/// The capture files of a comparison: one for each contender in each condition, of run 0.
+///
+/// They are written under other names and get theirs in [`Captures::commit`]; if that is never
+/// called they are removed.
+#[derive(Debug)]
+pub struct Captures {
+    files: Vec<CaptureFile>,
+    settings: Settings,
+}
+
+#[derive(Debug)]
+struct CaptureFile {
+    condition: usize,
+    contender: usize,
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A file to be, still under another name, and where it goes.
+    Temporary(tempfile::NamedTempFile, PathBuf),
+    /// A device or a pipe, which is written to and never replaced.
+    Special(File),
+}
+
+impl Captures {
+    /// Opens the files. With one contender and one condition it is `path`; else the names of both are
+    /// put in front of its extension: `out.pcapng` becomes `out.min_rtt.pcapng`, or with several
+    /// conditions `out.loss=1%.min_rtt.pcapng`.
+    ///
+    /// # Errors
+    /// If a file cannot be made.
+    pub fn create(path: &Path, scenario: &Scenario, settings: Settings) -> Result<Captures, CaptureError> {
+        let mut files: Vec<CaptureFile> = Vec::new();
+        let (conditions, contenders) = (&scenario.conditions, &scenario.contenders);
+        for (condition, with) in conditions.iter().enumerate() {
+            for (contender, who) in contenders.iter().enumerate() {
+                let mut names = Vec::new();
+                if conditions.len() > 1 {
+                    names.push(with.name.as_str());
+                }
+                if conditions.len() * contenders.len() > 1 {
+                    names.push(who.name.as_str());
+                }
+                let mut path = named(path, &names);
+                if files.iter().any(|other| other.path == path) {
+                    // Names that differ only in what no file name should have.
+                    let number = format!("{}", files.len() + 1);
+                    names.push(&number);
+                    path = named(&path, &[&number]);
+                }
+                let kind = open(&path).map_err(|error| CaptureError { path: path.clone(), error })?;
+                files.push(CaptureFile { condition, contender, path, kind });
+            }
+        }
+        Ok(Captures { files, settings })
+    }
+
+    /// What is captured.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Where the packets of `job` go; none if it is not captured.
+    pub(crate) fn writer(&self, job: &Job) -> Option<Result<BufWriter<File>, CaptureError>> {
+        if job.run != 0 {
+            return None;
+        }
+        let is = |file: &&CaptureFile| (file.condition, file.contender) == (job.condition, job.contender);
+        let file = self.files.iter().find(is)?;
+        let handle = match &file.kind {
+            Kind::Temporary(file, _) => file.as_file(),
+            Kind::Special(file) => file,
+        };
+        let writer = handle.try_clone().map(|file| BufWriter::with_capacity(1 << 18, file));
+        Some(writer.map_err(|error| CaptureError { path: file.path.clone(), error }))
+    }
+
+    /// That the capture of `job` has failed.
+    pub(crate) fn failure(&self, job: &Job, error: io::Error) -> CaptureError {
+        let is = |file: &&CaptureFile| (file.condition, file.contender) == (job.condition, job.contender);
+        let path = self.files.iter().find(is).map(|file| file.path.clone()).unwrap_or_default();
+        CaptureError { path, error }
+    }
+
+    /// Gives the files their names, and says which they are.
+    ///
+    /// # Errors
+    /// If one cannot be named; those before it have their names then, and are whole.
+    pub fn commit(self) -> Result<Vec<PathBuf>, CaptureError> {
+        let mut paths = Vec::new();
+        for file in self.files {
+            if let Kind::Temporary(temporary, target) = file.kind {
+                let named = temporary.persist(target);
+                named.map_err(|error| CaptureError { path: file.path.clone(), error: error.error })?;
+            }
+            paths.push(file.path);
+        }
+        Ok(paths)
+    }
+}
+
+/// `path` with `names` in front of its extension.
+fn named(path: &Path, names: &[&str]) -> PathBuf {
+    if names.is_empty() {
+        return path.to_owned();
+    }
+    let mut file = OsString::from(path.file_stem().unwrap_or_default());
+    for name in names {
+        let plain = |c: char| if c.is_alphanumeric() || "=%.@+-_".contains(c) { c } else { '_' };
+        file.push(".");
+        file.push(name.chars().map(plain).collect::<String>());
+    }
+    if let Some(extension) = path.extension() {
+        file.push(".");
+        file.push(extension);
+    }
+    path.with_file_name(file)
+}
+
+fn open(path: &Path) -> io::Result<Kind> {
+    let mut target = path.to_owned();
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Ok(metadata) if !metadata.is_file() => {
+            return OpenOptions::new().write(true).open(path).map(Kind::Special);
+        }
+        // A file that could not be written to is not replaced either.
+        Ok(_) => {
+            drop(OpenOptions::new().write(true).open(path)?);
+            // The file behind a link is replaced, not the link.
+            target = std::fs::canonicalize(path)?;
+        }
+        Err(_) => {}
+    }
+    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".anabranch-").suffix(".partial");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // As any new file; the process's mask is applied.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(directory).map(|file| Kind::Temporary(file, target))
+}

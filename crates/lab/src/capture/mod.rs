@@ -1,0 +1,309 @@
+//! Captures: a run as the packets that one of its hosts would have seen, for Wireshark and tshark.
+//!
+//! The capture is taken at the interfaces of one host, as tcpdump would take it there: what the host
+//! sends, when it enters the first link; what it receives, when it leaves the last one. So every
+//! packet is there once, and what an analysis concludes from the order of packets is what that host
+//! could have concluded. There is an interface for each link that begins or ends at the host.
+//!
+//! A segment with payload that the host sends has a comment: the scheduler's reason, or that it is
+//! sent again; and whether the first link dropped it, which a real capture could not know.
+
+mod files;
+#[cfg(test)]
+mod tests;
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use anabranch_link::{DropReason, LossCause};
+use anabranch_sim::{HostId, LinkId, Network, Recorder, Scope};
+use anabranch_stack::event::{ConnectionId, SubflowId};
+use anabranch_stack::observer::SendKind;
+use anabranch_stack::scheduler::{AssignKind, Decision, Rule, Why};
+use anabranch_stack::segment::Segment;
+use anabranch_stack::seq::DataRange;
+use anabranch_units::Time;
+use anabranch_wire::pcapng::{Direction, InterfaceId, Packet, Writer};
+use anabranch_wire::{Checksum, IpFields, emit_header};
+
+pub use files::{CaptureError, Captures, Settings, Viewpoint};
+
+/// How many bytes of a packet headers can take: IPv6, TCP and options.
+const MAX_HEADERS: usize = 40 + 60;
+
+/// Writes what one host of a run sends and receives.
+#[derive(Debug)]
+pub struct Capture<W: Write> {
+    writer: Writer<W>,
+    error: Option<io::Error>,
+    /// The most that is kept of a packet, in bytes.
+    snap_len: usize,
+    view: HostId,
+    /// The addresses of the host.
+    addresses: Vec<IpAddr>,
+    /// By link: its interface, if it begins at the host.
+    leaving: Vec<Option<InterfaceId>>,
+    /// By link: its interface, if it ends at the host.
+    arriving: Vec<Option<InterfaceId>>,
+    /// What was assigned to each subflow and has not been sent, in the order of its queue.
+    assigned: BTreeMap<(ConnectionId, SubflowId), VecDeque<(DataRange, AssignKind, Why)>>,
+    /// What is to be said of the segment that is sent next.
+    next_comment: String,
+    /// The latest packet, not written yet: the link may still drop it.
+    latest: Option<Latest>,
+    /// Its bytes.
+    bytes: Vec<u8>,
+    /// What is to be said of it.
+    comment: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    interface: InterfaceId,
+    time: Time,
+    direction: Direction,
+    original_len: u32,
+    segment: Segment,
+}
+
+impl<W: Write> Capture<W> {
+    /// A capture at the host `view` of `network`, of which at most `snap_len` bytes of each packet
+    /// are kept (none: all).
+    ///
+    /// # Errors
+    /// If `out` does not take the beginning.
+    pub fn new(network: &Network, view: HostId, snap_len: Option<u32>, out: W) -> io::Result<Capture<W>> {
+        let mut writer = Writer::new(out, concat!("anabranch ", env!("CARGO_PKG_VERSION")))?;
+        let addresses: Vec<IpAddr> = network
+            .hosts()
+            .get(view.index())
+            .map(|host| host.interfaces.iter().map(|interface| interface.ip).collect())
+            .unwrap_or_default();
+        let count = network.links().len();
+        let (mut begins, mut ends) = (vec![false; count], vec![false; count]);
+        for route in network.routes() {
+            if route.from == view
+                && let Some(first) = route.links.first()
+            {
+                begins[first.index()] = true;
+            }
+            if addresses.contains(&route.to)
+                && let Some(last) = route.links.last()
+            {
+                ends[last.index()] = true;
+            }
+        }
+        let (mut leaving, mut arriving) = (vec![None; count], vec![None; count]);
+        for (index, link) in network.links().iter().enumerate() {
+            if begins[index] || ends[index] {
+                let interface = writer.interface(&link.name, "", snap_len.unwrap_or(0))?;
+                leaving[index] = begins[index].then_some(interface);
+                arriving[index] = ends[index].then_some(interface);
+            }
+        }
+        Ok(Capture {
+            writer,
+            error: None,
+            snap_len: snap_len.map_or(usize::MAX, |len| len as usize),
+            view,
+            addresses,
+            leaving,
+            arriving,
+            assigned: BTreeMap::new(),
+            next_comment: String::new(),
+            latest: None,
+            bytes: Vec::new(),
+            comment: String::new(),
+        })
+    }
+
+    /// What keeps it from being written; nothing is added after that.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Ends the capture and gives back what it was written to, flushed.
+    ///
+    /// # Errors
+    /// The first that there was.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.write_latest();
+        match self.error {
+            Some(error) => Err(error),
+            None => self.writer.finish(),
+        }
+    }
+
+    /// Takes a packet down, to be written when the next one comes.
+    fn take(&mut self, now: Time, interface: InterfaceId, direction: Direction, segment: &Segment) {
+        self.write_latest();
+        self.comment.clear();
+        if direction == Direction::Outbound {
+            core::mem::swap(&mut self.comment, &mut self.next_comment);
+        }
+        let kept = MAX_HEADERS + (segment.payload_len as usize).min(self.snap_len);
+        self.bytes.clear();
+        self.bytes.resize(kept, 0);
+        let header = match emit_header(segment, &IpFields::default(), &mut self.bytes) {
+            Ok(header) => header,
+            Err(error) => {
+                self.error.get_or_insert_with(|| io::Error::other(error));
+                return;
+            }
+        };
+        // The simulator has no payload. Here it is zeros, whose sum is zero.
+        header.finish_with_sum(&mut self.bytes, Checksum::Full, 0);
+        let original_len = header.len() + segment.payload_len as usize;
+        self.bytes.truncate(original_len.min(self.snap_len));
+        self.latest = Some(Latest {
+            interface,
+            time: now,
+            direction,
+            original_len: original_len as u32,
+            segment: *segment,
+        });
+    }
+
+    fn write_latest(&mut self) {
+        let Some(latest) = self.latest.take() else { return };
+        if self.error.is_none() {
+            let packet = Packet {
+                interface: latest.interface,
+                time: latest.time,
+                direction: latest.direction,
+                bytes: &self.bytes,
+                original_len: latest.original_len,
+                comment: &self.comment,
+            };
+            self.error = self.writer.packet(&packet).err();
+        }
+    }
+
+    /// Why this data goes by that subflow.
+    fn reason(&mut self, key: (ConnectionId, SubflowId), data: DataRange) -> Option<(AssignKind, Why)> {
+        let queue = self.assigned.get_mut(&key)?;
+        // A queue is first in, first out; what is passed over was taken back or had become superfluous.
+        let at = queue.iter().position(|(range, ..)| (range.start..range.end).contains(&data.start))?;
+        queue.drain(..at);
+        let (range, kind, why) = queue.front_mut()?;
+        range.start = data.end;
+        let found = (*kind, *why);
+        if range.is_empty() {
+            queue.pop_front();
+        }
+        Some(found)
+    }
+}
+
+impl<W: Write> Recorder for Capture<W> {
+    fn on_link_enter(&mut self, now: Time, link: LinkId, segment: &Segment, _: u32) {
+        if let Some(interface) = self.leaving[link.index()]
+            && self.addresses.contains(&segment.source.ip)
+        {
+            self.take(now, interface, Direction::Outbound, segment);
+        }
+    }
+
+    fn on_link_leave(&mut self, now: Time, link: LinkId, segment: &Segment, _: u32) {
+        if let Some(interface) = self.arriving[link.index()]
+            && self.addresses.contains(&segment.destination.ip)
+        {
+            self.take(now, interface, Direction::Inbound, segment);
+        }
+    }
+
+    fn on_drop(&mut self, now: Time, link: LinkId, segment: &Segment, _: u32, reason: DropReason) {
+        let here = self.leaving[link.index()];
+        let Some(latest) = &self.latest else { return };
+        if latest.direction == Direction::Outbound
+            && Some(latest.interface) == here
+            && latest.time == now
+            && latest.segment == *segment
+        {
+            let separator = if self.comment.is_empty() { "" } else { "; " };
+            let _ = write!(self.comment, "{separator}{}", dropped(reason));
+        }
+    }
+
+    fn on_sent(
+        &mut self,
+        _: Time,
+        scope: Scope,
+        subflow: SubflowId,
+        _: &Segment,
+        kind: SendKind,
+        data: DataRange,
+    ) {
+        if scope.host != self.view {
+            return;
+        }
+        self.next_comment.clear();
+        if data.is_empty() {
+            return;
+        }
+        // What the subflow sends again it was given before.
+        let reason = match kind {
+            SendKind::Retransmission => None,
+            _ => self.reason((scope.connection, subflow), data),
+        };
+        let out = &mut self.next_comment;
+        match (kind, reason) {
+            (SendKind::Retransmission, _) => out.push_str("retransmission"),
+            (SendKind::Probe, None) => out.push_str("probe"),
+            // Where there is one subflow only no scheduler is asked.
+            (_, None) if kind == SendKind::New => out.push_str("new data: the only subflow"),
+            (_, None) => out.push_str("reinjected"),
+            (_, Some((assigned, why))) => {
+                out.push_str(if kind == SendKind::Probe { "probe, " } else { "" });
+                describe(assigned, why, out);
+            }
+        }
+        let _ = write!(out, "; stream {}..{}", data.start, data.end);
+    }
+
+    fn on_decision(&mut self, _: Time, scope: Scope, decision: &Decision) {
+        if scope.host != self.view {
+            return;
+        }
+        if let Decision::Assign { subflow, range, kind, why } = *decision {
+            self.assigned.entry((scope.connection, subflow)).or_default().push_back((range, kind, why));
+        }
+    }
+}
+
+/// The reason of an assignment in words.
+fn describe(kind: AssignKind, why: Why, out: &mut String) {
+    out.push_str(match kind {
+        AssignKind::New => "new data",
+        AssignKind::Copy => "copy",
+        AssignKind::Reinject => "reinjected",
+    });
+    out.push_str(": ");
+    let _ = match why.rule {
+        Rule::LowestRtt if why.score.is_finite() => write!(out, "lowest RTT, {:.3} ms", why.score * 1e3),
+        Rule::LowestRtt => write!(out, "lowest RTT"),
+        Rule::Turn => write!(out, "its turn"),
+        Rule::EverySubflow => write!(out, "every subflow carries the whole stream"),
+        Rule::Reinjection => write!(out, "the subflow that had it has failed"),
+        Rule::Opportunistic => write!(out, "it blocks the receive window"),
+        Rule::Custom(number) => write!(out, "rule {number}, score {}", why.score),
+        // The other rules say why nothing is sent.
+        rule => write!(out, "{rule:?}"),
+    };
+    if why.rule == Rule::LowestRtt && why.other.is_finite() {
+        let _ = write!(out, " (the next best {:.3} ms)", why.other * 1e3);
+    }
+}
+
+fn dropped(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Queue => "dropped by the link: its queue is full",
+        DropReason::Down => "dropped by the link: it is down",
+        DropReason::Loss(LossCause::Random) => "lost on the link: random loss",
+        DropReason::Loss(LossCause::GilbertElliott) => "lost on the link: bursty loss",
+        DropReason::Loss(LossCause::Listed) => "lost on the link: named in its drop list",
+        _ => "dropped by the link",
+    }
+}
