@@ -97,9 +97,8 @@ impl<R: Recorder> Sim<R> {
         let now = self.now;
         let spec = &self.specs[flow.index()];
         let server = &mut self.hosts[spec.server.index()];
-        let slot = server.next_port % Host::<R>::PORTS;
+        let (slot, port) = Host::<R>::port(server.next_port);
         server.next_port += 1;
-        let port = Host::<R>::FIRST_PORT + slot as u16;
         match server.listening.get_mut(slot) {
             Some(listener) => *listener = flow,
             None => server.listening.push(flow),
@@ -176,8 +175,7 @@ impl<R: Recorder> Sim<R> {
         }
         let server = &self.hosts[host as usize];
         let port = server.stack.subflow_stats(id).first()?.local.port;
-        let slot = port.checked_sub(Host::<R>::FIRST_PORT)?;
-        let flow = *server.listening.get(usize::from(slot))?;
+        let flow = *server.listening.get(Host::<R>::place(port)?)?;
         self.attach(flow, End::Server, id);
         if let Some(recorder) = &mut self.fabric.recorder {
             recorder.on_flow_accept(self.now, flow, Scope { host: HostId(host), connection: id });

@@ -52,17 +52,32 @@ pub(crate) struct Host<R: Recorder> {
     pub(crate) stack: HostStack<R>,
     /// The flow and the end of each connection, by the connection's number.
     pub(crate) connections: Vec<Option<(ConnectionId, FlowId, End)>>,
-    /// The flow that each listening port is for, by the port's distance from [`Host::FIRST_PORT`].
+    /// The flow that each listening port is for, in the order of [`Host::port`].
     pub(crate) listening: Vec<FlowId>,
     /// The port for the next flow.
     pub(crate) next_port: usize,
 }
 
 impl<R: Recorder> Host<R> {
-    /// The first port on which a server listens. Every flow has a port of its own.
-    pub(crate) const FIRST_PORT: u16 = 5001;
+    /// The lowest port on which a server listens. Every flow has a port of its own.
+    const LOWEST_PORT: u16 = 5001;
     /// So many ports; then they are used again.
-    pub(crate) const PORTS: usize = 60_000;
+    const PORTS: usize = 60_000;
+    /// The place of the first one, 35001: tshark knows no protocol by that port or the next 9000, so
+    /// that it takes the payload in a capture for nothing else.
+    const FIRST: usize = 30_000;
+
+    /// The listening port number `count`, and its place.
+    pub(crate) const fn port(count: usize) -> (usize, u16) {
+        let place = count % Self::PORTS;
+        (place, Self::LOWEST_PORT + ((place + Self::FIRST) % Self::PORTS) as u16)
+    }
+
+    /// The place of a port.
+    pub(crate) fn place(port: u16) -> Option<usize> {
+        let above = usize::from(port.checked_sub(Self::LOWEST_PORT)?);
+        (above < Self::PORTS).then_some((above + Self::PORTS - Self::FIRST) % Self::PORTS)
+    }
 }
 
 /// What happens at a set time, besides packets and the stacks' own timers.
@@ -469,5 +484,22 @@ impl<R: Recorder> Sim<R> {
             packet_hops: self.fabric.packet_hops,
             data_packets: self.fabric.data_packets,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Host;
+
+    #[test]
+    fn every_listening_port_has_its_place() {
+        for count in [0, 1, 29_999, 30_000, 59_999, 60_000, 123_456] {
+            let (place, port) = Host::<()>::port(count);
+            assert_eq!(Host::<()>::place(port), Some(place), "{count}");
+        }
+        assert_eq!(Host::<()>::port(0), (0, 35_001));
+        assert_eq!(Host::<()>::port(60_000), (0, 35_001));
+        assert_eq!(Host::<()>::place(5000), None);
+        assert_eq!(Host::<()>::place(65_001), None);
     }
 }
