@@ -48,7 +48,7 @@ pub struct Capture<W: Write> {
     /// By link: its interface, if it ends at the host.
     arriving: Vec<Option<InterfaceId>>,
     /// What was assigned to each subflow and has not been sent, in the order of its queue.
-    assigned: BTreeMap<(ConnectionId, SubflowId), VecDeque<(DataRange, AssignKind, Why)>>,
+    assigned: BTreeMap<(ConnectionId, SubflowId), VecDeque<Assigned>>,
     /// What is to be said of the segment that is sent next.
     next_comment: String,
     /// The latest packet, not written yet: the link may still drop it.
@@ -58,6 +58,9 @@ pub struct Capture<W: Write> {
     /// What is to be said of it.
     comment: String,
 }
+
+/// What was assigned to a subflow, and why.
+type Assigned = (DataRange, AssignKind, Why);
 
 #[derive(Clone, Copy, Debug)]
 struct Latest {
