@@ -1,27 +1,11 @@
 //! Any bytes give a segment or an error, and every segment that was read can be written.
 
-use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse, parse_icmp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::chew::chew;
 use crate::kit::{ACK, RST, SYN, SYN_ACK, packet_of, packet_with};
 use crate::roundtrip::segments;
-
-/// Reads `packet`; if that goes well, the segment is written and read again.
-fn chew(packet: &[u8]) {
-    let _ = parse(packet, Checksums::Verify);
-    let _ = parse_icmp(packet);
-    let Ok(parsed) = parse(packet, Checksums::TrustAndSum) else { return };
-    assert!(parsed.payload.end <= packet.len());
-    assert_eq!(parsed.payload.len(), parsed.segment.payload_len as usize);
-    let mut out = vec![0; 66_000];
-    let len = emit(&parsed.segment, &IpFields::default(), Checksum::Full, &mut out, |payload| {
-        payload.copy_from_slice(&packet[parsed.payload.clone()]);
-    })
-    .expect("what was read can be written");
-    let again = parse(&out[..len], Checksums::Verify).expect("what was written is whole");
-    assert_eq!(again.segment, parsed.segment);
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]

@@ -1,0 +1,19 @@
+//! What must hold for any bytes; shared with the fuzz target.
+
+use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse, parse_icmp};
+
+/// Reads `packet`; if that goes well, the segment is written and read again.
+pub fn chew(packet: &[u8]) {
+    let _ = parse(packet, Checksums::Verify);
+    let _ = parse_icmp(packet);
+    let Ok(parsed) = parse(packet, Checksums::TrustAndSum) else { return };
+    assert!(parsed.payload.end <= packet.len());
+    assert_eq!(parsed.payload.len(), parsed.segment.payload_len as usize);
+    let mut out = vec![0; 66_000];
+    let len = emit(&parsed.segment, &IpFields::default(), Checksum::Full, &mut out, |payload| {
+        payload.copy_from_slice(&packet[parsed.payload.clone()]);
+    })
+    .expect("what was read can be written");
+    let again = parse(&out[..len], Checksums::Verify).expect("what was written is whole");
+    assert_eq!(again.segment, parsed.segment);
+}
