@@ -119,9 +119,6 @@ impl Held {
                 if cursor == end {
                     return Some((first, last, is_zero(sum)));
                 }
-                if cursor > end {
-                    break;
-                }
             }
         }
         None
@@ -389,3 +386,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
