@@ -2,6 +2,7 @@
 //! is a duplicate.
 
 use anabranch_stack::event::{Event, Placement, SubflowId};
+use anabranch_stack::seq::DataRange;
 
 use crate::kit::*;
 
@@ -113,4 +114,37 @@ fn a_data_fin_needs_a_length() {
     s.inject(ack(0, 1).seq(11).data_ack(0).map(10, 0, 1).data_fin());
     s.expect(ack(0, 11).data_ack(11));
     assert!(s.events.contains(&Event::PeerClosed));
+}
+
+// RFC 8684 section 3.3.1: held payload whose mapping comes is delivered where it is new, and dropped where
+// another subflow was faster.
+#[test]
+fn held_payload_is_delivered_or_dropped_byte_by_byte() {
+    let mut s = Script::two(config());
+    s.inject(data(1, 1, 300));
+    s.expect(ack(1, 301).data_ack(0));
+    assert_eq!(s.held_bytes(), 300);
+    s.inject(data(0, 1, 100).data_ack(0).map(100, 1, 100));
+    s.expect(ack(0, 101).data_ack(0));
+    s.inject(data(1, 301, 100).data_ack(0).map(0, 1, 400));
+    s.expect(ack(1, 401).data_ack(400));
+    let place = |start, end| DataRange::new(start, end);
+    assert_eq!(s.released, [(place(1, 101), place(0, 100)), (place(201, 301), place(200, 300))]);
+    let dropped: Vec<_> = s.placed.iter().filter(|place| matches!(place, Placement::Drop { .. })).collect();
+    assert!(matches!(dropped[..], [Placement::Drop { held, .. }] if *held == place(101, 201)), "{dropped:?}");
+    let counters = s.subflow(1).counters;
+    assert_eq!((counters.bytes_delivered, counters.bytes_duplicate), (300, 100));
+    assert_eq!(s.held_bytes(), 0);
+}
+
+// RFC 8684 section 3.3.1: what the mapping does not reach goes on waiting.
+#[test]
+fn held_payload_is_released_as_far_as_it_is_mapped() {
+    let mut s = Script::two(config());
+    s.inject(data(1, 1, 300));
+    s.expect(ack(1, 301).data_ack(0));
+    s.inject(data(1, 301, 100).data_ack(0).map(100, 101, 400));
+    s.expect(ack(1, 401).data_ack(0));
+    assert_eq!(s.released, [(DataRange::new(101, 301), DataRange::new(100, 300))]);
+    assert_eq!((s.held_bytes(), s.stats().out_of_order), (100, 300));
 }
