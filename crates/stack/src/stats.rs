@@ -108,6 +108,8 @@ pub struct ConnectionStats {
     pub opportunistic_retransmissions: u64,
     /// Windows halved by penalisation.
     pub penalisations: u64,
+    /// Whether it speaks MPTCP; a plain TCP does not, from the handshake on or after its way back.
+    pub mptcp: bool,
     /// 1 once the connection has gone back to TCP after its handshake (RFC 8684 section 3.7).
     pub fallbacks: u64,
     /// Mappings whose checksum was wrong.

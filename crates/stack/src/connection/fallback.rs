@@ -23,6 +23,8 @@ pub(crate) struct Fallback {
     pub send_shift: i64,
     /// The same for what we receive.
     pub recv_shift: i64,
+    /// Another subflow was opened as far as its peer may have used it: the third ACK has left or come.
+    pub joined: bool,
     /// Payload was changed: the peer is told, and its answer awaited.
     pub failing: Option<Failing>,
     /// The infinite mapping shall leave, or has left.
@@ -50,7 +52,7 @@ struct Infinite {
 
 impl Default for Fallback {
     fn default() -> Fallback {
-        Fallback { send_shift: -1, recv_shift: -1, failing: None, infinite: None }
+        Fallback { send_shift: -1, recv_shift: -1, joined: false, failing: None, infinite: None }
     }
 }
 
@@ -62,7 +64,6 @@ impl Connection {
             && self.phase == Phase::Open
             && !self.config.simultaneous
             && self.is_alone(at)
-            && self.past.iter().all(|past| past.established.is_none())
             && self.receives_in_order(at)
             && self.sends_in_order(at)
     }
@@ -72,7 +73,10 @@ impl Connection {
         !self.subflows[at].handshake.join
             && self.subflows[at].reset.is_none()
             && !self.subflows[at].fin_sent
-            && self.live_subflows().all(|other| other.id.index() == at || other.established.is_none())
+            && self.live_subflows().all(|other| {
+                let opening = matches!(other.state, TcpState::SynSent | TcpState::SynReceived);
+                other.id.index() == at || opening
+            })
     }
 
     /// Every byte that has arrived on the subflow is here once, held or in the stream.
@@ -85,7 +89,10 @@ impl Connection {
 
     /// Everything that was sent on the subflow was sent once and in the order of the stream.
     fn sends_in_order(&self, at: usize) -> bool {
-        if self.subflows[at].counters.bytes_reinjected > 0 || !self.send.reinject.is_empty() {
+        if self.fallback.joined
+            || self.subflows[at].counters.bytes_reinjected > 0
+            || !self.send.reinject.is_empty()
+        {
             return false;
         }
         // What waits in the subflow's queue can wait elsewhere.
@@ -141,10 +148,9 @@ impl Connection {
         self.data_timer = Time::NEVER;
         self.fin_timer = Time::NEVER;
         self.fin_wanted_on = SubflowSet::EMPTY;
-        if self.send.fin_sent && !self.send.fin_acked {
-            // The end of the stream is the FIN's to say now.
-            self.send.fin_sent = false;
-        }
+        // The end of the stream is the FIN's to say now, also where a DATA_FIN has said it.
+        self.send.fin_sent = false;
+        self.send.fin_acked = false;
         // Section 3.7: the acknowledgements of the subflow are those of the stream.
         let subflow = &self.subflows[at];
         let acked = subflow.board.una() as i64 + self.fallback.send_shift;

@@ -355,6 +355,8 @@ impl Connection {
             self.schedule_wanted = true;
             return;
         }
+        // From the third ACK on the peer may send by it.
+        self.fallback.joined = true;
         subflow.state = TcpState::PreEstablished;
         subflow.handshake.attempts = 0;
         subflow.handshake.send = true;
@@ -478,6 +480,7 @@ impl Connection {
         let subflow = &mut self.subflows[at];
         subflow.state = TcpState::Established;
         subflow.established = Some(now);
+        self.fallback.joined |= subflow.handshake.join;
         subflow.handshake.send = false;
         subflow.handshake.retry_at = None;
         subflow.last_sent = now;

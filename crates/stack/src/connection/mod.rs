@@ -388,7 +388,11 @@ impl Connection {
 
     /// The counters as they stand.
     pub(crate) fn current_stats(&self) -> ConnectionStats {
-        ConnectionStats { out_of_order: self.recv.out_of_order(), ..self.stats }
+        ConnectionStats {
+            out_of_order: self.recv.out_of_order(),
+            mptcp: self.mode == Mode::Mptcp,
+            ..self.stats
+        }
     }
 
     /// All subflows that there were, in the order in which they began.

@@ -294,6 +294,21 @@ fn a_bare_fin_on_the_only_subflow_ends_the_stream() {
     s.expect(data(0, 1, 100).map(0, 1, 0));
 }
 
+// Row F20: a DATA_FIN that was acknowledged before the way back is followed by the FIN of a TCP.
+#[test]
+fn after_the_way_back_the_fin_is_said_though_the_data_fin_was() {
+    let mut s = Script::client(config());
+    s.close();
+    s.expect(seg(0).map(0, 0, 1).data_fin());
+    s.inject(ack(0, 1).data_ack(1));
+    s.inject(data(0, 1, 100));
+    let sent = s.sent();
+    assert!(sent.iter().any(|segment| segment.flags.has(FA)), "{sent:?}");
+    s.inject(seg(0).flags(FA).seq(101).ack(2));
+    s.sent();
+    assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
+}
+
 // Trap T42 for a sender: the peer acknowledges without a DSS, and its DATA_ACK stays. The data level would send
 // again what the subflow has delivered, and a peer that is a TCP would take it for new.
 #[test]
