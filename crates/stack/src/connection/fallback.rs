@@ -25,6 +25,8 @@ pub(crate) struct Fallback {
     pub recv_shift: i64,
     /// Another subflow was opened as far as its peer may have used it: the third ACK has left or come.
     pub joined: bool,
+    /// A join was answered: its peer may have gone so far, and only its word says that it has not.
+    pub answered: bool,
     /// Payload was changed: the peer is told, and its answer awaited.
     pub failing: Option<Failing>,
     /// The infinite mapping shall leave, or has left.
@@ -52,7 +54,14 @@ struct Infinite {
 
 impl Default for Fallback {
     fn default() -> Fallback {
-        Fallback { send_shift: -1, recv_shift: -1, joined: false, failing: None, infinite: None }
+        Fallback {
+            send_shift: -1,
+            recv_shift: -1,
+            joined: false,
+            answered: false,
+            failing: None,
+            infinite: None,
+        }
     }
 }
 
@@ -60,6 +69,11 @@ impl Connection {
     /// Whether the subflow at `at` is the only one that there ever was, and the stream stands in it in its
     /// order, both ways: then it can go on as a TCP.
     pub(super) fn may_fall_back(&self, at: usize) -> bool {
+        !self.fallback.answered && self.may_follow(at)
+    }
+
+    /// The same where the peer says that it goes back, and so has used no other subflow either.
+    fn may_follow(&self, at: usize) -> bool {
         self.mode == Mode::Mptcp
             && self.phase == Phase::Open
             && !self.config.simultaneous
@@ -224,10 +238,18 @@ impl Connection {
     /// The data level has waited for too long, and the peer does not speak of it any more: it has gone back
     /// to TCP without a word that has come through, and we follow. Linux does so in mid-connection.
     pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
-        let only = self.subflows.iter().position(|subflow| subflow.bare && !subflow.is_closed());
-        let Some(at) = only.filter(|&at| self.may_fall_back(at)) else { return false };
-        self.fall_back(now, at, true);
-        true
+        let only = self.subflows.iter().position(|subflow| subflow.bare && subflow.is_usable());
+        let Some(at) = only else { return false };
+        if self.may_fall_back(at) {
+            self.fall_back(now, at, true);
+            return true;
+        }
+        let head = self.send.outstanding.as_slice().first();
+        if head.is_some_and(|head| head.tried.has(self.subflows[at].id)) {
+            // A peer that has become a TCP would take what is sent again for new.
+            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+        }
+        false
     }
 
     /// The payload mapped from `data` on is not what was sent (section 3.7).
@@ -265,7 +287,7 @@ impl Connection {
     pub(super) fn on_fail(&mut self, now: Time, at: usize) -> bool {
         self.stats.fails_received += 1;
         let answered = self.fallback.failing.is_some();
-        if self.may_fall_back(at) {
+        if self.may_follow(at) {
             self.fall_back(now, at, !answered);
             return true;
         }

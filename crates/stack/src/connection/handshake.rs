@@ -157,6 +157,7 @@ impl Connection {
             return segment;
         }
         let answering = subflow.state == TcpState::SynReceived;
+        self.fallback.answered |= answering && subflow.handshake.join;
         let flags = if answering { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
         let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss, flags);
         segment.window = window;
