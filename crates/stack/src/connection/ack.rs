@@ -189,6 +189,7 @@ impl Connection {
 
     /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
     /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
+    #[inline]
     pub(crate) fn tell_writable(&mut self) {
         if self.send.blocked && self.buffered() <= self.config.send_buffer.get() / 3 * 2 {
             self.send.blocked = false;
@@ -197,6 +198,7 @@ impl Connection {
     }
 
     /// In a plain TCP the acknowledgement of the subflow is that of the stream.
+    #[inline]
     pub(crate) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         if !segment.flags.has(Flags::ACK) {
             return;
@@ -212,7 +214,17 @@ impl Connection {
     }
 
     /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.
+    #[inline]
     pub(crate) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
+        if offset == self.send.una as i64 && self.send.una + window <= self.send.window_end {
+            // Nothing new, as in most segments that bring data.
+            self.send.peer_window = window;
+        } else {
+            self.on_new_data_ack(now, offset, window);
+        }
+    }
+
+    fn on_new_data_ack(&mut self, now: Time, offset: i64, window: u64) {
         // The end of the stream is sent behind all that was written, and takes an offset of its own.
         let sent = if self.send.fin_sent { self.send.written + 1 } else { self.send.nxt };
         if offset < 0 || offset as u64 > sent {

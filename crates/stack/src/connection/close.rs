@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Time};
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, SubflowSet};
 use crate::segment::ResetReason;
-use crate::subflow::{ResetCause, TcpState};
+use crate::subflow::{ResetCause, Subflow, TcpState};
 
 impl Connection {
     /// The application writes no more.
@@ -74,10 +74,22 @@ impl Connection {
         self.progress_at = now;
     }
 
-    /// Closes the subflows once both streams have ended, and then the connection.
-    pub(crate) fn check_closing(&mut self, now: Time) {
+    /// Closes the subflows once both streams have ended, and then the connection. `at` is the subflow
+    /// that has heard something.
+    #[inline]
+    pub(crate) fn check_closing(&mut self, now: Time, at: usize) {
         self.check_all_acked();
-        if self.mode == Mode::Mptcp && self.send.fin_acked && self.recv.finished() {
+        if self.send.fin_acked && self.recv.finished() {
+            self.close_subflows();
+        }
+        // One open subflow is enough, and mostly it is this one.
+        if !self.subflows[at].is_open() {
+            self.check_ended(now);
+        }
+    }
+
+    fn close_subflows(&mut self) {
+        if self.mode == Mode::Mptcp {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, which keeps the way
                 // back open for a half-closed connection.
@@ -91,13 +103,19 @@ impl Connection {
                 }
             }
         }
-        self.check_ended(now);
     }
 
     /// Tells the application, once, that nothing it has written has to be kept any more.
+    #[inline]
     fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);
-        if self.phase == Phase::Ended || self.all_acked_told >= end || self.send.una < self.send.written {
+        if self.send.una == self.send.written && self.all_acked_told < end {
+            self.tell_all_acked(end);
+        }
+    }
+
+    fn tell_all_acked(&mut self, end: u64) {
+        if self.phase == Phase::Ended {
             return;
         }
         let fin_done = !self.send.closed || self.send.fin_acked;
@@ -113,10 +131,7 @@ impl Connection {
             return;
         }
         let finished = self.send.fin_acked && self.recv.finished();
-        let open = self.subflows.iter().any(|subflow| {
-            !matches!(subflow.state, TcpState::Closed | TcpState::TimeWait) && subflow.reset.is_none()
-        });
-        if open {
+        if self.subflows.iter().any(Subflow::is_open) {
             return;
         }
         if finished {

@@ -85,7 +85,7 @@ impl Connection {
         if awaited && self.subflows[at].recv.finished() {
             self.on_end_of_subflow(now, at, segment, placed);
         }
-        self.check_closing(now);
+        self.check_closing(now, at);
     }
 
     /// RFC 9293 section 3.10.7.4, first to fourth: sequence number, RST, SYN; with the challenge ACKs of RFC 5961.

@@ -59,10 +59,14 @@ impl Connection {
     }
 
     /// Tells the scheduler what has happened, if it wants to know.
+    #[inline]
     pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
-        if !self.scheduler_listens {
-            return;
+        if self.scheduler_listens {
+            self.tell_listening_scheduler(now, event);
         }
+    }
+
+    fn tell_listening_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         self.refresh_views();
         let view = view(now, &self.views, &self.send, &self.config);
         self.scheduler.on_event(&view, event);

@@ -14,7 +14,7 @@ use crate::observer::{LossReason, Observer};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
 use crate::subflow::recovery::RetransmitTimer;
-use crate::subflow::{ResetCause, TcpState};
+use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// Linux: the data level sends again no sooner than this (RFC 8684 leaves the value free).
 const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
@@ -39,8 +39,7 @@ impl Connection {
         };
     }
 
-    fn retransmit_timer(&self, at: usize) -> (Time, RetransmitTimer) {
-        let subflow = &self.subflows[at];
+    fn retransmit_timer(&self, subflow: &Subflow) -> (Time, RetransmitTimer) {
         // How long the peer may hold back an acknowledgement is not known; Linux assumes its own.
         let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
         subflow.recovery.timer(
@@ -53,8 +52,8 @@ impl Connection {
         )
     }
 
-    fn subflow_timer(&self, now: Time, at: usize) -> Time {
-        let subflow = &self.subflows[at];
+    #[inline]
+    fn subflow_timer(&self, now: Time, subflow: &Subflow) -> Time {
         match subflow.state {
             TcpState::Closed => return Time::NEVER,
             TcpState::TimeWait => return subflow.time_wait_until.min(subflow.recv.ack_at()),
@@ -65,10 +64,10 @@ impl Connection {
         }
         let mut due = subflow.recv.ack_at().min(subflow.removal_deadline);
         if subflow.state == TcpState::FinWait2 {
-            due = due.min(self.fin_wait_end(at));
+            due = due.min(self.fin_wait_end(subflow));
         }
         if !subflow.board.is_empty() {
-            due = due.min(self.retransmit_timer(at).0);
+            due = due.min(self.retransmit_timer(subflow).0);
         }
         if self.config.pacing
             && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0 || subflow.fin_wanted)
@@ -81,11 +80,11 @@ impl Connection {
 
     /// When a subflow that waits for nothing but the peer's FIN waits no longer: the peer may have lost
     /// it, and no reset may have come. In a plain TCP the wait is a half-closed stream and has no end.
-    fn fin_wait_end(&self, at: usize) -> Time {
+    fn fin_wait_end(&self, subflow: &Subflow) -> Time {
         if self.mode == Mode::Plain {
             return Time::NEVER;
         }
-        self.subflows[at].last_received + self.config.time_wait.max(self.max_rto() * 2)
+        subflow.last_received + self.config.time_wait.max(self.max_rto() * 2)
     }
 
     /// When [`Connection::handle_timeout`] is due next.
@@ -100,8 +99,8 @@ impl Connection {
                 due = due.min(self.paths.next_timer());
             }
         }
-        for at in 0..self.subflows.len() {
-            due = due.min(self.subflow_timer(now, at));
+        for subflow in &self.subflows {
+            due = due.min(self.subflow_timer(now, subflow));
         }
         due
     }
@@ -214,11 +213,11 @@ impl Connection {
             self.kill_subflow(now, at, ResetReason::Unspecified);
             return;
         }
-        if subflow.state == TcpState::FinWait2 && self.fin_wait_end(at) <= now {
+        if subflow.state == TcpState::FinWait2 && self.fin_wait_end(&self.subflows[at]) <= now {
             self.close_subflow(now, at);
             return;
         }
-        let (due, kind) = self.retransmit_timer(at);
+        let (due, kind) = self.retransmit_timer(&self.subflows[at]);
         if due > now {
             return;
         }

@@ -512,15 +512,19 @@ impl<O: Observer> Endpoint<O> {
             return Some(Departure { connection: None, path: reply.path, stream_offset: 0 });
         }
         while let Some(&id) = self.ready.front() {
-            if let Some(connection) = self.connections.get_mut(id) {
-                if let Some(departure) = connection.poll_transmit(now, segment, sums, &mut self.observer) {
-                    return Some(departure);
-                }
+            let Some(connection) = self.connections.get_mut(id) else {
+                self.ready.pop_front();
+                continue;
+            };
+            let departure = connection.poll_transmit(now, segment, sums, &mut self.observer);
+            // That there is nothing more is mostly known without asking again.
+            if departure.is_none() || !connection.wants_to_send() {
                 connection.in_ready = false;
                 self.ready.pop_front();
                 self.settle(now, id);
-            } else {
-                self.ready.pop_front();
+            }
+            if departure.is_some() {
+                return departure;
             }
         }
         None

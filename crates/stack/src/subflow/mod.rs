@@ -297,6 +297,12 @@ impl Subflow {
         self.state == TcpState::Closed
     }
 
+    /// Whether it has not come to its end, nor is about to be reset.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        !matches!(self.state, TcpState::Closed | TcpState::TimeWait) && self.reset.is_none()
+    }
+
     /// Whether data may be put on it.
     pub fn is_usable(&self) -> bool {
         matches!(self.state, TcpState::Established | TcpState::CloseWait)

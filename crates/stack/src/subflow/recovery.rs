@@ -411,8 +411,30 @@ impl Recovery {
         (self.rack.rtt + self.reordering_window(board, rtt)).max(Duration::from_nanos(1))
     }
 
+    /// Whether nothing is outstanding that was sent before the newest delivered segment, so that nothing
+    /// can be lost by RFC 8985 or wait for its reordering window to end. First transmissions are sent in
+    /// the order of the records, so that the first one tells for all.
+    #[inline]
+    fn none_overtaken(&self, board: &Scoreboard) -> bool {
+        self.rack.resent.is_empty()
+            && board.records().front().is_none_or(|first| {
+                !first.retransmitted() && (first.sent, first.end()) >= (self.rack.sent, self.rack.end)
+            })
+    }
+
     /// RFC 8985 section 6.2 step 5: whether something is newly lost.
+    #[inline]
     fn detect(
+        &mut self,
+        now: Time,
+        board: &mut Scoreboard,
+        rtt: &RttEstimator,
+        lost: &mut impl FnMut(&Sent),
+    ) -> bool {
+        !self.none_overtaken(board) && self.detect_overtaken(now, board, rtt, lost)
+    }
+
+    fn detect_overtaken(
         &mut self,
         now: Time,
         board: &mut Scoreboard,
@@ -581,7 +603,12 @@ impl Recovery {
     }
 
     /// The end of the last reordering window among what was sent before the newest delivered segment.
+    #[inline]
     fn pending_reordering(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
+        if self.none_overtaken(board) { None } else { self.last_window_end(board, rtt) }
+    }
+
+    fn last_window_end(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
         let newest = (self.rack.sent, self.rack.end);
         let window = self.loss_window(board, rtt);
         let mut deadline = None;
