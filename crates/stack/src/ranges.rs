@@ -5,46 +5,49 @@ use crate::seq::DataRange;
 /// A set of offsets as ascending, disjoint, non-adjacent ranges.
 ///
 /// Additions near the end and removals near the start are cheap, which is how streams behave.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RangeSet {
     ranges: Vec<DataRange>,
+    /// So many of them, at the start, are taken out already.
+    head: usize,
 }
 
 impl RangeSet {
     /// The empty set.
     pub const fn new() -> RangeSet {
-        RangeSet { ranges: Vec::new() }
+        RangeSet { ranges: Vec::new(), head: 0 }
     }
 
     /// The ranges, ascending.
     pub fn as_slice(&self) -> &[DataRange] {
-        &self.ranges
+        &self.ranges[self.head..]
     }
 
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.head == self.ranges.len()
     }
 
     /// How many offsets are in it.
     pub fn total(&self) -> u64 {
-        self.ranges.iter().map(|range| range.len()).sum()
+        self.as_slice().iter().map(|range| range.len()).sum()
     }
 
     /// The first range.
     pub fn first(&self) -> Option<DataRange> {
-        self.ranges.first().copied()
+        self.as_slice().first().copied()
     }
 
     /// The last range.
     pub fn last(&self) -> Option<DataRange> {
-        self.ranges.last().copied()
+        self.as_slice().last().copied()
     }
 
     /// The range that has `offset` inside.
     pub fn containing(&self, offset: u64) -> Option<DataRange> {
-        let at = self.ranges.partition_point(|range| range.end <= offset);
-        self.ranges.get(at).copied().filter(|range| range.start <= offset)
+        let ranges = self.as_slice();
+        let at = ranges.partition_point(|range| range.end <= offset);
+        ranges.get(at).copied().filter(|range| range.start <= offset)
     }
 
     /// Whether all of `range` is in it.
@@ -54,11 +57,12 @@ impl RangeSet {
 
     /// Whether there are `most` ranges already, and `range` would be one more.
     pub fn is_full(&self, range: DataRange, most: usize) -> bool {
-        if self.ranges.len() < most {
+        let ranges = self.as_slice();
+        if ranges.len() < most {
             return false;
         }
-        let at = self.ranges.partition_point(|old| old.end < range.start);
-        self.ranges.get(at).is_none_or(|old| old.start > range.end)
+        let at = ranges.partition_point(|old| old.end < range.start);
+        ranges.get(at).is_none_or(|old| old.start > range.end)
     }
 
     /// Adds `range`; `fresh` hears each part that was not in the set before, ascending.
@@ -85,7 +89,7 @@ impl RangeSet {
             self.ranges.push(range);
             return;
         }
-        let first = self.ranges.partition_point(|r| r.end < range.start);
+        let first = self.index_of(|r| r.end < range.start);
         let mut merged = range;
         let mut cursor = range.start;
         let mut last = first;
@@ -109,6 +113,24 @@ impl RangeSet {
         }
     }
 
+    /// Where in `ranges` the first one stands that is not `before`.
+    fn index_of(&self, before: impl Fn(&DataRange) -> bool) -> usize {
+        self.head + self.as_slice().partition_point(before)
+    }
+
+    /// Takes out the first `count` ranges. Their places are freed by and by, so that a long list that is
+    /// taken from the start is not moved each time.
+    fn advance(&mut self, count: usize) {
+        self.head += count;
+        if self.head == self.ranges.len() {
+            self.ranges.clear();
+            self.head = 0;
+        } else if self.head > 32 && self.head * 2 > self.ranges.len() {
+            self.ranges.drain(..self.head);
+            self.head = 0;
+        }
+    }
+
     /// Adds `range` when nobody wants to know what is new.
     pub fn add(&mut self, range: DataRange) {
         self.insert(range, |_| ());
@@ -119,8 +141,16 @@ impl RangeSet {
         if range.is_empty() {
             return;
         }
-        let first = self.ranges.partition_point(|r| r.end <= range.start);
-        let mut at = first;
+        if let Some(first) = self.ranges.get_mut(self.head)
+            && first.start == range.start
+            && first.end > range.end
+        {
+            // The start of the first range, as a stream is taken.
+            gone(range);
+            first.start = range.end;
+            return;
+        }
+        let mut at = self.index_of(|r| r.end <= range.start);
         while let Some(old) = self.ranges.get(at).copied().filter(|old| old.start < range.end) {
             gone(old.intersection(range));
             let left = DataRange::new(old.start, range.start.min(old.end));
@@ -144,22 +174,25 @@ impl RangeSet {
                 }
             }
         }
+        self.advance(0);
     }
 
     /// Takes out everything before `offset`.
     pub fn remove_below(&mut self, offset: u64) {
-        let whole = self.ranges.partition_point(|range| range.end <= offset);
-        if whole > 0 {
-            self.ranges.drain(..whole);
+        if self.first().is_none_or(|first| first.start >= offset) {
+            return;
         }
-        if let Some(first) = self.ranges.first_mut() {
+        self.advance(self.as_slice().partition_point(|range| range.end <= offset));
+        if let Some(first) = self.ranges.get_mut(self.head) {
             first.start = first.start.max(offset);
         }
     }
 
     /// Takes out and returns the first range if it starts at or before `offset`.
     pub fn pop_reached(&mut self, offset: u64) -> Option<DataRange> {
-        if self.ranges.first()?.start <= offset { Some(self.ranges.remove(0)) } else { None }
+        let first = self.first().filter(|first| first.start <= offset)?;
+        self.advance(1);
+        Some(first)
     }
 }
 
@@ -202,6 +235,47 @@ mod tests {
     #[test]
     fn every_operation_agrees_with_a_list_of_booleans() {
         (0..500).for_each(model);
+    }
+
+    /// A long list from which the start is taken while it changes elsewhere.
+    fn long_model(operations: u64) {
+        const ALL: u64 = 600;
+        let mut random = anabranch_units::RandomStream::new(operations, "long ranges");
+        let mut set = RangeSet::new();
+        let mut truth = [false; ALL as usize];
+        let mut most = 0;
+        for below in 0..ALL {
+            for _ in 0..3 {
+                let start = random.below(ALL);
+                let range = DataRange::new(start, (start + 1 + random.below(2)).min(ALL));
+                let add = random.chance(0.7);
+                if add {
+                    set.add(range)
+                } else {
+                    set.remove(range, |_| ())
+                }
+                truth[range.start as usize..range.end as usize].fill(add);
+            }
+            if random.chance(0.5) {
+                set.remove_below(below);
+                truth[..below as usize].fill(false);
+            } else if let Some(reached) = set.pop_reached(below) {
+                assert!(reached.start <= below);
+                truth[reached.start as usize..reached.end as usize].fill(false);
+            }
+            most = most.max(set.as_slice().len());
+            let content: Vec<u64> = set.as_slice().iter().flat_map(|r| r.start..r.end).collect();
+            let all: Vec<u64> = (0..ALL).filter(|at| truth[*at as usize]).collect();
+            assert_eq!(content, all);
+            assert!(set.as_slice().windows(2).all(|pair| pair[0].end < pair[1].start));
+            assert_eq!((set.is_empty(), set.first()), (all.is_empty(), set.as_slice().first().copied()));
+        }
+        assert!(most > 70, "{most} ranges are no long list");
+    }
+
+    #[test]
+    fn a_long_list_is_taken_from_the_start() {
+        (0..50).for_each(long_model);
     }
 
     #[test]

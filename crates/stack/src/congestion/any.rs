@@ -210,6 +210,11 @@ impl CongestionControl for AnyCongestion {
     }
 
     #[inline]
+    fn window(&self, id: SubflowId) -> (u64, Option<u64>) {
+        dispatch!(self, inner => inner.window(id))
+    }
+
+    #[inline]
     fn pacing_rate(&self, id: SubflowId) -> Option<Rate> {
         dispatch!(self, inner => inner.pacing_rate(id))
     }

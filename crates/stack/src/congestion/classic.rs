@@ -83,7 +83,12 @@ impl Windows {
     /// The window of `id`; one that is not up if there is no such subflow.
     #[inline]
     pub fn get(&self, id: SubflowId) -> Window {
-        self.0.get(id.index()).copied().unwrap_or(Window::DOWN)
+        *self.at(id)
+    }
+
+    #[inline]
+    fn at(&self, id: SubflowId) -> &Window {
+        self.0.get(id.index()).unwrap_or(&Window::DOWN)
     }
 
     /// The windows of the established subflows, in the order of their IDs.
@@ -471,8 +476,8 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
 
     #[inline]
     fn cwnd(&self, id: SubflowId) -> u64 {
-        let window = self.windows.get(id);
-        match self.subflows.get(id.index()).and_then(|subflow| subflow.reducing) {
+        let window = self.windows.at(id);
+        match self.subflows.get(id.index()).and_then(|subflow| subflow.reducing.as_ref()) {
             Some(reducing) => reducing.cwnd.max(window.mss),
             None => window.bytes(window.segments),
         }
@@ -480,7 +485,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
 
     #[inline]
     fn ssthresh(&self, id: SubflowId) -> Option<u64> {
-        let window = self.windows.get(id);
+        let window = self.windows.at(id);
         window.ssthresh.is_finite().then(|| window.bytes(window.ssthresh))
     }
 }

@@ -115,6 +115,11 @@ pub trait CongestionControl {
     fn cwnd(&self, id: SubflowId) -> u64;
     /// The slow-start threshold in bytes; none is infinite.
     fn ssthresh(&self, id: SubflowId) -> Option<u64>;
+    /// Window and threshold together, which are always asked for together.
+    #[inline]
+    fn window(&self, id: SubflowId) -> (u64, Option<u64>) {
+        (self.cwnd(id), self.ssthresh(id))
+    }
     /// A pacing rate of the algorithm's own.
     fn pacing_rate(&self, _id: SubflowId) -> Option<Rate> {
         None

@@ -43,27 +43,27 @@ impl Connection {
         segment: &Segment,
         observer: &mut O,
     ) -> bool {
-        let ack = self.subflows[at].ack_offset(segment);
-        if ack > self.subflows[at].board.nxt() as i64 {
+        let subflow = &mut self.subflows[at];
+        let ack = subflow.ack_offset(segment);
+        if ack > subflow.board.nxt() as i64 {
             // Never sent (RFC 9293 section 3.10.7.4).
-            self.subflows[at].recv.want_ack();
+            subflow.recv.want_ack();
             return false;
         }
-        let subflow = &mut self.subflows[at];
         if ack < 0 || (ack as u64) < subflow.board.una().saturating_sub(subflow.max_window) {
             // Older than anything that can be under way (RFC 5961 section 5.2).
             subflow.recv.want_ack();
             return false;
         }
         let ack = ack as u64;
-        subflow.max_window = subflow.max_window.max(subflow.scaled_window(segment));
-        let edge = ack + subflow.scaled_window(segment);
+        let window = subflow.scaled_window(segment);
+        subflow.max_window = subflow.max_window.max(window);
+        let edge = ack + window;
         let window_moved = edge > subflow.window_edge;
         if window_moved {
             subflow.window_edge = edge;
             self.schedule_wanted = true;
         }
-        let subflow = &mut self.subflows[at];
         // A duplicate may yet be reported, which tells a spurious probe or recovery.
         let tells_duplicates = subflow.sack && !segment.options.sack.is_empty();
         if subflow.board.is_empty() && !tells_duplicates {
@@ -92,15 +92,16 @@ impl Connection {
 
     /// Congestion control, scheduler, timers and observer hear what an acknowledgement has told.
     fn inform<O: Observer>(&mut self, now: Time, at: usize, told: &Told, observer: &mut O) {
-        let id = self.subflows[at].id;
+        let subflow = &mut self.subflows[at];
+        let id = subflow.id;
         let verdict = told.verdict;
         if verdict.undone {
-            self.subflows[at].counters.undos += 1;
+            subflow.counters.undos += 1;
             self.congestion.on_undo(id, now);
             observer.on_undo(now, self.id, id);
         }
         if verdict.entered || verdict.probe_repaired {
-            self.subflows[at].counters.recoveries += u64::from(verdict.entered);
+            subflow.counters.recoveries += u64::from(verdict.entered);
             let event = CongestionEvent {
                 now,
                 flight_bytes: told.flight_before,
@@ -112,34 +113,11 @@ impl Connection {
                 self.congestion.on_recovered(id, now);
             }
         }
-        let subflow = &mut self.subflows[at];
         let recovering = subflow.recovery.state() == RecoveryState::Recovery;
         if told.acked_bytes > 0 || recovering {
-            let min_rtt = subflow.rtt.min().unwrap_or(Duration::ZERO);
-            let rate = subflow.rate.finish(min_rtt);
-            let slow_start = subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold);
-            let cwnd_limited =
-                subflow.cwnd_limited || (slow_start && subflow.cwnd < 2 * subflow.max_in_flight);
-            let ack = Ack {
-                now,
-                acked_bytes: told.acked_bytes,
-                acked_segments: told.acked_segments,
-                lost_bytes: told.lost_bytes,
-                rtt: told.rtt,
-                srtt: subflow.rtt.srtt_or_zero(),
-                min_rtt,
-                one_way_delay_us: subflow.one_way_delay_us,
-                delivery_rate: rate.map(|sample| sample.rate),
-                app_limited: rate.is_some_and(|sample| sample.app_limited),
-                cwnd_limited,
-                ce: false,
-                inflight_bytes: subflow.in_flight(),
-                // The acknowledgement that ends a recovery does not open the window yet.
-                in_recovery: recovering || (told.was_recovering && !verdict.undone),
-                una_advanced: told.advanced > 0,
-                round_start: told.round_start,
-            };
-            self.congestion.on_ack(id, &ack);
+            // The acknowledgement that ends a recovery does not open the window yet.
+            let in_recovery = recovering || (told.was_recovering && !verdict.undone);
+            self.congestion.on_ack(id, &congestion_ack(now, subflow, told, in_recovery));
         }
         if verdict.ended && !verdict.undone && told.was_recovering {
             self.congestion.on_recovered(id, now);
@@ -157,6 +135,7 @@ impl Connection {
         }
     }
 
+    #[inline(always)]
     fn after_advance(&mut self, now: Time, at: usize, advanced: u64) {
         let subflow = &mut self.subflows[at];
         if subflow.recovery.restarts_timer() {
@@ -169,36 +148,44 @@ impl Connection {
         }
         let id = subflow.id;
         if subflow.fin_acked() {
-            if self.mode == Mode::Plain {
-                // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
-                // before the subflow, and with it the connection, comes to its end.
-                let end = self.subflows[at].board.una() as i64 + self.fallback.send_shift;
-                self.on_data_ack(now, end, 0);
-            }
-            let subflow = &mut self.subflows[at];
-            match subflow.state {
-                TcpState::FinWait1 => subflow.state = TcpState::FinWait2,
-                TcpState::Closing => self.enter_time_wait(now, at),
-                TcpState::LastAck => self.close_subflow(now, at),
-                _ => {}
-            }
+            self.after_fin_acked(now, at);
         }
         self.tell_scheduler(now, &SchedulerEvent::Acked { subflow: id, bytes: advanced });
         self.tell_writable();
     }
 
+    /// The subflow's FIN is acknowledged.
+    #[cold]
+    fn after_fin_acked(&mut self, now: Time, at: usize) {
+        if self.mode == Mode::Plain {
+            // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
+            // before the subflow, and with it the connection, comes to its end.
+            let end = self.subflows[at].board.una() as i64 + self.fallback.send_shift;
+            self.on_data_ack(now, end, 0);
+        }
+        let subflow = &mut self.subflows[at];
+        match subflow.state {
+            TcpState::FinWait1 => subflow.state = TcpState::FinWait2,
+            TcpState::Closing => self.enter_time_wait(now, at),
+            TcpState::LastAck => self.close_subflow(now, at),
+            _ => {}
+        }
+    }
+
     /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
     /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tell_writable(&mut self) {
-        if self.send.blocked && self.buffered() <= self.config.send_buffer.get() / 3 * 2 {
+        let enough = self.config.send_buffer.get() / 3 * 2;
+        // What is not acknowledged at the data level is the least that is held.
+        if self.send.blocked && self.send.buffered() <= enough && self.buffered() <= enough {
             self.send.blocked = false;
             self.push_event(Event::Writable);
         }
     }
 
     /// In a plain TCP the acknowledgement of the subflow is that of the stream.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         if !segment.flags.has(Flags::ACK) {
             return;
@@ -214,7 +201,7 @@ impl Connection {
     }
 
     /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
         if offset == self.send.una as i64 && self.send.una + window <= self.send.window_end {
             // Nothing new, as in most segments that bring data.
@@ -257,6 +244,32 @@ impl Connection {
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una });
             self.tell_writable();
         }
+    }
+}
+
+/// What the congestion control hears; closes the sample of the delivery rate.
+#[inline]
+fn congestion_ack(now: Time, subflow: &mut Subflow, told: &Told, in_recovery: bool) -> Ack {
+    let min_rtt = subflow.rtt.min().unwrap_or(Duration::ZERO);
+    let rate = subflow.rate.finish(min_rtt);
+    let slow_start = subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold);
+    Ack {
+        now,
+        acked_bytes: told.acked_bytes,
+        acked_segments: told.acked_segments,
+        lost_bytes: told.lost_bytes,
+        rtt: told.rtt,
+        srtt: subflow.rtt.srtt_or_zero(),
+        min_rtt,
+        one_way_delay_us: subflow.one_way_delay_us,
+        delivery_rate: rate.map(|sample| sample.rate),
+        app_limited: rate.is_some_and(|sample| sample.app_limited),
+        cwnd_limited: subflow.cwnd_limited || (slow_start && subflow.cwnd < 2 * subflow.max_in_flight),
+        ce: false,
+        inflight_bytes: subflow.in_flight(),
+        in_recovery,
+        una_advanced: told.advanced > 0,
+        round_start: told.round_start,
     }
 }
 

@@ -76,7 +76,7 @@ impl Connection {
 
     /// Closes the subflows once both streams have ended, and then the connection. `at` is the subflow
     /// that has heard something.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_closing(&mut self, now: Time, at: usize) {
         self.check_all_acked();
         if self.send.fin_acked && self.recv.finished() {
@@ -88,6 +88,7 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn close_subflows(&mut self) {
         if self.mode == Mode::Mptcp {
             for subflow in &mut self.subflows {
@@ -106,7 +107,7 @@ impl Connection {
     }
 
     /// Tells the application, once, that nothing it has written has to be kept any more.
-    #[inline]
+    #[inline(always)]
     fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);
         if self.send.una == self.send.written && self.all_acked_told < end {
@@ -114,6 +115,7 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn tell_all_acked(&mut self, end: u64) {
         if self.phase == Phase::Ended {
             return;
@@ -126,6 +128,7 @@ impl Connection {
     }
 
     /// Whether the connection has come to its end.
+    #[cold]
     pub(crate) fn check_ended(&mut self, now: Time) {
         if self.phase == Phase::Ended {
             return;

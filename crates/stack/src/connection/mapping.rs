@@ -45,15 +45,22 @@ impl Parts {
     }
 }
 
+/// The stream offset where a mapping starts; negative for what is before the stream. The stream starts at
+/// `origin`, and `next` is expected of it.
+#[inline]
+pub(super) fn mapped_offset(mapping: &Mapping, origin: Dsn, next: u64) -> i64 {
+    let dsn = match mapping.dsn {
+        MappedDsn::Wide(dsn) => dsn,
+        // Section 3.3.1: promoted next to what is expected.
+        MappedDsn::Narrow(low) => origin.add(next).expand(low),
+    };
+    dsn.distance_from(origin)
+}
+
 impl Connection {
-    /// The stream offset where a mapping starts; negative for what is before the stream.
+    /// As [`mapped_offset`], in the stream that the peer sends.
     pub(super) fn mapped_offset(&self, mapping: &Mapping) -> i64 {
-        let dsn = match mapping.dsn {
-            MappedDsn::Wide(dsn) => dsn,
-            // Section 3.3.1: promoted next to what is expected.
-            MappedDsn::Narrow(low) => Dsn(self.remote_dsn.add(self.recv.nxt()).0).expand(low),
-        };
-        dsn.distance_from(self.remote_dsn)
+        mapped_offset(mapping, self.remote_dsn, self.recv.nxt())
     }
 
     /// Where the payload of a segment belongs: subflow range and stream offset of its start.

@@ -309,10 +309,10 @@ impl Connection {
     }
 
     /// Takes over what the congestion control says of a subflow, after any call to it.
+    #[inline]
     pub(crate) fn refresh_window(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
-        subflow.cwnd = self.congestion.cwnd(subflow.id);
-        subflow.ssthresh = self.congestion.ssthresh(subflow.id);
+        (subflow.cwnd, subflow.ssthresh) = self.congestion.window(subflow.id);
     }
 
     pub(crate) fn windows(&self, at: usize) -> Windows {

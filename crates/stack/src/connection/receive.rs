@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::mapping::Parts;
+use super::mapping::{Parts, mapped_offset};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
@@ -45,15 +45,17 @@ impl Connection {
             }
             _ => {}
         }
-        if !self.is_acceptable(now, at, segment) {
+        let offset = self.subflows[at].seq_offset(segment);
+        if !self.is_acceptable(now, at, segment, offset) {
             return;
         }
-        if self.is_old(at, segment) {
+        let subflow = &mut self.subflows[at];
+        if subflow.is_old(segment, offset) {
             self.discard_old(now, at, segment, placed);
             return;
         }
-        self.subflows[at].last_received = now;
-        self.subflows[at].removal_deadline = Time::NEVER;
+        subflow.last_received = now;
+        subflow.removal_deadline = Time::NEVER;
         if !segment.flags.has(Flags::ACK) {
             return;
         }
@@ -74,24 +76,24 @@ impl Connection {
             self.process_plain_ack(now, at, segment);
         }
         let fin = segment.flags.has(Flags::FIN);
-        if segment.payload_len > 0 || fin {
+        if (segment.payload_len > 0 || fin) && !self.take_expected(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
         }
         // The FIN may have come before the data in front of it.
-        let awaited = matches!(
-            self.subflows[at].state,
-            TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2
-        );
-        if awaited && self.subflows[at].recv.finished() {
+        let subflow = &self.subflows[at];
+        let awaited =
+            matches!(subflow.state, TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2);
+        if subflow.recv.finished() && awaited {
             self.on_end_of_subflow(now, at, segment, placed);
         }
         self.check_closing(now, at);
     }
 
     /// RFC 9293 section 3.10.7.4, first to fourth: sequence number, RST, SYN; with the challenge ACKs of RFC 5961.
-    fn is_acceptable(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
+    /// `offset` is where the segment starts.
+    #[inline]
+    fn is_acceptable(&mut self, now: Time, at: usize, segment: &Segment, offset: i64) -> bool {
         let subflow = &mut self.subflows[at];
-        let offset = subflow.seq_offset(segment);
         let next = subflow.recv.nxt() as i64;
         let beyond = offset > next + SUBFLOW_WINDOW as i64;
         if beyond && !segment.flags.has(Flags::RST) {
@@ -143,14 +145,6 @@ impl Connection {
             }
         }
         true
-    }
-
-    /// Whether all of a segment lies before what was acknowledged. It is not acceptable, and neither
-    /// its acknowledgement nor its options count (RFC 9293 section 3.10.7.4, first; RFC 8684 sections
-    /// 3.4 and 3.5). Up to the last acknowledgement sent: what was reordered since does count, as in Linux.
-    fn is_old(&self, at: usize, segment: &Segment) -> bool {
-        let subflow = &self.subflows[at];
-        subflow.seq_offset(segment) + (segment.seq_len() as i64) < subflow.recv.last_ack_sent() as i64
     }
 
     /// It is acknowledged, and its payload reported as a duplicate.
@@ -295,6 +289,58 @@ impl Connection {
         self.subflows[at].recv.want_ack();
     }
 
+    /// Header prediction: takes the payload of a segment that is the next one on its subflow and in the
+    /// stream, with nothing missing before it or held behind it, and no end in sight. Returns whether it
+    /// was one; most are.
+    #[inline]
+    fn take_expected(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        placed: &mut Vec<Placement>,
+    ) -> bool {
+        let Connection { recv, subflows, .. } = self;
+        let subflow = &mut subflows[at];
+        let len = u64::from(segment.payload_len);
+        let start = subflow.recv.nxt();
+        let in_stream = if self.mode == Mode::Plain {
+            start as i64 + self.fallback.recv_shift
+        } else {
+            match segment.options.dss {
+                // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
+                Some(Dss { mapping: Some(mapping), data_fin: false, .. })
+                    if u32::from(mapping.len) == segment.payload_len
+                        && mapping.ssn == start as u32
+                        && subflow.mappings.is_empty() =>
+                {
+                    mapped_offset(&mapping, self.remote_dsn, recv.nxt())
+                }
+                _ => return false,
+            }
+        };
+        if self.checksummed || subflow.held.is_some() || in_stream != recv.nxt() as i64 {
+            return false;
+        }
+        let stream = DataRange::new(recv.nxt(), recv.nxt() + len);
+        let expected = segment.seq == subflow.recv.ack() && !segment.flags.has(Flags::FIN) && len > 0;
+        if !expected || !recv.expects(stream) || !subflow.recv.is_complete() {
+            return false;
+        }
+        recv.take_expected(stream);
+        subflow.recv.take_expected(now, len, segment.payload_len >= subflow.mss);
+        subflow.counters.data_segments_received += 1;
+        subflow.counters.bytes_delivered += len;
+        placed.push(Placement::Deliver {
+            connection: self.id,
+            subflow: subflow.id,
+            payload_offset: 0,
+            stream,
+        });
+        self.after_arrival(now, true);
+        true
+    }
+
     pub(super) fn process_payload(
         &mut self,
         now: Time,
@@ -349,14 +395,13 @@ impl Connection {
         }
         let fin_behind = fin;
         let fin = fin && mapped_to >= start + u64::from(segment.payload_len);
-        if segment.payload_len > 0 {
-            self.subflows[at].counters.data_segments_received += 1;
-        }
-        let full_sized = segment.payload_len >= self.subflows[at].mss;
         let Connection { recv, subflows, id, .. } = self;
-        let subflow = &mut subflows[at];
+        let Subflow { recv: subflow_recv, counters, id: subflow_id, mss, .. } = &mut subflows[at];
+        if segment.payload_len > 0 {
+            counters.data_segments_received += 1;
+        }
+        let full_sized = segment.payload_len >= *mss;
         let (mut delivered, mut advanced) = (0, false);
-        let Subflow { recv: subflow_recv, counters, id: subflow_id, .. } = subflow;
         subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
             for &(mapped, data) in parts.as_slice() {
                 let part = fresh.intersection(mapped);
@@ -392,16 +437,22 @@ impl Connection {
         if !unmapped.is_empty() {
             self.hold_unmapped(now, at, segment, unmapped, fin_behind, placed);
         }
-        let done = self.subflows[at].recv.nxt();
-        self.subflows[at].mappings.retain(|(mapped, _)| mapped.end > done);
+        let Subflow { recv, mappings, .. } = &mut self.subflows[at];
+        if !mappings.is_empty() {
+            let done = recv.nxt();
+            mappings.retain(|(mapped, _)| mapped.end > done);
+        }
     }
 
     /// Something has arrived in the stream; `advanced` if it has grown in order.
+    #[inline]
     pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
         if advanced {
             self.stats.last_in_order = now;
             self.stats.received = self.recv.nxt();
-            self.autotune(now);
+            if self.recv.autotuned_up_to().is_some() {
+                self.autotune(now);
+            }
             if self.config.consume_at_once {
                 self.recv.consume(u64::MAX);
             }

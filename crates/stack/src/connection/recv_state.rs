@@ -97,6 +97,24 @@ impl RecvState {
         }
     }
 
+    /// Whether `range` is the next of the stream, inside the window, with nothing held behind a hole and no
+    /// end known.
+    #[inline]
+    pub fn expects(&self, range: DataRange) -> bool {
+        range.start == self.nxt
+            && range.end <= self.edge
+            && self.out_of_order.is_empty()
+            && self.fin.is_none()
+    }
+
+    /// `range`, which is expected, has arrived: what [`RecvState::arrive`] would do, at less cost.
+    #[inline]
+    pub fn take_expected(&mut self, range: DataRange) {
+        debug_assert!(self.expects(range));
+        self.received_total += range.len();
+        self.nxt = range.end;
+    }
+
     /// `range` has arrived; `fresh` hears what is new of it and inside the window. Returns whether
     /// the in-order stream has grown.
     pub fn arrive(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) -> bool {
@@ -186,10 +204,19 @@ impl RecvState {
         gain >= (2 * mss).min(self.buffer / 2).max(1) && 2 * left < self.buffer
     }
 
+    /// How large the buffer may become in bytes; none if its size is fixed.
+    #[inline]
+    pub fn autotuned_up_to(&self) -> Option<u64> {
+        match self.policy {
+            ReceiveBuffer::Auto { max, .. } => Some(max.get()),
+            ReceiveBuffer::Fixed(_) => None,
+        }
+    }
+
     /// Receive-buffer autotuning: once per `rtt` (the largest of all subflows), twice what arrived
     /// in that time, which is twice the sum of the bandwidths times the largest RTT.
     pub fn autotune(&mut self, now: Time, rtt: Duration, mss: u64) {
-        let ReceiveBuffer::Auto { max, .. } = self.policy else { return };
+        let Some(max) = self.autotuned_up_to() else { return };
         if rtt.is_zero() || now.since(self.measured_at) < rtt {
             return;
         }
@@ -206,7 +233,7 @@ impl RecvState {
             wanted = wanted.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX));
         }
         self.last_per_rtt = per_rtt;
-        self.buffer = self.buffer.max(wanted.min(max.get()));
+        self.buffer = self.buffer.max(wanted.min(max));
         self.measured_at = now;
         self.measured = self.received_total;
     }
@@ -236,6 +263,28 @@ mod tests {
         assert_eq!(recv.nxt(), 250);
         assert_eq!(arrive(&mut recv, 900, 1200), [DataRange::new(900, 1000)]);
         assert!(arrive(&mut recv, 1000, 1100).is_empty());
+    }
+
+    #[test]
+    fn what_is_expected_is_taken_as_if_it_arrived() {
+        let mut recv = state(1000);
+        for (start, end, expected) in
+            [(0, 100, true), (150, 200, false), (100, 120, false), (120, 150, false), (200, 1000, true)]
+        {
+            let range = DataRange::new(start, end);
+            assert_eq!(recv.expects(range), expected, "{range:?}");
+            let mut quick = recv.clone();
+            recv.arrive(range, |_| ());
+            if expected {
+                quick.take_expected(range);
+                assert_eq!(format!("{quick:?}"), format!("{recv:?}"));
+            }
+        }
+        assert!(!recv.expects(DataRange::new(1000, 1001)), "outside the window");
+        assert!(!recv.expects(DataRange::new(900, 1000)), "old");
+        let mut ended = state(1000);
+        assert!(ended.set_fin(100));
+        assert!(!ended.expects(DataRange::new(0, 100)), "an end is known");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use anabranch_units::Time;
 
 use super::{Connection, Phase};
+use crate::congestion::CongestionControl;
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
 use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
@@ -15,6 +16,7 @@ use crate::config::ConnectionConfig;
 /// More decisions than this at one moment mean that a scheduler runs in circles.
 const MAX_DECISIONS: u32 = 100_000;
 
+#[inline]
 fn view<'a>(
     now: Time,
     subflows: &'a [SubflowView],
@@ -42,20 +44,16 @@ fn view<'a>(
 
 impl Connection {
     fn refresh_views(&mut self) {
+        let Connection { views, subflows, congestion, .. } = self;
+        let mut live = subflows.iter().filter(|subflow| !subflow.is_closed());
         // Written over what stands there: this happens for every acknowledgement.
         let mut used = 0;
-        for at in 0..self.subflows.len() {
-            if self.subflows[at].is_closed() {
-                continue;
-            }
-            let view = self.view_of(at);
-            match self.views.get_mut(used) {
-                Some(place) => *place = view,
-                None => self.views.push(view),
-            }
+        for (place, subflow) in views.iter_mut().zip(&mut live) {
+            *place = subflow.view(congestion.pacing_rate(subflow.id));
             used += 1;
         }
-        self.views.truncate(used);
+        views.truncate(used);
+        views.extend(live.map(|subflow| subflow.view(congestion.pacing_rate(subflow.id))));
     }
 
     /// Tells the scheduler what has happened, if it wants to know.
@@ -116,13 +114,14 @@ impl Connection {
     /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its
     /// recovery, as in the out-of-tree kernel (`docs/decisions/one-subflow-bypasses-the-scheduler.md`).
     fn assign_to_only(&mut self, now: Time, at: usize) -> Limit {
-        if !self.subflows[at].is_usable() {
-            return Limit::NoSubflow;
-        }
         loop {
             let subflow = &self.subflows[at];
+            if !subflow.is_usable() {
+                return Limit::NoSubflow;
+            }
             let mss = u64::from(subflow.mss);
-            let free = subflow.cwnd.saturating_sub(subflow.in_flight() + subflow.queued);
+            let under_way = subflow.in_flight() + subflow.queued;
+            let free = subflow.cwnd.saturating_sub(under_way);
             let window_room = subflow.window_edge.saturating_sub(subflow.board.nxt() + subflow.queued);
             let reinject = self.send.reinject.as_slice().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
@@ -140,7 +139,7 @@ impl Connection {
                 // way that would open it (RFC 9293 section 3.8.6.2.1).
                 if len >= mss {
                     len -= len % mss;
-                } else if subflow.in_flight() + subflow.queued > 0 {
+                } else if under_way > 0 {
                     len = 0;
                 }
             }
@@ -148,7 +147,7 @@ impl Connection {
                 return Limit::ReceiveWindow;
             }
             if len > free {
-                len = free - free % mss;
+                len = if free < mss { 0 } else { free - free % mss };
             }
             if len == 0 {
                 return Limit::CongestionWindow;

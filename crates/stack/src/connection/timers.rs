@@ -39,6 +39,7 @@ impl Connection {
         };
     }
 
+    #[inline]
     fn retransmit_timer(&self, subflow: &Subflow) -> (Time, RetransmitTimer) {
         // How long the peer may hold back an acknowledgement is not known; Linux assumes its own.
         let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
@@ -88,6 +89,7 @@ impl Connection {
     }
 
     /// When [`Connection::handle_timeout`] is due next.
+    #[inline]
     pub(crate) fn next_timeout(&self, now: Time) -> Time {
         let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);
         due = due.min(self.data_timer).min(self.fail_timer());

@@ -123,10 +123,13 @@ impl Connection {
             *out = self.make_third_ack(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if !matches!(
+        let carries_data = !matches!(
             subflow.state,
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
-        ) && let Some(transmit) = self.poll_data(now, at, out, sums, observer)
+        );
+        if subflow.has_data_to_send()
+            && carries_data
+            && let Some(transmit) = self.poll_data(now, at, out, sums, observer)
         {
             return Some(transmit);
         }
@@ -134,7 +137,7 @@ impl Connection {
         if let Some(signal) = subflow.signals.pop_front() {
             // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
             // never crowds out the data level (RFC 8684 section 3).
-            let seq = self.subflows[at].board.nxt();
+            let seq = subflow.board.nxt();
             self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
             out.options.push(signal);
             if out.options.wire_len() > OPTION_SPACE {
@@ -144,24 +147,22 @@ impl Connection {
             self.subflows[at].counters.control_segments_sent += 1;
             return self.depart(now, at, out, SendKind::Control, 0, observer);
         }
-        if core::mem::take(&mut self.subflows[at].probe_wanted) && self.subflows[at].is_synchronised() {
+        if core::mem::take(&mut subflow.probe_wanted) && subflow.is_synchronised() {
             // One octet that the peer has had makes it answer with its window. RFC 9293 section
             // 3.8.6.1 speaks of an octet of new data; Linux probes like this, and it holds at both
             // levels because the answer carries the data acknowledgement too.
-            self.subflows[at].counters.window_probes += 1;
-            let before = self.subflows[at].board.una().saturating_sub(1);
+            subflow.counters.window_probes += 1;
+            let before = subflow.board.una().saturating_sub(1);
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
-        let id = self.subflows[at].id;
-        if self.fin_wanted_on.has(id) {
-            self.fin_wanted_on = self.fin_wanted_on.without(id);
-            if self.subflows[at].is_usable() && !self.send.fin_acked {
+        if self.fin_wanted_on.has(subflow.id) {
+            self.fin_wanted_on = self.fin_wanted_on.without(subflow.id);
+            if subflow.is_usable() && !self.send.fin_acked {
                 self.make_data_fin(now, at, out);
                 return self.leave(now, at, out, SendKind::Control, observer);
             }
         }
-        let subflow = &self.subflows[at];
         if subflow.recv.due() == AckDue::Now && subflow.state == TcpState::PreEstablished {
             // Without its code, an acknowledgement would be no third one (RFC 8684 section 3.2).
             *out = self.make_handshake(now, at);
@@ -266,10 +267,9 @@ impl Connection {
             // RFC 5681 section 4.1.
             if subflow.counters.data_segments_sent > 0 && subflow.board.is_empty() {
                 self.congestion.on_idle(subflow.id, now);
-                self.refresh_window(at);
+                (subflow.cwnd, subflow.ssthresh) = self.congestion.window(subflow.id);
             }
         }
-        let subflow = &mut self.subflows[at];
         let cwnd = cwnd.min(subflow.cwnd);
         let seq = subflow.board.nxt();
         let window = subflow.window_edge.saturating_sub(seq);
@@ -296,13 +296,7 @@ impl Connection {
             subflow.recovery.on_probe(seq + len, false);
         }
         let range = DataRange::new(queued.range.start, queued.range.start + len);
-        if let Some(front) = subflow.queue.front_mut() {
-            front.range.start = range.end;
-            if front.range.is_empty() {
-                subflow.queue.pop_front();
-            }
-        }
-        subflow.queued -= len;
+        subflow.dequeue(len);
         let again = queued.kind != AssignKind::New;
         if again {
             subflow.counters.bytes_reinjected += len;
@@ -310,6 +304,9 @@ impl Connection {
         }
         subflow.round_sent += 1;
         subflow.last_new = now;
+        subflow.counters.data_segments_sent += 1;
+        subflow.counters.bytes_sent += len;
+        let id = subflow.id;
         // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3).
         // Not where the keys go in place of a mapping, which has no flag for it.
         let data_fin = self.mode == Mode::Mptcp
@@ -324,16 +321,12 @@ impl Connection {
             mapping.checksum = self.checksum_of(range, seq, data_fin, sums);
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        let record = self.record_sent(now, at, record);
+        self.record_sent(now, at, record);
         self.make_data(now, at, &record, out);
-        let subflow = &mut self.subflows[at];
-        subflow.counters.data_segments_sent += 1;
-        subflow.counters.bytes_sent += len;
         self.after_data(now, at, len);
         if !self.data_timer.is_armed() {
             self.arm_data_timer(now);
         }
-        let id = self.subflows[at].id;
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
         let kind = match (probing, again) {
             (true, _) => SendKind::Probe,
@@ -344,14 +337,13 @@ impl Connection {
     }
 
     #[inline]
-    fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) -> Sent {
+    fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
         let subflow = &mut self.subflows[at];
         if subflow.board.is_empty() {
             subflow.timer_base = now;
         }
         record.stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
         subflow.board.push(record);
-        record
     }
 
     fn retransmit<O: Observer>(
@@ -389,11 +381,10 @@ impl Connection {
     }
 
     /// Bookkeeping after any data segment: congestion control, validation, pacing.
+    #[inline]
     fn after_data(&mut self, now: Time, at: usize, len: u64) {
-        let id = self.subflows[at].id;
-        self.congestion.on_sent(id, now, len);
-        let pacing = self.config.pacing.then(|| self.pacing_rate(at));
         let subflow = &mut self.subflows[at];
+        self.congestion.on_sent(subflow.id, now, len);
         let in_flight = subflow.in_flight();
         let limited = in_flight + u64::from(subflow.mss) > subflow.cwnd;
         // Congestion-window validation as Linux does it: limited once in a round trip is limited.
@@ -406,8 +397,10 @@ impl Connection {
             subflow.usage_seq = subflow.board.nxt();
         }
         subflow.last_sent = now;
-        if let Some(rate) = pacing {
+        if self.config.pacing {
+            let rate = self.pacing_rate(at);
             let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
+            let subflow = &mut self.subflows[at];
             subflow.pace_at = subflow.pace_at.max(now) + gap;
         }
     }
@@ -461,6 +454,7 @@ impl Connection {
     }
 
     /// A data segment as the record says.
+    #[inline]
     fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
@@ -524,9 +518,8 @@ impl Connection {
         self.make(now, at, Flags::ACK, seq, level, out);
     }
 
+    #[inline]
     fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
-        let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
-        let wide_ack = wide_dsn || self.peer_wide;
         let subflow = &mut self.subflows[at];
         out.source = subflow.local;
         out.destination = subflow.remote;
@@ -542,29 +535,39 @@ impl Connection {
             out.options.timestamps =
                 Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
         }
+        let reports_blocks = subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal);
         if self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() {
-            let ack = self.remote_dsn.add(self.recv.ack_offset());
-            let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
-            self.last_data_ack_sent = self.recv.ack_offset();
-            self.last_edge_sent = self.recv.wanted_edge();
-            let mut dss = Dss { data_ack, mapping: None, data_fin: false };
-            if let DataLevel::Map { data, ssn, mapping } = level {
-                let dsn = self.local_dsn.add(data);
-                dss.mapping = Some(Mapping {
-                    dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
-                    ssn,
-                    len: (mapping.len + u32::from(mapping.data_fin)) as u16,
-                    checksum: self.checksummed.then_some(mapping.checksum),
-                });
-                dss.data_fin = mapping.data_fin;
-            }
-            out.options.dss = Some(dss);
+            out.options.dss = Some(self.signal_of(level));
         }
-        if subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal) {
+        if reports_blocks {
             let used = out.options.wire_len();
             let room = OPTION_SPACE.saturating_sub(used + 4) / 8;
-            out.options.sack = subflow.recv.blocks(room);
+            out.options.sack = self.subflows[at].recv.blocks(room);
         }
+    }
+
+    /// The data sequence signal of a segment that leaves now (RFC 8684 section 3.3).
+    fn signal_of(&mut self, level: DataLevel) -> Dss {
+        let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
+        let offset = self.recv.ack_offset();
+        let ack = self.remote_dsn.add(offset);
+        // A peer that sends wide numbers is answered in kind (section 3.3.2).
+        let wide_ack = wide_dsn || self.peer_wide;
+        let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
+        self.last_data_ack_sent = offset;
+        self.last_edge_sent = self.recv.wanted_edge();
+        let DataLevel::Map { data, ssn, mapping } = level else {
+            return Dss { data_ack, mapping: None, data_fin: false };
+        };
+        let dsn = self.local_dsn.add(data);
+        let data_fin = mapping.data_fin;
+        let mapping = Some(Mapping {
+            dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
+            ssn,
+            len: (mapping.len + u32::from(data_fin)) as u16,
+            checksum: self.checksummed.then_some(mapping.checksum),
+        });
+        Dss { data_ack, mapping, data_fin }
     }
 
     fn leave<O: Observer>(
@@ -579,6 +582,7 @@ impl Connection {
         self.leave_data(now, at, out, kind, 0, observer)
     }
 
+    #[inline]
     fn leave_data<O: Observer>(
         &mut self,
         now: Time,
@@ -592,6 +596,7 @@ impl Connection {
         self.depart(now, at, out, kind, stream_offset, observer)
     }
 
+    #[inline]
     fn depart<O: Observer>(
         &self,
         now: Time,

@@ -324,17 +324,36 @@ impl Subflow {
     }
 
     /// Whether a poll may find something to send.
+    #[inline]
     pub fn wants_to_send(&self) -> bool {
-        self.state != TcpState::Closed
-            && (self.recv.due() == AckDue::Now
-                || !self.queue.is_empty()
-                || self.board.lost_segments() > 0
-                || self.handshake.send
-                || self.reset.is_some()
-                || self.probe_wanted
-                || self.tail_probe_wanted
-                || (self.fin_wanted && !self.fin_sent)
-                || !self.signals.is_empty())
+        (self.recv.due() == AckDue::Now
+            || self.has_data_to_send()
+            || self.handshake.send
+            || self.reset.is_some()
+            || self.probe_wanted
+            || !self.signals.is_empty())
+            && self.state != TcpState::Closed
+    }
+
+    /// Whether there is sequence space to send, for the first time or again, if the windows admit it.
+    #[inline]
+    pub fn has_data_to_send(&self) -> bool {
+        !self.queue.is_empty()
+            || self.board.lost_segments() > 0
+            || self.tail_probe_wanted
+            || (self.fin_wanted && !self.fin_sent)
+    }
+
+    /// Takes `len` bytes off the front of the first range in the queue, which holds as much.
+    #[inline]
+    pub fn dequeue(&mut self, len: u64) {
+        if let Some(front) = self.queue.front_mut() {
+            front.range.start += len;
+            if front.range.is_empty() {
+                self.queue.pop_front();
+            }
+        }
+        self.queued -= len;
     }
 
     /// Whether our FIN was sent and acknowledged.
@@ -350,6 +369,14 @@ impl Subflow {
     /// The offset where an arrived segment starts.
     pub fn seq_offset(&self, segment: &Segment) -> i64 {
         offset_near(self.recv.irs, self.recv.nxt(), segment.seq)
+    }
+
+    /// Whether all of a segment, which starts at `offset`, lies before what was acknowledged. It is not
+    /// acceptable, and neither its acknowledgement nor its options count (RFC 9293 section 3.10.7.4,
+    /// first; RFC 8684 sections 3.4 and 3.5). Up to the last acknowledgement sent: what was reordered since does count, as in Linux.
+    #[inline]
+    pub fn is_old(&self, segment: &Segment, offset: i64) -> bool {
+        offset + (segment.seq_len() as i64) < self.recv.last_ack_sent() as i64
     }
 
     /// The peer's window field as an edge, relative to an acknowledged offset.

@@ -434,6 +434,7 @@ impl Recovery {
         !self.none_overtaken(board) && self.detect_overtaken(now, board, rtt, lost)
     }
 
+    #[inline(never)]
     fn detect_overtaken(
         &mut self,
         now: Time,
@@ -556,6 +557,7 @@ impl Recovery {
     /// When the retransmission timer shall run out, and what it then means. The timeout counts from
     /// `base`; a probe from then or from `last_new`, when new data was last sent.
     #[allow(clippy::too_many_arguments)]
+    #[inline]
     pub fn timer(
         &self,
         base: Time,
@@ -608,6 +610,7 @@ impl Recovery {
         if self.none_overtaken(board) { None } else { self.last_window_end(board, rtt) }
     }
 
+    #[cold]
     fn last_window_end(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
         let newest = (self.rack.sent, self.rack.end);
         let window = self.loss_window(board, rtt);
