@@ -146,13 +146,18 @@ impl Connection {
             if len == 0 {
                 return Limit::ReceiveWindow;
             }
-            if len > free {
-                len = if free < mss { 0 } else { free - free % mss };
+            let granted = match len {
+                len if len <= free => len,
+                _ if free < mss => 0,
+                _ => free - free % mss,
+            };
+            if granted > 0 {
+                self.assign(now, at, DataRange::new(next.start, next.start + granted), kind);
             }
-            if len == 0 {
+            if granted == 0 || granted + mss <= len {
+                // A whole segment more would go, were it not for the congestion window.
                 return Limit::CongestionWindow;
             }
-            self.assign(now, at, DataRange::new(next.start, next.start + len), kind);
         }
     }
 
@@ -278,11 +283,8 @@ impl Connection {
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
             Limit::CongestionWindow | Limit::Scheduler => !self.scheduler_wake.is_armed(),
         };
-        let blocked = shut
-            && self
-                .subflows
-                .iter()
-                .all(|subflow| subflow.is_closed() || (subflow.board.is_empty() && subflow.queue.is_empty()));
+        let idle = |subflow: &Subflow| subflow.board.is_empty() && subflow.queue.is_empty();
+        let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
         if !blocked {
             if self.persist_at.is_armed() {
                 self.progress_at = now;
