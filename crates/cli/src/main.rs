@@ -45,6 +45,8 @@ enum Verb {
     Tun(verbs::tun::Args),
     #[cfg(target_os = "linux")]
     Doctor(verbs::doctor::Args),
+    Get(verbs::get::Args),
+    Bench(verbs::bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +62,8 @@ fn main() -> ExitCode {
         Verb::Tun(args) => verbs::tun::run(&args),
         #[cfg(target_os = "linux")]
         Verb::Doctor(args) => verbs::doctor::run(&args),
+        Verb::Get(args) => verbs::get::run(&args),
+        Verb::Bench(args) => verbs::bench::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

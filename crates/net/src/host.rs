@@ -9,6 +9,7 @@ use std::task::Poll;
 use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::{ConnectError, Endpoint};
 use anabranch_stack::segment::{Address, PathId};
+use anabranch_stack::stats::EndpointCounters;
 use anabranch_units::{Bytes, RandomStream};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -307,6 +308,20 @@ impl Host {
             Ok(())
         })?;
         Ok(MptcpListener::new(self.handle.clone(), port))
+    }
+
+    /// A local address cannot be used any more, or can again: its subflows end, and peers hear of it
+    /// (REMOVE_ADDR, ADD_ADDR).
+    pub fn set_address_up(&self, ip: IpAddr, up: bool) {
+        self.handle.shared().act(|core, now| {
+            core.endpoint.set_address_up(now, ip, up);
+            core.stirred = true;
+        });
+    }
+
+    /// What the stack has refused and forgotten.
+    pub fn endpoint_counters(&self) -> EndpointCounters {
+        self.handle.shared().lock().endpoint.counters()
     }
 
     /// Resets all connections.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anabranch_stack::event::ConnectionId;
+use anabranch_stack::event::{ConnectionId, SubflowId};
 use anabranch_stack::segment::Address;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::Duration;
@@ -226,6 +226,15 @@ impl StreamControl {
     /// Its subflows, the ended ones included, in the order in which they began.
     pub fn subflow_stats(&self) -> Vec<SubflowStats> {
         self.handle.shared().lock().subflow_stats(self.id)
+    }
+
+    /// Asks the peer to use a subflow only when no other works, or again like the others (MP_PRIO), and keeps
+    /// to it here.
+    pub fn set_backup(&self, subflow: SubflowId, backup: bool) {
+        self.handle.shared().act(|core, now| {
+            core.endpoint.set_backup(now, self.id, subflow, backup);
+            core.stirred = true;
+        });
     }
 
     /// Ends the connection at once.

@@ -1,12 +1,13 @@
 //! What the verbs that move real packets share.
 
+pub mod bench;
+pub mod http;
 pub mod log;
-#[expect(dead_code)]
 pub mod table;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use anabranch_net::device::tun::{TunDevice, TunError, TunOptions};
@@ -21,13 +22,12 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 pub struct HostArgs {
     /// A TUN device that is there and up; may be given several times
-    #[arg(long, value_name = "NAME", required = true)]
+    #[arg(long, value_name = "NAME")]
     pub tun: Vec<String>,
     /// An address of anabranch's own that the kernel routes into the TUN device; each is a path
     #[arg(
         long = "address",
         value_name = "IP[@TUN]",
-        required = true,
         help = "An address of anabranch's own, which the kernel routes into the TUN device (the first one, unless \
                 another is named); each is a path, and several may be given"
     )]
@@ -88,6 +88,11 @@ impl HostArgs {
 
     /// The host, yet to be started. Within a runtime.
     pub fn builder(&self) -> Result<HostBuilder, Failure> {
+        if self.tun.is_empty() || self.addresses.is_empty() {
+            let text =
+                "say where this host is: --tun NAME --address IP; `anabranch tun setup` makes such a device";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         let mut by_tun: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
         for address in &self.addresses {
             let at = match &address.tun {
@@ -109,6 +114,20 @@ impl HostArgs {
         }
         Ok(builder)
     }
+}
+
+/// Where `name` is: the first of its addresses that `host` has an address of the same family for.
+pub async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<SocketAddr, String> {
+    let own = host.addresses();
+    // A URL has brackets around an IPv6 address.
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let found = tokio::net::lookup_host((bare, port.unwrap_or(80))).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| format!("cannot find `{name}`: {error}"))?.collect();
+    let fits = |there: &&SocketAddr| own.iter().any(|here| here.is_ipv4() == there.is_ipv4());
+    found.iter().find(fits).copied().ok_or_else(|| match found.first() {
+        Some(there) => format!("`{name}` is {there}, and no --address is of that family"),
+        None => format!("`{name}` has no address"),
+    })
 }
 
 /// Runs `work` on one thread, until it is done or Ctrl-C comes.

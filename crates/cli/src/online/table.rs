@@ -1,9 +1,11 @@
 //! What each subflow has carried, for people and as JSON.
 
+use anabranch_lab::units;
 use anabranch_stack::stats::SubflowStats;
-use anabranch_units::Bytes;
+use anabranch_units::{Bytes, Rate};
 use serde::Serialize;
 
+use crate::output;
 use crate::table::{Align, Table};
 
 /// A subflow in JSON.
@@ -38,6 +40,45 @@ impl From<&SubflowStats> for Subflow {
             cwnd_bytes: stats.cwnd_bytes,
             alive: stats.ended.is_none(),
         }
+    }
+}
+
+impl Subflow {
+    /// What it has done since `before`; RTT and window as they are now.
+    pub fn since(now: &SubflowStats, before: Option<&SubflowStats>) -> Subflow {
+        let mut part = Subflow::from(now);
+        if let Some(before) = before {
+            let before = Subflow::from(before);
+            part.sent_bytes -= before.sent_bytes;
+            part.received_bytes -= before.received_bytes;
+            part.retransmitted_segments -= before.retransmitted_segments;
+            part.lost_segments -= before.lost_segments;
+        }
+        part
+    }
+
+    /// One line on what it has done in `seconds`.
+    pub fn line(&self, connection: usize, seconds: f64) -> String {
+        let rate = (self.sent_bytes + self.received_bytes) as f64 * 8.0 / seconds.max(1e-9);
+        let mut line = format!(
+            "{connection}.{}  {} - {}  sent {}, received {}, {}",
+            self.subflow,
+            self.local,
+            self.remote,
+            Bytes(self.sent_bytes),
+            Bytes(self.received_bytes),
+            units::show_rate(Rate(rate as u64)),
+        );
+        if let Some(srtt) = self.srtt_s {
+            line.push_str(&format!(", RTT {} ms", output::digits(srtt * 1e3)));
+        }
+        if self.sent_bytes > 0 {
+            line.push_str(&format!(", window {}", Bytes(self.cwnd_bytes)));
+        }
+        if self.retransmitted_segments > 0 {
+            line.push_str(&format!(", {} again", self.retransmitted_segments));
+        }
+        line
     }
 }
 

@@ -1,9 +1,11 @@
 //! The verbs, one file each.
 
+pub mod bench;
 pub mod check;
 pub mod compare;
 #[cfg(target_os = "linux")]
 pub mod doctor;
+pub mod get;
 pub mod list;
 pub mod model;
 pub mod run;

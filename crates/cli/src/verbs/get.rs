@@ -1,0 +1,352 @@
+//! `anabranch get`
+
+use std::path::PathBuf;
+
+#[cfg(not(target_os = "linux"))]
+use crate::failure::Failure;
+
+/// Fetches a file over HTTP, from a host of its own behind a TUN device
+#[derive(clap::Args)]
+pub struct Args {
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    host: crate::online::HostArgs,
+    /// Where to put it; `-` is standard output. The last part of the URL unless given
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How often a connection that breaks is opened again for the rest of the file
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    retries: u32,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    /// What to fetch, such as http://10.81.1.1:8000/file
+    #[arg(value_name = "URL")]
+    url: String,
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn run(_: &Args) -> Result<(), Failure> {
+    Err(Failure::Failed("`anabranch get` needs the TUN devices of Linux".to_owned()))
+}
+
+#[cfg(target_os = "linux")]
+pub use linux::run;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io::{IsTerminal, Write};
+    use std::path::{Path, PathBuf};
+    use std::time::Duration;
+
+    use anabranch_net::Host;
+    use anabranch_stack::stats::SubflowStats;
+    use anabranch_units::{Bytes, Rate};
+    use http_body_util::{BodyExt, Empty};
+    use hyper::body::Incoming;
+    use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue, IF_RANGE, LOCATION, RANGE, USER_AGENT};
+    use hyper::{Request, Response, StatusCode};
+    use hyper_util::rt::TokioIo;
+    use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+    use serde::Serialize;
+    use tokio::time::Instant;
+    use url::Url;
+
+    use super::Args;
+    use crate::failure::Failure;
+    use crate::online::{self, http, table};
+    use crate::output;
+
+    const MAX_REDIRECTS: u32 = 5;
+
+    pub fn run(args: &Args) -> Result<(), Failure> {
+        let url = http::parse_url(&args.url)?;
+        let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+        if to_stdout && args.json {
+            return Err(Failure::Usage("standard output takes either the file or the JSON".to_owned()));
+        }
+        let target = match &args.output {
+            Some(_) if to_stdout => None,
+            Some(path) => Some(path.clone()),
+            None => Some(PathBuf::from(http::file_name(&url).ok_or_else(|| {
+                Failure::Usage("the URL names no file; say with `-o FILE` where to put it".to_owned())
+            })?)),
+        };
+        online::block_on(async {
+            let host = args.host.builder()?.start();
+            let host = host.map_err(|error| Failure::Usage(error.to_string()))?;
+            let result = tokio::select! {
+                result = fetch(args, &host, url, target) => result,
+                () = online::interrupted() => Err(Failure::Interrupted),
+            };
+            if result.is_ok() {
+                // The last acknowledgements.
+                let _ = tokio::time::timeout(Duration::from_secs(1), host.finished()).await;
+            }
+            online::leave(host).await;
+            result
+        })
+    }
+
+    /// A file that has its name only when it is whole.
+    struct Sink {
+        out: Box<dyn Write>,
+        /// The name that it has until then, and the one that it gets. None for standard output.
+        names: Option<(PathBuf, PathBuf)>,
+    }
+
+    impl Sink {
+        fn open(target: Option<&Path>) -> std::io::Result<Sink> {
+            let Some(target) = target else {
+                return Ok(Sink { out: Box::new(std::io::stdout()), names: None });
+            };
+            let mut part = target.as_os_str().to_owned();
+            part.push(".part");
+            let part = PathBuf::from(part);
+            let out = Box::new(std::fs::File::create(&part)?);
+            Ok(Sink { out, names: Some((part, target.to_owned())) })
+        }
+
+        fn finish(mut self) -> std::io::Result<()> {
+            self.out.flush()?;
+            match self.names.take() {
+                Some((part, target)) => std::fs::rename(part, target),
+                None => Ok(()),
+            }
+        }
+    }
+
+    impl Drop for Sink {
+        fn drop(&mut self) {
+            // What is not whole must not look like it.
+            if let Some((part, _)) = &self.names {
+                let _ = std::fs::remove_file(part);
+            }
+        }
+    }
+
+    /// What was done, in JSON.
+    #[derive(Serialize)]
+    struct Output {
+        url: String,
+        file: Option<String>,
+        received_bytes: u64,
+        /// From the first SYN to the last byte.
+        duration_s: f64,
+        goodput_bps: f64,
+        /// Connections that were needed, redirects included.
+        connections: u32,
+        subflows: Vec<table::Subflow>,
+    }
+
+    /// How far the transfer is.
+    struct Transfer {
+        received: u64,
+        whole: Option<u64>,
+        validator: Option<HeaderValue>,
+        connections: u32,
+        subflows: Vec<SubflowStats>,
+        bar: ProgressBar,
+    }
+
+    async fn fetch(args: &Args, host: &Host, url: Url, target: Option<PathBuf>) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let mut sink = None;
+        let mut transfer = Transfer {
+            received: 0,
+            whole: None,
+            validator: None,
+            connections: 0,
+            subflows: Vec::new(),
+            bar: progress(),
+        };
+        let (mut url, mut redirects, mut retries) = (url, 0, 0);
+        loop {
+            match attempt(args, host, &url, target.as_deref(), &mut sink, &mut transfer).await {
+                Ok(Attempt::Done) => break,
+                Ok(Attempt::Elsewhere(to)) if redirects < MAX_REDIRECTS => {
+                    redirects += 1;
+                    url = to;
+                }
+                Ok(Attempt::Elsewhere(_)) => {
+                    return Err(Failure::Failed("the server redirects in circles".to_owned()));
+                }
+                Err(Broken::Off(text)) if retries < args.retries && transfer.validator.is_some() => {
+                    retries += 1;
+                    transfer.bar.suspend(|| {
+                        eprintln!("{text}; going on from {}", Bytes(transfer.received));
+                    });
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                Err(Broken::Off(text) | Broken::Failed(text)) => {
+                    transfer.bar.finish_and_clear();
+                    return Err(Failure::Failed(text));
+                }
+            }
+        }
+        transfer.bar.finish_and_clear();
+        let sink: Sink = sink.ok_or_else(|| Failure::Failed("the server has sent nothing".to_owned()))?;
+        sink.finish().map_err(|error| Failure::Failed(format!("cannot finish the file: {error}")))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let goodput = transfer.received as f64 * 8.0 / seconds.max(1e-9);
+        if args.json {
+            return output::print_json(&Output {
+                url: url.to_string(),
+                file: target.map(|path| path.display().to_string()),
+                received_bytes: transfer.received,
+                duration_s: seconds,
+                goodput_bps: goodput,
+                connections: transfer.connections,
+                subflows: transfer.subflows.iter().map(table::Subflow::from).collect(),
+            });
+        }
+        let name = target.map_or("standard output".to_owned(), |path| path.display().to_string());
+        let text = format!(
+            "{name}: {} in {seconds:.3} s, {}\n{}",
+            Bytes(transfer.received),
+            Rate(goodput as u64),
+            table::subflows(&transfer.subflows)
+        );
+        // Standard output may be the file.
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        Ok(())
+    }
+
+    enum Attempt {
+        Done,
+        Elsewhere(Url),
+    }
+
+    enum Broken {
+        /// The connection broke; the rest may come by another.
+        Off(String),
+        /// Another try would be no better.
+        Failed(String),
+    }
+
+    async fn attempt(
+        args: &Args,
+        host: &Host,
+        url: &Url,
+        target: Option<&Path>,
+        sink: &mut Option<Sink>,
+        transfer: &mut Transfer,
+    ) -> Result<Attempt, Broken> {
+        let remote = online::resolve(host, url.host_str().unwrap_or_default(), url.port_or_known_default())
+            .await
+            .map_err(Broken::Failed)?;
+        let stream = host.connect(remote, args.host.config()).await;
+        let stream = stream.map_err(|error| Broken::Off(format!("cannot connect to {remote}: {error}")))?;
+        transfer.connections += 1;
+        converse(stream, url, target, sink, transfer).await
+    }
+
+    async fn converse(
+        stream: anabranch_net::MptcpStream,
+        url: &Url,
+        target: Option<&Path>,
+        sink: &mut Option<Sink>,
+        transfer: &mut Transfer,
+    ) -> Result<Attempt, Broken> {
+        let off = |error: hyper::Error| Broken::Off(format!("the connection broke: {}", cause(&error)));
+        let control = stream.control();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(off)?;
+        let driver = tokio::spawn(connection);
+        let mut request = Request::get(url[url::Position::BeforePath..url::Position::AfterQuery].to_owned())
+            .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
+            .header(USER_AGENT, concat!("anabranch/", env!("CARGO_PKG_VERSION")));
+        if let (Some(validator), true) = (&transfer.validator, transfer.received > 0) {
+            request =
+                request.header(RANGE, format!("bytes={}-", transfer.received)).header(IF_RANGE, validator);
+        }
+        let request = request.body(Empty::<hyper::body::Bytes>::new());
+        let request = request.map_err(|error| Broken::Failed(format!("cannot ask for it: {error}")))?;
+        let response = sender.send_request(request).await.map_err(off)?;
+        let result = receive(response, url, target, sink, transfer).await;
+        // While the stream is still there.
+        transfer.subflows.extend(control.subflow_stats());
+        drop(sender);
+        // The stream is closed when its task has ended.
+        let _ = tokio::time::timeout(Duration::from_millis(200), driver).await;
+        result
+    }
+
+    async fn receive(
+        response: Response<Incoming>,
+        url: &Url,
+        target: Option<&Path>,
+        sink: &mut Option<Sink>,
+        transfer: &mut Transfer,
+    ) -> Result<Attempt, Broken> {
+        let status = response.status();
+        let headers = response.headers();
+        if status.is_redirection()
+            && let Some(to) = headers.get(LOCATION).and_then(|value| value.to_str().ok())
+        {
+            let to = url.join(to).ok().and_then(|to| http::parse_url(to.as_str()).ok());
+            return to.map(Attempt::Elsewhere).ok_or_else(|| {
+                Broken::Failed("the server redirects to where this cannot follow".to_owned())
+            });
+        }
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        match status {
+            StatusCode::OK if transfer.received > 0 => {
+                return Err(Broken::Failed("the file has changed meanwhile".to_owned()));
+            }
+            StatusCode::OK => {
+                transfer.validator = http::validator(headers);
+                transfer.whole = length;
+                if let Some(length) = length {
+                    transfer.bar.set_length(length);
+                }
+            }
+            StatusCode::PARTIAL_CONTENT => {
+                if http::content_range(headers) != Some((transfer.received, transfer.whole)) {
+                    return Err(Broken::Failed("the server has sent another part than asked".to_owned()));
+                }
+            }
+            _ => return Err(Broken::Failed(format!("the server says {status}"))),
+        }
+        let cannot = |error: std::io::Error| Broken::Failed(format!("cannot write the file: {error}"));
+        let sink = match sink {
+            Some(sink) => sink,
+            None => sink.insert(Sink::open(target).map_err(cannot)?),
+        };
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| Broken::Off(format!("the connection broke: {}", cause(&error))))?;
+            if let Some(data) = frame.data_ref() {
+                sink.out.write_all(data).map_err(cannot)?;
+                transfer.received += data.len() as u64;
+                transfer.bar.set_position(transfer.received);
+            }
+        }
+        if transfer.whole.is_some_and(|whole| whole != transfer.received) {
+            return Err(Broken::Off("the server has closed before the end".to_owned()));
+        }
+        Ok(Attempt::Done)
+    }
+
+    /// The innermost reason.
+    fn cause(error: &hyper::Error) -> String {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(next) = cause.source() {
+            cause = next;
+        }
+        cause.to_string()
+    }
+
+    fn progress() -> ProgressBar {
+        if !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        bar
+    }
+}
