@@ -293,6 +293,10 @@ pub struct ConnectionConfig {
     pub send_buffer: Bytes,
     /// The connection is aborted when data stays unacknowledged for so long.
     pub user_timeout: Duration,
+    /// An idle connection that has heard nothing for so long probes its peer, and ends when that is silent
+    /// for the user timeout; not at all where there is none. A half-closed connection does so anyway, after
+    /// the user timeout.
+    pub keepalive: Option<Duration>,
     /// How long a closed subflow is remembered.
     pub time_wait: Duration,
     /// How long a connection without any subflow waits for a new one.
@@ -365,6 +369,7 @@ impl ConnectionConfig {
             readable_from: Bytes::ZERO,
             send_buffer: Bytes::from_kib(16 << 10),
             user_timeout: Duration::from_secs(924),
+            keepalive: None,
             time_wait: Duration::from_secs(60),
             close_timeout: Duration::from_secs(60),
             scheduler: SchedulerKind::MinRtt,

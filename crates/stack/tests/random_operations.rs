@@ -88,6 +88,11 @@ fn random_operations_over_random_paths() {
         ("wraps of the DSN", total.wide_wraps),
         ("subflow deaths", total.subflow_deaths),
         ("half closes", total.half_closes),
+        ("ways back to TCP", total.fallbacks),
+        ("wrong checksums", total.checksum_failures),
+        ("MP_FAILs received", total.fails_received),
+        ("hosts that hold payload", total.held),
+        ("hosts with changed payload", total.damaged),
     ] {
         assert!(count >= 100, "only {count} {name}");
     }

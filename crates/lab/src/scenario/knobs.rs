@@ -137,6 +137,18 @@ pub const ALL: &[Knob] = &[
         get: |config| format!("{} B", config.send_buffer.0),
     },
     knob!("user-timeout", "unacknowledged time after which a connection is aborted", time, user_timeout),
+    Knob {
+        name: "keepalive",
+        what: "silence after which an idle peer is probed, or `none`",
+        set: |config, node| {
+            config.keepalive = match &node.value {
+                Value::String(text) if text == "none" => None,
+                _ => Some(node.delay()?),
+            };
+            Ok(())
+        },
+        get: |config| config.keepalive.map_or("none".to_owned(), |time| time.to_string()),
+    },
     knob!("time-wait", "how long a closed subflow is remembered", time, time_wait),
     knob!("close-timeout", "how long a connection lives without a subflow", time, close_timeout),
     Knob {

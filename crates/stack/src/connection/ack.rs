@@ -47,12 +47,12 @@ impl Connection {
         let ack = subflow.ack_offset(segment);
         if ack > subflow.board.nxt() as i64 {
             // Never sent (RFC 9293 section 3.10.7.4).
-            subflow.recv.want_ack();
+            self.challenge(now, at);
             return false;
         }
         if ack < 0 || (ack as u64) < subflow.board.una().saturating_sub(subflow.max_window) {
             // Older than anything that can be under way (RFC 5961 section 5.2).
-            subflow.recv.want_ack();
+            self.challenge(now, at);
             return false;
         }
         let ack = ack as u64;

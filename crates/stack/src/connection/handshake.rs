@@ -66,9 +66,7 @@ impl Connection {
         let free = self.subflows.iter().position(|subflow| subflow.is_closed());
         let at = match free {
             Some(at) => at,
-            None if self.subflows.len() < usize::from(self.config.max_subflows.clamp(1, 32)) => {
-                self.subflows.len()
-            }
+            None if self.subflows.len() < self.most_subflows(birth.initiator) => self.subflows.len(),
             None => return None,
         };
         let id = SubflowId(at as u8);
@@ -80,6 +78,13 @@ impl Connection {
             self.subflows[at] = subflow;
         }
         Some(at)
+    }
+
+    /// How many subflows there may be now. Of simultaneous joins any may come first, also one whose path does
+    /// not last: nobody knows which will stand, so that all may try until one does.
+    fn most_subflows(&self, initiator: bool) -> usize {
+        let open = self.config.simultaneous && !initiator && self.phase == Phase::Opening;
+        if open { 32 } else { usize::from(self.config.max_subflows.clamp(1, 32)) }
     }
 
     /// Takes in the options of the peer's SYN or SYN/ACK.
@@ -398,6 +403,11 @@ impl Connection {
             } else if !self.check_capable_ack(at, segment) {
                 return false;
             }
+        }
+        let standing = self.live_subflows().filter(|subflow| subflow.established.is_some()).count();
+        if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
+            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Prohibited));
+            return false;
         }
         let subflow = &mut self.subflows[at];
         if handshake.attempts == 1 {

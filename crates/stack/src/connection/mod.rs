@@ -7,11 +7,13 @@
 //! are for paths with boxes on them: what was changed, what lacks its mapping, and the way back to TCP.
 
 mod ack;
+mod challenge;
 mod checksum;
 mod close;
 mod fallback;
 mod handshake;
 mod hold;
+mod keepalive;
 mod mapping;
 mod path_mtu;
 mod paths;
@@ -38,6 +40,7 @@ use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 
+use challenge::Challenges;
 use fallback::Fallback;
 pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer};
 pub(crate) use hold::Held;
@@ -86,6 +89,9 @@ pub struct Connection {
     /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
     pub(crate) checksummed: bool,
     pub(crate) fallback: Fallback,
+    challenges: Challenges,
+    /// When a silent peer was last probed.
+    keepalive_sent: Time,
     /// The peer takes no joins at the address and port of the first subflow (flag C).
     pub(crate) joins_denied: bool,
     /// The third ACK with both keys shall leave.
@@ -178,6 +184,8 @@ impl Connection {
             confirmed: false,
             checksummed: birth.mode == Mode::Mptcp && config.checksums == Checksums::Required,
             fallback: Fallback::default(),
+            challenges: Challenges::default(),
+            keepalive_sent: Time::ZERO,
             joins_denied: false,
             third_ack_wanted: false,
             peer_wide: false,

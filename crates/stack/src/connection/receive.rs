@@ -97,13 +97,13 @@ impl Connection {
         let next = subflow.recv.nxt() as i64;
         let beyond = offset > next + SUBFLOW_WINDOW as i64;
         if beyond && !segment.flags.has(Flags::RST) {
-            subflow.recv.want_ack();
+            self.challenge(now, at);
             return false;
         }
         if segment.flags.has(Flags::RST) {
             if offset > next {
                 if !beyond {
-                    subflow.recv.want_ack();
+                    self.challenge(now, at);
                 }
             } else if offset == next {
                 self.on_reset(now, at, segment);
@@ -112,10 +112,9 @@ impl Connection {
         }
         if segment.flags.has(Flags::SYN) {
             // Most likely a SYN/ACK whose acknowledgement was lost.
-            if self.mode == Mode::Mptcp && self.initiator && !self.confirmed && !subflow.handshake.join {
+            let keys = self.initiator && !self.confirmed && !subflow.handshake.join;
+            if self.challenge(now, at) && self.mode == Mode::Mptcp && keys {
                 self.third_ack_wanted = true;
-            } else {
-                subflow.recv.want_ack();
             }
             return false;
         }

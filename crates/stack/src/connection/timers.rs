@@ -93,6 +93,9 @@ impl Connection {
     pub(crate) fn next_timeout(&self, now: Time) -> Time {
         let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);
         due = due.min(self.data_timer).min(self.fail_timer());
+        if self.send.fin_acked || self.config.keepalive.is_some() {
+            due = due.min(self.keepalive_due());
+        }
         if self.phase == Phase::Open {
             if self.waiting_for_progress() {
                 due = due.min(self.patience_ends());
@@ -116,11 +119,11 @@ impl Connection {
         self.progress_at + self.config.user_timeout
     }
 
-    fn heard_at(&self) -> Time {
+    pub(super) fn heard_at(&self) -> Time {
         self.subflows.iter().map(|subflow| subflow.last_received).max().unwrap_or(Time::ZERO)
     }
 
-    fn waiting_for_progress(&self) -> bool {
+    pub(super) fn waiting_for_progress(&self) -> bool {
         self.send.una < self.send.written || (self.send.closed && !self.send.fin_acked)
     }
 
@@ -136,6 +139,9 @@ impl Connection {
         if self.data_timer <= now && !self.follow_silent_peer(now) {
             self.reinject_head();
             self.arm_data_timer(now);
+        }
+        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {
+            self.on_keepalive(now);
         }
         if self.fail_timer() <= now {
             self.on_fail_timer(now);

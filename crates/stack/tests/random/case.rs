@@ -223,8 +223,7 @@ impl Case {
                 1 => PathManagerKind::FullMesh,
                 n => PathManagerKind::NDiffPorts(n),
             },
-            // Of simultaneous joins any may come first and take the last place: both sides must agree.
-            max_subflows: if self.simultaneous { 8 } else { knobs.max_subflows },
+            max_subflows: knobs.max_subflows,
             opportunistic,
             reinjection: if on_death { Reinjection::OnDeath } else { Reinjection::OnTimeout },
             dsn_width: if narrow { DsnWidth::Narrow } else { DsnWidth::Wide },

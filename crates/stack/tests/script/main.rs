@@ -5,6 +5,7 @@ mod kit;
 
 mod acceptable;
 mod address;
+mod alive;
 mod checksum;
 mod close;
 mod dss;
@@ -29,6 +30,7 @@ fn the_tests_that_the_table_of_rules_names_exist() {
     let sources = [
         ("acceptable", include_str!("acceptable.rs")),
         ("address", include_str!("address.rs")),
+        ("alive", include_str!("alive.rs")),
         ("checksum", include_str!("checksum.rs")),
         ("close", include_str!("close.rs")),
         ("dss", include_str!("dss.rs")),
