@@ -14,7 +14,9 @@ use std::task::{Context, Poll, Waker};
 use anabranch_stack::segment::{Address, Flags, MptcpOption, Options, PathId, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_units::Time;
-use anabranch_wire::{Checksum, Checksums, IcmpKind, IpFields, checksum, emit_header, parse, parse_icmp};
+use anabranch_wire::{
+    Checksum, Checksums, IcmpError, IcmpKind, IpFields, checksum, emit_header, parse, parse_icmp,
+};
 use tokio::time::Sleep;
 
 use crate::device::{Capabilities, Device, Offload, Packet};
@@ -285,22 +287,20 @@ fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) {
             core.handle_segment(now, path, &parsed.segment, payload);
         }
         Ok(_) => core.counters.not_for_us += 1,
-        Err(_) => {
-            core.counters.not_tcp += 1;
-            if let Some(error) = parse_icmp(packet.bytes())
-                && let IcmpKind::TooBig { mtu } = error.kind
-            {
-                let mtu = mtu.unwrap_or_else(|| plateau_below(error.packet_len));
-                core.endpoint.handle_too_big(now, error.source, error.destination, error.seq, mtu);
-            }
-        }
+        Err(_) => match parse_icmp(packet.bytes()) {
+            Some(error) => take_in_error(core, now, &error),
+            None => core.counters.not_tcp += 1,
+        },
     }
 }
 
-/// The next common MTU below a packet's length, for routers that do not name theirs (RFC 1191 section 7.1).
-fn plateau_below(len: usize) -> u32 {
-    const PLATEAUS: [u32; 8] = [32_000, 17_914, 8_166, 4_352, 1_492, 1_006, 508, 296];
-    PLATEAUS.into_iter().find(|plateau| (*plateau as usize) < len).unwrap_or(68)
+/// A router or a host says what became of a packet. That it was too long is acted on; that nobody is
+/// there is not, as Linux does once a connection is established (RFC 5461): its timers will tell.
+fn take_in_error(core: &mut Core, now: Time, error: &IcmpError) {
+    core.counters.icmp_errors += 1;
+    if let IcmpKind::TooBig { mtu } = error.kind {
+        core.endpoint.handle_too_big(now, error.source, error.destination, error.seq, mtu.unwrap_or(0));
+    }
 }
 
 /// Whether a mapping comes with a checksum.

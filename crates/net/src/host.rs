@@ -28,6 +28,8 @@ pub struct HostCounters {
     pub received: u64,
     /// Of these, packets that were no TCP, were malformed, or had a wrong checksum.
     pub not_tcp: u64,
+    /// Of these, what routers and hosts say about packets that did not arrive (ICMP).
+    pub icmp_errors: u64,
     /// Of these, packets for an address that is not the host's.
     pub not_for_us: u64,
     /// Packets given to its devices.

@@ -5,6 +5,7 @@ mod common;
 use std::io;
 use std::time::Duration;
 
+use anabranch_stack::config::{ConnectionConfig, PathMtuDiscovery};
 use anabranch_stack::event::CloseReason;
 use common::{Path, config, content, hosts, server_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,8 +42,17 @@ async fn what_is_written_comes_back_from_an_echo() {
 }
 
 async fn bulk(paths: &[Path], len: usize, limit: Duration) -> (Duration, Vec<u64>) {
+    bulk_with(config(), paths, len, limit).await
+}
+
+async fn bulk_with(
+    config: ConnectionConfig,
+    paths: &[Path],
+    len: usize,
+    limit: Duration,
+) -> (Duration, Vec<u64>) {
     let (client, server) = hosts(paths);
-    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut listener = server.listen(common::PORT, config.clone(), 4).unwrap();
     let sent = content(len);
     let expected = sent.clone();
     let receive = tokio::spawn(async move {
@@ -53,7 +63,7 @@ async fn bulk(paths: &[Path], len: usize, limit: Duration) -> (Duration, Vec<u64
         (got, carried)
     });
     let begun = Instant::now();
-    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    let mut stream = client.connect(server_address(), config).await.unwrap();
     stream.write_all(&sent).await.unwrap();
     stream.shutdown().await.unwrap();
     timeout(limit, stream.drained()).await.expect("in time").unwrap();
@@ -308,4 +318,20 @@ async fn the_end_of_a_connection_is_reported_with_its_subflows() {
     assert_eq!(report.stats.written, 3 << 20);
     let sent: u64 = report.subflows.iter().map(|subflow| subflow.counters.bytes_sent).sum();
     assert!(sent >= 3 << 20);
+}
+
+// RFC 1191: the answer of a router, as a packet, makes segments smaller.
+#[tokio::test(start_paused = true)]
+async fn a_narrow_path_whose_router_tells_costs_little() {
+    let len = 4 << 20;
+    let (wide, _) = bulk(&ONE, len, Duration::from_secs(60)).await;
+    let (narrow, _) = bulk(&[ONE[0].mtu(1300, true)], len, Duration::from_secs(60)).await;
+    assert!(narrow < wide.mul_f64(1.3), "{narrow:?} and {wide:?}");
+}
+
+// RFC 4821: where none tells, two timeouts do.
+#[tokio::test(start_paused = true)]
+async fn a_black_hole_is_crossed() {
+    let config = ConnectionConfig { path_mtu: PathMtuDiscovery::Probe, ..config() };
+    bulk_with(config, &[ONE[0].mtu(1300, false)], 4 << 20, Duration::from_secs(60)).await;
 }

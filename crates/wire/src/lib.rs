@@ -35,8 +35,10 @@ mod ip;
 mod options;
 mod parse;
 pub mod pcapng;
+mod too_big;
 
 pub use emit::{Checksum, Header, IpFields, emit, emit_header};
 pub use error::{EmitError, ParseError};
 pub use icmp::{IcmpError, IcmpKind, parse_icmp};
 pub use parse::{Checksums, Parsed, parse};
+pub use too_big::too_big;

@@ -1,19 +1,26 @@
 //! A device behind links of `anabranch-link`, one in each direction.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use anabranch_link::{Counters, Link, LinkConfig, LinkConfigError, Polled, Pushed};
+use anabranch_link::{Counters, DropReason, Link, LinkConfig, LinkConfigError, Polled, Pushed};
 use anabranch_units::Time;
+use anabranch_wire::too_big;
 use tokio::time::Sleep;
 
 use super::{Capabilities, Device, Packet};
 use crate::clock::Clock;
 
+/// How many answers of routers wait.
+const ANSWERS: usize = 64;
+
 /// Rate, delay, queue and loss before another device: what is sent goes through one link and then to the
 /// device, and what the device has received through another.
+///
+/// A packet that is longer than the MTU of a link is answered as a router would (ICMP), if the link is told to.
 ///
 /// It has no offload, because a link counts, queues and drops single packets. Tokio's clock wakes it to
 /// the millisecond.
@@ -24,6 +31,9 @@ pub struct LinkedDevice<D> {
     incoming: Link<Packet>,
     /// A packet that has left the outgoing link and that the device does not take yet.
     held: Option<Packet>,
+    /// What a router says to the host of this device, and what one says to the other side.
+    answers: VecDeque<Packet>,
+    answers_out: VecDeque<Packet>,
     spare: Packet,
     sleep: Pin<Box<Sleep>>,
 }
@@ -64,6 +74,8 @@ impl<D: Device> LinkedDevice<D> {
             outgoing: Link::new(&format!("{name}.out"), seed, outgoing).map_err(wrong)?,
             incoming: Link::new(&format!("{name}.in"), seed, incoming).map_err(wrong)?,
             held: None,
+            answers: VecDeque::new(),
+            answers_out: VecDeque::new(),
             spare: Packet::default(),
             sleep: Box::pin(tokio::time::sleep_until(clock.instant(Time::NEVER))),
         })
@@ -78,6 +90,9 @@ impl<D: Device> LinkedDevice<D> {
     fn advance(&mut self, cx: &mut Context<'_>) -> io::Result<Option<Packet>> {
         let now = self.clock.now();
         loop {
+            if self.held.is_none() {
+                self.held = self.answers_out.pop_front();
+            }
             if self.held.is_none() {
                 match self.outgoing.poll(now) {
                     Some(Polled::Arrived(arrival)) => self.held = Some(arrival.packet),
@@ -98,8 +113,14 @@ impl<D: Device> LinkedDevice<D> {
             result?;
             let packet = std::mem::take(&mut self.spare);
             let len = packet.len() as u32;
-            // What is dropped is simply gone; the link counts it.
-            let _: Pushed<Packet> = self.incoming.push(now, packet, len);
+            let pushed = self.incoming.push(now, packet, len);
+            if let Some(answer) = answer_of(&self.incoming, &pushed)
+                && self.answers_out.len() < ANSWERS
+            {
+                self.answers_out.push_back(answer);
+                // It leaves in the next turn.
+                cx.waker().wake_by_ref();
+            }
         }
         while let Some(polled) = self.incoming.poll(now) {
             if let Polled::Arrived(arrival) = polled {
@@ -119,12 +140,27 @@ impl<D: Device> LinkedDevice<D> {
     }
 }
 
+/// What a router answers to a packet that `link` has not taken; mostly nothing: what is dropped is gone, and
+/// the link counts it.
+fn answer_of(link: &Link<Packet>, pushed: &Pushed<Packet>) -> Option<Packet> {
+    match pushed {
+        Pushed::Dropped(packet, DropReason::TooLarge) => {
+            Some(Packet::from_bytes(&too_big(packet.bytes(), link.reported_mtu()?)?))
+        }
+        _ => None,
+    }
+}
+
 impl<D: Device> Device for LinkedDevice<D> {
     fn capabilities(&self) -> Capabilities {
         Capabilities::plain(self.inner.capabilities().mtu)
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        if let Some(answer) = self.answers.pop_front() {
+            *packet = answer;
+            return Poll::Ready(Ok(()));
+        }
         match self.advance(cx) {
             Ok(Some(arrived)) => {
                 *packet = arrived;
@@ -140,11 +176,13 @@ impl<D: Device> Device for LinkedDevice<D> {
         let packet = std::mem::take(packet);
         let len = packet.len() as u32;
         let before = self.outgoing.next_event();
-        let _: Pushed<Packet> = self.outgoing.push(now, packet, len);
-        if self.outgoing.next_event() < before {
+        let pushed = self.outgoing.push(now, packet, len);
+        let answer = answer_of(&self.outgoing, &pushed).filter(|_| self.answers.len() < ANSWERS);
+        if self.outgoing.next_event() < before || answer.is_some() {
             // Somebody has to come back for it.
             cx.waker().wake_by_ref();
         }
+        self.answers.extend(answer);
         Poll::Ready(Ok(()))
     }
 }

@@ -19,15 +19,21 @@ pub struct Path {
     pub delay_ms: u64,
     /// The probability that a packet is lost, in each direction.
     pub loss: f64,
+    /// The longest packet that passes, and whether routers say so.
+    pub mtu: Option<(u32, bool)>,
 }
 
 impl Path {
     pub const fn new(mbps: u64, delay_ms: u64) -> Path {
-        Path { mbps, delay_ms, loss: 0.0 }
+        Path { mbps, delay_ms, loss: 0.0, mtu: None }
     }
 
     pub const fn loss(self, loss: f64) -> Path {
         Path { loss, ..self }
+    }
+
+    pub const fn mtu(self, mtu: u32, reported: bool) -> Path {
+        Path { mtu: Some((mtu, reported)), ..self }
     }
 
     fn link(self) -> LinkConfig {
@@ -35,6 +41,8 @@ impl Path {
             capacity: Capacity::Rate(Rate::from_mbps(self.mbps)),
             delay: Duration::from_millis(self.delay_ms),
             queue: QueueLimit::Packets(200),
+            mtu: self.mtu.map(|mtu| mtu.0),
+            reports_mtu: self.mtu.is_some_and(|mtu| mtu.1),
             loss: if self.loss > 0.0 { Loss::Bernoulli(self.loss) } else { Loss::None },
             ..LinkConfig::default()
         }

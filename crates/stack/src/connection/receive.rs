@@ -327,7 +327,8 @@ impl Connection {
             return false;
         }
         recv.take_expected(stream);
-        subflow.recv.take_expected(now, len, segment.payload_len >= subflow.mss);
+        let full_sized = subflow.recv.is_full_sized(segment.payload_len);
+        subflow.recv.take_expected(now, len, full_sized);
         subflow.counters.data_segments_received += 1;
         subflow.counters.bytes_delivered += len;
         placed.push(Placement::Deliver {
@@ -395,11 +396,11 @@ impl Connection {
         let fin_behind = fin;
         let fin = fin && mapped_to >= start + u64::from(segment.payload_len);
         let Connection { recv, subflows, id, .. } = self;
-        let Subflow { recv: subflow_recv, counters, id: subflow_id, mss, .. } = &mut subflows[at];
+        let Subflow { recv: subflow_recv, counters, id: subflow_id, .. } = &mut subflows[at];
         if segment.payload_len > 0 {
             counters.data_segments_received += 1;
         }
-        let full_sized = segment.payload_len >= *mss;
+        let full_sized = subflow_recv.is_full_sized(segment.payload_len);
         let (mut delivered, mut advanced) = (0, false);
         subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
             for &(mapped, data) in parts.as_slice() {

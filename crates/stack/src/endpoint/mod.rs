@@ -7,7 +7,6 @@ mod timers;
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use anabranch_units::{Bytes, Time};
 
@@ -62,8 +61,6 @@ pub struct Endpoint<O = ()> {
     entropy: Entropy,
     observer: O,
     listeners: BTreeMap<u16, ConnectionConfig>,
-    /// What the newest connection was told: mostly it is what the next one is told.
-    shared: Option<Arc<ConnectionConfig>>,
     connections: Table,
     half_open: HalfOpen,
     counters: EndpointCounters,
@@ -94,7 +91,6 @@ impl<O: Observer> Endpoint<O> {
             entropy,
             observer,
             listeners: BTreeMap::new(),
-            shared: None,
             connections: Table::default(),
             half_open: HalfOpen::default(),
             counters: EndpointCounters::default(),
@@ -270,10 +266,6 @@ impl<O: Observer> Endpoint<O> {
             // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
             addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
         };
-        let config = match &self.shared {
-            Some(shared) if **shared == config => Arc::clone(shared),
-            _ => Arc::clone(self.shared.insert(Arc::new(config))),
-        };
         self.connections.insert(Box::new(Connection::new(now, birth, config)));
     }
 
@@ -392,10 +384,7 @@ impl<O: Observer> Endpoint<O> {
         id: ConnectionId,
         (backup, address_id, nonce): (bool, u8, u32),
     ) -> bool {
-        let local = segment.destination.ip;
-        let admits = self.connection_mut(id).is_some_and(|connection| {
-            connection.admits_join() && connection.yields_to(now, local, address_id)
-        });
+        let admits = self.connection(id).is_some_and(|connection| connection.admits_join());
         if !admits {
             self.counters.joins_refused += 1;
             return false;
@@ -674,7 +663,7 @@ impl<O: Observer> Endpoint<O> {
     /// written already; none if it does not know.
     pub fn set_flow_size(&mut self, id: ConnectionId, size: Option<Bytes>) {
         if let Some(connection) = self.connection_mut(id) {
-            Arc::make_mut(&mut connection.config).flow_size = size;
+            connection.config.flow_size = size;
         }
     }
 
@@ -731,20 +720,6 @@ impl<O: Observer> Endpoint<O> {
                 self.touch(now, id);
             }
         }
-    }
-
-    /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager does
-    /// by itself (RFC 8684 section 3.2). Returns whether it will be tried: not before the peer has shown that
-    /// it knows the keys, not beyond the limit of subflows, not once the stream has ended, and not in a plain TCP.
-    pub fn open_subflow(&mut self, now: Time, id: ConnectionId, local: IpAddr, remote: Address) -> bool {
-        let Some(backup) = self.config.addresses.iter().find(|own| own.ip == local).map(|own| own.backup)
-        else {
-            return false;
-        };
-        let Some(connection) = self.connection_mut(id) else { return false };
-        let wanted = connection.want_subflow(local, remote, backup);
-        self.touch(now, id);
-        wanted
     }
 
     /// Asks the peer to use a subflow only when no other works, or again like the others.

@@ -23,7 +23,7 @@ const NARROW: u32 = 8;
 /// Timeouts in a row that make a path suspect of swallowing large packets.
 const SUSPECT: u32 = 2;
 /// RFC 1191 section 7.1: what a router that names no MTU may mean.
-const PLATEAUS: [u32; 4] = [1492, 1006, 552, 296];
+const PLATEAUS: [u32; 8] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 552];
 
 /// The fate of a probe when segments are taken for lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

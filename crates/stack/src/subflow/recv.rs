@@ -40,7 +40,13 @@ pub struct Receiver {
     config: AckConfig,
     fin: Option<u64>,
     last_ack_sent: u64,
+    /// How long the peer's full segments seem to be, and how long the last one was.
+    full_len: u32,
+    last_len: u32,
 }
+
+/// RFC 9293 section 3.7.1: the MSS of a path of which nothing is known.
+const DEFAULT_MSS: u32 = 536;
 
 /// What an arrived payload means to the subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +73,21 @@ impl Receiver {
             config,
             fin: None,
             last_ack_sent: 1,
+            full_len: DEFAULT_MSS,
+            last_len: 0,
         }
+    }
+
+    /// Whether a segment with so much payload is a full one for its sender. How long that is nobody says, as
+    /// the path may admit less than the MSS: it is the longest seen, or, when it has become less, what two
+    /// segments in a row have (as Linux estimates its `rcv_mss`).
+    #[inline]
+    pub fn is_full_sized(&mut self, payload_len: u32) -> bool {
+        if payload_len > self.full_len || (payload_len == self.last_len && payload_len >= DEFAULT_MSS) {
+            self.full_len = payload_len;
+        }
+        self.last_len = payload_len;
+        payload_len >= self.full_len
     }
 
     /// The next offset expected.
@@ -342,6 +362,22 @@ mod tests {
         let mut fresh = Vec::new();
         receiver.arrive(Time::ZERO, DataRange::new(start, end), false, true, |part| fresh.push(part));
         fresh
+    }
+
+    #[test]
+    fn what_a_full_segment_is_follows_the_peer() {
+        let mut receiver = Receiver::new(
+            Seq(0),
+            AckConfig { every: 2, delay: anabranch_units::Duration::from_millis(40), quick: 0 },
+        );
+        assert!(!receiver.is_full_sized(100));
+        assert!(!receiver.is_full_sized(100), "so little is no full segment, however often");
+        assert!(receiver.is_full_sized(1400));
+        assert!(!receiver.is_full_sized(1220), "the end of something, it seems");
+        assert!(receiver.is_full_sized(1220), "the path has become narrower");
+        assert!(receiver.is_full_sized(1220));
+        assert!(!receiver.is_full_sized(180));
+        assert!(receiver.is_full_sized(1400));
     }
 
     #[test]
