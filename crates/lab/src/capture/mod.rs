@@ -304,6 +304,7 @@ fn dropped(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Queue => "dropped by the link: its queue is full",
         DropReason::Down => "dropped by the link: it is down",
+        DropReason::TooLarge => "dropped by the link: longer than its MTU",
         DropReason::Loss(LossCause::Random) => "lost on the link: random loss",
         DropReason::Loss(LossCause::GilbertElliott) => "lost on the link: bursty loss",
         DropReason::Loss(LossCause::Listed) => "lost on the link: named in its drop list",
