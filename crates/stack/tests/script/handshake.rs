@@ -426,3 +426,21 @@ fn a_mapping_before_the_keys_is_left_to_come_again() {
     s.inject(data(0, 1, 1000).option(capable(Some(KEY_A), s.own_key, Some(1000))));
     s.expect(ack(0, 1001).data_ack(1000));
 }
+
+// RFC 8684 sections 3.1 and 3.9.2, rows I37, H9, B2: after three SYNs without an answer the next has no option 30,
+// and the connection is a TCP whatever the answer says.
+#[test]
+fn the_fourth_syn_is_a_plain_one() {
+    let mut s = Script::connecting(config(), 1);
+    s.expect(seg(0).flags(S).option(capable(None, None, None)));
+    for wait in [1000, 2000] {
+        s.expect_after(wait, seg(0).flags(S).option(capable(None, None, None)));
+    }
+    s.expect_after(4000, seg(0).flags(S).no_mptcp());
+    s.inject(seg(0).flags(SA).seq(0).ack(1).option(capable(Some(KEY_B), None, None)));
+    s.expect(ack(0, 1).no_mptcp());
+    s.write(100);
+    s.expect(data(0, 1, 100).no_mptcp());
+    s.inject(ack(0, 101));
+    assert_eq!(s.stats().data_acked, 100);
+}

@@ -2,6 +2,7 @@
 
 use anabranch_stack::config::{ConnectionConfig, Reinjection, RtoConfig};
 use anabranch_stack::event::{Event, SubflowId};
+use anabranch_stack::segment::{MptcpOption, ResetReason};
 
 use crate::kit::*;
 
@@ -85,6 +86,9 @@ fn a_failing_subflow_is_reset_and_the_connection_lives() {
         assert!(sent.iter().all(|segment| segment.source.ip == own_ip(0)));
         reset = sent.iter().any(|segment| segment.flags.has(R));
         if reset {
+            // Row R9.
+            let why = MptcpOption::Reset { transient: true, reason: ResetReason::BadPerformance };
+            assert!(sent.iter().any(|segment| segment.options.mptcp[0] == Some(why)));
             break;
         }
     }
