@@ -6,8 +6,10 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode, Phase};
 use crate::crypto;
+use crate::event::CloseReason;
 use crate::path_manager::{PathCommand, PathEvent};
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, ResetReason};
+use crate::subflow::TcpState;
 
 /// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -151,6 +153,38 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// A subflow shall be opened, if that is possible.
+    pub(crate) fn want_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) -> bool {
+        let live = self.live_subflows().count() + self.paths.new_subflows.len();
+        // RFC 8684 section 3.3.3: no new paths once the end of the stream is under way.
+        let closing = self.send.fin_sent || self.recv.finished();
+        let room = live < usize::from(self.config.max_subflows.clamp(1, 32));
+        if !self.confirmed || !self.admits_join() || closing || !room {
+            return false;
+        }
+        let known = self.paths.remote.iter().find(|(_, known)| *known == remote);
+        let remote_id = known.map_or(0, |(id, _)| *id);
+        let local_id = self.paths.local_id(local);
+        self.paths.new_subflows.push(NewSubflow { local, local_id, remote, remote_id, backup });
+        true
+    }
+
+    /// The peer opens a subflow between addresses between which we are opening one: of the two that cross, that
+    /// of the connection's initiator stands, so that there is one and not two or none. False if it is ours.
+    pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
+        let local_id = self.paths.local_id(local);
+        let crossing = self.subflows.iter().position(|subflow| {
+            subflow.state == TcpState::SynSent
+                && subflow.handshake.join
+                && (subflow.local_id, subflow.remote_id) == (local_id, remote_id)
+        });
+        let Some(at) = crossing.filter(|_| !self.config.simultaneous) else { return true };
+        if !self.initiator {
+            self.fail_handshake(now, at, CloseReason::Refused);
+        }
+        !self.initiator
     }
 
     /// Sends an option on the best subflow that does not use `avoid`.

@@ -384,7 +384,10 @@ impl<O: Observer> Endpoint<O> {
         id: ConnectionId,
         (backup, address_id, nonce): (bool, u8, u32),
     ) -> bool {
-        let admits = self.connection(id).is_some_and(|connection| connection.admits_join());
+        let local = segment.destination.ip;
+        let admits = self.connection_mut(id).is_some_and(|connection| {
+            connection.admits_join() && connection.yields_to(now, local, address_id)
+        });
         if !admits {
             self.counters.joins_refused += 1;
             return false;
@@ -720,6 +723,20 @@ impl<O: Observer> Endpoint<O> {
                 self.touch(now, id);
             }
         }
+    }
+
+    /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager does
+    /// by itself (RFC 8684 section 3.2). Returns whether it will be tried: not before the peer has shown that
+    /// it knows the keys, not beyond the limit of subflows, not once the stream has ended, and not in a plain TCP.
+    pub fn open_subflow(&mut self, now: Time, id: ConnectionId, local: IpAddr, remote: Address) -> bool {
+        let Some(backup) = self.config.addresses.iter().find(|own| own.ip == local).map(|own| own.backup)
+        else {
+            return false;
+        };
+        let Some(connection) = self.connection_mut(id) else { return false };
+        let wanted = connection.want_subflow(local, remote, backup);
+        self.touch(now, id);
+        wanted
     }
 
     /// Asks the peer to use a subflow only when no other works, or again like the others.

@@ -311,6 +311,55 @@ fn a_refused_join_is_not_tried_again() {
     s.expect(data(0, 1, 500).map(0, 1, 500));
 }
 
+// RFC 8684 section 3.2, row J1: the listener may join too; the roles of the codes are those of this join.
+#[test]
+fn the_listener_may_join() {
+    let mut s = Script::server_with(config(), 2);
+    let remote = s.subs[0].peer;
+    // Not before a DSS (row I21).
+    assert!(!s.endpoint.open_subflow(s.now, s.id(), own_ip(1), remote));
+    let option = capable(Some(KEY_A), s.own_key, Some(10));
+    s.inject(data(0, 1, 10).option(option));
+    s.expect(ack(0, 11).data_ack(10));
+    assert!(s.endpoint.open_subflow(s.now, s.id(), own_ip(1), remote));
+    s.poll();
+    s.expect(seg(1).flags(S).seq(0).no_dss());
+    s.advance(10);
+    let answer = s.join_answer(1, 0, false);
+    s.inject(answer);
+    s.expect(ack(1, 1).seq(1).no_dss());
+    s.inject(ack(1, 1).data_ack(0));
+    assert!(s.events.contains(&Event::SubflowUp(SubflowId(1))));
+    s.inject(data(1, 1, 100).data_ack(0).map(10, 1, 100));
+    s.expect(ack(1, 101).data_ack(110));
+    assert!(!s.endpoint.open_subflow(s.now, s.id(), peer_ip(1), remote));
+}
+
+// RFC 8684 section 3.2, row J26: joins that cross between the same two addresses make one subflow, the one that the
+// connection's initiator opens.
+#[test]
+fn of_two_joins_that_cross_one_stands() {
+    let mut s = Script::server_with(config(), 2);
+    let option = capable(Some(KEY_A), s.own_key, Some(10));
+    s.inject(data(0, 1, 10).option(option));
+    s.expect(ack(0, 11).data_ack(10));
+    s.endpoint.open_subflow(s.now, s.id(), own_ip(1), s.subs[0].peer);
+    s.poll();
+    s.expect(seg(1).flags(S));
+    let sub = s.peer_joins(1, 0, 0, false);
+    s.advance(100_000);
+    assert_eq!(sub, 2);
+    let mut s = Script::client_with(mesh(), 2);
+    s.expect(seg(1).flags(S));
+    let sub = s.peer_opens(1, 0, 6000);
+    let syn = s.join_syn(sub, 0, false);
+    s.inject(syn);
+    s.expect(seg(sub).flags(RA).option(reset(true, ResetReason::Prohibited)));
+    let answer = s.join_answer(1, 0, false);
+    s.inject(answer);
+    s.expect(ack(1, 1).seq(1));
+}
+
 // RFC 6298 section 5.5: a join's SYN is sent again, and in the end given up.
 #[test]
 fn a_joins_syn_is_sent_again_until_it_is_given_up() {
