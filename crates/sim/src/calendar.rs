@@ -66,7 +66,7 @@ impl Calendar {
     }
 
     fn change(&mut self, item: u32, time: Time) {
-        if self.orders >> (64 - self.item_bits) != 0 {
+        if (self.orders + 1) >> (64 - self.item_bits) != 0 {
             self.renumber();
         }
         let mut key = ABSENT;
@@ -78,8 +78,12 @@ impl Calendar {
         let mut at = self.leaves + item as usize;
         loop {
             let pair = &mut self.nodes[at / 2];
+            // The lower half tells all keys apart: nothing changes from here up.
+            if pair[at % 2] as u64 == key as u64 {
+                break;
+            }
             pair[at % 2] = key;
-            key = pair[0].min(pair[1]);
+            key = key.min(pair[1 - at % 2]);
             at /= 2;
             if at == 0 {
                 break;

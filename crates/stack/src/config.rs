@@ -239,7 +239,7 @@ pub enum PathMtuDiscovery {
 }
 
 /// What one connection is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ConnectionConfig {
     /// Multipath TCP, or a plain TCP without option 30.
     pub mptcp: bool,

@@ -26,6 +26,7 @@ mod timers;
 mod transmit;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use anabranch_units::{Rate, Time};
 
@@ -69,91 +70,98 @@ pub(crate) enum Phase {
 }
 
 /// One connection.
+// In this order what each segment looks at lies together: with thousands of connections, what a packet
+// costs is how many cache lines it touches.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Connection {
+    // What every segment looks at.
+    pub(crate) subflows: Vec<Subflow>,
+    /// Shared by the connections that were told the same.
+    pub(crate) config: Arc<ConnectionConfig>,
     pub(crate) id: ConnectionId,
-    pub(crate) config: ConnectionConfig,
-    pub(crate) initiator: bool,
+    /// For the endpoint: when it has this connection in its timer queue.
+    pub(crate) queued_at: Time,
+    /// The subflow that sent last: asked first.
+    cursor: usize,
+    /// The subflows that shall carry a DATA_FIN of its own.
+    fin_wanted_on: SubflowSet,
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
-    pub(crate) local_key: Key,
-    pub(crate) remote_key: Option<Key>,
-    pub(crate) local_token: u32,
-    pub(crate) remote_token: u32,
-    /// The DSN of our stream's first byte.
-    pub(crate) local_dsn: Dsn,
-    /// The DSN of the peer's first byte.
-    pub(crate) remote_dsn: Dsn,
+    pub(crate) initiator: bool,
     /// A DSS has come: the peer has our key, and joins may begin (RFC 8684 section 3.1).
     pub(crate) confirmed: bool,
     /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
     pub(crate) checksummed: bool,
-    pub(crate) fallback: Fallback,
-    challenges: Challenges,
-    /// When a silent peer was last probed.
-    keepalive_sent: Time,
-    /// The peer takes no joins at the address and port of the first subflow (flag C).
-    pub(crate) joins_denied: bool,
     /// The third ACK with both keys shall leave.
     pub(crate) third_ack_wanted: bool,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
-
-    pub(crate) subflows: Vec<Subflow>,
-    pub(crate) past: Vec<SubflowStats>,
-    pub(crate) congestion: AnyCongestion,
-    /// Apart from the rest: one subflow alone never needs it, and many connections have one.
-    pub(crate) scheduler: Box<AnyScheduler>,
+    schedule_wanted: bool,
     /// Whether it wants to hear of events.
     scheduler_listens: bool,
-    pub(crate) path_manager: PathManager,
-    pub(crate) paths: PathsState,
+    readable_pending: bool,
+    remote_fin_told: bool,
+    /// For the endpoint: it is in the queue of those that may have something to send.
+    pub(crate) in_ready: bool,
+    /// For the endpoint: it is in the queue of those that have events.
+    pub(crate) in_eventful: bool,
+    limit: Limit,
+    pub(crate) fallback: Fallback,
 
-    pub(crate) send: SendState,
+    // The two halves of the data level.
     pub(crate) recv: RecvState,
+    pub(crate) send: SendState,
     pub(crate) last_data_ack_sent: u64,
     /// The right edge of the window that went with a data acknowledgement.
     pub(crate) last_edge_sent: u64,
-
-    /// Scratch for the scheduler's view.
-    views: Vec<SubflowView>,
-    schedule_wanted: bool,
-    /// The subflow that sent last: asked first.
-    cursor: usize,
-    limit: Limit,
-    /// When the connection began.
-    born: Time,
-    /// When a penalty was last imposed, by fast subflow; not at all before the first.
-    last_opportunistic: Vec<Time>,
-
-    pub(crate) events: VecDeque<Event>,
-    readable_pending: bool,
-    remote_fin_told: bool,
-    /// Up to where the application has heard that everything is acknowledged, the end counted as one.
-    all_acked_told: u64,
-    /// For the endpoint: the application has heard that it is closed.
-    pub(crate) closed_told: bool,
-    pub(crate) stats: ConnectionStats,
+    /// The DSN of our stream's first byte.
+    pub(crate) local_dsn: Dsn,
+    /// The DSN of the peer's first byte.
+    pub(crate) remote_dsn: Dsn,
+    pub(crate) remote_key: Option<Key>,
 
     // Timers of the data level.
     scheduler_wake: Time,
     data_timer: Time,
     persist_at: Time,
+    fin_timer: Time,
+    orphan_at: Time,
+    progress_at: Time,
+    /// Up to where the application has heard that everything is acknowledged, the end counted as one.
+    all_acked_told: u64,
     persist_backoff: u32,
+
+    // What changes with most segments.
+    pub(crate) stats: ConnectionStats,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) congestion: AnyCongestion,
+    /// Apart from the rest: one subflow alone never needs it, and many connections have one.
+    pub(crate) scheduler: Box<AnyScheduler>,
+    pub(crate) paths: PathsState,
+
+    // The rest.
+    pub(crate) local_key: Key,
+    pub(crate) local_token: u32,
+    pub(crate) remote_token: u32,
+    challenges: Challenges,
+    /// When a silent peer was last probed.
+    keepalive_sent: Time,
+    /// The peer takes no joins at the address and port of the first subflow (flag C).
+    pub(crate) joins_denied: bool,
+    pub(crate) past: Vec<SubflowStats>,
+    pub(crate) path_manager: PathManager,
+    /// Scratch for the scheduler's view.
+    views: Vec<SubflowView>,
+    /// When the connection began.
+    born: Time,
+    /// When a penalty was last imposed, by fast subflow; not at all before the first.
+    last_opportunistic: Vec<Time>,
+    /// For the endpoint: the application has heard that it is closed.
+    pub(crate) closed_told: bool,
     /// When a closed window was last probed.
     probed_at: Time,
-    fin_timer: Time,
     fin_attempts: u32,
-    /// The subflows that shall carry a DATA_FIN of its own.
-    fin_wanted_on: SubflowSet,
-    progress_at: Time,
-    orphan_at: Time,
-    /// For the endpoint: when it has this connection in its timer queue.
-    pub(crate) queued_at: Time,
-    /// For the endpoint: it is in the queue of those that may have something to send.
-    pub(crate) in_ready: bool,
-    /// For the endpoint: it is in the queue of those that have events.
-    pub(crate) in_eventful: bool,
 }
 
 /// What a new connection is made from.
@@ -168,7 +176,7 @@ pub(crate) struct Birth {
 }
 
 impl Connection {
-    pub(crate) fn new(now: Time, birth: Birth, config: ConnectionConfig) -> Connection {
+    pub(crate) fn new(now: Time, birth: Birth, config: Arc<ConnectionConfig>) -> Connection {
         let scheduler = config.scheduler.build();
         Connection {
             id: birth.id,

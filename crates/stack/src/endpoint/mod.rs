@@ -7,6 +7,7 @@ mod timers;
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use anabranch_units::{Bytes, Time};
 
@@ -61,6 +62,8 @@ pub struct Endpoint<O = ()> {
     entropy: Entropy,
     observer: O,
     listeners: BTreeMap<u16, ConnectionConfig>,
+    /// What the newest connection was told: mostly it is what the next one is told.
+    shared: Option<Arc<ConnectionConfig>>,
     connections: Table,
     half_open: HalfOpen,
     counters: EndpointCounters,
@@ -91,6 +94,7 @@ impl<O: Observer> Endpoint<O> {
             entropy,
             observer,
             listeners: BTreeMap::new(),
+            shared: None,
             connections: Table::default(),
             half_open: HalfOpen::default(),
             counters: EndpointCounters::default(),
@@ -265,6 +269,10 @@ impl<O: Observer> Endpoint<O> {
             local_dsn,
             // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
             addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
+        };
+        let config = match &self.shared {
+            Some(shared) if **shared == config => Arc::clone(shared),
+            _ => Arc::clone(self.shared.insert(Arc::new(config))),
         };
         self.connections.insert(Box::new(Connection::new(now, birth, config)));
     }
@@ -666,7 +674,7 @@ impl<O: Observer> Endpoint<O> {
     /// written already; none if it does not know.
     pub fn set_flow_size(&mut self, id: ConnectionId, size: Option<Bytes>) {
         if let Some(connection) = self.connection_mut(id) {
-            connection.config.flow_size = size;
+            Arc::make_mut(&mut connection.config).flow_size = size;
         }
     }
 

@@ -111,38 +111,56 @@ pub struct SubflowBirth {
 }
 
 /// One subflow.
+// In this order what each segment looks at lies together: with thousands of connections, what a packet
+// costs is how many cache lines it touches.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Subflow {
-    pub(crate) id: SubflowId,
+    // What every segment looks at.
     pub(crate) state: TcpState,
-    pub(crate) local: Address,
-    pub(crate) remote: Address,
-    pub(crate) path: PathId,
-    pub(crate) local_id: u8,
-    pub(crate) remote_id: u8,
-    pub(crate) handshake: Handshake,
-    /// We asked the peer to treat it as a backup.
-    pub(crate) backup_asked: bool,
-    /// The peer asked us to treat it as a backup.
-    pub(crate) backup_wanted: bool,
-    pub(crate) started: Time,
-    pub(crate) established: Option<Time>,
-    pub(crate) ended: Option<Time>,
-
-    // Options agreed in the handshake.
-    /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
-    pub(crate) mss: u32,
-    pub(crate) path_mtu: PathMtu,
+    pub(crate) id: SubflowId,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
     pub(crate) send_scale: u8,
     pub(crate) receive_scale: u8,
+    /// The FIN shall be sent when the queue is empty.
+    pub(crate) fin_wanted: bool,
+    pub(crate) fin_sent: bool,
+    pub(crate) probe_wanted: bool,
+    /// Only signals were sent as duplicate acknowledgements since the last other segment.
+    pub(crate) tail_probe_wanted: bool,
+    pub(crate) reset: Option<ResetCause>,
+    /// Congestion-window validation, as Linux does it.
+    pub(crate) cwnd_limited: bool,
+    /// For the endpoint: its addresses are in the tables.
+    pub(crate) demuxed: bool,
+    /// What came last had no MPTCP option.
+    pub(crate) bare: bool,
+    /// A data acknowledgement has come by it.
+    pub(crate) dss_seen: bool,
+    /// A mapping has contradicted one of them.
+    pub(crate) contradicted: bool,
+    /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
+    pub(crate) mss: u32,
+    pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,
+    pub(crate) local: Address,
+    pub(crate) remote: Address,
+    pub(crate) path: PathId,
     /// When it was received.
     pub(crate) ts_recent_at: Time,
+    pub(crate) last_received: Time,
+    /// The peer has withdrawn the address: reset unless something arrives before.
+    pub(crate) removal_deadline: Time,
+
+    // The receiving half.
+    pub(crate) recv: Receiver,
+    /// Mappings that reach beyond the segment that carried them: subflow range and stream offset.
+    pub(crate) mappings: Vec<(DataRange, u64)>,
+    /// What has arrived here and may not be delivered yet.
+    pub(crate) held: Option<Box<Held>>,
 
     // The sending half.
-    pub(crate) iss: Seq,
     pub(crate) board: Scoreboard,
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) queued: u64,
@@ -154,59 +172,41 @@ pub struct Subflow {
     pub(crate) window_edge: u64,
     /// The largest window that the peer has shown.
     pub(crate) max_window: u64,
+    pub(crate) signals: VecDeque<MptcpOption>,
+    pub(crate) handshake: Handshake,
+    pub(crate) timer_base: Time,
+    pub(crate) last_new: Time,
+    pub(crate) last_sent: Time,
+    pub(crate) pace_at: Time,
+    pub(crate) max_in_flight: u64,
+    pub(crate) usage_seq: u64,
     pub(crate) rtt: RttEstimator,
     pub(crate) rate: RateEstimator,
     pub(crate) recovery: Recovery,
-    pub(crate) one_way_delay_us: Option<i64>,
-    /// The FIN shall be sent when the queue is empty.
-    pub(crate) fin_wanted: bool,
-    pub(crate) fin_sent: bool,
-    /// SACK blocks that were processed already.
-    pub(crate) known_blocks: [(u64, u64); 4],
-    /// Congestion-window validation, as Linux does it.
-    pub(crate) cwnd_limited: bool,
-    pub(crate) max_in_flight: u64,
-    pub(crate) usage_seq: u64,
     /// The next round trip starts when this is acknowledged.
     pub(crate) round_end: u64,
     pub(crate) round_sent: u64,
     pub(crate) round_lost: u64,
     pub(crate) loss_rate: f64,
+    pub(crate) one_way_delay_us: Option<i64>,
+    pub(crate) counters: SubflowCounters,
 
-    // The receiving half.
-    pub(crate) recv: Receiver,
-    /// Mappings that reach beyond the segment that carried them: subflow range and stream offset.
-    pub(crate) mappings: Vec<(DataRange, u64)>,
-    /// A mapping has contradicted one of them.
-    pub(crate) contradicted: bool,
-    /// What has arrived here and may not be delivered yet.
-    pub(crate) held: Option<Box<Held>>,
-    /// A data acknowledgement has come by it.
-    pub(crate) dss_seen: bool,
-    /// What came last had no MPTCP option.
-    pub(crate) bare: bool,
+    // The rest.
+    pub(crate) local_id: u8,
+    pub(crate) remote_id: u8,
+    /// We asked the peer to treat it as a backup.
+    pub(crate) backup_asked: bool,
+    /// The peer asked us to treat it as a backup.
+    pub(crate) backup_wanted: bool,
+    pub(crate) started: Time,
+    pub(crate) established: Option<Time>,
+    pub(crate) ended: Option<Time>,
+    pub(crate) path_mtu: PathMtu,
+    /// SACK blocks that were processed already.
+    pub(crate) known_blocks: [(u64, u64); 4],
     /// What the peer has said with its reset: whether the cause may pass, and the cause.
     pub(crate) peer_reset: Option<(bool, ResetReason)>,
-
-    // Timers.
-    pub(crate) timer_base: Time,
-    pub(crate) last_new: Time,
-    pub(crate) last_sent: Time,
-    pub(crate) last_received: Time,
-    pub(crate) pace_at: Time,
     pub(crate) time_wait_until: Time,
-    /// The peer has withdrawn the address: reset unless something arrives before.
-    pub(crate) removal_deadline: Time,
-
-    // What shall leave soon.
-    pub(crate) probe_wanted: bool,
-    pub(crate) reset: Option<ResetCause>,
-    pub(crate) signals: VecDeque<MptcpOption>,
-    /// Only signals were sent as duplicate acknowledgements since the last other segment.
-    pub(crate) tail_probe_wanted: bool,
-    pub(crate) counters: SubflowCounters,
-    /// For the endpoint: its addresses are in the tables.
-    pub(crate) demuxed: bool,
 }
 
 impl Subflow {
