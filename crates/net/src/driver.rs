@@ -68,6 +68,8 @@ pub(crate) struct Driver {
     /// The segment that was taken last, kept for its memory.
     segment: Segment,
     woken: Vec<Waker>,
+    /// The stack was not asked for all it has, because every device was full.
+    stalled: bool,
 }
 
 impl Driver {
@@ -84,6 +86,7 @@ impl Driver {
             spare: Vec::new(),
             segment: Segment::new(nobody, nobody, Seq(0), Flags::default()),
             woken: Vec::new(),
+            stalled: false,
         }
     }
 
@@ -143,7 +146,8 @@ impl Driver {
     fn take_out(&mut self, core: &mut Core, now: Time) -> bool {
         let (mut packets, mut bytes) = (0, 0);
         while packets < BATCH_PACKETS && bytes < BATCH_BYTES {
-            if self.ports.iter().all(Port::is_full) {
+            self.stalled = self.ports.iter().all(Port::is_full);
+            if self.stalled {
                 // A device wakes the driver when it takes packets again.
                 return false;
             }
@@ -217,8 +221,8 @@ impl Driver {
         more |= self.work(cx);
         self.wake();
         let sent = self.send(cx)?;
-        // What was sent may have made room for what the stack still has.
-        more |= sent && self.received_count > 0;
+        // What was sent has made room for what the stack still has.
+        more |= sent && self.stalled;
         if more {
             return Ok(Poll::Pending);
         }

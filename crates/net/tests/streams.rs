@@ -2,9 +2,13 @@
 
 mod common;
 
+use std::future::Future;
 use std::io;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anabranch_net::Host;
+use anabranch_net::device::{Capabilities, Device, Packet, memory};
 use anabranch_stack::config::{ConnectionConfig, PathMtuDiscovery};
 use anabranch_stack::event::CloseReason;
 use common::{Path, config, content, hosts, server_address};
@@ -266,11 +270,9 @@ async fn simultaneous_joins_are_refused_as_the_simulators_own() {
 
 #[tokio::test(start_paused = true)]
 async fn when_the_device_is_gone_every_operation_says_so() {
-    let (left, right) = anabranch_net::device::memory::pair(anabranch_net::device::Capabilities::plain(1500));
-    let client =
-        anabranch_net::Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
-    let server =
-        anabranch_net::Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
+    let (left, right) = memory::pair(Capabilities::plain(1500));
+    let client = Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
+    let server = Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
     let mut listener = server.listen(common::PORT, config(), 4).unwrap();
     let mut near = client.connect(server_address(), config()).await.unwrap();
     let (far, _) = listener.accept().await.unwrap();
@@ -334,4 +336,59 @@ async fn a_narrow_path_whose_router_tells_costs_little() {
 async fn a_black_hole_is_crossed() {
     let config = ConnectionConfig { path_mtu: PathMtuDiscovery::Probe, ..config() };
     bulk_with(config, &[ONE[0].mtu(1300, false)], 4 << 20, Duration::from_secs(60)).await;
+}
+
+/// A device that takes a few packets, and no more until a millisecond has passed.
+struct Stutter<D> {
+    inner: D,
+    taken: u32,
+    pause: std::pin::Pin<Box<tokio::time::Sleep>>,
+}
+
+impl<D: Device> Device for Stutter<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        self.inner.poll_receive(cx, packet)
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        if self.taken == 4 {
+            std::task::ready!(self.pause.as_mut().poll(cx));
+            self.taken = 0;
+        }
+        std::task::ready!(self.inner.poll_send(cx, packet))?;
+        self.taken += 1;
+        if self.taken == 4 {
+            self.pause.as_mut().reset(Instant::now() + Duration::from_millis(1));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_is_full_is_waited_for_and_loses_nothing() {
+    let (left, right) = memory::pair(Capabilities::plain(1500));
+    let pause = Box::pin(tokio::time::sleep(Duration::ZERO));
+    let left = Stutter { inner: left, taken: 0, pause };
+    let client = Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
+    let server = Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let receive = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).await.unwrap();
+        got
+    });
+    let begun = Instant::now();
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    stream.write_all(&content(4 << 20)).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert!(receive.await.unwrap() == content(4 << 20));
+    // 3,000 packets at 4 in a millisecond.
+    assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+    assert_eq!(stream.subflow_stats()[0].counters.segments_retransmitted, 0);
+    assert_eq!(client.counters().queue_drops, 0);
 }

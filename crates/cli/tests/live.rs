@@ -1,0 +1,215 @@
+//! `anabranch serve`, `get` and `bench` against the Multipath TCP of this machine's kernel, over two TUN devices in a
+//! network namespace of their own. Nothing of the machine changes.
+#![cfg(target_os = "linux")]
+
+use std::process::{Command, Output};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
+
+/// Two paths: the kernel's ends are 10.81.1.1 and 10.81.2.1, anabranch's 10.80.1.5 and 10.80.2.5. A
+/// directory `$d` has a file of 8 MiB and a link that leads out of it.
+const SETUP: &str = r#"
+    ip link set lo up
+    sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.mptcp.enabled=1 net.mptcp.blackhole_timeout=0
+    for i in 1 2; do
+        ip tuntap add dev tun$i mode tun
+        ip link set tun$i txqueuelen 10000 up
+        ip address add 10.81.$i.1/32 dev tun$i
+        ip route add 10.80.$i.5 dev tun$i src 10.81.$i.1
+        # The way is chosen by the source, as with two providers.
+        ip route add default dev tun$i table 10$i
+        ip rule add from 10.81.$i.1 table 10$i
+    done
+    ip mptcp limits set subflow 8 add_addr_accepted 8
+    ip mptcp endpoint add 10.81.2.1 dev tun2 subflow
+    HOST="--tun tun1 --tun tun2 --address 10.80.1.5 --address 10.80.2.5@tun2"
+    d=$(mktemp -d)
+    trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf $d' EXIT
+    mkdir $d/www
+    head -c 8388608 /dev/urandom >$d/www/file
+    echo hello >$d/www/hello.txt
+    echo secret >$d/secret
+    ln -s ../secret $d/www/link
+    until_up() { for i in $(seq 200); do grep -q "$2" $1 2>/dev/null && return; sleep 0.05; done; cat $1; false; }
+    same() { test "$(sha256sum <$1)" = "$(sha256sum <$2)"; }
+"#;
+
+/// Runs `script` behind [`SETUP`]. None without root, which is told.
+fn live(script: &str) -> Option<String> {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    let root = id.stdout == b"0\n";
+    assert!(root || std::env::var_os("CI").is_none(), "tests against the kernel need root");
+    if !root {
+        eprintln!("SKIPPED: tests against the kernel's Multipath TCP need root");
+        return None;
+    }
+    let whole = format!("{SETUP}\n{script}");
+    let output: Output = Command::new("unshare")
+        .args(["--net", "--mount", "--propagation", "private", "bash", "-euo", "pipefail", "-c", &whole])
+        .env("ANABRANCH", BINARY)
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    Some(out.into_owned())
+}
+
+#[test]
+fn the_kernel_fetches_a_file_over_two_paths() {
+    let Some(out) = live(
+        r#"
+        $ANABRANCH serve $HOST $d/www 2>$d/log &
+        until_up $d/log serving
+        mptcpize run wget -q -O $d/got http://10.80.1.5/file
+        same $d/got $d/www/file
+        # Once the connection's end is in the log.
+        until_up $d/log "done after"
+        cat $d/log
+        nstat -asz MPTcpExt* | awk '{ print $1, $2 }'
+        "#,
+    ) else {
+        return;
+    };
+    let counter = |name: &str| -> u64 {
+        let line = out.lines().find_map(|line| line.strip_prefix(&format!("MPTcpExt{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {out}")).parse().unwrap()
+    };
+    assert_eq!(counter("MPCapableSYNACKRX"), 1);
+    assert!(counter("MPJoinSynAckRx") >= 1, "{out}");
+    for none in [
+        "MPCapableFallbackSYNACK",
+        "DSSNotMatching",
+        "DSSNoMatchTCP",
+        "DataCsumErr",
+        "MPJoinSynAckHMacFailure",
+    ] {
+        assert_eq!(counter(none), 0, "{none}");
+    }
+    for path in ["10.81.1.1", "10.81.2.1"] {
+        let lines = out.lines().filter(|line| line.contains("sent") && line.contains(&format!("- {path}:")));
+        let carried = lines.filter(|line| !line.contains("sent 0 B")).count();
+        assert!(carried > 0, "nothing went to {path}:\n{out}");
+    }
+}
+
+#[test]
+fn http_is_answered_as_it_should_be() {
+    let Some(out) = live(
+        r#"
+        $ANABRANCH serve $HOST --quiet --port 8080 $d/www 2>$d/log &
+        until_up $d/log serving
+        at() { curl -s --path-as-is -o $d/body -w '%{http_code} %{size_download} %{content_type}\n' "$@"; }
+        U=http://10.80.1.5:8080
+        at $U/hello.txt
+        at -r 1-3 $U/hello.txt; cat $d/body; echo
+        at -r 100- $U/hello.txt
+        at -I $U/file
+        at $U/none
+        at $U/link
+        at $U/../secret
+        at $U/%2e%2e/secret
+        at $U/%68ello.txt
+        at -X POST $U/hello.txt
+        at $U/
+        grep -c hello.txt $d/body
+        "#,
+    ) else {
+        return;
+    };
+    let expected = [
+        "200 6 text/plain",
+        "206 3 text/plain",
+        "ell",
+        "416 0 ",
+        "200 0 application/octet-stream",
+        "404 22 ",
+        "404 22 ",
+        "404 22 ",
+        "404 22 ",
+        "200 6 text/plain",
+        "405 31 ",
+        "200 ",
+        "1",
+    ];
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{out}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected.trim_end()), "`{line}` is not `{expected}`:\n{out}");
+    }
+}
+
+#[test]
+fn get_fetches_from_the_kernel_and_leaves_nothing_half_done() {
+    live(
+        r#"
+        cd $d/www
+        mptcpize run python3 -m http.server 8000 --bind 10.81.1.1 >/dev/null 2>$d/log &
+        until curl -s -o /dev/null http://10.81.1.1:8000/; do sleep 0.05; done
+        cd $d
+        $ANABRANCH get http://10.81.1.1:8000/file $HOST -o got --json >report
+        same got www/file
+        python3 - <<'END'
+import json
+report = json.load(open("report"))
+assert report["received_bytes"] == 8388608, report
+# The header comes too.
+assert 8388608 < sum(s["received_bytes"] for s in report["subflows"]) < 8389608, report
+assert len(report["subflows"]) >= 2, report
+END
+        # What fails leaves no file, neither whole nor in part.
+        ! $ANABRANCH get http://10.81.1.1:8000/none $HOST 2>error
+        grep -q 404 error
+        ! $ANABRANCH get http://10.81.1.1:8001/none $HOST 2>error
+        grep -q refused error
+        test "$(ls)" = "$(printf '%s\n' error got log report secret www)"
+        "#,
+    );
+}
+
+#[test]
+fn bench_measures_against_the_kernel_in_both_directions() {
+    live(
+        r#"
+        $ANABRANCH bench --server $HOST 2>$d/log &
+        until_up $d/log waiting
+        for protocol in mptcp tcp; do
+            for options in "" --reverse --bidirectional; do
+                $ANABRANCH bench --client 10.80.1.5 --kernel $protocol --size 3MB --parallel 2 $options --json >$d/report
+                python3 - $d/report "$options" <<'END'
+import json, sys
+report, options = json.load(open(sys.argv[1])), sys.argv[2]
+assert report["uploaded_bytes"] == (0 if options == "--reverse" else 6_000_000), report
+assert report["downloaded_bytes"] == (6_000_000 if options else 0), report
+END
+            done
+        done
+        $ANABRANCH bench --client 10.80.1.5 --kernel mptcp --ping 50 | grep -q "round trip of one byte"
+        "#,
+    );
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_remedy() {
+    live(
+        r#"
+        ! $ANABRANCH serve --tun tun9 --address 10.80.1.5 $d/www 2>$d/error
+        grep -q "there is no interface .tun9.; make it" $d/error
+        ! $ANABRANCH serve --tun lo --address 10.80.1.5 $d/www 2>$d/error
+        grep -q "no TUN device" $d/error
+        ! $ANABRANCH serve $d/www 2>$d/error
+        grep -q -- "--tun NAME --address IP" $d/error
+        ip link set tun1 down
+        ! $ANABRANCH serve --tun tun1 --address 10.80.1.5 $d/www 2>$d/error
+        grep -q "ip link set tun1 up" $d/error
+        ip link set tun1 up
+        $ANABRANCH serve --tun tun1 --address 10.80.1.5 $d/www 2>$d/log &
+        until_up $d/log serving
+        ! $ANABRANCH serve --tun tun1 --address 10.80.1.5 $d/www 2>$d/error
+        grep -q "another process uses" $d/error
+        cp $ANABRANCH $d/anabranch
+        chmod 755 $d $d/anabranch
+        ! setpriv --reuid=65534 --regid=65534 --clear-groups $d/anabranch serve --tun tun2 --address 10.80.2.5 $d/www 2>$d/error
+        grep -q CAP_NET_ADMIN $d/error || grep -q "cannot open /dev/net/tun" $d/error
+        "#,
+    );
+}
