@@ -4,7 +4,7 @@ mod harness;
 
 use anabranch_stack::config::{ConnectionConfig, LossDetection};
 use anabranch_stack::event::CloseReason;
-use anabranch_units::{Duration, Time};
+use anabranch_units::{Bytes, Duration, Rate, Time};
 use harness::{Pair, Path, Side};
 
 fn transfer(pair: &mut Pair, config: ConnectionConfig, bytes: u64) {
@@ -88,4 +88,27 @@ fn a_path_that_dies_gives_its_data_to_the_other() {
     pair.close(Side::Client);
     assert!(pair.run_until(Time::from_secs(30), |pair| pair.server.peer_closed));
     assert_eq!(pair.server.read, 4_000_000);
+}
+
+// RFC 8684 sections 3.3.6 and 3.6: data is kept until every subflow that carries it has it acknowledged, but a
+// subflow that is behind with data delivered elsewhere may be reset, with reason 0x04.
+#[test]
+fn a_path_that_dies_does_not_hold_a_full_send_buffer() {
+    let config = ConnectionConfig { send_buffer: Bytes::from_kib(512), ..ConnectionConfig::linux() };
+    let rate = Some(Rate::from_mbps(20));
+    let path = |delay| Path { rate, queue: 100_000, ..Path::clean(delay) };
+    let mut pair = Pair::new(vec![path(10), path(15)], config.clone(), 3);
+    pair.connect(config);
+    let (bytes, mut written) = (8_000_000, 0);
+    while written < bytes {
+        written += pair.write(Side::Client, bytes - written);
+        if pair.now > Time::from_millis(300) {
+            pair.paths[1].down = true;
+        }
+        assert!(pair.step() && pair.now < Time::from_secs(20), "{written} bytes at {:?}", pair.now);
+    }
+    // 8 MB at 20 Mbit/s are 3.2 s, and the timeouts it takes to be sure about one.
+    assert!(pair.run_until(Time::from_secs(7), |pair| pair.server.read == bytes));
+    let subflows = pair.client.endpoint.subflow_stats(pair.client.connection.unwrap());
+    assert!(subflows[0].ended.is_none() && subflows[1].ended.is_some());
 }

@@ -243,6 +243,7 @@ impl Connection {
             self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una });
             self.tell_writable();
+            self.give_up_laggard(now);
         }
     }
 }

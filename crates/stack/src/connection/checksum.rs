@@ -106,8 +106,10 @@ impl Connection {
             held.derive(range, gap, segment.payload_sum)
         };
         let room = self.recv.buffer().max(LEAST_ROOM);
-        let full = held.bytes() + gap.len() > room && (gap.start > nxt || self.fallback.failing.is_some());
-        let Some(sum) = sum.filter(|_| gaps == 1 && !full && held.pieces.len() < MAX_PIECES) else {
+        // What comes next in order is what makes room: it is taken however much waits behind it.
+        let waits = gap.start > nxt || self.fallback.failing.is_some();
+        let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
+        let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // Of no use like this: it comes again from where the acknowledgement stands.
             self.subflows[at].recv.want_ack();
             placed.push(discard);

@@ -14,8 +14,9 @@ use crate::subflow::TcpState;
 /// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
 /// How many announcements may wait for their echo at once: more than two acknowledgements in a row that
-/// only signal might pass for a loss (RFC 8684 section 3).
-const ANNOUNCE_AT_ONCE: usize = 2;
+/// only signal might pass for a loss (RFC 8684 section 3), and Linux drops one that comes while it is still
+/// at work on the one before (its counter `AddAddrDrop`), as it sends them one at a time itself.
+const ANNOUNCE_AT_ONCE: usize = 1;
 
 /// A subflow that the endpoint shall open: it has the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,9 @@ use crate::config::{OpportunisticRetransmission, Reinjection};
 use crate::congestion::CongestionControl;
 use crate::event::{SubflowId, SubflowSet};
 use crate::scheduler::{AssignKind, RecoveryState};
+use crate::segment::ResetReason;
 use crate::seq::DataRange;
+use crate::subflow::Subflow;
 
 impl Connection {
     /// A subflow's retransmission timer has run out: its data may go on another as well.
@@ -19,6 +21,30 @@ impl Connection {
         let others = self.subflows.iter().any(|other| other.id.index() != at && other.is_usable());
         if others {
             self.reinject_all_of(at);
+        }
+    }
+
+    /// A path that swallows everything must not hold the connection: what it carried has long arrived by
+    /// others, and still takes the room of what could be sent now. When half of a full send buffer is such,
+    /// and the subflow has not got through twice, it is reset, for too much outstanding data (RFC 8684
+    /// section 3.6, reason 0x04).
+    pub(crate) fn give_up_laggard(&mut self, now: Time) {
+        if !self.send.blocked || self.mode != Mode::Mptcp {
+            return;
+        }
+        let freed = self.freed();
+        if (self.send.una - freed) < self.config.send_buffer.get() / 2 {
+            return;
+        }
+        let laggard = self.subflows.iter().position(|subflow| {
+            subflow.recovery.timeouts() >= 2 && subflow.board.lowest_data().is_some_and(|low| low <= freed)
+        });
+        let works = |subflow: &Subflow| subflow.is_usable() && !subflow.potentially_failed();
+        if let Some(at) = laggard
+            && self.subflows.iter().any(works)
+        {
+            self.kill_subflow(now, at, ResetReason::TooMuchOutstanding);
+            self.tell_writable();
         }
     }
 

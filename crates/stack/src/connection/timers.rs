@@ -294,6 +294,7 @@ impl Connection {
         }
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);
+        self.give_up_laggard(now);
         self.schedule_wanted = true;
     }
 }

@@ -401,7 +401,11 @@ impl<O: Observer> Endpoint<O> {
             return false;
         }
         let Some(at) = self.add_accepted(now, path, segment, id, true, nonce) else { return false };
+        // RFC 8684 section 3.3.8: either side may ask for a backup, the one that answers in its SYN/ACK.
+        let local = self.config.addresses.iter().find(|address| address.ip == segment.destination.ip);
+        let asked = local.is_some_and(|address| address.backup);
         if let Some(connection) = self.connection_mut(id) {
+            connection.subflows[at].backup_asked = asked;
             connection.subflows[at].backup_wanted = backup;
             connection.subflows[at].remote_id = address_id;
             connection.paths.learn_remote(address_id, segment.source);

@@ -231,3 +231,16 @@ fn a_data_fin_counts_when_it_is_verified() {
     s.expect(seg(1).flags(RA).option(reset(false, ResetReason::Middlebox)));
     assert!(!s.events.contains(&Event::PeerClosed));
 }
+
+// RFC 8684 section 3.3.1, row K9: however much waits behind a hole, what fills the hole is taken.
+#[test]
+fn a_hole_is_filled_when_no_more_may_wait_behind_it() {
+    let mut s = checked();
+    for at in 1..2_000 {
+        s.inject(part(1 + at * 10, 10, at * 10, 1 + at as u32 * 10, 10));
+        s.sent();
+    }
+    s.inject(part(1, 10, 0, 1, 10));
+    s.sent();
+    assert!(s.stats().received >= 10_000, "{}", s.stats().received);
+}
