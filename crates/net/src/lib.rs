@@ -12,6 +12,7 @@ mod flow;
 mod held;
 mod host;
 mod listener;
+pub mod middlebox;
 mod notice;
 mod ring;
 #[cfg(target_os = "linux")]
