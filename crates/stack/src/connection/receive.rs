@@ -321,6 +321,10 @@ impl Connection {
         if self.checksummed || subflow.held.is_some() || in_stream != recv.nxt() as i64 {
             return false;
         }
+        // What offload has joined is acknowledged otherwise.
+        if segment.payload_len >= 2 * subflow.mss {
+            return false;
+        }
         let stream = DataRange::new(recv.nxt(), recv.nxt() + len);
         let expected = segment.seq == subflow.recv.ack() && !segment.flags.has(Flags::FIN) && len > 0;
         if !expected || !recv.expects(stream) || !subflow.recv.is_complete() {
@@ -396,11 +400,13 @@ impl Connection {
         let fin_behind = fin;
         let fin = fin && mapped_to >= start + u64::from(segment.payload_len);
         let Connection { recv, subflows, id, .. } = self;
-        let Subflow { recv: subflow_recv, counters, id: subflow_id, .. } = &mut subflows[at];
+        let Subflow { recv: subflow_recv, counters, id: subflow_id, mss, .. } = &mut subflows[at];
         if segment.payload_len > 0 {
             counters.data_segments_received += 1;
         }
-        let full_sized = subflow_recv.is_full_sized(segment.payload_len);
+        // Offload has joined several segments, each of which counts (RFC 9293 section 3.8.6.3).
+        let joined = segment.payload_len >= 2 * *mss;
+        let full_sized = joined || subflow_recv.is_full_sized(segment.payload_len);
         let (mut delivered, mut advanced) = (0, false);
         subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
             for &(mapped, data) in parts.as_slice() {
@@ -424,6 +430,9 @@ impl Connection {
                 });
             }
         });
+        if joined {
+            subflow_recv.want_ack();
+        }
         counters.bytes_delivered += delivered;
         let duplicate = range.len() - delivered.min(range.len());
         counters.bytes_duplicate += duplicate;

@@ -170,6 +170,18 @@ fn holes_are_acknowledged_at_once() {
     s.expect(ack(0, 4001).sack(&[]));
 }
 
+// RFC 9293 section 3.8.6.3: a super-packet, which offload has joined, is several full segments.
+#[test]
+fn segments_that_offload_has_joined_are_acknowledged_at_once() {
+    let mut s = Script::server(delayed());
+    s.inject(data(0, 1, 1000));
+    s.expect_nothing();
+    s.advance(50);
+    s.expect(ack(0, 1001));
+    s.inject(data(0, 1001, 20_000));
+    s.expect(ack(0, 21_001));
+}
+
 // The quick start of the delayed ACKs, as Linux: the first segments are acknowledged one by one.
 #[test]
 fn the_first_segments_are_acknowledged_one_by_one() {
