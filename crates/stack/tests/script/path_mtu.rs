@@ -105,3 +105,41 @@ fn short_segments_that_vanish_say_nothing_of_the_path_mtu() {
     }
     assert_eq!(s.subflow(0).mss, 1400);
 }
+
+// RFC 4821 section 7.6.2: a probe that is lost alone is too large, and no sign of congestion.
+#[test]
+fn a_lost_probe_leaves_the_window_as_it_is() {
+    let mut s = Script::client(ConnectionConfig { mss: 1400, ..probing() });
+    s.write(100_000);
+    s.sent();
+    // The path swallows what is long, until the segments are short.
+    let mut sent = Vec::new();
+    while s.subflow(0).mss > 984 {
+        sent = s.wait_until_sent(10_000);
+    }
+    let mut last = 1;
+    let (start, len) = loop {
+        let isn = s.subs[0].own_isn.expect("a SYN was sent");
+        let span = |segment: &anabranch_stack::segment::Segment| {
+            (i64::from(segment.seq.0.wrapping_sub(isn.0)), i64::from(segment.payload_len))
+        };
+        let spans: Vec<(i64, i64)> = sent.iter().map(span).collect();
+        last = spans.iter().map(|(start, len)| start + len).max().expect("there is more to send").max(last);
+        if let Some(&probe) = spans.iter().find(|(_, len)| *len > 984) {
+            break probe;
+        }
+        s.advance(10);
+        s.inject(ack(0, last).data_ack(last - 1));
+        sent = s.sent();
+    };
+    assert_eq!(len, 1192);
+    let (window, recoveries) = (s.subflow(0).cwnd_bytes, s.subflow(0).counters.recoveries);
+    s.advance(10);
+    s.inject(ack(0, start).data_ack(start - 1).sack(&[(start + len, last)]));
+    s.expect(data(0, start, 984));
+    s.expect(data(0, start + 984, 1192 - 984));
+    s.sent();
+    assert!(s.subflow(0).cwnd_bytes >= window, "{} after {window}", s.subflow(0).cwnd_bytes);
+    assert_eq!(s.subflow(0).counters.recoveries, recoveries);
+    assert_eq!(s.subflow(0).mss, 984);
+}
