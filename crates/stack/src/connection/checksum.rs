@@ -8,7 +8,6 @@ use crate::checksum::{self, PayloadSums, add, is_zero};
 use crate::event::Placement;
 use crate::segment::{Capable, Dss, MappedDsn, Mapping, ResetReason, Segment};
 use crate::seq::{DataRange, Dsn};
-use crate::subflow::ResetCause;
 
 impl Connection {
     /// The flags of our MP_CAPABLE: SHA-256, and A where checksums are asked for by either side.
@@ -28,16 +27,6 @@ impl Connection {
         let payload = if range.is_empty() { 0 } else { sums.sum(self.id, range) };
         let len = range.len() + u64::from(data_fin);
         checksum::of_mapping(self.local_dsn.add(range.start), ssn as u32, len as u16, payload)
-    }
-
-    /// Section 3.3: a checksum that was not agreed on, or none where one was, ends the subflow. True if
-    /// the mapping is as agreed.
-    pub(super) fn checks_presence(&mut self, at: usize, mapping: &Mapping) -> bool {
-        let agreed = mapping.checksum.is_some() == self.checksummed;
-        if !agreed {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
-        }
-        agreed
     }
 
     /// A mapping's pseudo-header and checksum: zero together with the payload.

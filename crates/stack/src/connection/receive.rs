@@ -258,7 +258,10 @@ impl Connection {
             if matches!(mapping.dsn, MappedDsn::Wide(_)) {
                 self.peer_wide = true;
             }
-            if mapping.checksum.is_some() != self.checksummed && !self.checks_presence(at, mapping) {
+            if mapping.checksum.is_some() != self.checksummed {
+                // RFC 8684 section 3.3: a checksum that was not agreed on, or none where one was, ends
+                // the subflow.
+                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
                 return false;
             }
             if mapping.len == 0 && segment.payload_len > 0 {
