@@ -15,7 +15,9 @@ use crate::counters::Counters;
 ///
 /// `MPRstTx` is none of them: a retransmission that arrives after both streams are complete, on a subflow that
 /// the kernel has closed by then, is answered by a reset, as in every TCP. What must not be is a subflow that has
-/// ended before, which is judged by itself. Nor is `SubflowStale`, which a machine that is late can bring.
+/// ended before, which is judged by itself. Nor is `SubflowStale`, which a machine that is late can bring; nor
+/// `NoDSSInWindow`: until the kernel has sent its first DSS it has no window at the data level, and drops what comes
+/// out of order, although the window that it has shown would admit it (seen in a capture).
 const QUIET: &[&str] = &[
     "MPCapableFallback*",
     "MPCapableSYNTXDrop",
@@ -48,7 +50,6 @@ const QUIET: &[&str] = &[
     "RmSubflow",
     "MPPrio*",
     "MPFastclose*",
-    "NoDSSInWindow",
     "RcvPruned",
 ];
 
