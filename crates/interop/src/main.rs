@@ -30,6 +30,9 @@ pub struct Options {
     /// How many cells run at once.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
+    /// Run each cell that fails up to N times more, alone; one that then passes is told as unsteady.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    again: u8,
     /// Write a capture of each cell to DIR (needs tcpdump).
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,

@@ -24,7 +24,12 @@ struct Row {
     cell: Cell,
     outcome: Outcome,
     seconds: f64,
+    /// What had failed before it passed.
+    before: Vec<String>,
 }
+
+/// More unsteady cells than this are a failure.
+const UNSTEADY: usize = 3;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,14 +82,29 @@ pub fn run(options: &Options, cells: &[Cell]) -> ExitCode {
                     let begun = Instant::now();
                     let outcome = run_cell(options, &cell, worker);
                     let seconds = begun.elapsed().as_secs_f64();
-                    lock(rows).push(Row { at, cell, outcome, seconds });
+                    lock(rows).push(Row { at, cell, outcome, seconds, before: Vec::new() });
                 }
             });
         }
     });
     let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
     rows.sort_by_key(|row| row.at);
+    repeat_failed(options, &mut rows);
     report(options, &rows, cells.len(), begun.elapsed())
+}
+
+/// Runs what has failed again, one at a time.
+fn repeat_failed(options: &Options, rows: &mut [Row]) {
+    for row in rows.iter_mut() {
+        for _ in 0..options.again {
+            if row.outcome.failures.is_empty() || INTERRUPTED.load(Ordering::Relaxed) {
+                break;
+            }
+            let outcome = run_cell(options, &row.cell, 0);
+            row.before.append(&mut row.outcome.failures);
+            row.outcome = outcome;
+        }
+    }
 }
 
 fn report(options: &Options, rows: &[Row], meant: usize, elapsed: Duration) -> ExitCode {
@@ -92,10 +112,17 @@ fn report(options: &Options, rows: &[Row], meant: usize, elapsed: Duration) -> E
     println!("{:width$}  result  seen", "cell");
     for row in rows {
         let failures = &row.outcome.failures;
-        let result = if failures.is_empty() { "ok" } else { "FAILED" };
+        let result = match (failures.is_empty(), row.before.is_empty()) {
+            (true, true) => "ok",
+            (true, false) => "again",
+            (false, _) => "FAILED",
+        };
         println!("{:width$}  {result:<6}  {}", row.cell.to_string(), row.outcome.seen);
         for failure in failures {
             println!("{:width$}          {failure}", "");
+        }
+        for failure in &row.before {
+            println!("{:width$}          UNSTEADY, before: {failure}", "");
         }
         if options.verbose && !failures.is_empty() {
             for (name, text) in &row.outcome.details {
@@ -105,9 +132,10 @@ fn report(options: &Options, rows: &[Row], meant: usize, elapsed: Duration) -> E
     }
     let failed = rows.iter().filter(|row| !row.outcome.failures.is_empty()).count();
     let passed = rows.len() - failed;
+    let unsteady = rows.iter().filter(|row| !row.before.is_empty()).count();
     let missing = meant - rows.len();
     println!(
-        "\n{meant} cells: {passed} passed, {failed} failed, {missing} not run; {:.0} s, {} at once",
+        "\n{meant} cells: {passed} passed ({unsteady} of them not at once), {failed} failed, {missing} not run; {:.0} s, {} at once",
         elapsed.as_secs_f64(),
         options.jobs
     );
@@ -117,14 +145,18 @@ fn report(options: &Options, rows: &[Row], meant: usize, elapsed: Duration) -> E
         eprintln!("anabranch-interop: cannot write {}: {error}", file.display());
         return ExitCode::from(2);
     }
-    if failed + missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed + missing == 0 && unsteady <= UNSTEADY { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn markdown(rows: &[Row]) -> String {
     let mut text = String::from("| cell | result | seen | s |\n|---|---|---|---|\n");
     for row in rows {
-        let failures = row.outcome.failures.join("; ");
-        let result = if failures.is_empty() { "ok".to_owned() } else { format!("**failed**: {failures}") };
+        let (failures, before) = (row.outcome.failures.join("; "), row.before.join("; "));
+        let result = match (failures.is_empty(), before.is_empty()) {
+            (true, true) => "ok".to_owned(),
+            (true, false) => format!("ok again; before: {before}"),
+            (false, _) => format!("**failed**: {failures}"),
+        };
         text += &format!("| {} | {result} | {} | {:.1} |\n", row.cell, row.outcome.seen, row.seconds);
     }
     text
