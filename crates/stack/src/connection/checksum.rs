@@ -139,12 +139,7 @@ impl Connection {
         let (connection, range, mut delivered) = (self.id, claim.mapped, 0);
         let subflow = &mut self.subflows[at];
         let of = subflow.id;
-        // Offload has joined several segments, each of which counts.
-        let joined = segment.payload_len >= 2 * subflow.mss;
-        let full_sized = joined || subflow.recv.is_full_sized(segment.payload_len);
-        if joined {
-            subflow.recv.want_ack();
-        }
+        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
         subflow.recv.arrive(now, range, fin, full_sized, |_| ());
         if range.end > subflow.recv.nxt() {
             // Behind a hole: its sum may be wanted when the hole is filled by more than it needs.

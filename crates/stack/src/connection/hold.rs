@@ -218,12 +218,7 @@ impl Connection {
         let connection = self.id;
         let subflow = &mut self.subflows[at];
         let start = subflow.seq_offset(segment).max(0) as u64;
-        // Offload has joined several segments, each of which counts.
-        let joined = segment.payload_len >= 2 * subflow.mss;
-        let full_sized = joined || subflow.recv.is_full_sized(segment.payload_len);
-        if joined {
-            subflow.recv.want_ack();
-        }
+        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
         let fin = segment.flags.has(Flags::FIN);
         let held = subflow.held.get_or_insert_default();
         let id = subflow.id;

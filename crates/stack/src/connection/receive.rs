@@ -324,17 +324,13 @@ impl Connection {
         if self.checksummed || subflow.held.is_some() || in_stream != recv.nxt() as i64 {
             return false;
         }
-        // What offload has joined is acknowledged otherwise.
-        if segment.payload_len >= 2 * subflow.mss {
-            return false;
-        }
         let stream = DataRange::new(recv.nxt(), recv.nxt() + len);
         let expected = segment.seq == subflow.recv.ack() && !segment.flags.has(Flags::FIN) && len > 0;
         if !expected || !recv.expects(stream) || !subflow.recv.is_complete() {
             return false;
         }
         recv.take_expected(stream);
-        let full_sized = subflow.recv.is_full_sized(segment.payload_len);
+        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
         subflow.recv.take_expected(now, len, full_sized);
         subflow.counters.data_segments_received += 1;
         subflow.counters.bytes_delivered += len;
@@ -407,9 +403,7 @@ impl Connection {
         if segment.payload_len > 0 {
             counters.data_segments_received += 1;
         }
-        // Offload has joined several segments, each of which counts (RFC 9293 section 3.8.6.3).
-        let joined = segment.payload_len >= 2 * *mss;
-        let full_sized = joined || subflow_recv.is_full_sized(segment.payload_len);
+        let full_sized = subflow_recv.measure(segment.payload_len, *mss);
         let (mut delivered, mut advanced) = (0, false);
         subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
             for &(mapped, data) in parts.as_slice() {
@@ -433,9 +427,6 @@ impl Connection {
                 });
             }
         });
-        if joined {
-            subflow_recv.want_ack();
-        }
         counters.bytes_delivered += delivered;
         let duplicate = range.len() - delivered.min(range.len());
         counters.bytes_duplicate += duplicate;

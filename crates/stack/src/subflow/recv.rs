@@ -80,9 +80,14 @@ impl Receiver {
 
     /// Whether a segment with so much payload is a full one for its sender. How long that is nobody says, as
     /// the path may admit less than the MSS: it is the longest seen, or, when it has become less, what two
-    /// segments in a row have (as Linux estimates its `rcv_mss`).
+    /// segments in a row have (as Linux estimates its `rcv_mss`). Two of `mss` or more are several that offload
+    /// has joined, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
     #[inline]
-    pub fn is_full_sized(&mut self, payload_len: u32) -> bool {
+    pub fn measure(&mut self, payload_len: u32, mss: u32) -> bool {
+        if payload_len >= 2 * mss {
+            self.want_ack();
+            return true;
+        }
         if payload_len > self.full_len || (payload_len == self.last_len && payload_len >= DEFAULT_MSS) {
             self.full_len = payload_len;
         }
@@ -370,14 +375,18 @@ mod tests {
             Seq(0),
             AckConfig { every: 2, delay: anabranch_units::Duration::from_millis(40), quick: 0 },
         );
-        assert!(!receiver.is_full_sized(100));
-        assert!(!receiver.is_full_sized(100), "so little is no full segment, however often");
-        assert!(receiver.is_full_sized(1400));
-        assert!(!receiver.is_full_sized(1220), "the end of something, it seems");
-        assert!(receiver.is_full_sized(1220), "the path has become narrower");
-        assert!(receiver.is_full_sized(1220));
-        assert!(!receiver.is_full_sized(180));
-        assert!(receiver.is_full_sized(1400));
+        assert!(!receiver.measure(100, 1400));
+        assert!(!receiver.measure(100, 1400), "so little is no full segment, however often");
+        assert!(receiver.measure(1400, 1400));
+        assert!(!receiver.measure(1220, 1400), "the end of something, it seems");
+        assert!(receiver.measure(1220, 1400), "the path has become narrower");
+        assert!(receiver.measure(1220, 1400));
+        assert!(!receiver.measure(180, 1400));
+        assert!(receiver.measure(1400, 1400));
+        assert_eq!(receiver.due(), AckDue::Nothing);
+        assert!(receiver.measure(2800, 1400));
+        assert_eq!(receiver.due(), AckDue::Now, "two in one");
+        assert!(receiver.measure(1400, 1400), "what was joined says nothing of the length of one");
     }
 
     #[test]
