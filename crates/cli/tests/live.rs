@@ -21,7 +21,7 @@ const SETUP: &str = r#"
         ip rule add from 10.81.$i.1 table 10$i
     done
     ip mptcp limits set subflow 8 add_addr_accepted 8
-    ip mptcp endpoint add 10.81.2.1 dev tun2 subflow
+    ip mptcp endpoint add 10.81.2.1 subflow
     HOST="--tun tun1 --tun tun2 --address 10.80.1.5 --address 10.80.2.5@tun2"
     d=$(mktemp -d)
     trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf $d' EXIT
@@ -52,6 +52,16 @@ fn live(script: &str) -> Option<String> {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
     Some(out.into_owned())
+}
+
+/// Whether there is a tshark. In CI there must be one.
+fn have_tshark() -> bool {
+    let found = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
+    assert!(found || std::env::var_os("CI").is_none(), "there is no tshark, and this is CI");
+    if !found {
+        eprintln!("SKIPPED: there is no tshark (Debian: apt install tshark), so no capture is read");
+    }
+    found
 }
 
 #[test]
@@ -90,6 +100,35 @@ fn the_kernel_fetches_a_file_over_two_paths() {
         let carried = lines.filter(|line| !line.contains("sent 0 B")).count();
         assert!(carried > 0, "nothing went to {path}:\n{out}");
     }
+}
+
+#[test]
+fn all_pairs_of_addresses_are_joined_where_the_kernel_lets_answers_come_by_another_device() {
+    live(
+        r#"
+        ip mptcp endpoint flush
+        for i in 1 2; do
+            ip mptcp endpoint add 10.81.$i.1 subflow fullmesh
+            # Loose: any device will do.
+            sysctl -qw net.ipv4.conf.tun$i.rp_filter=2
+        done
+        $ANABRANCH serve $HOST $d/www 2>$d/log &
+        until_up $d/log serving
+        cat >$d/client <<'END'
+            exec 3<>/dev/tcp/10.80.1.5/80
+            printf 'GET /hello.txt HTTP/1.0\r\n' >&3
+            for i in $(seq 200); do test $(grep -c 'subflow . up' $1) = 4 && break; sleep 0.05; done
+            printf '\r\n' >&3
+            tail -n 1 <&3
+END
+        test "$(mptcpize run bash $d/client $d/log)" = hello
+        cat $d/log
+        test $(grep -c 'subflow . up' $d/log) = 4
+        for here in 1 2; do
+            for there in 1 2; do grep -q "up: 10.80.$here.5:80 - 10.81.$there.1:" $d/log; done
+        done
+        "#,
+    );
 }
 
 #[test]
@@ -184,6 +223,91 @@ END
             done
         done
         $ANABRANCH bench --client 10.80.1.5 --kernel mptcp --ping 50 | grep -q "round trip of one byte"
+        "#,
+    );
+}
+
+#[test]
+fn a_capture_of_a_live_host_is_whole_and_tshark_finds_nothing_wrong_with_it() {
+    if !have_tshark() {
+        return;
+    }
+    live(
+        r#"
+        # The file is noise, in which tshark would now and then see some protocol.
+        read_with() {
+            tshark -r $d/capture.pcapng -d tcp.port==80,data -o tcp.check_checksum:TRUE -o ip.check_checksum:TRUE "$@"
+        }
+        # Linux writes 0xffff for a TCP checksum of 0 when no device computes it (skb_checksum_help).
+        bad='_ws.malformed || ip.checksum.status == 0 || (_ws.expert.severity >= 8388608 && !(tcp.checksum == 0xffff))
+            || (tcp.checksum.status == 0 && !(tcp.checksum == 0xffff))'
+        for offload in "" --no-offload; do
+            $ANABRANCH serve $HOST $offload --pcap $d/capture.pcapng $d/www 2>$d/log &
+            server=$!
+            until_up $d/log serving
+            mptcpize run wget -q -O $d/got http://10.80.1.5/file
+            same $d/got $d/www/file
+            ping -q -c 2 -i 0.01 10.80.1.5 >/dev/null
+            ping -q -c 2 -i 0.01 10.80.2.5 >/dev/null
+            # It has no name before it is whole.
+            test ! -e $d/capture.pcapng
+            kill -INT $server
+            wait $server
+            grep -q "captured $d/capture.pcapng" $d/log
+            ! grep warning $d/log
+            read_with -Y "$bad" >$d/found
+            test ! -s $d/found
+            test "$(read_with -T fields -e frame.interface_name | sort -u | xargs)" = "tun1 tun2"
+            # Every byte of the file by its data sequence number, sent for a reason.
+            read_with -Y 'ip.src == 10.80.0.0/16 && tcp.len > 0' -T fields -e frame.comment >$d/comments
+            ! grep -vE '^(new data: |reinjected|retransmission|probe)' $d/comments
+            grep -qE '^new data: (the only subflow|lowest RTT, .*); stream [0-9]+[.][.][0-9]+$' $d/comments
+            test $(read_with -Y 'icmp.type == 0' | wc -l) = 4
+            # Times are those of the wall.
+            read_with -c 1 -T fields -e frame.time_epoch | awk -v now=$(date +%s) '{ exit !(now - $1 < 600 && $1 <= now + 1) }'
+            rm $d/capture.pcapng
+        done
+        $ANABRANCH serve $HOST --pcap $d/capture.pcapng --pcap-snaplen 100 $d/www 2>$d/log &
+        until_up $d/log serving
+        wget -q -O $d/got http://10.80.1.5/hello.txt
+        kill %%
+        wait %%
+        read_with -Y "$bad" >$d/found
+        test ! -s $d/found
+        test $(read_with -Y 'frame.cap_len > 100' | wc -l) = 0
+        "#,
+    );
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_told_and_ends_no_transfer() {
+    live(
+        r#"
+        cd $d/www
+        python3 -m http.server 8000 --bind 10.81.1.1 >/dev/null 2>$d/log &
+        until curl -s -o /dev/null http://10.81.1.1:8000/; do sleep 0.05; done
+        cd $d
+        mkdir small
+        mount -t tmpfs -o size=1m none small
+        status=0
+        $ANABRANCH get http://10.81.1.1:8000/file $HOST -o got --pcap small/capture 2>error || status=$?
+        test $status = 1
+        same got www/file
+        grep -q "^warning: cannot write the capture small/capture: No space left.*going on without it" error
+        grep -q "^error: cannot write the capture small/capture: No space left" error
+        test -z "$(ls -A small)"
+        status=0
+        $ANABRANCH get http://10.81.1.1:8000/hello.txt $HOST --pcap no/such 2>error || status=$?
+        test $status = 1
+        grep -q "^error: cannot write the capture no/such: " error
+        status=0
+        $ANABRANCH bench --client 10.81.1.1 --kernel tcp --pcap capture 2>error || status=$?
+        test $status = 2
+        grep -q tcpdump error
+        # What has failed leaves its packets.
+        ! $ANABRANCH get http://10.81.1.1:8001/none $HOST --pcap refused 2>error
+        test -s refused
+        umount small
         "#,
     );
 }

@@ -15,11 +15,13 @@ use anabranch_stack::segment::{Address, Flags, MptcpOption, Options, PathId, Seg
 use anabranch_stack::seq::Seq;
 use anabranch_units::Time;
 use anabranch_wire::{
-    Checksum, Checksums, IcmpError, IcmpKind, IpFields, checksum, emit_header, parse, parse_icmp,
+    Checksum, Checksums, IcmpError, IcmpKind, IpFields, checksum, echo_reply, echo_request, emit_header,
+    parse, parse_icmp,
 };
 use tokio::time::Sleep;
 
 use crate::device::{Capabilities, Device, Offload, Packet};
+use crate::echo::EchoLimit;
 use crate::shared::{Core, Shared, sum_of_parts};
 
 /// How much is read from one device, and taken from the stack, in one round: enough to spread the cost of
@@ -47,6 +49,11 @@ impl Port {
         Port { device, capabilities, path, waiting: VecDeque::new() }
     }
 
+    /// What its interface is called.
+    pub fn name(&self) -> Option<String> {
+        self.device.name().map(str::to_owned)
+    }
+
     fn is_full(&self) -> bool {
         self.waiting.len() >= QUEUE
     }
@@ -70,6 +77,7 @@ pub(crate) struct Driver {
     woken: Vec<Waker>,
     /// The stack was not asked for all it has, because every device was full.
     stalled: bool,
+    echo_limit: EchoLimit,
 }
 
 impl Driver {
@@ -87,6 +95,7 @@ impl Driver {
             segment: Segment::new(nobody, nobody, Seq(0), Flags::default()),
             woken: Vec::new(),
             stalled: false,
+            echo_limit: EchoLimit::default(),
         }
     }
 
@@ -126,8 +135,14 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let now = shared.clock.now();
         let mut core = shared.lock();
-        for (port, packet) in &self.received[..self.received_count] {
-            take_in(&mut core, now, self.ports[*port].path, packet);
+        for at in 0..self.received_count {
+            let (port, packet) = &self.received[at];
+            if let Some(tap) = &mut core.tap {
+                tap.received(now, *port, packet);
+            }
+            if let Taken::Echo(path) = take_in(&mut core, now, self.ports[*port].path, packet) {
+                self.answer_echo(&mut core, now, at, path);
+            }
         }
         core.handle_timeout(now);
         core.handle_events(now, &mut self.woken);
@@ -135,12 +150,41 @@ impl Driver {
         // Making segments may have ended something.
         core.handle_events(now, &mut self.woken);
         core.stirred = false;
+        if let Some(tap) = &mut core.tap {
+            tap.hand_over();
+        }
         match &mut core.driver {
             Some(driver) => driver.clone_from(cx.waker()),
             None => core.driver = Some(cx.waker().clone()),
         }
         self.due = core.next_timeout().unwrap_or(Time::NEVER);
         more
+    }
+
+    /// Answers the ping that was received as number `at` of this round, by `path`.
+    fn answer_echo(&mut self, core: &mut Core, now: Time, at: usize, path: PathId) {
+        let (_, request) = &self.received[at];
+        let Some(&port) = self.port_of.get(usize::from(path.0)) else { return };
+        if self.ports[port].is_full() || !self.echo_limit.admits(now) {
+            return;
+        }
+        let mut reply = self.spare.pop().unwrap_or_default();
+        reply.set_len(request.len());
+        reply.bytes_mut().copy_from_slice(request.bytes());
+        reply.offload = Offload::default();
+        if echo_reply(reply.bytes_mut()) {
+            core.counters.echo_replies += 1;
+            self.post(core, now, port, reply);
+        }
+    }
+
+    /// Gives `packet` to the device `at`, to be sent at the end of the round.
+    fn post(&mut self, core: &mut Core, now: Time, at: usize, packet: Packet) {
+        core.counters.sent += 1;
+        if let Some(tap) = &mut core.tap {
+            tap.sent(now, at, &packet, core.endpoint.observer_mut());
+        }
+        self.ports[at].waiting.push_back(packet);
     }
 
     fn take_out(&mut self, core: &mut Core, now: Time) -> bool {
@@ -155,10 +199,8 @@ impl Driver {
                 return false;
             };
             packets += 1;
-            let Some(port) = self.port_of.get(usize::from(departure.path.0)).map(|at| &mut self.ports[*at])
-            else {
-                continue;
-            };
+            let Some(&at) = self.port_of.get(usize::from(departure.path.0)) else { continue };
+            let port = &mut self.ports[at];
             if port.is_full() {
                 // Only while another takes some: as a full network interface would.
                 core.counters.queue_drops += 1;
@@ -178,8 +220,7 @@ impl Driver {
                 continue;
             }
             bytes += packet.len();
-            core.counters.sent += 1;
-            port.waiting.push_back(packet);
+            self.post(core, now, at, packet);
         }
         true
     }
@@ -269,8 +310,16 @@ impl Drop for Driver {
     }
 }
 
+/// What came of a packet.
+enum Taken {
+    /// Nothing is left to do.
+    Done,
+    /// It is a ping, to be answered by that path.
+    Echo(PathId),
+}
+
 /// Hands the stack a packet that has come by `path`.
-fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) {
+fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) -> Taken {
     core.counters.received += 1;
     // What the kernel has not summed up comes from this machine and was never on a wire.
     let checksums = match (packet.offload.partial_checksum, core.sums_wanted) {
@@ -293,9 +342,16 @@ fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) {
         Ok(_) => core.counters.not_for_us += 1,
         Err(_) => match parse_icmp(packet.bytes()) {
             Some(error) => take_in_error(core, now, &error),
-            None => core.counters.not_tcp += 1,
+            None => match echo_request(packet.bytes()).and_then(|to| core.path_of(to)) {
+                Some(path) => {
+                    core.counters.echo_requests += 1;
+                    return Taken::Echo(path);
+                }
+                None => core.counters.not_tcp += 1,
+            },
         },
     }
+    Taken::Done
 }
 
 /// A router or a host says what became of a packet. That it was too long is acted on; that nobody is

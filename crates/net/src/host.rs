@@ -6,13 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 
-use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress, PathMtuDiscovery};
 use anabranch_stack::endpoint::{ConnectError, Endpoint};
 use anabranch_stack::segment::{Address, PathId};
 use anabranch_stack::stats::EndpointCounters;
 use anabranch_units::{Bytes, RandomStream};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::capture::{Capture, CaptureReport, Watcher};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::driver::{Driver, Port};
@@ -20,6 +21,12 @@ use crate::listener::MptcpListener;
 use crate::notice::Notice;
 use crate::shared::{Core, Listening, Shared};
 use crate::stream::MptcpStream;
+
+/// How connections behave on a real network unless somebody asks for more: as Linux's, and where full segments
+/// vanish without a word the path MTU is searched for (RFC 4821), since ICMP is often dropped on the way.
+pub fn default_config() -> ConnectionConfig {
+    ConnectionConfig { path_mtu: PathMtuDiscovery::Probe, ..ConnectionConfig::linux() }
+}
 
 /// What a host has done with packets.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -30,7 +37,11 @@ pub struct HostCounters {
     pub not_tcp: u64,
     /// Of these, what routers and hosts say about packets that did not arrive (ICMP).
     pub icmp_errors: u64,
-    /// Of these, packets for an address that is not the host's.
+    /// Of these, pings of the host's addresses (ICMP echo requests).
+    pub echo_requests: u64,
+    /// Of those, answered ones; a thousand a second are.
+    pub echo_replies: u64,
+    /// Of the packets that have come, packets for an address that is not the host's.
     pub not_for_us: u64,
     /// Packets given to its devices.
     pub sent: u64,
@@ -49,6 +60,7 @@ pub struct HostBuilder {
     max_connections: usize,
     seed: Option<u64>,
     notices: Option<UnboundedSender<Notice>>,
+    capture: Option<Capture>,
 }
 
 impl fmt::Debug for HostBuilder {
@@ -66,6 +78,7 @@ impl Default for HostBuilder {
             max_connections: 65_536,
             seed: None,
             notices: None,
+            capture: None,
         }
     }
 }
@@ -103,6 +116,12 @@ impl HostBuilder {
         self
     }
 
+    /// Takes down all packets in `capture`, with an interface for each device. [`Host::end_capture`] ends it.
+    pub fn capture(mut self, capture: Capture) -> HostBuilder {
+        self.capture = Some(capture);
+        self
+    }
+
     /// Starts the host: its driver is a task of the runtime that this is called in.
     ///
     /// The driver ends when the host, its listeners and its streams were dropped and all connections
@@ -110,7 +129,7 @@ impl HostBuilder {
     ///
     /// # Errors
     /// If there is no address, an address is given twice or is none that a host can have, or the system has
-    /// no entropy.
+    /// no entropy, or no thread for a capture.
     pub fn start(self) -> io::Result<Host> {
         let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         let mut addresses: Vec<LocalAddress> = Vec::new();
@@ -153,9 +172,17 @@ impl HostBuilder {
             max_connections: self.max_connections,
             ..EndpointConfig::new(addresses.clone())
         };
-        let endpoint = Endpoint::new(config, entropy);
         let clock = Clock::start();
-        let shared = Arc::new(Shared::new(Core::new(endpoint, addresses, self.notices), clock));
+        let tap = match self.capture {
+            Some(capture) => {
+                let name = |(at, port): (usize, &Port)| port.name().unwrap_or(format!("device{}", at + 1));
+                let names: Vec<String> = ports.iter().enumerate().map(name).collect();
+                Some(capture.begin(&names, clock.now())?)
+            }
+            None => None,
+        };
+        let endpoint = Endpoint::with_observer(config, entropy, Watcher::new(tap.is_some()));
+        let shared = Arc::new(Shared::new(Core::new(endpoint, addresses, self.notices, tap), clock));
         let host = Host { handle: Handle::new(Arc::clone(&shared)), mtu };
         tokio::spawn(Driver::new(shared, ports, port_of));
         Ok(host)
@@ -324,6 +351,21 @@ impl Host {
     /// What the stack has refused and forgotten.
     pub fn endpoint_counters(&self) -> EndpointCounters {
         self.handle.shared().lock().endpoint.counters()
+    }
+
+    /// Ends the capture, if there is one: nothing is taken down from now on, and what was is written.
+    ///
+    /// # Errors
+    /// What has kept it from being written whole.
+    pub async fn end_capture(&self) -> io::Result<Option<CaptureReport>> {
+        let tap = self.handle.shared().act(|core, _| {
+            core.endpoint.observer_mut().rest();
+            core.tap.take()
+        });
+        match tap {
+            Some(tap) => tap.finish().await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Resets all connections.

@@ -3,11 +3,13 @@
 //! A [`Host`] has devices, on which IP packets come and go, and addresses of its own, each a path. It
 //! opens and accepts connections, which are streams of bytes as tokio knows them.
 
+mod capture;
 mod clock;
 pub mod device;
 #[cfg(target_os = "linux")]
 pub mod doctor;
 mod driver;
+mod echo;
 mod flow;
 mod held;
 mod host;
@@ -20,7 +22,8 @@ pub mod setup;
 mod shared;
 mod stream;
 
-pub use host::{Host, HostBuilder, HostCounters};
+pub use capture::{Capture, CaptureReport};
+pub use host::{Host, HostBuilder, HostCounters, default_config};
 pub use listener::MptcpListener;
 pub use notice::{ConnectionReport, Notice};
 pub use stream::{MptcpStream, OwnedReadHalf, OwnedWriteHalf, StreamControl};

@@ -19,6 +19,7 @@ use anabranch_wire::checksum;
 use rustc_hash::FxHashMap;
 use tokio::io::ReadBuf;
 
+use crate::capture::{Tap, Watcher};
 use crate::clock::Clock;
 use crate::flow::{Ending, Flow};
 use crate::notice::{ConnectionReport, Notice};
@@ -68,7 +69,7 @@ pub(crate) struct Listening {
 
 /// All state of a host.
 pub(crate) struct Core {
-    pub endpoint: Endpoint,
+    pub endpoint: Endpoint<Watcher>,
     pub flows: FxHashMap<ConnectionId, Flow>,
     /// How many connections there were.
     opened: u64,
@@ -89,6 +90,8 @@ pub(crate) struct Core {
     /// Whoever waits for all connections to end.
     pub finishers: Vec<Waker>,
     pub notices: Option<tokio::sync::mpsc::UnboundedSender<Notice>>,
+    /// The capture, if there is one.
+    pub tap: Option<Tap>,
     placed: Vec<Placement>,
     pub counters: crate::HostCounters,
 }
@@ -101,9 +104,10 @@ impl std::fmt::Debug for Core {
 
 impl Core {
     pub fn new(
-        endpoint: Endpoint,
+        endpoint: Endpoint<Watcher>,
         addresses: Vec<LocalAddress>,
         notices: Option<tokio::sync::mpsc::UnboundedSender<Notice>>,
+        tap: Option<Tap>,
     ) -> Core {
         Core {
             endpoint,
@@ -119,6 +123,7 @@ impl Core {
             handles: 0,
             finishers: Vec::new(),
             notices,
+            tap,
             placed: Vec::new(),
             counters: crate::HostCounters::default(),
         }
@@ -140,6 +145,11 @@ impl Core {
     /// Whether a packet for `ip` is for this host.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|address| address.ip == ip)
+    }
+
+    /// The path of an address of this host.
+    pub fn path_of(&self, ip: IpAddr) -> Option<PathId> {
+        self.addresses.iter().find(|address| address.ip == ip).map(|address| address.path)
     }
 
     /// When the driver has to come back.
@@ -319,6 +329,7 @@ impl Core {
             subflows: ending.subflows.clone(),
         };
         flow.ended = Some(Box::new(ending));
+        self.endpoint.observer_mut().forget(id);
         if flow.orphan {
             self.forget(id, woken);
         }
@@ -402,6 +413,7 @@ impl Core {
 
     /// The next segment to send.
     pub fn poll_transmit(&mut self, now: Time, segment: &mut Segment) -> Option<Departure> {
+        self.endpoint.observer_mut().turn();
         self.endpoint.poll_transmit_into(now, segment, &Sums(&self.flows))
     }
 

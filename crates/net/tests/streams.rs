@@ -7,8 +7,8 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_net::Host;
 use anabranch_net::device::{Capabilities, Device, Packet, memory};
+use anabranch_net::{Host, default_config};
 use anabranch_stack::config::{ConnectionConfig, PathMtuDiscovery};
 use anabranch_stack::event::CloseReason;
 use common::{Path, config, content, hosts, server_address};
@@ -331,11 +331,23 @@ async fn a_narrow_path_whose_router_tells_costs_little() {
     assert!(narrow < wide.mul_f64(1.3), "{narrow:?} and {wide:?}");
 }
 
-// RFC 4821: where none tells, two timeouts do.
+// RFC 4821: where none tells, two timeouts do, unless somebody has asked for less.
 #[tokio::test(start_paused = true)]
 async fn a_black_hole_is_crossed() {
-    let config = ConnectionConfig { path_mtu: PathMtuDiscovery::Probe, ..config() };
-    bulk_with(config, &[ONE[0].mtu(1300, false)], 4 << 20, Duration::from_secs(60)).await;
+    let hole = [ONE[0].mtu(1300, false)];
+    let len = 4 << 20;
+    let (took, _) = bulk_with(default_config(), &hole, len, Duration::from_secs(60)).await;
+    let (clean, _) = bulk_with(default_config(), &ONE, len, Duration::from_secs(60)).await;
+    // Two timeouts, of which the second has waited twice as long as the first, and segments a seventh shorter.
+    assert!(took < clean.mul_f64(1.3) + Duration::from_secs(2), "{took:?} and {clean:?}");
+    let (client, server) = hosts(&hole);
+    let config = ConnectionConfig { path_mtu: PathMtuDiscovery::Icmp, ..default_config() };
+    let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
+    let mut stream = client.connect(server_address(), config).await.unwrap();
+    stream.write_all(&content(10_000)).await.unwrap();
+    let (mut other, _) = listener.accept().await.unwrap();
+    let read = timeout(Duration::from_secs(10), other.read_u8()).await;
+    assert!(read.is_err(), "nothing passes where segments stay as long as they are");
 }
 
 /// A device that takes a few packets, and no more until a millisecond has passed.
@@ -391,4 +403,56 @@ async fn a_device_that_is_full_is_waited_for_and_loses_nothing() {
     assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
     assert_eq!(stream.subflow_stats()[0].counters.segments_retransmitted, 0);
     assert_eq!(client.counters().queue_drops, 0);
+}
+
+/// An ICMP echo request with a sequence number.
+fn ping(from: std::net::IpAddr, to: std::net::IpAddr, seq: u16) -> Packet {
+    use anabranch_wire::checksum;
+    let (std::net::IpAddr::V4(from), std::net::IpAddr::V4(to)) = (from, to) else { unreachable!() };
+    let mut bytes = vec![0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 1, 0, 0];
+    bytes.extend(from.octets());
+    bytes.extend(to.octets());
+    bytes.extend([8, 0, 0, 0, 0, 7]);
+    bytes.extend(seq.to_be_bytes());
+    for (at, part) in [(10, 0..20), (22, 20..28)] {
+        let sum = !checksum::sum(&bytes[part]);
+        bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+    Packet::from_bytes(&bytes)
+}
+
+// By the device of the address, and no more than a thousand a second.
+#[tokio::test(start_paused = true)]
+async fn pings_of_its_addresses_are_answered_within_bounds() {
+    use std::future::poll_fn;
+    let (mut wires, mut builder) = (Vec::new(), Host::builder().seed(1));
+    for at in 0..2 {
+        let (near, far) = memory::pair(Capabilities::plain(1500));
+        builder = builder.device(near, &[common::server_ip(at)]);
+        wires.push(far);
+    }
+    let host = builder.start().unwrap();
+    let (from, to) = (common::client_ip(1), common::server_ip(1));
+    let mut send = async |packet: Packet| {
+        let mut packet = packet;
+        poll_fn(|cx| wires[0].poll_send(cx, &mut packet)).await.unwrap();
+    };
+    for seq in 0..60 {
+        send(ping(from, to, seq)).await;
+    }
+    // Whoever is not here is not answered for.
+    send(ping(from, common::server_ip(2), 0)).await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let counters = host.counters();
+    assert_eq!((counters.echo_requests, counters.echo_replies, counters.not_tcp), (60, 50, 1));
+    send(ping(from, to, 60)).await;
+    let mut reply = Packet::default();
+    for seq in (0..50).chain([60]) {
+        poll_fn(|cx| wires[1].poll_receive(cx, &mut reply)).await.unwrap();
+        let mut expected = ping(from, to, seq);
+        assert!(anabranch_wire::echo_reply(expected.bytes_mut()));
+        assert_eq!(reply.bytes(), expected.bytes());
+    }
+    let more = poll_fn(|cx| Poll::Ready(wires[0].poll_receive(cx, &mut reply).is_ready())).await;
+    assert!(!more, "it went by the wrong device");
 }

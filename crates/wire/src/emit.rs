@@ -86,6 +86,19 @@ impl Header {
     }
 }
 
+/// Completes the TCP checksum of a packet in which the field holds the sum of the pseudo-header alone, as
+/// [`Checksum::Offload`] leaves it; a packet that is no TCP is left as it is.
+pub fn complete_checksum(packet: &mut [u8]) {
+    let Ok(header) = ip::parse(packet, false) else { return };
+    if header.protocol == ip::TCP
+        && let Some(segment) = packet.get_mut(header.payload)
+        && segment.len() >= TCP_LEN
+    {
+        let check = !checksum::sum(segment);
+        segment[16..18].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
 /// Writes the IP and TCP headers of `segment` to the front of `out`, with the TCP checksum still
 /// zero. The caller puts `segment.payload_len` bytes behind them and calls [`Header::finish`].
 ///

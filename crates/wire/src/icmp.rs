@@ -53,9 +53,7 @@ pub fn parse_icmp(packet: &[u8]) -> Option<IcmpError> {
     let covered = match outer.protocol {
         ip::ICMP if outer.source.is_ipv4() => 0,
         ip::ICMP_V6 if outer.source.is_ipv6() => {
-            // RFC 4443 section 2.3: with the pseudo-header, of its own protocol number.
-            let tcp = checksum::pseudo_header(outer.source, outer.destination, message.len());
-            checksum::combine(tcp, u16::from(ip::ICMP_V6 - ip::TCP))
+            ip::covered_by_icmp_v6(outer.source, outer.destination, message.len())
         }
         _ => return None,
     };

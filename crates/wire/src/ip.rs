@@ -22,6 +22,12 @@ pub(crate) const V6_LEN: usize = 40;
 /// More extension headers than this no honest packet has.
 const MAX_EXTENSIONS: usize = 8;
 
+/// What the checksum of an ICMPv6 message of `len` bytes covers beside it: the pseudo-header, with the
+/// protocol's own number (RFC 4443 section 2.3).
+pub(crate) fn covered_by_icmp_v6(source: IpAddr, destination: IpAddr, len: usize) -> u16 {
+    checksum::combine(checksum::pseudo_header(source, destination, len), u16::from(ICMP_V6 - TCP))
+}
+
 /// What an IP header says.
 #[derive(Clone, Debug)]
 pub(crate) struct Ip {

@@ -2,7 +2,7 @@
 //!
 //! The stack moves numbers; this crate writes them as IPv4 or IPv6 packets with TCP and its
 //! options, Multipath TCP's among them ([`emit`]), reads such packets back ([`parse`]), and reads
-//! what routers say about them ([`parse_icmp`]).
+//! what routers say about them ([`parse_icmp`]), and answers pings ([`echo_reply`]).
 //!
 //! Parsing is total: any bytes give a [`Parsed`] or a [`ParseError`], never a panic. Nothing is
 //! allocated, and payload is neither copied nor kept: [`Parsed::payload`] says where it lies.
@@ -27,6 +27,7 @@
 //! ```
 
 pub mod checksum;
+mod echo;
 mod emit;
 mod error;
 mod fields;
@@ -35,9 +36,11 @@ mod ip;
 mod options;
 mod parse;
 pub mod pcapng;
+pub mod remarks;
 mod too_big;
 
-pub use emit::{Checksum, Header, IpFields, emit, emit_header};
+pub use echo::{echo_reply, echo_request};
+pub use emit::{Checksum, Header, IpFields, complete_checksum, emit, emit_header};
 pub use error::{EmitError, ParseError};
 pub use icmp::{IcmpError, IcmpKind, parse_icmp};
 pub use parse::{Checksums, Parsed, parse};

@@ -132,6 +132,11 @@ impl<W: Write> Writer<W> {
         self.write(ENHANCED_PACKET)
     }
 
+    /// What it is written to.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Ends the capture and gives back what it was written to, flushed.
     ///
     /// # Errors

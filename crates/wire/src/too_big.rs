@@ -37,8 +37,8 @@ pub fn too_big(dropped: &[u8], mtu: u32) -> Option<Vec<u8>> {
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             message[0] = 2;
-            let tcp = checksum::pseudo_header(from.into(), to.into(), message.len());
-            set_checksum(&mut message, checksum::combine(tcp, u16::from(ip::ICMP_V6 - ip::TCP)));
+            let covered = ip::covered_by_icmp_v6(from.into(), to.into(), message.len());
+            set_checksum(&mut message, covered);
             packet = vec![0; 40];
             packet[0] = 0x60;
             packet[4..6].copy_from_slice(&(message.len() as u16).to_be_bytes());

@@ -1,6 +1,7 @@
 //! What the verbs that move real packets share.
 
 pub mod bench;
+pub mod capture;
 pub mod http;
 pub mod log;
 pub mod table;
@@ -10,6 +11,7 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use anabranch_lab::capture::CaptureFile;
 use anabranch_net::device::tun::{TunDevice, TunError, TunOptions};
 use anabranch_net::{Host, HostBuilder};
 use anabranch_stack::config::ConnectionConfig;
@@ -41,6 +43,8 @@ pub struct HostArgs {
     /// Compute checksums and cut segments here, not in the kernel
     #[arg(long)]
     pub no_offload: bool,
+    #[command(flatten)]
+    pub capture: capture::CaptureArgs,
 }
 
 /// An address, and the device that it is reached by.
@@ -82,12 +86,23 @@ impl HostArgs {
         ConnectionConfig {
             scheduler: self.scheduler.clone(),
             congestion: self.congestion.clone(),
-            ..ConnectionConfig::linux()
+            ..anabranch_net::default_config()
         }
     }
 
-    /// The host, yet to be started. Within a runtime.
-    pub fn builder(&self) -> Result<HostBuilder, Failure> {
+    /// Starts the host, after `change`. Within a runtime.
+    pub fn start(&self, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Started, Failure> {
+        let mut builder = change(self.builder()?);
+        let mut file = None;
+        if let Some((wanted, capture)) = self.capture.open()? {
+            builder = builder.capture(capture);
+            file = Some(wanted);
+        }
+        let host = builder.start().map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Started { host, capture: file })
+    }
+
+    fn builder(&self) -> Result<HostBuilder, Failure> {
         if self.tun.is_empty() || self.addresses.is_empty() {
             let text =
                 "say where this host is: --tun NAME --address IP; `anabranch tun setup` makes such a device";
@@ -152,8 +167,29 @@ pub async fn interrupted() {
     }
 }
 
-/// Resets what is still open, and gives the packets that say so a moment to leave.
-pub async fn leave(host: Host) {
-    host.abort_all();
-    let _ = tokio::time::timeout(std::time::Duration::from_millis(500), host.finished()).await;
+/// A host that was started, and the capture of its packets if one is wanted.
+pub struct Started {
+    /// The host.
+    pub host: Host,
+    capture: Option<CaptureFile>,
+}
+
+impl Started {
+    /// Gives connections that are done a moment for their last acknowledgements.
+    pub async fn settle(&self) {
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.host.finished()).await;
+    }
+
+    /// Resets what is still open, gives the packets that say so a moment to leave, and ends the capture.
+    /// `result` is what the work has come to.
+    pub async fn leave(self, result: Result<(), Failure>) -> Result<(), Failure> {
+        self.host.abort_all();
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(500), self.host.finished()).await;
+        let captured = match self.capture {
+            Some(file) => capture::finish(&self.host, file).await,
+            None => Ok(()),
+        };
+        // Of two failures the first has more to say.
+        result.and(captured)
+    }
 }

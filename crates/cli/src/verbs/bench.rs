@@ -88,17 +88,20 @@ mod linux {
     pub fn run(args: &Args) -> Result<(), Failure> {
         let plan = Plan::of(args)?;
         online::block_on(async {
-            let host = match &args.kernel {
-                None => {
-                    let host = args.host.builder()?.start();
-                    Some(host.map_err(|error| Failure::Usage(error.to_string()))?)
+            let started = match &args.kernel {
+                None => Some(args.host.start(|builder| builder)?),
+                Some(_) if args.host.capture.pcap.is_some() => {
+                    let text = "--pcap captures what a host behind a TUN device sends and receives; for a socket \
+                                of the kernel use tcpdump";
+                    return Err(Failure::Usage(text.to_owned()));
                 }
                 Some(_) => None,
             };
+            let host = started.as_ref().map(|started| &started.host);
             let work = async {
                 match &args.client {
-                    Some(name) => measure(args, &plan, host.as_ref(), name).await,
-                    None => serve(args, host.as_ref()).await,
+                    Some(name) => measure(args, &plan, host, name).await,
+                    None => serve(args, host).await,
                 }
             };
             let result = tokio::select! {
@@ -106,10 +109,15 @@ mod linux {
                 () = online::interrupted(), if args.server => Ok(()),
                 () = online::interrupted(), if !args.server => Err(Failure::Interrupted),
             };
-            if let Some(host) = host {
-                online::leave(host).await;
+            match started {
+                Some(started) => {
+                    if !args.server && result.is_ok() {
+                        started.settle().await;
+                    }
+                    started.leave(result).await
+                }
+                None => result,
             }
-            result
         })
     }
 

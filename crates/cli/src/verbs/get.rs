@@ -73,18 +73,16 @@ mod linux {
             })?)),
         };
         online::block_on(async {
-            let host = args.host.builder()?.start();
-            let host = host.map_err(|error| Failure::Usage(error.to_string()))?;
+            let started = args.host.start(|builder| builder)?;
+            let host = &started.host;
             let result = tokio::select! {
-                result = fetch(args, &host, url, target) => result,
+                result = fetch(args, host, url, target) => result,
                 () = online::interrupted() => Err(Failure::Interrupted),
             };
             if result.is_ok() {
-                // The last acknowledgements.
-                let _ = tokio::time::timeout(Duration::from_secs(1), host.finished()).await;
+                started.settle().await;
             }
-            online::leave(host).await;
-            result
+            started.leave(result).await
         })
     }
 

@@ -68,8 +68,8 @@ mod linux {
     async fn serve(args: &Args, root: PathBuf) -> Result<(), Failure> {
         let (notices, heard) = tokio::sync::mpsc::unbounded_channel();
         let log = Log::new(args.quiet);
-        let host = args.host.builder()?.notices(notices).start();
-        let host = host.map_err(|error| Failure::Usage(error.to_string()))?;
+        let started = args.host.start(|builder| builder.notices(notices))?;
+        let host = &started.host;
         let listener = host.listen(args.port, args.host.config(), 1024);
         let mut listener = listener.map_err(|error| Failure::Failed(error.to_string()))?;
         for address in host.addresses() {
@@ -90,8 +90,7 @@ mod linux {
             () = online::interrupted() => Ok(()),
         };
         drop(listener);
-        online::leave(host).await;
-        result.map_err(|error| Failure::Failed(error.to_string()))
+        started.leave(result.map_err(|error| Failure::Failed(error.to_string()))).await
     }
 
     /// Answers the requests of one connection.

@@ -48,14 +48,21 @@ impl std::error::Error for CaptureError {}
 /// called they are removed.
 #[derive(Debug)]
 pub struct Captures {
-    files: Vec<CaptureFile>,
+    files: Vec<Planned>,
     settings: Settings,
 }
 
 #[derive(Debug)]
-struct CaptureFile {
+struct Planned {
     condition: usize,
     contender: usize,
+    file: CaptureFile,
+}
+
+/// A capture file that has its name only when it is whole: it is written under another one, and removed if it
+/// never gets its own. A device or a pipe is written to as it is.
+#[derive(Debug)]
+pub struct CaptureFile {
     path: PathBuf,
     kind: Kind,
 }
@@ -68,6 +75,50 @@ enum Kind {
     Special(File),
 }
 
+impl CaptureFile {
+    /// Opens the file that is to become `path`.
+    ///
+    /// # Errors
+    /// If there cannot be such a file.
+    pub fn create(path: &Path) -> Result<CaptureFile, CaptureError> {
+        match open(path) {
+            Ok(kind) => Ok(CaptureFile { path: path.to_owned(), kind }),
+            Err(error) => Err(CaptureError { path: path.to_owned(), error }),
+        }
+    }
+
+    /// What is to be written to.
+    ///
+    /// # Errors
+    /// If the process has no room for another open file.
+    pub fn writer(&self) -> Result<File, CaptureError> {
+        let handle = match &self.kind {
+            Kind::Temporary(file, _) => file.as_file(),
+            Kind::Special(file) => file,
+        };
+        handle.try_clone().map_err(|error| self.failure(error))
+    }
+
+    /// That it could not be written.
+    pub fn failure(&self, error: io::Error) -> CaptureError {
+        CaptureError { path: self.path.clone(), error }
+    }
+
+    /// Gives the file its name, and says which that is.
+    ///
+    /// # Errors
+    /// If it cannot be named; then it is gone.
+    pub fn commit(self) -> Result<PathBuf, CaptureError> {
+        let CaptureFile { path, kind } = self;
+        if let Kind::Temporary(temporary, target) = kind
+            && let Err(error) = temporary.persist(target)
+        {
+            return Err(CaptureError { path, error: error.error });
+        }
+        Ok(path)
+    }
+}
+
 impl Captures {
     /// Opens the files. With one contender and one condition it is `path`; else the names of both are
     /// put in front of its extension: `out.pcapng` becomes `out.min_rtt.pcapng`, or with several
@@ -76,7 +127,7 @@ impl Captures {
     /// # Errors
     /// If a file cannot be made.
     pub fn create(path: &Path, scenario: &Scenario, settings: Settings) -> Result<Captures, CaptureError> {
-        let mut files: Vec<CaptureFile> = Vec::new();
+        let mut files: Vec<Planned> = Vec::new();
         let (conditions, contenders) = (&scenario.conditions, &scenario.contenders);
         for (condition, with) in conditions.iter().enumerate() {
             for (contender, who) in contenders.iter().enumerate() {
@@ -88,14 +139,13 @@ impl Captures {
                     names.push(who.name.as_str());
                 }
                 let mut path = named(path, &names);
-                if files.iter().any(|other| other.path == path) {
+                if files.iter().any(|other| other.file.path == path) {
                     // Names that differ only in what no file name should have.
                     let number = format!("{}", files.len() + 1);
                     names.push(&number);
                     path = named(&path, &[&number]);
                 }
-                let kind = open(&path).map_err(|error| CaptureError { path: path.clone(), error })?;
-                files.push(CaptureFile { condition, contender, path, kind });
+                files.push(Planned { condition, contender, file: CaptureFile::create(&path)? });
             }
         }
         Ok(Captures { files, settings })
@@ -106,25 +156,25 @@ impl Captures {
         self.settings
     }
 
+    /// The file of `job`.
+    fn file(&self, job: &Job) -> Option<&CaptureFile> {
+        let is =
+            |planned: &&Planned| (planned.condition, planned.contender) == (job.condition, job.contender);
+        self.files.iter().find(is).map(|planned| &planned.file)
+    }
+
     /// Where the packets of `job` go; none if it is not captured.
     pub(crate) fn writer(&self, job: &Job) -> Option<Result<BufWriter<File>, CaptureError>> {
         if job.run != 0 {
             return None;
         }
-        let is = |file: &&CaptureFile| (file.condition, file.contender) == (job.condition, job.contender);
-        let file = self.files.iter().find(is)?;
-        let handle = match &file.kind {
-            Kind::Temporary(file, _) => file.as_file(),
-            Kind::Special(file) => file,
-        };
-        let writer = handle.try_clone().map(|file| BufWriter::with_capacity(1 << 18, file));
-        Some(writer.map_err(|error| CaptureError { path: file.path.clone(), error }))
+        let writer = self.file(job)?.writer();
+        Some(writer.map(|file| BufWriter::with_capacity(1 << 18, file)))
     }
 
     /// That the capture of `job` has failed.
     pub(crate) fn failure(&self, job: &Job, error: io::Error) -> CaptureError {
-        let is = |file: &&CaptureFile| (file.condition, file.contender) == (job.condition, job.contender);
-        let path = self.files.iter().find(is).map(|file| file.path.clone()).unwrap_or_default();
+        let path = self.file(job).map(|file| file.path.clone()).unwrap_or_default();
         CaptureError { path, error }
     }
 
@@ -133,15 +183,7 @@ impl Captures {
     /// # Errors
     /// If one cannot be named; those before it have their names then, and are whole.
     pub fn commit(self) -> Result<Vec<PathBuf>, CaptureError> {
-        let mut paths = Vec::new();
-        for file in self.files {
-            if let Kind::Temporary(temporary, target) = file.kind {
-                let named = temporary.persist(target);
-                named.map_err(|error| CaptureError { path: file.path.clone(), error: error.error })?;
-            }
-            paths.push(file.path);
-        }
-        Ok(paths)
+        self.files.into_iter().map(|planned| planned.file.commit()).collect()
     }
 }
 

@@ -13,22 +13,22 @@ mod files;
 mod tests;
 
 use core::net::IpAddr;
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anabranch_link::{DropReason, LossCause};
 use anabranch_sim::{HostId, LinkId, Network, Recorder, Scope};
-use anabranch_stack::event::{ConnectionId, SubflowId};
+use anabranch_stack::event::SubflowId;
 use anabranch_stack::observer::SendKind;
-use anabranch_stack::scheduler::{AssignKind, Decision, Rule, Why};
+use anabranch_stack::scheduler::Decision;
 use anabranch_stack::segment::Segment;
 use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 use anabranch_wire::pcapng::{Direction, InterfaceId, Packet, Writer};
+use anabranch_wire::remarks::Remarks;
 use anabranch_wire::{Checksum, IpFields, emit_header};
 
-pub use files::{CaptureError, Captures, Settings, Viewpoint};
+pub use files::{CaptureError, CaptureFile, Captures, Settings, Viewpoint};
 
 /// How many bytes of a packet headers can take: IPv6, TCP and options.
 const MAX_HEADERS: usize = 40 + 60;
@@ -47,10 +47,7 @@ pub struct Capture<W: Write> {
     leaving: Vec<Option<InterfaceId>>,
     /// By link: its interface, if it ends at the host.
     arriving: Vec<Option<InterfaceId>>,
-    /// What was assigned to each subflow and has not been sent, in the order of its queue.
-    assigned: BTreeMap<(ConnectionId, SubflowId), VecDeque<Assigned>>,
-    /// What is to be said of the segment that is sent next.
-    next_comment: String,
+    remarks: Remarks,
     /// The latest packet, not written yet: the link may still drop it.
     latest: Option<Latest>,
     /// Its bytes.
@@ -58,9 +55,6 @@ pub struct Capture<W: Write> {
     /// What is to be said of it.
     comment: String,
 }
-
-/// What was assigned to a subflow, and why.
-type Assigned = (DataRange, AssignKind, Why);
 
 #[derive(Clone, Copy, Debug)]
 struct Latest {
@@ -114,8 +108,7 @@ impl<W: Write> Capture<W> {
             addresses,
             leaving,
             arriving,
-            assigned: BTreeMap::new(),
-            next_comment: String::new(),
+            remarks: Remarks::default(),
             latest: None,
             bytes: Vec::new(),
             comment: String::new(),
@@ -144,7 +137,7 @@ impl<W: Write> Capture<W> {
         self.write_latest();
         self.comment.clear();
         if direction == Direction::Outbound {
-            core::mem::swap(&mut self.comment, &mut self.next_comment);
+            self.remarks.take(&mut self.comment);
         }
         let kept = MAX_HEADERS + (segment.payload_len as usize).min(self.snap_len);
         self.bytes.clear();
@@ -182,21 +175,6 @@ impl<W: Write> Capture<W> {
             };
             self.error = self.writer.packet(&packet).err();
         }
-    }
-
-    /// Why this data goes by that subflow.
-    fn reason(&mut self, key: (ConnectionId, SubflowId), data: DataRange) -> Option<(AssignKind, Why)> {
-        let queue = self.assigned.get_mut(&key)?;
-        // A queue is first in, first out; what is passed over was taken back or had become superfluous.
-        let at = queue.iter().position(|(range, ..)| (range.start..range.end).contains(&data.start))?;
-        queue.drain(..at);
-        let (range, kind, why) = queue.front_mut()?;
-        range.start = data.end;
-        let found = (*kind, *why);
-        if range.is_empty() {
-            queue.pop_front();
-        }
-        Some(found)
     }
 }
 
@@ -239,64 +217,15 @@ impl<W: Write> Recorder for Capture<W> {
         kind: SendKind,
         data: DataRange,
     ) {
-        if scope.host != self.view {
-            return;
+        if scope.host == self.view {
+            self.remarks.on_sent(scope.connection, subflow, kind, data);
         }
-        self.next_comment.clear();
-        if data.is_empty() {
-            return;
-        }
-        // What the subflow sends again it was given before.
-        let reason = match kind {
-            SendKind::Retransmission => None,
-            _ => self.reason((scope.connection, subflow), data),
-        };
-        let out = &mut self.next_comment;
-        match (kind, reason) {
-            (SendKind::Retransmission, _) => out.push_str("retransmission"),
-            (SendKind::Probe, None) => out.push_str("probe"),
-            // Where there is one subflow only no scheduler is asked.
-            (_, None) if kind == SendKind::New => out.push_str("new data: the only subflow"),
-            (_, None) => out.push_str("reinjected"),
-            (_, Some((assigned, why))) => {
-                out.push_str(if kind == SendKind::Probe { "probe, " } else { "" });
-                describe(assigned, why, out);
-            }
-        }
-        let _ = write!(out, "; stream {}..{}", data.start, data.end);
     }
 
     fn on_decision(&mut self, _: Time, scope: Scope, decision: &Decision) {
-        if scope.host != self.view {
-            return;
+        if scope.host == self.view {
+            self.remarks.on_decision(scope.connection, decision);
         }
-        if let Decision::Assign { subflow, range, kind, why } = *decision {
-            self.assigned.entry((scope.connection, subflow)).or_default().push_back((range, kind, why));
-        }
-    }
-}
-
-/// The reason of an assignment in words.
-fn describe(kind: AssignKind, why: Why, out: &mut String) {
-    out.push_str(match kind {
-        AssignKind::New => "new data",
-        AssignKind::Copy => "copy",
-        AssignKind::Reinject => "reinjected",
-    });
-    out.push_str(": ");
-    let _ = match why.rule {
-        Rule::LowestRtt if why.score.is_finite() => write!(out, "lowest RTT, {:.3} ms", why.score * 1e3),
-        Rule::LowestRtt => write!(out, "lowest RTT"),
-        Rule::Turn => write!(out, "its turn"),
-        Rule::EverySubflow => write!(out, "every subflow carries the whole stream"),
-        Rule::Reinjection => write!(out, "the subflow that had it has failed"),
-        Rule::Opportunistic => write!(out, "it blocks the receive window"),
-        Rule::Custom(number) => write!(out, "rule {number}, score {}", why.score),
-        // The other rules say why nothing is sent.
-        rule => write!(out, "{rule:?}"),
-    };
-    if why.rule == Rule::LowestRtt && why.other.is_finite() {
-        let _ = write!(out, " (the next best {:.3} ms)", why.other * 1e3);
     }
 }
 

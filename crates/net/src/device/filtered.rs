@@ -71,6 +71,10 @@ impl<D: Device, E: Element> Device for FilteredDevice<D, E> {
         Capabilities::plain(self.inner.capabilities().mtu)
     }
 
+    fn name(&self) -> Option<&str> {
+        self.inner.name()
+    }
+
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
         if let Poll::Ready(Err(error)) = self.drain(cx) {
             return Poll::Ready(Err(error));

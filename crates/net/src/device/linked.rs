@@ -156,6 +156,10 @@ impl<D: Device> Device for LinkedDevice<D> {
         Capabilities::plain(self.inner.capabilities().mtu)
     }
 
+    fn name(&self) -> Option<&str> {
+        self.inner.name()
+    }
+
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
         if let Some(answer) = self.answers.pop_front() {
             *packet = answer;

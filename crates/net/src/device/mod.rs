@@ -48,6 +48,11 @@ pub trait Device: Send {
     /// What it can do; the same as long as it lives.
     fn capabilities(&self) -> Capabilities;
 
+    /// What its interface is called, if it is one.
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
     /// Fills `packet` with the next packet that has come.
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>>;
 
@@ -59,6 +64,10 @@ pub trait Device: Send {
 impl<D: Device + ?Sized> Device for Box<D> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
+    }
+
+    fn name(&self) -> Option<&str> {
+        (**self).name()
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {

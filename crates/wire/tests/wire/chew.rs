@@ -1,11 +1,18 @@
 //! What must hold for any bytes; shared with the fuzz target.
 
-use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse, parse_icmp};
+use anabranch_wire::{
+    Checksum, Checksums, IpFields, complete_checksum, echo_reply, echo_request, emit, parse, parse_icmp,
+};
 
 /// Reads `packet`; if that goes well, the segment is written and read again.
 pub fn chew(packet: &[u8]) {
     let _ = parse(packet, Checksums::Verify);
     let _ = parse_icmp(packet);
+    let mut changed = packet.to_vec();
+    if echo_reply(&mut changed) {
+        assert_eq!((changed.len(), echo_request(&changed)), (packet.len(), None));
+    }
+    complete_checksum(&mut changed);
     let Ok(parsed) = parse(packet, Checksums::TrustAndSum) else { return };
     assert!(parsed.payload.end <= packet.len());
     assert_eq!(parsed.payload.len(), parsed.segment.payload_len as usize);

@@ -2,6 +2,7 @@
 
 mod chew;
 mod corpus;
+mod echo;
 mod icmp;
 mod kit;
 mod malformed;

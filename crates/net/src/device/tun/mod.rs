@@ -151,11 +151,6 @@ impl TunDevice {
         Ok(TunDevice { fd, name: name.to_owned(), mtu, offload: options.offload, refused: 0 })
     }
 
-    /// The name of its interface.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// How many packets the kernel did not take.
     pub fn refused(&self) -> u64 {
         self.refused
@@ -174,6 +169,10 @@ impl TunDevice {
 impl Device for TunDevice {
     fn capabilities(&self) -> Capabilities {
         Capabilities { mtu: self.mtu, checksum_offload: self.offload, segmentation_offload: self.offload }
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {

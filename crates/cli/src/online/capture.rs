@@ -1,0 +1,79 @@
+//! `--pcap` of the verbs that move real packets.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anabranch_lab::capture::CaptureFile;
+use anabranch_net::{Capture, Host};
+
+use crate::failure::Failure;
+use crate::online::interrupted;
+
+/// Whether and how packets are captured.
+#[derive(clap::Args)]
+pub struct CaptureArgs {
+    /// Writes the packets of this host to FILE for Wireshark (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Keeps at most so many bytes of each packet
+    #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..))]
+    pcap_snaplen: Option<u32>,
+}
+
+impl CaptureArgs {
+    /// The file of the capture, if one is wanted, and what writes it.
+    pub fn open(&self) -> Result<Option<(CaptureFile, Capture)>, Failure> {
+        let Some(path) = &self.pcap else { return Ok(None) };
+        let file = CaptureFile::create(path)?;
+        let capture = Capture::new(Told { out: file.writer()?, path: path.clone() });
+        let capture = match self.pcap_snaplen {
+            Some(bytes) => capture.snap_len(bytes),
+            None => capture,
+        };
+        Ok(Some((file, capture)))
+    }
+}
+
+/// A file that says at once when it cannot be written: the transfer goes on, and may take hours.
+struct Told {
+    out: File,
+    path: PathBuf,
+}
+
+impl Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).inspect_err(|error| {
+            if error.kind() == io::ErrorKind::Interrupted {
+                return;
+            }
+            // A full disk is not kept full by what is of no use; pipes and devices cannot be cut.
+            let _ = self.out.set_len(0);
+            let path = self.path.display();
+            let _ = writeln!(
+                io::stderr().lock(),
+                "warning: cannot write the capture {path}: {error}; going on without it"
+            );
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Ends the capture of `host`, gives its file the name, and tells a person.
+pub async fn finish(host: &Host, file: CaptureFile) -> Result<(), Failure> {
+    let report = tokio::select! {
+        report = host.end_capture() => report,
+        // A pipe that nobody reads would take for ever.
+        () = interrupted() => Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted again")),
+    };
+    let report = report.map_err(|error| file.failure(error))?;
+    let path = file.commit()?;
+    eprintln!("captured {}", path.display());
+    if let Some(left_out) = report.map(|report| report.left_out).filter(|left_out| *left_out > 0) {
+        eprintln!("warning: {left_out} packets are missing in it: it could not be written as fast");
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! A capture of what a host sends and receives, for Wireshark and tshark.
+//!
+//! There is an interface for each device. The driver puts packets into a buffer, and a thread of the
+//! capture's own writes what is in it, so that a slow disk holds up no connection. What is taken down is
+//! what the stack has: a packet that has come at the moment when the stack hears of it, one that it sends
+//! at the moment when it leaves the stack, both with whole checksums, also where a device computes them;
+//! with offload the super-packets that the device takes and hands out. A packet that is dropped because its
+//! device is full is not there.
+
+mod writer;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::SystemTime;
+
+use anabranch_stack::event::{ConnectionId, SubflowId};
+use anabranch_stack::observer::{Observer, SendKind};
+use anabranch_stack::scheduler::Decision;
+use anabranch_stack::segment::Segment;
+use anabranch_stack::seq::DataRange;
+use anabranch_units::Time;
+use anabranch_wire::complete_checksum;
+use anabranch_wire::pcapng::{self, Direction, InterfaceId};
+use anabranch_wire::remarks::Remarks;
+
+use crate::device::Packet;
+use writer::Background;
+
+/// How many bytes may wait to be written; packets beyond are left out and counted.
+const WAITING: usize = 64 << 20;
+
+/// A capture that is to be made.
+pub struct Capture {
+    out: Box<dyn Write + Send>,
+    snap_len: Option<u32>,
+    waiting: usize,
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").field("snap_len", &self.snap_len).finish_non_exhaustive()
+    }
+}
+
+impl Capture {
+    /// A capture in the pcapng format, written to `out` by a thread of its own.
+    pub fn new(out: impl Write + Send + 'static) -> Capture {
+        Capture { out: Box::new(out), snap_len: None, waiting: WAITING }
+    }
+
+    /// Keeps at most so many bytes of each packet; all unless it is called.
+    pub fn snap_len(mut self, bytes: u32) -> Capture {
+        self.snap_len = Some(bytes);
+        self
+    }
+
+    /// How many bytes may wait to be written, 64 MiB unless it is called. A packet beyond is left out of the
+    /// capture and counted.
+    pub fn max_waiting(mut self, bytes: usize) -> Capture {
+        self.waiting = bytes;
+        self
+    }
+
+    /// Begins it, with an interface of each of these names. `now` is the time of the host.
+    pub(crate) fn begin(self, names: &[String], now: Time) -> io::Result<Tap> {
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut writer = pcapng::Writer::new(Vec::new(), concat!("anabranch ", env!("CARGO_PKG_VERSION")))?;
+        for name in names {
+            writer.interface(name, "", self.snap_len.unwrap_or(0))?;
+        }
+        Ok(Tap {
+            writer,
+            background: Background::start(self.out)?,
+            zero: (wall.as_nanos() as u64).saturating_sub(now.as_nanos()),
+            snap_len: self.snap_len.map_or(usize::MAX, |len| len as usize),
+            waiting: self.waiting,
+            bytes: Vec::new(),
+            remark: String::new(),
+            packets: 0,
+            left_out: 0,
+            gap: 0,
+        })
+    }
+}
+
+/// What has become of a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CaptureReport {
+    /// How many packets are in it.
+    pub packets: u64,
+    /// How many are not, because it could not be written as fast as they came.
+    pub left_out: u64,
+}
+
+/// A capture under way.
+pub(crate) struct Tap {
+    writer: pcapng::Writer<Vec<u8>>,
+    background: Background,
+    /// When the host's clock stood at zero, from 1970-01-01, in nanoseconds.
+    zero: u64,
+    snap_len: usize,
+    waiting: usize,
+    /// The packet that is taken down.
+    bytes: Vec<u8>,
+    remark: String,
+    packets: u64,
+    left_out: u64,
+    /// How many were left out since the last one that was not.
+    gap: u64,
+}
+
+impl Tap {
+    /// Takes down a packet that has come by the device `at`.
+    pub fn received(&mut self, now: Time, at: usize, packet: &Packet) {
+        self.remark.clear();
+        self.take(now, at, Direction::Inbound, packet);
+    }
+
+    /// Takes down a packet that leaves by the device `at`, with what `watcher` has heard of it.
+    pub fn sent(&mut self, now: Time, at: usize, packet: &Packet, watcher: &mut Watcher) {
+        self.remark.clear();
+        if let Some(remarks) = &mut watcher.remarks {
+            remarks.take(&mut self.remark);
+        }
+        self.take(now, at, Direction::Outbound, packet);
+    }
+
+    fn take(&mut self, now: Time, at: usize, direction: Direction, packet: &Packet) {
+        if self.background.is_broken() {
+            return;
+        }
+        let buffered = self.writer.get_mut().len();
+        if self.background.waiting() + buffered + packet.len() > self.waiting {
+            self.left_out += 1;
+            self.gap += 1;
+            return;
+        }
+        if self.gap > 0 {
+            let separator = if self.remark.is_empty() { "" } else { "; " };
+            self.remark.push_str(&format!("{separator}{} packets before it are missing here", self.gap));
+            self.gap = 0;
+        }
+        self.bytes.clear();
+        self.bytes.extend_from_slice(packet.bytes());
+        if packet.offload.partial_checksum {
+            complete_checksum(&mut self.bytes);
+        }
+        self.bytes.truncate(self.snap_len);
+        self.packets += 1;
+        let taken = self.writer.packet(&pcapng::Packet {
+            interface: InterfaceId(at as u32),
+            time: Time(self.zero.saturating_add(now.as_nanos())),
+            direction,
+            bytes: &self.bytes,
+            original_len: packet.len() as u32,
+            comment: &self.remark,
+        });
+        debug_assert!(taken.is_ok(), "memory takes all, and the interface is there");
+    }
+
+    /// Hands what was taken down to whoever writes it.
+    pub fn hand_over(&mut self) {
+        self.background.hand_over(self.writer.get_mut());
+    }
+
+    /// Ends the capture.
+    pub async fn finish(mut self) -> io::Result<CaptureReport> {
+        self.hand_over();
+        let report = CaptureReport { packets: self.packets, left_out: self.left_out };
+        self.background.finish().await?;
+        Ok(report)
+    }
+}
+
+/// What hears the stack for a capture, if there is one.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    remarks: Option<Remarks>,
+}
+
+impl Watcher {
+    /// Listens if somebody is `wanted`.
+    pub fn new(wanted: bool) -> Watcher {
+        Watcher { remarks: wanted.then(Remarks::default) }
+    }
+
+    /// What is said next concerns another segment.
+    pub fn turn(&mut self) {
+        if let Some(remarks) = &mut self.remarks {
+            remarks.discard();
+        }
+    }
+
+    /// The connection has ended.
+    pub fn forget(&mut self, connection: ConnectionId) {
+        if let Some(remarks) = &mut self.remarks {
+            remarks.forget(connection);
+        }
+    }
+
+    /// There is no capture any more.
+    pub fn rest(&mut self) {
+        self.remarks = None;
+    }
+}
+
+impl Observer for Watcher {
+    #[inline]
+    fn on_sent(
+        &mut self,
+        _: Time,
+        connection: ConnectionId,
+        subflow: SubflowId,
+        _: &Segment,
+        kind: SendKind,
+        data: DataRange,
+    ) {
+        if let Some(remarks) = &mut self.remarks {
+            remarks.on_sent(connection, subflow, kind, data);
+        }
+    }
+
+    #[inline]
+    fn on_decision(&mut self, _: Time, connection: ConnectionId, decision: &Decision) {
+        if let Some(remarks) = &mut self.remarks {
+            remarks.on_decision(connection, decision);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a capture says of the segments that a host sends: the scheduler's reason, and which bytes of the
+//! stream they carry.
+
+use core::fmt::Write as _;
+use std::collections::{BTreeMap, VecDeque};
+
+use anabranch_stack::event::{ConnectionId, SubflowId};
+use anabranch_stack::observer::SendKind;
+use anabranch_stack::scheduler::{AssignKind, Decision, Rule, Why};
+use anabranch_stack::seq::DataRange;
+
+/// What was assigned to a subflow, and why.
+type Assigned = (DataRange, AssignKind, Why);
+
+/// Puts what the observer of one host hears into a remark on each segment that it sends.
+#[derive(Clone, Debug, Default)]
+pub struct Remarks {
+    /// What was assigned to each subflow and has not been sent, in the order of its queue.
+    assigned: BTreeMap<(ConnectionId, SubflowId), VecDeque<Assigned>>,
+    next: String,
+}
+
+impl Remarks {
+    /// The scheduler of `connection` has decided.
+    pub fn on_decision(&mut self, connection: ConnectionId, decision: &Decision) {
+        if let Decision::Assign { subflow, range, kind, why } = *decision {
+            self.assigned.entry((connection, subflow)).or_default().push_back((range, kind, why));
+        }
+    }
+
+    /// A segment leaves with this part of the stream.
+    pub fn on_sent(&mut self, connection: ConnectionId, subflow: SubflowId, kind: SendKind, data: DataRange) {
+        self.next.clear();
+        if data.is_empty() {
+            return;
+        }
+        // What the subflow sends again it was given before.
+        let reason = match kind {
+            SendKind::Retransmission => None,
+            _ => self.reason((connection, subflow), data),
+        };
+        let out = &mut self.next;
+        match (kind, reason) {
+            (SendKind::Retransmission, _) => out.push_str("retransmission"),
+            (SendKind::Probe, None) => out.push_str("probe"),
+            // Where there is one subflow only no scheduler is asked.
+            (_, None) if kind == SendKind::New => out.push_str("new data: the only subflow"),
+            (_, None) => out.push_str("reinjected"),
+            (_, Some((assigned, why))) => {
+                out.push_str(if kind == SendKind::Probe { "probe, " } else { "" });
+                describe(assigned, why, out);
+            }
+        }
+        let _ = write!(out, "; stream {}..{}", data.start, data.end);
+    }
+
+    /// Puts the remark on the segment that was sent last into `into`; nothing if it was taken already or
+    /// there is nothing to say.
+    pub fn take(&mut self, into: &mut String) {
+        into.clear();
+        core::mem::swap(into, &mut self.next);
+    }
+
+    /// Whatever leaves next is not the segment that was told of last.
+    pub fn discard(&mut self) {
+        self.next.clear();
+    }
+
+    /// The connection has ended.
+    pub fn forget(&mut self, connection: ConnectionId) {
+        let of = |subflow| (connection, SubflowId(subflow));
+        while let Some((&key, _)) = self.assigned.range(of(u8::MIN)..=of(u8::MAX)).next() {
+            self.assigned.remove(&key);
+        }
+    }
+
+    /// Why this data goes by that subflow.
+    fn reason(&mut self, key: (ConnectionId, SubflowId), data: DataRange) -> Option<(AssignKind, Why)> {
+        let queue = self.assigned.get_mut(&key)?;
+        // A queue is first in, first out; what is passed over was taken back or had become superfluous.
+        let at = queue.iter().position(|(range, ..)| (range.start..range.end).contains(&data.start))?;
+        queue.drain(..at);
+        let (range, kind, why) = queue.front_mut()?;
+        range.start = data.end;
+        let found = (*kind, *why);
+        if range.is_empty() {
+            queue.pop_front();
+        }
+        Some(found)
+    }
+}
+
+/// The reason of an assignment in words.
+fn describe(kind: AssignKind, why: Why, out: &mut String) {
+    out.push_str(match kind {
+        AssignKind::New => "new data",
+        AssignKind::Copy => "copy",
+        AssignKind::Reinject => "reinjected",
+    });
+    out.push_str(": ");
+    let _ = match why.rule {
+        Rule::LowestRtt if why.score.is_finite() => write!(out, "lowest RTT, {:.3} ms", why.score * 1e3),
+        Rule::LowestRtt => write!(out, "lowest RTT"),
+        Rule::Turn => write!(out, "its turn"),
+        Rule::EverySubflow => write!(out, "every subflow carries the whole stream"),
+        Rule::Reinjection => write!(out, "the subflow that had it has failed"),
+        Rule::Opportunistic => write!(out, "it blocks the receive window"),
+        Rule::Custom(number) => write!(out, "rule {number}, score {}", why.score),
+        // The other rules say why nothing is sent.
+        rule => write!(out, "{rule:?}"),
+    };
+    if why.rule == Rule::LowestRtt && why.other.is_finite() {
+        let _ = write!(out, " (the next best {:.3} ms)", why.other * 1e3);
+    }
+}
