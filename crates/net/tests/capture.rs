@@ -112,12 +112,12 @@ async fn every_packet_is_there_once_with_its_device_and_the_reason_why() {
         (client.capture(Capture::new(sheet.clone())).start().unwrap(), server.start().unwrap());
     transfer(&client, &server).await;
     client.finished().await.unwrap();
+    let counters = client.counters();
     let report = client.end_capture().await.unwrap().unwrap();
     assert_eq!(client.end_capture().await.unwrap(), None, "it has ended");
     let (names, packets) = read(&sheet.bytes());
     assert_eq!(names, ["device1", "device2"]);
     assert_eq!((packets.len() as u64, report.left_out), (report.packets, 0));
-    let counters = client.counters();
     let count = |sent: bool| packets.iter().filter(|packet| packet.sent == sent).count() as u64;
     assert_eq!((count(true), count(false)), (counters.sent, counters.received));
     assert!(packets.is_sorted_by_key(|packet| packet.time));
@@ -220,10 +220,11 @@ async fn what_a_slow_disk_does_not_take_is_left_out_and_counted() {
         stream.write_all(b"x").await.unwrap();
         other.read_u8().await.unwrap();
     }
+    let counters = client.counters();
     let report = client.end_capture().await.unwrap().unwrap();
-    assert!((50..=report.left_out).contains(&missing(&sheet)), "{} of {report:?}", missing(&sheet));
+    assert!(report.left_out > 50, "{report:?}");
+    assert!((1..=report.left_out).contains(&missing(&sheet)), "{} of {report:?}", missing(&sheet));
     let (_, packets) = read(&sheet.bytes());
     assert_eq!(packets.len() as u64, report.packets);
-    let counters = client.counters();
     assert_eq!(report.packets + report.left_out, counters.sent + counters.received);
 }
