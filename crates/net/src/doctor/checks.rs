@@ -151,6 +151,9 @@ fn addresses(links: &[&Link]) -> Check {
 
 fn default_routes(host: &Host, links: &[&Link]) -> Check {
     let id = "routes";
+    if links.is_empty() {
+        return warn(id, "there is no interface that could have a default route", "connect one first");
+    }
     let has = |link: &&&Link| {
         host.routes
             .iter()
