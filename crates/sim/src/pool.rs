@@ -1,7 +1,11 @@
 //! The packets in flight. Links move 8-byte tickets; the segments stay where they are.
 
-use anabranch_stack::segment::{Address, Dss, Ecn, Flags, Options, SackBlocks, Segment, Timestamps};
-use anabranch_stack::seq::Seq;
+use core::net::{IpAddr, Ipv4Addr};
+
+use anabranch_stack::segment::{
+    Address, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, Options, SackBlocks, Segment, Timestamps,
+};
+use anabranch_stack::seq::{Dsn, Seq};
 
 /// A packet on its way: which, and where on its route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,31 +16,139 @@ pub(crate) struct Ticket {
     pub(crate) hop: u32,
 }
 
-/// What nearly every segment consists of, in two cache lines instead of the five of a [`Segment`]: with many
-/// flows a packet has left the caches by the time it arrives. The fields are in the order of [`Segment`], so
-/// that they are copied in a few moves.
+/// What nearly every segment consists of, in one cache line instead of the five of a [`Segment`]: with many
+/// flows a packet has left the caches by the time it arrives.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Usual {
-    source: Address,
-    destination: Address,
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    source_port: u16,
+    destination_port: u16,
     seq: Seq,
     ack: Seq,
-    payload_len: u32,
+    /// Meaningless without [`Marks::TIMESTAMPS`].
+    timestamps: Timestamps,
+    payload_len: u16,
     window: u16,
     flags: Flags,
     ecn: Ecn,
-    dss: Option<Dss>,
-    timestamps: Option<Timestamps>,
+    marks: Marks,
     /// Where the whole segment is, counted from 1, if it carries more than this; 0 if it does not.
     rare: u32,
+    signal: Signal,
 }
 
-const _: () = assert!(size_of::<Usual>() == 128);
+const _: () = assert!(size_of::<Usual>() == 64);
 
-/// A segment with options that few have (those of a SYN, SACK blocks, signals) or with
-/// the sum of a payload, or of which a link has made
-/// copies.
+impl Usual {
+    const BLANK: Usual = Usual {
+        source: Ipv4Addr::UNSPECIFIED,
+        destination: Ipv4Addr::UNSPECIFIED,
+        source_port: 0,
+        destination_port: 0,
+        seq: Seq(0),
+        ack: Seq(0),
+        timestamps: Timestamps { value: 0, echo: 0 },
+        payload_len: 0,
+        window: 0,
+        flags: Flags(0),
+        ecn: Ecn::NotEct,
+        marks: Marks(0),
+        rare: 0,
+        signal: Signal { data_ack: 0, dsn: 0, ssn: 0, len: 0, checksum: 0 },
+    };
+}
+
+/// Which of the fields mean something, and how wide they are on the wire.
+#[derive(Clone, Copy, Debug)]
+struct Marks(u8);
+
+impl Marks {
+    const TIMESTAMPS: u8 = 1;
+    const SIGNAL: u8 = 1 << 1;
+    const DATA_ACK: u8 = 1 << 2;
+    const WIDE_ACK: u8 = 1 << 3;
+    const MAPPING: u8 = 1 << 4;
+    const WIDE_DSN: u8 = 1 << 5;
+    const CHECKSUM: u8 = 1 << 6;
+    const DATA_FIN: u8 = 1 << 7;
+
+    #[inline]
+    fn has(self, mark: u8) -> bool {
+        self.0 & mark != 0
+    }
+
+    #[inline]
+    fn add_if(&mut self, mark: u8, condition: bool) {
+        self.0 |= if condition { mark } else { 0 };
+    }
+}
+
+/// The data sequence signal without its marks.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Signal {
+    data_ack: u64,
+    dsn: u64,
+    ssn: u32,
+    len: u16,
+    checksum: u16,
+}
+
+impl Signal {
+    /// Stores the signal, and says its marks. What they do not name stays as it was.
+    #[inline]
+    fn store(&mut self, dss: &Dss, marks: &mut Marks) {
+        marks.0 |= Marks::SIGNAL;
+        marks.add_if(Marks::DATA_FIN, dss.data_fin);
+        if let Some(data_ack) = dss.data_ack {
+            let (wide, ack) = match data_ack {
+                DataAck::Wide(ack) => (true, ack.0),
+                DataAck::Narrow(ack) => (false, ack.into()),
+            };
+            marks.0 |= Marks::DATA_ACK;
+            marks.add_if(Marks::WIDE_ACK, wide);
+            self.data_ack = ack;
+        }
+        if let Some(mapping) = dss.mapping {
+            let (wide, dsn) = match mapping.dsn {
+                MappedDsn::Wide(dsn) => (true, dsn.0),
+                MappedDsn::Narrow(dsn) => (false, dsn.into()),
+            };
+            marks.0 |= Marks::MAPPING;
+            marks.add_if(Marks::WIDE_DSN, wide);
+            marks.add_if(Marks::CHECKSUM, mapping.checksum.is_some());
+            self.dsn = dsn;
+            self.ssn = mapping.ssn;
+            self.len = mapping.len;
+            self.checksum = mapping.checksum.unwrap_or(0);
+        }
+    }
+
+    /// The signal that was stored with these marks.
+    #[inline]
+    fn load(&self, marks: Marks) -> Dss {
+        let wide_ack = marks.has(Marks::WIDE_ACK);
+        let wide_dsn = marks.has(Marks::WIDE_DSN);
+        let data_ack =
+            if wide_ack { DataAck::Wide(Dsn(self.data_ack)) } else { DataAck::Narrow(self.data_ack as u32) };
+        let mapping = Mapping {
+            dsn: if wide_dsn { MappedDsn::Wide(Dsn(self.dsn)) } else { MappedDsn::Narrow(self.dsn as u32) },
+            ssn: self.ssn,
+            len: self.len,
+            checksum: marks.has(Marks::CHECKSUM).then_some(self.checksum),
+        };
+        Dss {
+            data_ack: marks.has(Marks::DATA_ACK).then_some(data_ack),
+            mapping: marks.has(Marks::MAPPING).then_some(mapping),
+            data_fin: marks.has(Marks::DATA_FIN),
+        }
+    }
+}
+
+/// A segment with options that few have (those of a SYN, SACK blocks, signals), with IPv6 addresses, with more
+/// payload than a packet or with its sum, or of which a link has made copies.
 #[derive(Clone, Debug)]
 struct Rare {
     segment: Segment,
@@ -61,45 +173,46 @@ impl Pool {
         let Segment { source, destination, seq, ack, payload_len, window, flags, ecn, payload_sum, options } =
             segment;
         let Options { dss, timestamps, syn: _, sack: _, mptcp: _ } = options;
-        let rare = if *payload_sum == 0 && options.are_usual() { 0 } else { self.insert_rare(segment) };
         let place = match self.free.pop() {
             Some(place) => place,
             None => self.grow(),
         };
-        // Field by field into its place: as a whole it would be copied twice.
-        let usual = &mut self.usual[place as usize];
-        usual.source = *source;
-        usual.destination = *destination;
-        usual.seq = *seq;
-        usual.ack = *ack;
-        usual.payload_len = *payload_len;
-        usual.window = *window;
-        usual.flags = *flags;
-        usual.ecn = *ecn;
-        usual.dss = *dss;
-        usual.timestamps = *timestamps;
-        usual.rare = rare;
+        if let (IpAddr::V4(source_ip), IpAddr::V4(destination_ip)) = (source.ip, destination.ip)
+            && let Ok(payload_len) = u16::try_from(*payload_len)
+            && *payload_sum == 0
+            && options.are_usual()
+        {
+            // Field by field into its place: as a whole it would be copied twice.
+            let usual = &mut self.usual[place as usize];
+            usual.source = source_ip;
+            usual.destination = destination_ip;
+            usual.source_port = source.port;
+            usual.destination_port = destination.port;
+            usual.seq = *seq;
+            usual.ack = *ack;
+            usual.payload_len = payload_len;
+            usual.window = *window;
+            usual.flags = *flags;
+            usual.ecn = *ecn;
+            usual.rare = 0;
+            let mut marks = Marks(0);
+            if let Some(timestamps) = timestamps {
+                marks.0 |= Marks::TIMESTAMPS;
+                usual.timestamps = *timestamps;
+            }
+            if let Some(dss) = dss {
+                usual.signal.store(dss, &mut marks);
+            }
+            usual.marks = marks;
+        } else {
+            self.usual[place as usize].rare = self.insert_rare(segment);
+        }
         place
     }
 
     #[cold]
     fn grow(&mut self) -> u32 {
-        let Segment { source, destination, seq, ack, payload_len, window, flags, ecn, options, .. } = blank();
-        let Options { dss, timestamps, .. } = options;
-        let blank = Usual {
-            source,
-            destination,
-            seq,
-            ack,
-            payload_len,
-            window,
-            flags,
-            ecn,
-            dss,
-            timestamps,
-            rare: 0,
-        };
-        self.usual.push(blank);
+        self.usual.push(Usual::BLANK);
         (self.usual.len() - 1) as u32
     }
 
@@ -126,19 +239,18 @@ impl Pool {
             *out = self.rare[usual.rare as usize - 1].segment;
             return;
         }
-        let Usual { source, destination, seq, ack, payload_len, window, flags, ecn, dss, timestamps, .. } =
-            *usual;
-        out.source = source;
-        out.destination = destination;
-        out.seq = seq;
-        out.ack = ack;
-        out.payload_len = payload_len;
-        out.window = window;
-        out.flags = flags;
-        out.ecn = ecn;
+        out.source = Address::new(usual.source.into(), usual.source_port);
+        out.destination = Address::new(usual.destination.into(), usual.destination_port);
+        out.seq = usual.seq;
+        out.ack = usual.ack;
+        out.payload_len = usual.payload_len.into();
+        out.window = usual.window;
+        out.flags = usual.flags;
+        out.ecn = usual.ecn;
         out.payload_sum = 0;
-        out.options.dss = dss;
-        out.options.timestamps = timestamps;
+        let marks = usual.marks;
+        out.options.dss = marks.has(Marks::SIGNAL).then(|| usual.signal.load(marks));
+        out.options.timestamps = marks.has(Marks::TIMESTAMPS).then_some(usual.timestamps);
         out.options.syn = None;
         out.options.sack = SackBlocks::EMPTY;
         out.options.mptcp = [None, None];
@@ -196,6 +308,8 @@ pub(crate) fn blank() -> Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::Ipv6Addr;
+
     use anabranch_stack::segment::{MptcpOption, SynOptions};
     use anabranch_units::RandomStream;
 
@@ -225,19 +339,32 @@ mod tests {
         for number in 0..5000 {
             let mut segment = blank();
             segment.source.port = number;
-            segment.destination.ip = core::net::Ipv6Addr::LOCALHOST.into();
+            segment.source.ip = Ipv4Addr::new(10, 1, 2, 3).into();
+            if random.chance(0.1) {
+                segment.destination.ip = Ipv6Addr::LOCALHOST.into();
+            }
             segment.seq = Seq(random.below(1 << 32) as u32);
             segment.ack = segment.seq.add(1);
-            segment.payload_len = number.into();
+            segment.payload_len = random.below(66_000) as u32;
             segment.window = number;
             segment.flags = Flags::ACK.with(Flags::PSH);
             segment.ecn = Ecn::Ce;
             segment.payload_sum = random.below(3) as u16 / 2;
             let options = &mut segment.options;
-            let mut some = || random.chance(0.3);
-            options.dss = some().then_some(Dss { data_fin: true, ..Dss::default() });
+            let mut some = || random.chance(0.5);
+            let number = Dsn(u64::MAX - u64::from(number));
+            let wide = some();
+            let dsn = if some() { MappedDsn::Wide(number) } else { MappedDsn::Narrow(number.0 as u32) };
+            let mapping = Mapping { dsn, ssn: 5, len: 6, checksum: some().then_some(7) };
+            let data_ack = if wide { DataAck::Wide(number) } else { DataAck::Narrow(number.0 as u32) };
+            options.dss = some().then_some(Dss {
+                data_ack: some().then_some(data_ack),
+                mapping: some().then_some(mapping),
+                data_fin: some(),
+            });
+            let mut some = || random.chance(0.1);
             options.timestamps = some().then_some(Timestamps { value: 1, echo: 2 });
-            options.syn = some().then_some(SynOptions { mss: number, ..SynOptions::default() });
+            options.syn = some().then_some(SynOptions { mss: 1400, ..SynOptions::default() });
             if some() {
                 options.sack.push(segment.seq, segment.ack);
             }
