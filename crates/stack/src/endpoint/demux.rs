@@ -8,39 +8,29 @@ use rustc_hash::FxHashMap;
 use crate::event::{ConnectionId, SubflowId};
 use crate::segment::Address;
 
-/// The four-tuple of a subflow in whole words: it is hashed and compared for every packet.
+/// The four-tuple of a subflow over IPv4. It is hashed and compared for every packet, and with thousands of
+/// subflows the table does not fit into the caches: so it is as short as can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tuple {
-    local: u128,
-    remote: u128,
+    local: u32,
+    remote: u32,
     ports: u32,
 }
 
 impl Tuple {
+    /// None where one of the two is no IPv4 address.
     #[inline]
-    fn new(local: Address, remote: Address) -> Tuple {
-        Tuple {
-            local: word(local.ip),
-            remote: word(remote.ip),
-            ports: u32::from(local.port) << 16 | u32::from(remote.port),
-        }
-    }
-}
-
-/// An address as a number; an IPv4 address as the IPv6 address that it is mapped to.
-#[inline]
-fn word(ip: IpAddr) -> u128 {
-    match ip {
-        IpAddr::V4(v4) => 0xffff << 32 | u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
+    fn new(local: Address, remote: Address) -> Option<Tuple> {
+        let (IpAddr::V4(local_ip), IpAddr::V4(remote_ip)) = (local.ip, remote.ip) else { return None };
+        let ports = u32::from(local.port) << 16 | u32::from(remote.port);
+        Some(Tuple { local: local_ip.to_bits(), remote: remote_ip.to_bits(), ports })
     }
 }
 
 impl Hash for Tuple {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.local as u64 ^ (self.local >> 64) as u64);
-        state.write_u64(self.remote as u64 ^ (self.remote >> 64) as u64);
+        state.write_u64(u64::from(self.local) << 32 | u64::from(self.remote));
         state.write_u32(self.ports);
     }
 }
@@ -59,6 +49,8 @@ pub(super) struct Demux {
     /// Those that were found last, by the low bits of their ports: a host with few subflows finds them here.
     recent: [Option<Found>; Demux::RECENT],
     tuples: FxHashMap<Tuple, (ConnectionId, SubflowId)>,
+    /// Those that are not over IPv4.
+    others: FxHashMap<(Address, Address), (ConnectionId, SubflowId)>,
     tokens: FxHashMap<u32, ConnectionId>,
 }
 
@@ -81,19 +73,28 @@ impl Demux {
     }
 
     fn look_up(&mut self, local: Address, remote: Address) -> Option<(ConnectionId, SubflowId)> {
-        let to = *self.tuples.get(&Tuple::new(local, remote))?;
+        let to = *match Tuple::new(local, remote) {
+            Some(tuple) => self.tuples.get(&tuple),
+            None => self.others.get(&(local, remote)),
+        }?;
         self.recent[Demux::place(local, remote)] = Some(Found { local, remote, to });
         Some(to)
     }
 
     pub(super) fn add(&mut self, local: Address, remote: Address, to: (ConnectionId, SubflowId)) {
         self.recent[Demux::place(local, remote)] = None;
-        self.tuples.insert(Tuple::new(local, remote), to);
+        match Tuple::new(local, remote) {
+            Some(tuple) => self.tuples.insert(tuple, to),
+            None => self.others.insert((local, remote), to),
+        };
     }
 
     pub(super) fn remove(&mut self, local: Address, remote: Address) {
         self.recent[Demux::place(local, remote)] = None;
-        self.tuples.remove(&Tuple::new(local, remote));
+        match Tuple::new(local, remote) {
+            Some(tuple) => self.tuples.remove(&tuple),
+            None => self.others.remove(&(local, remote)),
+        };
     }
 
     pub(super) fn by_token(&self, token: u32) -> Option<ConnectionId> {
@@ -125,8 +126,15 @@ mod tests {
         let address = |host: u8, port: u16| Address::new(IpAddr::from([10, 0, 0, host]), port);
         let to = |slot: u32| (ConnectionId { slot, generation: 0 }, SubflowId(0));
         let (local, remote) = (address(1, 80), address(2, 1000));
-        // Others that share its place among the recent ones, by another port, host or end.
-        let others = [(local, address(2, 1008)), (local, address(3, 1000)), (address(4, 80), remote)];
+        let over_ipv6 = |port: u16| Address::new(IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]), port);
+        // Others that share its place among the recent ones, by another port, host, end or protocol.
+        let others = [
+            (local, address(2, 1008)),
+            (local, address(3, 1000)),
+            (address(4, 80), remote),
+            (over_ipv6(80), over_ipv6(1000)),
+            (over_ipv6(80), over_ipv6(1008)),
+        ];
         let mut demux = Demux::default();
         demux.add(local, remote, to(1));
         for (id, (local, remote)) in (2..).zip(others) {
