@@ -13,7 +13,8 @@
 //! * `w5`: one flow of 400 MB over the eight paths of the DMPTCP paper, by minRTT and by DMPTCP; `w6`: 4000
 //!   flows of 57 KB, one every 50 ms. The difference is what the choice of subflows costs in a live run.
 //!
-//! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` takes the fastest of five.
+//! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` takes the fastest of five, and
+//! `--for 0.5` ends each after half a second of network time, for a look by way of valgrind.
 
 use std::time::Instant;
 
@@ -27,11 +28,13 @@ use anabranch_units::{Bytes, Duration, Rate, Time};
 
 fn main() {
     let mut runs = 1;
+    let mut shorter = None;
     let mut chosen = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--runs" => runs = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1),
+            "--for" => shorter = arguments.next().and_then(|seconds| seconds.parse().ok()),
             "--bench" => {}
             name => chosen.push(name.to_owned()),
         }
@@ -45,7 +48,8 @@ fn main() {
     };
     for (name, seconds, make) in workloads() {
         if wanted(&name) {
-            measure(&name, seconds, runs, &*make);
+            let until = Time::ZERO + Duration::from_secs_f64(shorter.unwrap_or(seconds as f64));
+            measure(&name, until, runs, &*make);
         }
     }
 }
@@ -72,13 +76,13 @@ fn workloads() -> Vec<Workload> {
     all
 }
 
-fn measure(name: &str, seconds: u64, runs: usize, make: &dyn Fn() -> (Topology, Vec<FlowSpec>)) {
+fn measure(name: &str, until: Time, runs: usize, make: &dyn Fn() -> (Topology, Vec<FlowSpec>)) {
     let mut fastest: Option<(f64, RunReport)> = None;
     for _ in 0..runs {
         let (topology, flows) = make();
         let mut sim = Sim::new(topology.network, flows, 1, ()).expect("the workload fits its network");
         let start = Instant::now();
-        let report = sim.run(Time::from_secs(seconds));
+        let report = sim.run(until);
         let wall = start.elapsed().as_secs_f64();
         if fastest.as_ref().is_none_or(|fastest| wall < fastest.0) {
             fastest = Some((wall, report));
@@ -90,7 +94,8 @@ fn measure(name: &str, seconds: u64, runs: usize, make: &dyn Fn() -> (Topology, 
     let delivered: u64 = report.flows.iter().map(|flow| flow.delivered).sum();
     let drops: u64 = report.links.iter().map(|link| link.counters.dropped().packets).sum();
     println!(
-        "{name:<16} {seconds:>7} {wall:>9.3} {:>12} {:>12.0} {:>9.1} {:>11.0} {:>9.1} {drops:>8}",
+        "{name:<16} {:>7} {wall:>9.3} {:>12} {:>12.0} {:>9.1} {:>11.0} {:>9.1} {drops:>8}",
+        until.as_secs_f64(),
         performance.packet_hops,
         hops / wall,
         wall * 1e9 / hops,
