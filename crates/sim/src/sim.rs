@@ -358,9 +358,16 @@ impl<R: Recorder> Sim<R> {
         self.route_reports();
     }
 
-    /// Packets were dropped as too long, and routers tell who sent them.
+    /// If packets were dropped as too long, routers tell who sent them.
     #[inline]
     fn route_reports(&mut self) {
+        if !self.fabric.reports.is_empty() {
+            self.route_some_reports();
+        }
+    }
+
+    #[cold]
+    fn route_some_reports(&mut self) {
         while let Some((delay, report)) = self.fabric.reports.pop() {
             let index = self.reports.len() as u32;
             self.reports.push(report);
