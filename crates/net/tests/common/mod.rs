@@ -1,6 +1,6 @@
 //! Two hosts, joined by links in memory, on tokio's paused clock.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test that shares it uses a part")]
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 #[path = "../setup/lab.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests of `tun setup`, which it belongs to, use more of it")]
 mod lab;
 
 use std::io::{BufRead, BufReader};
