@@ -202,7 +202,8 @@ impl Connection {
         }
         // It reaches to the end of the segment, and so to its FIN.
         self.take_in(now, at, segment, range, 0, placed);
-        self.check_unmapped(now, at, placed);
+        // Its own mapping may be that of earlier bytes.
+        self.release_mapped(now, at, placed);
     }
 
     /// The part of a segment that is not here yet goes to the subflow, and to the driver's care.
@@ -243,14 +244,12 @@ impl Connection {
             let mut cursor = piece.range.start;
             while cursor < piece.range.end {
                 let known = &self.subflows[at].mappings;
-                let found = known.iter().find(|(mapped, _)| mapped.start <= cursor && mapped.end > cursor);
-                if let Some(&(mapped, data)) = found {
+                if let Some((mapped, data)) = known.at(cursor) {
                     let part = DataRange::new(cursor, mapped.end.min(piece.range.end));
                     advanced |= self.release(at, part, data as i64 + (cursor - mapped.start) as i64, placed);
                     cursor = part.end;
                 } else {
-                    let next = known.iter().map(|(mapped, _)| mapped.start).filter(|&start| start > cursor);
-                    let end = next.min().unwrap_or(u64::MAX).min(piece.range.end);
+                    let end = known.next_start(cursor).min(piece.range.end);
                     left.push(Piece { range: DataRange::new(cursor, end), ..piece });
                     cursor = end;
                 }

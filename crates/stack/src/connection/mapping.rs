@@ -13,14 +13,77 @@ const MAX_PARTS: usize = 4;
 /// How many mappings are kept per subflow that reach beyond their segment.
 const MAX_REMEMBERED: usize = 64;
 
-/// The mappings that cover a segment from its start without a hole, in order.
+/// Which bytes of a subflow belong where in the stream, as far as its mappings reach beyond their segments.
+/// Of what is mapped once nothing changes (RFC 8684 section 3.3.1).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mappings {
+    /// None is empty, and none overlaps another.
+    known: Vec<(DataRange, u64)>,
+}
+
+impl Mappings {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.known.clear();
+    }
+
+    /// Forgets what ends before `nxt`.
+    pub(super) fn forget_before(&mut self, nxt: u64) {
+        self.known.retain(|(mapped, _)| mapped.end > nxt);
+    }
+
+    /// What maps the byte at `cursor`.
+    pub(super) fn at(&self, cursor: u64) -> Option<(DataRange, u64)> {
+        self.known.iter().find(|(mapped, _)| covers(mapped, cursor)).copied()
+    }
+
+    /// Where the next mapping behind `cursor` begins.
+    pub(super) fn next_start(&self, cursor: u64) -> u64 {
+        let starts = self.known.iter().map(|(mapped, _)| mapped.start);
+        starts.filter(|&start| start > cursor).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether something else was said before of what a mapping maps.
+    fn contradicts(&self, mapped: DataRange, data: i64) -> bool {
+        let shift = data - mapped.start as i64;
+        self.known.iter().any(|&(known, to)| {
+            !known.intersection(mapped).is_empty() && to as i64 - known.start as i64 != shift
+        })
+    }
+
+    /// Notes the parts of a mapping of which nothing is known, as long as there is room.
+    fn remember(&mut self, mapped: DataRange, data: u64) {
+        let mut cursor = mapped.start;
+        while cursor < mapped.end && self.known.len() < MAX_REMEMBERED {
+            if let Some((known, _)) = self.at(cursor) {
+                cursor = known.end;
+                continue;
+            }
+            let end = mapped.end.min(self.next_start(cursor));
+            self.known.push((DataRange::new(cursor, end), data + (cursor - mapped.start)));
+            cursor = end;
+        }
+    }
+}
+
+fn covers(mapped: &DataRange, cursor: u64) -> bool {
+    mapped.start <= cursor && mapped.end > cursor
+}
+
+/// The mappings that cover a segment from its first new byte without a hole, in order.
 pub(super) struct Parts {
     parts: [Mapped; MAX_PARTS],
     len: usize,
+    /// Behind the last byte that is mapped, or was received before.
+    pub(super) end: u64,
 }
 
 impl Parts {
-    pub(super) const NONE: Parts = Parts { parts: [(DataRange::new(0, 0), 0); MAX_PARTS], len: 0 };
+    pub(super) const NONE: Parts = Parts { parts: [(DataRange::new(0, 0), 0); MAX_PARTS], len: 0, end: 0 };
 
     fn one(mapped: Mapped) -> Parts {
         let mut parts = Parts::NONE;
@@ -32,16 +95,34 @@ impl Parts {
         let Some(place) = self.parts.get_mut(self.len) else { return false };
         *place = mapped;
         self.len += 1;
+        self.end = mapped.0.end;
         true
+    }
+
+    /// Where `range` of a subflow belongs of which `nxt` is expected next: what is known first, and then what
+    /// its own mapping says.
+    fn of(range: DataRange, nxt: u64, known: &Mappings, own: Option<Mapped>) -> Parts {
+        // What has been received is not asked for its mapping again.
+        let mut parts = Parts { end: range.start.max(nxt.min(range.end)), ..Parts::NONE };
+        while parts.end < range.end {
+            let cursor = parts.end;
+            let (start, end, data) = if let Some((mapped, data)) = known.at(cursor) {
+                (mapped.start, mapped.end, data as i64)
+            } else if let Some((mapped, data)) = own.filter(|(mapped, _)| covers(mapped, cursor)) {
+                // As far as nothing else was said before.
+                (mapped.start, mapped.end.min(known.next_start(cursor)), data)
+            } else {
+                break;
+            };
+            if !parts.push((DataRange::new(cursor, end), data + (cursor - start) as i64)) {
+                break;
+            }
+        }
+        parts
     }
 
     pub(super) fn as_slice(&self) -> &[Mapped] {
         &self.parts[..self.len]
-    }
-
-    /// Behind the last byte that is mapped.
-    pub(super) fn end(&self) -> Option<u64> {
-        self.as_slice().last().map(|(mapped, _)| mapped.end)
     }
 }
 
@@ -93,81 +174,27 @@ impl Connection {
     /// Where the payload `range` of a segment belongs: what is mapped already first, for a mapping never
     /// changes, and then by the segment's own mapping.
     pub(super) fn parts_of(&mut self, at: usize, segment: &Segment, range: DataRange) -> Parts {
-        let direct = self.mapping_of(at, segment);
-        let plain = self.mode == Mode::Plain;
-        if let Some((mapped, data)) = direct {
-            if !plain && self.subflows[at].held.is_some() {
-                // What is held may be what it maps.
-                self.remember_mapping(at, mapped, data);
-            }
-            let covers = mapped.start <= range.start && mapped.end >= range.end;
-            if covers && (plain || self.subflows[at].mappings.is_empty()) {
-                if !plain && mapped.end > range.end {
-                    self.remember_mapping(at, mapped, data);
-                }
-                return Parts::one((mapped, data));
-            }
-            if mapped.end > range.end {
-                self.remember_mapping(at, mapped, data);
-            } else if !plain {
-                self.subflows[at].contradicted |= self.contradicts(at, mapped, data);
-            }
+        let Some((mapped, data)) = self.mapping_of(at, segment) else {
+            let subflow = &self.subflows[at];
+            return Parts::of(range, subflow.recv.nxt(), &subflow.mappings, None);
+        };
+        if self.mode == Mode::Plain {
+            return Parts::one((mapped, data));
         }
-        let known = &self.subflows[at].mappings;
-        // What has been received is not asked for its mapping again.
-        let mut cursor = range.start.max(self.subflows[at].recv.nxt().min(range.end));
-        let mut parts = Parts::NONE;
-        if cursor > range.start {
-            parts.push((DataRange::new(range.start, cursor), i64::MIN / 2));
+        let subflow = &mut self.subflows[at];
+        // Mostly it maps the segment, and nothing was said before.
+        let alone = subflow.mappings.is_empty() && mapped.start <= range.start && mapped.end >= range.end;
+        subflow.contradicted = subflow.mappings.contradicts(mapped, data);
+        // It holds for the segments that follow without one, and may be that of what is held.
+        if (mapped.end > range.end || subflow.held.is_some()) && data >= 0 {
+            subflow.mappings.remember(mapped, data as u64);
         }
-        while cursor < range.end {
-            let covering = |mapped: &DataRange| mapped.start <= cursor && mapped.end > cursor;
-            let found = known.iter().find(|(mapped, _)| covering(mapped));
-            let (start, end, data) = if let Some(&(mapped, data)) = found {
-                (mapped.start, mapped.end, data as i64)
-            } else if let Some((mapped, data)) = direct.filter(|(mapped, _)| covering(mapped)) {
-                // As far as nothing else was said before.
-                let next = known.iter().map(|(known, _)| known.start).filter(|&start| start > cursor).min();
-                (mapped.start, mapped.end.min(next.unwrap_or(u64::MAX)), data)
-            } else {
-                break;
-            };
-            let part = (DataRange::new(cursor, end), data + (cursor - start) as i64);
-            if !parts.push(part) {
-                break;
-            }
-            cursor = end;
+        if alone {
+            return Parts::one((mapped, data));
         }
-        parts
-    }
-
-    /// A mapping that reaches beyond its segment holds for the segments that follow without one. Of
-    /// what is mapped already nothing changes.
-    fn remember_mapping(&mut self, at: usize, mapped: DataRange, data: i64) {
-        if data < 0 {
-            return;
-        }
-        self.subflows[at].contradicted |= self.contradicts(at, mapped, data);
-        let mappings = &mut self.subflows[at].mappings;
-        let mut cursor = mapped.start;
-        while cursor < mapped.end && mappings.len() < MAX_REMEMBERED {
-            let holds = |known: &DataRange| known.start <= cursor && known.end > cursor;
-            if let Some((known, _)) = mappings.iter().find(|(known, _)| holds(known)) {
-                cursor = known.end;
-                continue;
-            }
-            let next = mappings.iter().map(|(known, _)| known.start).filter(|&start| start > cursor).min();
-            let end = mapped.end.min(next.unwrap_or(u64::MAX));
-            mappings.push((DataRange::new(cursor, end), data as u64 + (cursor - mapped.start)));
-            cursor = end;
-        }
-    }
-
-    /// Whether something else was said before of what a mapping maps.
-    fn contradicts(&self, at: usize, mapped: DataRange, data: i64) -> bool {
-        let shift = data - mapped.start as i64;
-        self.subflows[at].mappings.iter().any(|&(known, to)| {
-            !known.intersection(mapped).is_empty() && to as i64 - known.start as i64 != shift
-        })
+        Parts::of(range, subflow.recv.nxt(), &subflow.mappings, Some((mapped, data)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,7 @@ use challenge::Challenges;
 use fallback::Fallback;
 pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer};
 pub(crate) use hold::Held;
+pub(crate) use mapping::Mappings;
 use paths::PathsState;
 use recv_state::RecvState;
 use send_state::SendState;

@@ -365,7 +365,7 @@ impl Connection {
             return;
         }
         let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Parts::NONE };
-        let mut mapped_to = parts.end().unwrap_or(range.start);
+        let mut mapped_to = parts.end.max(range.start);
         if core::mem::take(&mut self.subflows[at].contradicted) {
             self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
             if self.mode == Mode::Mptcp {
@@ -442,8 +442,7 @@ impl Connection {
         }
         let Subflow { recv, mappings, .. } = &mut self.subflows[at];
         if !mappings.is_empty() {
-            let done = recv.nxt();
-            mappings.retain(|(mapped, _)| mapped.end > done);
+            mappings.forget_before(recv.nxt());
         }
     }
 

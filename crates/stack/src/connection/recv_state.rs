@@ -266,6 +266,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_taken_in_before_it_had_a_place_is_admitted() {
+        let mut recv = state(1000);
+        recv.extend_edge(1500);
+        recv.extend_edge(1200);
+        assert_eq!(recv.edge(), 1500);
+        assert_eq!(arrive(&mut recv, 1400, 1600), [DataRange::new(1400, 1500)]);
+    }
+
+    #[test]
+    fn no_more_pieces_wait_than_segments_of_64_bytes_would_make() {
+        let mut recv = state(6400);
+        let taken = (0..3000).filter(|at| !arrive(&mut recv, 2 * at + 1, 2 * at + 2).is_empty()).count();
+        assert_eq!(taken, 1024 + 100);
+        // What lies next to a piece makes no further one.
+        assert_eq!(arrive(&mut recv, 2, 3), [DataRange::new(2, 3)]);
+    }
+
+    #[test]
     fn what_is_expected_is_taken_as_if_it_arrived() {
         let mut recv = state(1000);
         for (start, end, expected) in

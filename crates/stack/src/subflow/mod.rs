@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::ConnectionConfig;
-use crate::connection::Held;
+use crate::connection::{Held, Mappings};
 use crate::event::SubflowId;
 use crate::scheduler::{AssignKind, SubflowView};
 use crate::segment::{Address, Flags, MptcpOption, PathId, ResetReason, Segment};
@@ -156,7 +156,7 @@ pub struct Subflow {
     // The receiving half.
     pub(crate) recv: Receiver,
     /// Mappings that reach beyond the segment that carried them: subflow range and stream offset.
-    pub(crate) mappings: Vec<(DataRange, u64)>,
+    pub(crate) mappings: Mappings,
     /// What has arrived here and may not be delivered yet.
     pub(crate) held: Option<Box<Held>>,
 
@@ -265,7 +265,7 @@ impl Subflow {
             round_lost: 0,
             loss_rate: 0.0,
             recv: Receiver::new(Seq(0), config.ack),
-            mappings: Vec::new(),
+            mappings: Mappings::default(),
             contradicted: false,
             held: None,
             dss_seen: false,

@@ -422,6 +422,14 @@ mod tests {
     }
 
     #[test]
+    fn the_total_counts_what_is_here_in_order_or_not() {
+        let mut receiver = receiver();
+        arrive(&mut receiver, 1, 101);
+        arrive(&mut receiver, 201, 301);
+        assert_eq!(receiver.total(), 101 + 100);
+    }
+
+    #[test]
     fn a_duplicate_is_reported_once_and_first() {
         let mut receiver = receiver();
         arrive(&mut receiver, 1, 201);

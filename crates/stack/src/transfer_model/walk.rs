@@ -368,6 +368,44 @@ mod tests {
     }
 
     #[test]
+    fn a_window_between_two_cells_is_shared_so_that_the_mean_stays() {
+        let mut walk = walked(&PathState { cwnd: 2, ssthresh: Some(64), loss: 0.0 }, 0);
+        walk.put(10.25, 0.5);
+        assert_eq!((walk.cells[10], walk.cells[11], walk.low, walk.high), (0.375, 0.125, 10, 12));
+        // Behind the last cell is the first bucket.
+        walk.put(255.5, 0.25);
+        assert_eq!((walk.cells[255], walk.large.take_lowest()), (0.125, Some((256.0, 0.125))));
+    }
+
+    #[test]
+    fn half_of_a_mean_of_windows_is_a_quarter_below_its_half() {
+        assert_eq!([9.0, 10.0, 300.5, 300.75].map(half), [4.0, 5.0, 150.0, 150.125]);
+    }
+
+    #[test]
+    fn a_slow_start_after_a_timeout_doubles_halves_or_begins_anew() {
+        let mut walk = walked(&PathState { cwnd: 2, ssthresh: Some(64), loss: 0.1 }, 0);
+        walk.slow[4][100] = 1.0; // The window 16 below the threshold 100.
+        walk.slow_high[4] = 101;
+        let mut losses = Losses::new();
+        walk.step_slow_start(&mut losses);
+        let outcome = walk.rules.outcome(16.0);
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12 && b > 1e-12;
+        assert!(near(walk.slow[5][100], outcome.none) && walk.slow[4][100] == 0.0);
+        assert!(near(walk.cells[8], outcome.fast) && near(losses.timeout[8], outcome.timeout));
+    }
+
+    #[test]
+    fn an_unbroken_slow_start_is_given_up_when_it_is_negligible() {
+        // Half is lost: of 31 segments all arrive with a probability of 5e-10, of 63 with 1e-19.
+        let start = PathState { cwnd: 1, ssthresh: None, loss: 0.5 };
+        let five = walked(&start, 5);
+        let left = 0.5_f64.powi(31);
+        assert!(five.unbroken_cwnd == 32 && (five.unbroken - left).abs() < 1e-9 * left);
+        assert_eq!(walked(&start, 6).unbroken, 0.0);
+    }
+
+    #[test]
     fn cells_outside_of_their_range_are_empty() {
         for loss in [1e-4, 1e-2, 0.1] {
             for rounds in 1..60 {

@@ -117,6 +117,19 @@ fn a_contradicting_mapping_resets_its_subflow() {
     assert_eq!((s.stats().out_of_order, s.stats().received), (0, 100));
 }
 
+// The same where the stream waits for just the bytes that the second mapping names.
+#[test]
+fn a_contradicting_mapping_of_what_is_expected_resets_its_subflow() {
+    let mut s = two();
+    s.inject(data(1, 1, 100).data_ack(0).map(0, 1, 300));
+    s.expect(ack(1, 101).data_ack(100));
+    s.inject(data(0, 1, 100).data_ack(0).map(100, 1, 100));
+    s.expect(ack(0, 101).data_ack(200));
+    s.inject(data(1, 101, 100).data_ack(0).map(200, 101, 100));
+    s.expect(seg(1).flags(RA).option(reset(false, ResetReason::MptcpError)));
+    assert_eq!(s.stats().received, 200);
+}
+
 // RFC 8684 section 3.3.1, rows M6, M20, T6: a mapping longer than a segment is readable when all of it is there
 // and right, whatever the order and the parity of its parts.
 #[test]
@@ -243,4 +256,98 @@ fn a_hole_is_filled_when_no_more_may_wait_behind_it() {
     s.inject(part(1, 10, 0, 1, 10));
     s.sent();
     assert!(s.stats().received >= 10_000, "{}", s.stats().received);
+}
+
+// The first byte that nothing maps may lie a whole window back, and no further.
+#[test]
+fn exactly_a_window_of_unmapped_data_is_held() {
+    let mut s = two();
+    let room = 2 * 65_535;
+    let mut seq = 1;
+    while seq <= room {
+        let len = (room + 1 - seq).min(1000) as u32;
+        s.inject(data(1, seq, len));
+        s.forget_acks();
+        assert!(s.is_quiet(), "broken at {seq}");
+        seq += i64::from(len);
+    }
+    assert_eq!(s.held_bytes(), room as u64);
+    s.inject(data(1, seq, 1));
+    s.expect(seg(1).flags(RA).option(reset(false, ResetReason::Middlebox)));
+}
+
+#[test]
+fn of_held_payload_what_is_mapped_goes_and_the_rest_stays() {
+    let mut s = two();
+    s.inject(data(1, 1, 300));
+    s.expect(ack(1, 301).data_ack(0));
+    // The mapping of the middle, on data that it does not map.
+    s.inject(data(1, 301, 100).data_ack(0).map(0, 101, 100));
+    s.expect(ack(1, 401).data_ack(100));
+    assert_eq!(s.released, [(DataRange::new(101, 201), DataRange::new(0, 100))]);
+    assert_eq!((s.stats().received, s.held_bytes()), (100, 300));
+    s.inject(data(1, 401, 100).data_ack(0).map(100, 201, 300));
+    s.expect(ack(1, 501).data_ack(400));
+    assert_eq!((s.stats().received, s.held_bytes()), (400, 100));
+}
+
+// What lies before a mapping in its segment has none.
+#[test]
+fn a_mapping_that_begins_inside_its_segment_does_not_map_its_start() {
+    let mut s = two();
+    s.inject(data(1, 1, 200).data_ack(0).map(0, 101, 100));
+    s.expect(ack(1, 201).data_ack(0));
+    assert_eq!((s.stats().received, s.held_bytes()), (0, 200));
+}
+
+#[test]
+fn a_mapping_that_begins_before_the_stream_holds_for_its_segment_alone() {
+    let mut s = two();
+    s.inject(data(1, 1, 100).data_ack(0).map(-50, 1, 300));
+    s.expect(ack(1, 101).data_ack(50));
+    s.inject(data(1, 101, 100).data_ack(0));
+    s.expect(ack(1, 201).data_ack(50));
+    assert_eq!((s.stats().received, s.held_bytes()), (50, 100));
+}
+
+// Row M9: the first octet of a subflow is 1, and no mapping reaches before it.
+#[test]
+fn a_mapping_of_the_syn_or_of_nothing_maps_nothing() {
+    let mut s = two();
+    s.inject(data(1, 1, 100).data_ack(0).map(0, 0, 100));
+    s.expect(ack(1, 101).data_ack(0));
+    assert_eq!((s.stats().received, s.held_bytes()), (0, 100));
+    s.inject(data(1, 101, 100).data_ack(0).map(0, 101, 0).data_fin());
+    s.sent();
+    assert_eq!(s.stats().received, 0);
+}
+
+// RFC 8684 section 3.7: the peer goes back to TCP from the damage on; what comes before its answer is kept.
+#[test]
+fn what_arrives_while_a_failure_is_not_answered_is_not_judged() {
+    let mut s = checked();
+    s.inject(damaged(part(1, 100, 0, 1, 100)));
+    s.expect(ack(0, 101).data_ack(0).option(s.own_fails(0)));
+    assert_eq!(s.stats().checksum_failures, 1);
+    s.inject(part(101, 100, 100, 101, 100));
+    s.sent();
+    assert_eq!((s.stats().checksum_failures, s.stats().received, s.held_bytes()), (1, 0, 200));
+}
+
+// It was acknowledged, so that the peer does not keep it.
+#[test]
+fn what_is_held_beyond_the_window_is_the_streams_after_the_way_back_to_tcp() {
+    let mut s = Script::client(config());
+    let mut seq = 1;
+    while seq < 66_001 {
+        s.inject(data(0, seq, 1000).data_ack(0));
+        s.forget_acks();
+        assert!(s.is_quiet(), "at {seq}");
+        seq += 1000;
+    }
+    assert_eq!((s.held_bytes(), s.stats().received), (66_000, 0));
+    // A segment without any option.
+    s.inject(data(0, seq, 1000));
+    s.sent();
+    assert_eq!((s.held_bytes(), s.stats().received), (0, 66_000));
 }

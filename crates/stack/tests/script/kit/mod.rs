@@ -425,7 +425,10 @@ impl Script {
         for &place in &placed {
             match place {
                 Placement::Deliver { stream, .. } => self.deliver(stream),
-                Placement::Discard { len, .. } => self.discarded += u64::from(len),
+                Placement::Discard { payload_offset, len, .. } => {
+                    assert!(payload_offset.saturating_add(len) <= segment.payload_len, "discarded elsewhere");
+                    self.discarded += u64::from(len);
+                }
                 Placement::Hold { subflow, payload_offset, held, .. } => {
                     let start = self.subs[seg.sub].peer_isn.add(held.start);
                     assert_eq!(start, segment.seq.add(u64::from(payload_offset)), "held elsewhere");

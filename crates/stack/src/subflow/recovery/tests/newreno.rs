@@ -158,3 +158,21 @@ fn with_rack_duplicates_alone_mean_nothing() {
     }
     assert_eq!(bench.recovery.credit(), 0);
 }
+
+// RFC 6582 section 3.2 step 3, the impatient variant.
+#[test]
+fn the_first_partial_acknowledgement_alone_restarts_the_timer() {
+    let mut bench = recovering();
+    assert!(bench.recovery.restarts_timer());
+    bench.ack(214, 3, &[]);
+    assert!(bench.recovery.restarts_timer());
+    bench.resend(3, 215);
+    bench.ack(315, 9, &[]);
+    assert!(!bench.recovery.restarts_timer());
+    bench.ack(316, 10, &[]);
+    assert!(bench.recovery.restarts_timer(), "it is over");
+    let mut rack = Bench::rack(5);
+    rack.ack(115, 0, &[2, 3, 4]);
+    assert_eq!(rack.state(), RecoveryState::Recovery);
+    assert!(rack.recovery.restarts_timer());
+}

@@ -336,3 +336,16 @@ fn the_first_part_of_a_segment_to_be_acknowledged_measures_its_round_trip() {
     bench.ack(290, 6, &[]);
     assert_eq!(bench.reordering_at(), Some(169 + 100 + 25));
 }
+
+// A receiver may acknowledge the first segment selectively and not cumulatively.
+#[test]
+fn what_a_selectively_acknowledged_retransmission_has_overtaken_is_lost() {
+    let mut bench = Bench::rack(3);
+    bench.ack(112, 0, &[2]);
+    assert!(bench.reordering_timer(140));
+    assert_eq!(bench.lost, [0, 1]);
+    bench.send(141);
+    bench.resend(0, 142);
+    bench.ack(250, 0, &[0]);
+    assert_eq!(bench.lost, [3]);
+}

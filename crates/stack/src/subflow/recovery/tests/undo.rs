@@ -164,3 +164,16 @@ fn after_an_undo_the_timer_waits_for_no_retransmission_that_has_arrived() {
     // The window of segment 9, not that of what was sent again at 120.
     assert_eq!(bench.reordering_at(), Some(19 + 101 + 25));
 }
+
+// RFC 4821 section 7.6.2.
+#[test]
+fn what_a_probe_of_the_path_mtu_has_lost_is_over_at_once_and_not_undone_later() {
+    let mut bench = Bench::rack(5);
+    assert!(bench.ack(115, 0, &[2, 3, 4]).entered);
+    bench.resend(0, 116);
+    bench.recovery.force = false;
+    bench.recovery.excuse();
+    assert_eq!(bench.state(), RecoveryState::Open);
+    assert!(bench.recovery.force, "what was lost goes out at once");
+    assert!(!bench.dsack(216, 1, 0).undone);
+}
