@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use anabranch_stack::event::Departure;
 use anabranch_stack::segment::{Address, Flags, MptcpOption, Options, PathId, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_units::Time;
@@ -31,7 +32,7 @@ const BATCH_PACKETS: usize = 64;
 const BATCH_BYTES: usize = 256 << 10;
 /// How many rounds without a rest for the other tasks.
 const ROUNDS: usize = 16;
-/// How many packets wait for a device that takes none.
+/// How many packets wait for a device that takes none, until the stack is asked for no more.
 const QUEUE: usize = 256;
 
 /// A device and what waits for it.
@@ -187,6 +188,36 @@ impl Driver {
         self.ports[at].waiting.push_back(packet);
     }
 
+    /// Gives the device `at` the packet of a segment whose payload begins so many bytes into that of its
+    /// departure; how long it is. `segment_size` is what the device is to cut the payload into.
+    fn put(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        at: usize,
+        departure: &Departure,
+        (into, segment): (u32, &Segment),
+        segment_size: u32,
+    ) -> usize {
+        let len = segment.payload_len as usize;
+        let payload = match departure.connection.and_then(|id| core.flows.get(&id)) {
+            Some(flow) => flow.send.parts(departure.stream_offset + u64::from(into), len),
+            None => (len == 0).then_some((&[][..], &[][..])),
+        };
+        let mut packet = self.spare.pop().unwrap_or_default();
+        let capabilities = self.ports[at].capabilities;
+        if payload.and_then(|parts| write(segment, parts, capabilities, &mut packet)).is_none() {
+            core.counters.unwritable += 1;
+            self.spare.push(packet);
+            return 0;
+        }
+        // Less than 65,536, as the payload of the whole is.
+        packet.offload.segment_size = segment_size as u16;
+        let bytes = packet.len();
+        self.post(core, now, at, packet);
+        bytes
+    }
+
     fn take_out(&mut self, core: &mut Core, now: Time) -> bool {
         let (mut packets, mut bytes) = (0, 0);
         while packets < BATCH_PACKETS && bytes < BATCH_BYTES {
@@ -198,29 +229,24 @@ impl Driver {
             let Some(departure) = core.poll_transmit(now, &mut self.segment) else {
                 return false;
             };
-            packets += 1;
             let Some(&at) = self.port_of.get(usize::from(departure.path.0)) else { continue };
-            let port = &mut self.ports[at];
+            let port = &self.ports[at];
             if port.is_full() {
                 // Only while another takes some: as a full network interface would.
                 core.counters.queue_drops += 1;
+                packets += 1;
                 continue;
             }
-            let len = self.segment.payload_len as usize;
-            let payload = match departure.connection.and_then(|id| core.flows.get(&id)) {
-                Some(flow) => flow.send.parts(departure.stream_offset, len),
-                None => (len == 0).then_some((&[][..], &[][..])),
-            };
-            let mut packet = self.spare.pop().unwrap_or_default();
-            let written =
-                payload.and_then(|parts| write(&self.segment, parts, port.capabilities, &mut packet));
-            if written.is_none() {
-                core.counters.unwritable += 1;
-                self.spare.push(packet);
-                continue;
+            let (whole, size) = (self.segment, departure.segment_size);
+            if port.capabilities.segmentation_offload || size == 0 {
+                bytes += self.put(core, now, at, &departure, (0, &whole), size);
+                packets += 1;
+            } else {
+                for (into, piece) in whole.pieces(size) {
+                    bytes += self.put(core, now, at, &departure, (into, &piece), 0);
+                    packets += 1;
+                }
             }
-            bytes += packet.len();
-            self.post(core, now, at, packet);
         }
         true
     }
@@ -377,7 +403,7 @@ fn write(
     capabilities: Capabilities,
     packet: &mut Packet,
 ) -> Option<()> {
-    packet.set_len(capabilities.max_packet().min(HEADERS + segment.payload_len as usize).max(HEADERS));
+    packet.set_len(HEADERS + segment.payload_len as usize);
     let header = emit_header(segment, &IpFields::default(), packet.bytes_mut()).ok()?;
     let len = header.len() + payload.0.len() + payload.1.len();
     packet.set_len(len);

@@ -28,6 +28,9 @@ pub fn default_config() -> ConnectionConfig {
     ConnectionConfig { path_mtu: PathMtuDiscovery::Probe, ..ConnectionConfig::linux() }
 }
 
+/// How much payload the stack hands out at once, in bytes: as much as fits into an IP packet.
+const BURST: u32 = 65_000;
+
 /// What a host has done with packets.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct HostCounters {
@@ -181,7 +184,9 @@ impl HostBuilder {
             }
             None => None,
         };
-        let endpoint = Endpoint::with_observer(config, entropy, Watcher::new(tap.is_some()));
+        let mut endpoint = Endpoint::with_observer(config, entropy, Watcher::new(tap.is_some()));
+        // What a device does not cut itself, the driver cuts.
+        endpoint.set_burst_limit(BURST);
         let shared = Arc::new(Shared::new(Core::new(endpoint, addresses, self.notices, tap), clock));
         let host = Host { handle: Handle::new(Arc::clone(&shared)), mtu };
         tokio::spawn(Driver::new(shared, ports, port_of));

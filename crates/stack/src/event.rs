@@ -92,6 +92,8 @@ pub struct Transmit {
     pub segment: Segment,
     /// Where its payload starts in the stream that this host sends.
     pub stream_offset: u64,
+    /// As in [`Departure`].
+    pub segment_size: u32,
 }
 
 /// Where a segment leaves, and what its payload is; the segment itself stands apart.
@@ -103,6 +105,10 @@ pub struct Departure {
     pub path: PathId,
     /// Where its payload starts in the stream that this host sends.
     pub stream_offset: u64,
+    /// It stands for several consecutive segments with so many bytes of payload each, the last of which may
+    /// have fewer; [`Segment::pieces`] are those. 0 where it is one segment, as always without
+    /// [`Endpoint::set_burst_limit`](crate::endpoint::Endpoint::set_burst_limit).
+    pub segment_size: u32,
 }
 
 /// What becomes of a part of a received payload.

@@ -141,6 +141,33 @@ impl Segment {
         }
     }
 
+    /// The segments that it stands for, each with up to `size` bytes of the payload, with the place of each
+    /// in the payload. All repeat its options, as RFC 8684 section 3.3.1 expects of segmentation offload; what
+    /// ends a burst, PSH and FIN, stands in the last one alone. With 0 it is the one segment itself.
+    ///
+    /// ```
+    /// # use anabranch_stack::segment::{Address, Flags, Segment};
+    /// # use anabranch_stack::seq::Seq;
+    /// # let nobody = Address::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+    /// let mut whole = Segment::new(nobody, nobody, Seq(7), Flags::ACK.with(Flags::PSH));
+    /// whole.payload_len = 2500;
+    /// let pieces: Vec<_> = whole.pieces(1000).map(|(at, piece)| (at, piece.seq, piece.payload_len)).collect();
+    /// assert_eq!(pieces, [(0, Seq(7), 1000), (1000, Seq(1007), 1000), (2000, Seq(2007), 500)]);
+    /// ```
+    pub fn pieces(&self, size: u32) -> impl Iterator<Item = (u32, Segment)> {
+        let size = if size == 0 { self.payload_len.max(1) } else { size };
+        let whole = *self;
+        (0..self.payload_len.div_ceil(size).max(1)).map(move |index| {
+            let (at, mut piece) = (index * size, whole);
+            piece.seq = whole.seq.add(u64::from(at));
+            piece.payload_len = size.min(whole.payload_len - at);
+            if at + piece.payload_len < whole.payload_len {
+                piece.flags.0 &= !(Flags::PSH.0 | Flags::FIN.0);
+            }
+            (at, piece)
+        })
+    }
+
     /// How much sequence space it takes: payload, SYN and FIN.
     pub const fn seq_len(&self) -> u64 {
         self.payload_len as u64 + self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64

@@ -93,6 +93,7 @@ fn random_operations_over_random_paths() {
         ("MP_FAILs received", total.fails_received),
         ("hosts that hold payload", total.held),
         ("hosts with changed payload", total.damaged),
+        ("departures of several segments", total.bursts),
     ] {
         assert!(count >= 100, "only {count} {name}");
     }

@@ -36,7 +36,7 @@ impl Path {
         Path { mtu: Some((mtu, reported)), ..self }
     }
 
-    fn link(self) -> LinkConfig {
+    pub fn link(self) -> LinkConfig {
         LinkConfig {
             capacity: Capacity::Rate(Rate::from_mbps(self.mbps)),
             delay: Duration::from_millis(self.delay_ms),

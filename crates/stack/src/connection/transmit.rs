@@ -18,6 +18,12 @@ use crate::subflow::recv::AckDue;
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::{ResetCause, Subflow, TcpState};
 
+/// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
+const PACED_BURST: Duration = Duration::from_millis(1);
+
+/// The most payload that leaves at once: with the headers less than an IP packet may have.
+const MAX_BURST: u32 = 65_000;
+
 /// What a segment says at the data level.
 #[derive(Clone, Copy)]
 enum DataLevel {
@@ -54,6 +60,7 @@ impl Connection {
         now: Time,
         out: &mut Segment,
         sums: &S,
+        burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
         if self.schedule_wanted {
@@ -63,15 +70,15 @@ impl Connection {
         if ending {
             self.progress_close(now);
         }
-        let mut next = self.poll_subflows(now, out, sums, observer);
+        let mut next = self.poll_subflows(now, out, sums, burst, observer);
         if next.is_none() && self.schedule_wanted {
             self.schedule(now, observer);
-            next = self.poll_subflows(now, out, sums, observer);
+            next = self.poll_subflows(now, out, sums, burst, observer);
         }
         if next.is_none() && ending {
             // What waited may have become superfluous, and then nothing carries the DATA_FIN along.
             self.progress_close(now);
-            return self.poll_subflows(now, out, sums, observer);
+            return self.poll_subflows(now, out, sums, burst, observer);
         }
         next
     }
@@ -81,6 +88,7 @@ impl Connection {
         now: Time,
         out: &mut Segment,
         sums: &S,
+        burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
         let count = self.subflows.len();
@@ -88,7 +96,7 @@ impl Connection {
             if self.cursor >= count {
                 self.cursor = 0;
             }
-            if let Some(transmit) = self.poll_subflow(now, self.cursor, out, sums, observer) {
+            if let Some(transmit) = self.poll_subflow(now, self.cursor, out, sums, burst, observer) {
                 return Some(transmit);
             }
             self.cursor += 1;
@@ -102,6 +110,7 @@ impl Connection {
         at: usize,
         out: &mut Segment,
         sums: &S,
+        burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
@@ -129,7 +138,7 @@ impl Connection {
         );
         if subflow.has_data_to_send()
             && carries_data
-            && let Some(transmit) = self.poll_data(now, at, out, sums, observer)
+            && let Some(transmit) = self.poll_data(now, at, out, sums, burst, observer)
         {
             return Some(transmit);
         }
@@ -182,6 +191,7 @@ impl Connection {
         at: usize,
         out: &mut Segment,
         sums: &S,
+        burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
@@ -204,7 +214,7 @@ impl Connection {
             }
             return None;
         }
-        if let Some(transmit) = self.send_new(now, at, probing, out, sums, observer) {
+        if let Some(transmit) = self.send_new(now, at, probing, out, sums, burst, observer) {
             return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
@@ -242,6 +252,7 @@ impl Connection {
         probing: bool,
         out: &mut Segment,
         sums: &S,
+        burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
@@ -287,6 +298,13 @@ impl Connection {
         if in_flight + len > cwnd && !probing {
             return None;
         }
+        let whole = u64::from(mss);
+        if len == whole && burst > mss && mtu_probe.is_none() && !probing {
+            let room = (cwnd - in_flight).min(window).min(u64::from(burst.min(MAX_BURST)));
+            len = self.burst_len(at, seq, queued.range.len(), room);
+        }
+        let segments = if len > whole && mtu_probe.is_none() { len.div_ceil(whole) } else { 1 };
+        let subflow = &mut self.subflows[at];
         subflow.tail_probe_wanted = false;
         if let Some(size) = mtu_probe {
             subflow.path_mtu.on_probe_sent(seq, size);
@@ -300,11 +318,11 @@ impl Connection {
         let again = queued.kind != AssignKind::New;
         if again {
             subflow.counters.bytes_reinjected += len;
-            subflow.counters.segments_reinjected += 1;
+            subflow.counters.segments_reinjected += segments;
         }
-        subflow.round_sent += 1;
+        subflow.round_sent += segments;
         subflow.last_new = now;
-        subflow.counters.data_segments_sent += 1;
+        subflow.counters.data_segments_sent += segments;
         subflow.counters.bytes_sent += len;
         let id = subflow.id;
         // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3).
@@ -321,9 +339,13 @@ impl Connection {
             mapping.checksum = self.checksum_of(range, seq, data_fin, sums);
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        self.record_sent(now, at, record);
+        if segments == 1 {
+            self.record_sent(now, at, record);
+            self.after_data(now, at, len);
+        } else {
+            self.record_burst(now, at, &record);
+        }
         self.make_data(now, at, &record, out);
-        self.after_data(now, at, len);
         if !self.data_timer.is_armed() {
             self.arm_data_timer(now);
         }
@@ -333,7 +355,44 @@ impl Connection {
             (false, true) => SendKind::Reinjection,
             (false, false) => SendKind::New,
         };
-        self.leave_data(now, at, out, kind, range.start, observer)
+        let mut departure = self.leave_data(now, at, out, kind, range.start, observer)?;
+        departure.segment_size = if segments > 1 { mss } else { 0 };
+        Some(departure)
+    }
+
+    /// How much leaves at once, where `room` bytes may and a full segment does anyway, of a range of
+    /// `available` bytes: whole segments, behind which the end of the range may be a shorter one.
+    fn burst_len(&self, at: usize, seq: u64, available: u64, room: u64) -> u64 {
+        let whole = u64::from(self.subflows[at].mss);
+        // A DSS checksum over a mapping of several segments makes the receiver hold back all of them until
+        // the last is there (RFC 8684 section 3.3.1). The keys, and an infinite mapping, go on one segment.
+        if self.checksummed || self.says_infinite() || self.carries_keys(at, seq) {
+            return whole;
+        }
+        let mut room = room;
+        if self.config.pacing {
+            room = room.min(self.pacing_rate(at).bytes_in(PACED_BURST));
+        }
+        if available <= room { available } else { (room - room % whole).max(whole) }
+    }
+
+    /// Notes the segments that leave as `whole`, each by itself: it is single segments that get lost and are
+    /// acknowledged. They share one mapping.
+    fn record_burst(&mut self, now: Time, at: usize, whole: &Sent) {
+        let mut back = 0;
+        while back < whole.len {
+            let len = self.subflows[at].mss.min(whole.len - back);
+            let record = Sent {
+                seq: whole.seq + u64::from(back),
+                len,
+                data: whole.data + u64::from(back),
+                mapping: SentMapping { back, ..whole.mapping },
+                ..*whole
+            };
+            self.record_sent(now, at, record);
+            self.after_data(now, at, u64::from(len));
+            back += len;
+        }
     }
 
     #[inline]
@@ -609,7 +668,7 @@ impl Connection {
         let subflow = &self.subflows[at];
         let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
         observer.on_sent(now, self.id, subflow.id, out, kind, data);
-        Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset })
+        Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset, segment_size: 0 })
     }
 }
 

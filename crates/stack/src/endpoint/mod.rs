@@ -76,6 +76,7 @@ pub struct Endpoint<O = ()> {
     /// Answers to segments that belong to no connection.
     replies: VecDeque<Transmit>,
     next_port: u16,
+    burst_limit: u32,
 }
 
 impl Endpoint<()> {
@@ -105,7 +106,16 @@ impl<O: Observer> Endpoint<O> {
             ending: Vec::new(),
             replies: VecDeque::new(),
             next_port,
+            burst_limit: 0,
         }
+    }
+
+    /// Lets up to so many bytes of payload leave as one departure that stands for several segments, which
+    /// share one mapping ([`Departure::segment_size`]): for a driver whose device cuts segments, or who does
+    /// it cheaper itself. 0, as at first: each segment leaves by itself, as it always does where DSS checksums
+    /// are agreed on. More than 65,000 counts as that.
+    pub fn set_burst_limit(&mut self, bytes: u32) {
+        self.burst_limit = bytes;
     }
 
     /// The observer.
@@ -470,7 +480,13 @@ impl<O: Observer> Endpoint<O> {
         // A flood of strays must not fill the memory.
         if self.replies.len() < 1024 {
             self.counters.strays_reset += 1;
-            self.replies.push_back(Transmit { connection: None, path, segment: reply, stream_offset: 0 });
+            self.replies.push_back(Transmit {
+                connection: None,
+                path,
+                segment: reply,
+                stream_offset: 0,
+                segment_size: 0,
+            });
         } else {
             self.counters.strays_dropped += 1;
         }
@@ -507,8 +523,8 @@ impl<O: Observer> Endpoint<O> {
         let nobody = Address::new(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
         let mut segment = Segment::new(nobody, nobody, Seq(0), Flags::default());
         let departure = self.poll_transmit_into(now, &mut segment, &())?;
-        let Departure { connection, path, stream_offset } = departure;
-        Some(Transmit { connection, path, segment, stream_offset })
+        let Departure { connection, path, stream_offset, segment_size } = departure;
+        Some(Transmit { connection, path, segment, stream_offset, segment_size })
     }
 
     /// As [`Endpoint::poll_transmit`], with the segment written where the driver wants it. What
@@ -524,14 +540,15 @@ impl<O: Observer> Endpoint<O> {
     ) -> Option<Departure> {
         if let Some(reply) = self.replies.pop_front() {
             *segment = reply.segment;
-            return Some(Departure { connection: None, path: reply.path, stream_offset: 0 });
+            return Some(Departure { connection: None, path: reply.path, stream_offset: 0, segment_size: 0 });
         }
         while let Some(&id) = self.ready.front() {
             let Some(connection) = self.connections.get_mut(id) else {
                 self.ready.pop_front();
                 continue;
             };
-            let departure = connection.poll_transmit(now, segment, sums, &mut self.observer);
+            let departure =
+                connection.poll_transmit(now, segment, sums, self.burst_limit, &mut self.observer);
             // That there is nothing more is mostly known without asking again.
             if departure.is_none() || !connection.wants_to_send() {
                 connection.in_ready = false;

@@ -146,6 +146,8 @@ pub struct Pair {
     /// Segments sent, and those of them without payload.
     pub sent: u64,
     pub sent_control: u64,
+    /// Departures that stood for several segments; the paths carry single ones.
+    pub bursts: u64,
     pub drop: Drop,
 }
 
@@ -205,6 +207,7 @@ impl Pair {
             keep_log: true,
             sent: 0,
             sent_control: 0,
+            bursts: 0,
             drop: Box::new(|_, _, _, _| false),
         }
     }
@@ -321,7 +324,10 @@ impl Pair {
         for sent in 0.. {
             assert!(sent < 100_000, "{side:?} never stops sending at {now:?}");
             let Some(transmit) = self.host(side).endpoint.poll_transmit(now) else { break };
-            self.send(side, &transmit.segment, transmit.stream_offset);
+            self.bursts += u64::from(transmit.segment_size > 0);
+            for (at, piece) in transmit.segment.pieces(transmit.segment_size) {
+                self.send(side, &piece, transmit.stream_offset + u64::from(at));
+            }
         }
     }
 

@@ -62,7 +62,7 @@ pub enum Op {
 pub struct Knobs {
     /// Bits that turn the profile's switches round: SACK, timestamps, PRR, undo, limited transmit,
     /// idle restart, pacing, loss detection, opportunistic retransmission (2), reinjection, narrow DSN,
-    /// backoff, least timeout on the variation, consume at once.
+    /// backoff, least timeout on the variation, consume at once, departures of several segments.
     pub flips: u16,
     pub scheduler: u8,
     pub congestion: u8,
@@ -248,6 +248,13 @@ impl Case {
         }
     }
 
+    /// How much payload may leave a side as one departure of several segments.
+    pub fn burst_limit(&self, side: Side) -> u32 {
+        let knobs = &self.knobs[usize::from(side == Side::Server)];
+        let limit = if self.seed.is_multiple_of(2) { 65_000 } else { 3 * knobs.mss + 100 };
+        if knobs.flips >> 15 & 1 == 1 { limit } else { 0 }
+    }
+
     /// What the application of a side wants to write in all.
     pub fn total(&self, side: Side) -> u64 {
         let mut total = 0;
@@ -327,7 +334,7 @@ fn any_dsn() -> impl Strategy<Value = u64> {
 }
 
 fn any_knobs() -> impl Strategy<Value = Knobs> {
-    let flips = prop_oneof![1 => Just(0u16), 1 => any::<u16>(), 1 => (0u32..15).prop_map(|bit| 1 << bit)];
+    let flips = prop_oneof![1 => Just(0u16), 1 => any::<u16>(), 1 => (0u32..16).prop_map(|bit| 1 << bit)];
     let kinds = (0u8..SchedulerKind::ALL.len() as u8, 0u8..CongestionKind::ALL.len() as u8);
     let windows = (
         prop_oneof![3 => Just(1400u32), 1 => 64u32..1400, 1 => Just(8900)],

@@ -37,6 +37,7 @@ pub struct Tally {
     pub fails_received: u64,
     pub held: u64,
     pub damaged: u64,
+    pub bursts: u64,
 }
 
 impl AddAssign for Tally {
@@ -63,6 +64,7 @@ impl AddAssign for Tally {
         self.fails_received += other.fails_received;
         self.held += other.held;
         self.damaged += other.damaged;
+        self.bursts += other.bursts;
     }
 }
 
@@ -86,6 +88,7 @@ pub fn start(case: &Case) -> Pair {
         && !case.config(Side::Client).simultaneous;
     for side in Side::BOTH {
         pair.host(side).checksums = agreed && !wishes.contains(&Checksums::Refused);
+        pair.host(side).endpoint.set_burst_limit(case.burst_limit(side));
     }
     pair.keep_log = std::env::var("ANABRANCH_RANDOM_LOG").is_ok();
     pair.connect(case.config(Side::Client));
@@ -226,6 +229,7 @@ fn tally(pair: &Pair, finished: bool) -> Tally {
         cases: 1,
         finished: u64::from(finished),
         segments: pair.sent,
+        bursts: pair.bursts,
         zero_windows: pair.checks.zero_windows,
         // Once a case: a stream that starts before a wrap has many segments behind it.
         subflow_wraps: pair.checks.subflow_wraps.min(1),

@@ -1,0 +1,141 @@
+//! Departures that stand for several segments: one mapping, and each segment lost and repaired by itself.
+
+mod harness;
+
+use anabranch_stack::config::{Checksums, ConnectionConfig};
+use anabranch_stack::segment::{Mapping, Segment};
+use anabranch_units::{Bytes, Duration, Rate, Time};
+use harness::{Pair, Path, Side};
+
+const LIMIT: u32 = 65_000;
+const BYTES: u64 = 400_000;
+
+fn pair(paths: Vec<Path>, config: &ConnectionConfig, limit: u32) -> Pair {
+    let mut pair = Pair::new(paths, config.clone(), 3);
+    pair.client.endpoint.set_burst_limit(limit);
+    pair.server.endpoint.set_burst_limit(limit);
+    pair
+}
+
+fn transfer(pair: &mut Pair, config: &ConnectionConfig) {
+    pair.connect(config.clone());
+    pair.write_all(Side::Client, BYTES);
+    let done = pair.run_until(Time::from_secs(600), |pair| pair.server.read == BYTES);
+    pair.close_after_backlog(Side::Client);
+    let done = done && pair.run_until(Time::from_secs(600), |pair| pair.server.peer_closed);
+    assert!(done && pair.server.read == BYTES, "{} at {:?}", pair.server.read, pair.now);
+    pair.client.endpoint.assert_consistent();
+}
+
+fn mapping(segment: &Segment) -> Option<Mapping> {
+    segment.options.dss.and_then(|dss| dss.mapping)
+}
+
+/// What the client has sent more than once, by sequence number: all transmissions of each.
+fn repeated(pair: &Pair) -> Vec<Vec<Segment>> {
+    let mut sent: std::collections::BTreeMap<u32, Vec<Segment>> = std::collections::BTreeMap::new();
+    for (_, _, _, segment, _) in pair.data_segments(Side::Client) {
+        sent.entry(segment.seq.0).or_default().push(*segment);
+    }
+    sent.into_values().filter(|times| times.len() > 1).collect()
+}
+
+#[test]
+fn a_lost_segment_of_a_burst_is_sent_again_alone() {
+    // The first flight: the keys alone, and behind them one burst of 39 segments.
+    let config = ConnectionConfig { initial_window: 40, ..ConnectionConfig::linux() };
+    for lost in [2, 6, 25, 39, 40] {
+        let path = Path { rate: Some(Rate::from_mbps(100)), ..Path::clean(20) };
+        let mut pair = pair(vec![path], &config, LIMIT);
+        let mut count = 0;
+        pair.drop = Box::new(move |_, side, _, segment| {
+            count += u32::from(side == Side::Client && segment.payload_len > 0);
+            side == Side::Client && segment.payload_len > 0 && count == lost
+        });
+        transfer(&mut pair, &config);
+        let again = repeated(&pair);
+        let [times] = &again[..] else { panic!("of one lost segment {} came again", again.len()) };
+        let [first, second] = times[..] else { panic!("{} times", times.len()) };
+        assert_eq!((first.payload_len, second.payload_len), (1400, 1400));
+        // RFC 8684 section 3.3.1: the mapping, of more than this segment, is repeated as it was.
+        assert_eq!(mapping(&first), mapping(&second));
+        assert_eq!(mapping(&first).unwrap().len, 39 * 1400);
+        let (_, subflows) = pair.client.final_stats.clone().unwrap_or_else(|| {
+            let id = pair.client.connection.unwrap();
+            (pair.client.endpoint.stats(id).unwrap(), pair.client.endpoint.subflow_stats(id))
+        });
+        let counters = subflows[0].counters;
+        assert_eq!((counters.segments_lost, counters.segments_retransmitted), (1, 1));
+        assert_eq!((counters.timeouts, counters.recoveries), (0, 1));
+    }
+}
+
+#[test]
+fn the_same_segments_leave_at_the_same_times_with_and_without_bursts() {
+    for (seed, loss) in [(0.0, 0.0), (0.02, 0.0), (0.05, 0.1)].into_iter().enumerate() {
+        let mut config = ConnectionConfig::linux();
+        config.mptcp = seed != 1;
+        let path = |delay| Path { loss: [loss.0; 2], reorder: loss.1, ..Path::clean(delay) };
+        let run = |limit| {
+            let mut pair = pair(vec![path(10), path(35)], &config, limit);
+            transfer(&mut pair, &config);
+            assert_eq!(pair.bursts > 0, limit > 0);
+            let log: Vec<_> = pair
+                .log
+                .iter()
+                .map(|(at, side, path, segment, lost)| {
+                    let mut bare = *segment;
+                    bare.options.dss = None;
+                    (*at, *side, *path, bare, *lost)
+                })
+                .collect();
+            (log, pair.bursts)
+        };
+        let (single, _) = run(0);
+        let (bursts, count) = run(LIMIT);
+        let differs = single.iter().zip(&bursts).position(|(one, other)| one != other);
+        if let Some(at) = differs {
+            panic!("{loss:?}: number {at}: {:?}\nand {:?}", single[at], bursts[at]);
+        }
+        assert_eq!(single.len(), bursts.len());
+        assert!(count > 10, "{count}");
+    }
+}
+
+#[test]
+fn a_burst_ends_with_the_limit_and_with_the_data() {
+    let config = ConnectionConfig { initial_window: 100, ..ConnectionConfig::linux() };
+    for limit in [0, 1400, 2799, 2800, 10_000, LIMIT, u32::MAX] {
+        let mut pair = pair(vec![Path::clean(10)], &config, limit);
+        transfer(&mut pair, &config);
+        let longest = pair.data_segments(Side::Client).filter_map(|(.., segment, _)| mapping(segment));
+        let longest = longest.map(|mapping| u32::from(mapping.len)).max().unwrap();
+        // The DATA_FIN takes one octet of the last mapping, which may be a short one.
+        let most = limit.clamp(1400, LIMIT);
+        assert!(longest <= most + 1 && longest >= most - most % 1400, "{longest} of {most}");
+    }
+}
+
+#[test]
+fn with_checksums_each_segment_leaves_by_itself() {
+    let config = ConnectionConfig { checksums: Checksums::Required, ..ConnectionConfig::linux() };
+    let mut pair = pair(vec![Path::clean(10)], &config, LIMIT);
+    transfer(&mut pair, &config);
+    assert_eq!(pair.bursts, 0);
+}
+
+#[test]
+fn a_paced_burst_is_what_the_rate_allows_in_a_millisecond() {
+    let config = ConnectionConfig { pacing: true, send_buffer: Bytes(BYTES), ..ConnectionConfig::linux() };
+    let mut pair = pair(vec![Path::clean(50)], &config, LIMIT);
+    transfer(&mut pair, &config);
+    // In slow start twice the window, of at most 290 segments, in a round trip of 100 ms.
+    let mut at_once = std::collections::BTreeMap::new();
+    for (at, ..) in
+        pair.data_segments(Side::Client).filter(|(at, ..)| *at > Time::ZERO + Duration::from_millis(150))
+    {
+        *at_once.entry(*at).or_insert(0) += 1;
+    }
+    let most = at_once.values().max().unwrap();
+    assert!((2..=6).contains(most), "{most} segments at once");
+}
