@@ -70,7 +70,7 @@ pub(crate) struct Listening {
 /// All state of a host.
 pub(crate) struct Core {
     pub endpoint: Endpoint<Watcher>,
-    pub flows: FxHashMap<ConnectionId, Flow>,
+    pub flows: FxHashMap<ConnectionId, Box<Flow>>,
     /// How many connections there were.
     opened: u64,
     /// A peer uses DSS checksums, so payload has to be summed also where nobody checks TCP's.
@@ -160,7 +160,7 @@ impl Core {
 
     fn track(&mut self, now: Time, id: ConnectionId, local: Address, remote: Address) {
         self.opened += 1;
-        self.flows.insert(id, Flow::new(now, self.opened, local, remote));
+        self.flows.insert(id, Box::new(Flow::new(now, self.opened, local, remote)));
     }
 
     /// A connection that this side opens.
@@ -179,7 +179,7 @@ impl Core {
             let (local, remote) = self.ends(id)?;
             self.track(now, id, local, remote);
         }
-        self.flows.get_mut(&id)
+        self.flows.get_mut(&id).map(|flow| &mut **flow)
     }
 
     /// A segment has come, with this payload.
@@ -588,7 +588,7 @@ impl Core {
 }
 
 /// Sums what is written, for DSS checksums.
-struct Sums<'a>(&'a FxHashMap<ConnectionId, Flow>);
+struct Sums<'a>(&'a FxHashMap<ConnectionId, Box<Flow>>);
 
 impl PayloadSums for Sums<'_> {
     fn sum(&self, connection: ConnectionId, range: DataRange) -> u16 {

@@ -287,6 +287,9 @@ impl<R: WindowRule> Classic<R> {
 impl<R: WindowRule> CongestionControl for Classic<R> {
     fn on_subflow_up(&mut self, id: SubflowId, start: &SubflowStart) {
         let slots = self.subflows.len().max(id.index() + 1);
+        // Most connections have one subflow for ever.
+        self.windows.0.reserve_exact(slots - self.windows.0.len());
+        self.subflows.reserve_exact(slots - self.subflows.len());
         self.windows.0.resize(slots, Window::DOWN);
         self.subflows.resize(slots, Subflow::DOWN);
         let initial_window = f64::from(start.initial_window.max(1));

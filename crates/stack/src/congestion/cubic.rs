@@ -164,6 +164,7 @@ impl WindowRule for Cubic {
     #[inline]
     fn on_change(&mut self, _windows: &Windows, id: SubflowId, now: Time, change: Change) {
         if change == Change::Up && self.subflows.len() <= id.index() {
+            self.subflows.reserve_exact(id.index() + 1 - self.subflows.len());
             self.subflows.resize(id.index() + 1, State::NEW);
         }
         let Some(state) = self.subflows.get_mut(id.index()) else { return };
