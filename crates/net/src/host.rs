@@ -10,6 +10,7 @@ use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAd
 use anabranch_stack::endpoint::{ConnectError, Endpoint};
 use anabranch_stack::segment::{Address, PathId};
 use anabranch_stack::stats::EndpointCounters;
+use anabranch_stack::timestamp::TimestampTick;
 use anabranch_units::{Bytes, RandomStream};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -173,6 +174,8 @@ impl HostBuilder {
         };
         let config = EndpointConfig {
             max_connections: self.max_connections,
+            // Peers on real networks remember a timestamp for days.
+            timestamp_tick: TimestampTick::Millisecond,
             ..EndpointConfig::new(addresses.clone())
         };
         let clock = Clock::start();

@@ -149,8 +149,11 @@ impl<R: Recorder> Sim<R> {
             });
             // Nobody floods, so that nothing is refused.
             let most = flows.len().saturating_mul(2).saturating_add(16);
-            let config =
-                EndpointConfig { addresses: addresses.collect(), max_connections: most, max_half_open: most };
+            let config = EndpointConfig {
+                max_connections: most,
+                max_half_open: most,
+                ..EndpointConfig::new(addresses.collect())
+            };
             let entropy = Entropy::Seeded(RandomStream::new(seed, &format!("host.{}", spec.name)));
             let observer = HostObserver::new(HostId(index as u32));
             hosts.push(Host {

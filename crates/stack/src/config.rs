@@ -9,6 +9,7 @@ use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::PathId;
 use crate::seq::{Dsn, Seq};
+use crate::timestamp::TimestampTick;
 
 /// What an endpoint (a host) is told once.
 #[derive(Clone, Debug)]
@@ -20,12 +21,19 @@ pub struct EndpointConfig {
     /// How many of those that others open may wait for their third segment; beyond, the oldest is
     /// forgotten for the newest. At least 1.
     pub max_half_open: usize,
+    /// How often its TCP timestamps tick.
+    pub timestamp_tick: TimestampTick,
 }
 
 impl EndpointConfig {
-    /// A host with `addresses`, up to 65,536 connections and 1024 half-open ones.
+    /// A host with `addresses`, up to 65,536 connections and 1024 half-open ones, and timestamps in microseconds.
     pub fn new(addresses: Vec<LocalAddress>) -> EndpointConfig {
-        EndpointConfig { addresses, max_connections: 65_536, max_half_open: 1024 }
+        EndpointConfig {
+            addresses,
+            max_connections: 65_536,
+            max_half_open: 1024,
+            timestamp_tick: TimestampTick::default(),
+        }
     }
 }
 

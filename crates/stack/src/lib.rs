@@ -20,6 +20,7 @@ pub mod selection;
 pub mod seq;
 pub mod stats;
 mod subflow;
+pub mod timestamp;
 pub mod transfer_model;
 
 /// The examples of the guide compile and run.

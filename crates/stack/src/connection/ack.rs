@@ -11,6 +11,7 @@ use crate::segment::{Flags, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::subflow::recovery::Verdict;
 use crate::subflow::{Subflow, TcpState};
+use crate::timestamp::TimestampTick;
 
 /// How fast the loss estimate follows: the weight of the last round trip.
 const LOSS_GAIN: f64 = 1.0 / 8.0;
@@ -70,7 +71,7 @@ impl Connection {
             return true;
         }
         let id = subflow.id;
-        let mut told = apply_ack(now, subflow, segment, ack, window_moved, |range, reason| {
+        let mut told = apply_ack(now, self.tick, subflow, segment, ack, window_moved, |range, reason| {
             observer.on_lost(now, self.id, id, range, reason);
         });
         if told.lost_segments > 0 {
@@ -277,6 +278,7 @@ fn congestion_ack(now: Time, subflow: &mut Subflow, told: &Told, in_recovery: bo
 /// Applies an acknowledgement to a subflow's scoreboard and recovery.
 fn apply_ack(
     now: Time,
+    tick: TimestampTick,
     subflow: &mut Subflow,
     segment: &Segment,
     ack: u64,
@@ -290,16 +292,17 @@ fn apply_ack(
     told.flight_before = (subflow.board.nxt() - una_before).max(subflow.board.in_flight());
     told.recover_bytes = (subflow.board.nxt() - una_before).saturating_sub(sacked_before);
     let min_rtt = subflow.rtt.min().unwrap_or(Duration::ZERO);
-    let now_us = now.as_micros() as u32;
     let echo = segment.options.timestamps.filter(|_| subflow.timestamps).map(|timestamps| timestamps.echo);
     // Whether the acknowledgement answers something that was sent before a given time.
-    let echo_before =
-        |when: Time| echo.is_some_and(|echo| (echo.wrapping_sub(when.as_micros() as u32) as i32) < 0);
+    let echo_before = |when: Time| echo.is_some_and(|echo| (echo.wrapping_sub(tick.value(when)) as i32) < 0);
+    let echoes = |when: Time| echo == Some(tick.value(when));
 
     let Subflow { board, rate, recovery, known_blocks, iss, .. } = subflow;
     // Round trips of what was sent once: of the oldest newly acknowledged segment (which a delayed
     // acknowledgement lengthens, as the timeout must know) and of the newest.
     let (mut oldest, mut newest, mut ambiguous) = (None, None, false);
+    // When the segment was sent again that the acknowledgement's timestamp is of.
+    let mut answered = None;
     let mut acked_segments = 0;
     let mut acked_bytes = 0;
     board.acknowledge(ack, |record, bytes| {
@@ -307,6 +310,9 @@ fn apply_ack(
         acked_segments += 1;
         if record.retransmitted() {
             ambiguous = true;
+            if echoes(record.sent) {
+                answered = Some(record.sent);
+            }
         } else {
             oldest.get_or_insert(record.sent);
             newest = Some(record.sent);
@@ -369,11 +375,21 @@ fn apply_ack(
     }
     if let Some(timestamps) = segment.options.timestamps.filter(|_| subflow.timestamps) {
         // Their clock less ours when the echoed segment left: the relative one-way delay.
-        subflow.one_way_delay_us = Some(i64::from(timestamps.value.wrapping_sub(timestamps.echo) as i32));
+        let behind = i64::from(timestamps.value.wrapping_sub(timestamps.echo) as i32);
+        subflow.one_way_delay_us = Some(behind * tick.period().as_micros() as i64);
         if sample.is_none() && told.advanced > 0 && timestamps.echo != 0 {
-            let age = now_us.wrapping_sub(timestamps.echo);
+            let age = tick.value(now).wrapping_sub(timestamps.echo);
             if age < 1 << 31 {
-                sample = Some(Duration::from_micros(u64::from(age)));
+                let answered = answered.or(newest.filter(|&sent| echoes(sent)));
+                sample = Some(match tick {
+                    TimestampTick::Microsecond => tick.span(age),
+                    // Our own clock says it better than the echo; and what may be up to a tick too short is
+                    // no new minimum.
+                    TimestampTick::Millisecond => {
+                        let rtt = answered.map_or(tick.span(age.max(1)), |sent| now.since(sent));
+                        rtt.max(min_rtt)
+                    }
+                });
             }
         }
     }

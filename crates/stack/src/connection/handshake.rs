@@ -156,7 +156,7 @@ impl Connection {
             segment.window = self.recv.window_field(subflow.receive_scale);
             if subflow.timestamps {
                 segment.options.timestamps =
-                    Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+                    Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
             }
             segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code) }));
             return segment;
@@ -178,7 +178,7 @@ impl Connection {
         });
         if offered(subflow.timestamps, self.config.timestamps) {
             segment.options.timestamps =
-                Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+                Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
         }
         if mode == Mode::Plain {
             return segment;
@@ -301,7 +301,7 @@ impl Connection {
         segment.window = window;
         if subflow.timestamps {
             segment.options.timestamps =
-                Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+                Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
         }
         segment.options.push(MptcpOption::Capable(Capable {
             version: 1,

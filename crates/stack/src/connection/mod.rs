@@ -40,6 +40,7 @@ use crate::segment::{Key, MptcpOption};
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
+use crate::timestamp::TimestampTick;
 
 use challenge::Challenges;
 use fallback::Fallback;
@@ -94,6 +95,8 @@ pub struct Connection {
     pub(crate) confirmed: bool,
     /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
     pub(crate) checksummed: bool,
+    /// How often our timestamps tick.
+    pub(crate) tick: TimestampTick,
     /// The third ACK with both keys shall leave.
     pub(crate) third_ack_wanted: bool,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
@@ -174,6 +177,7 @@ pub(crate) struct Birth {
     pub local_token: u32,
     pub local_dsn: Dsn,
     pub addresses: Vec<(u8, core::net::IpAddr, bool)>,
+    pub tick: TimestampTick,
 }
 
 impl Connection {
@@ -192,6 +196,7 @@ impl Connection {
             remote_dsn: Dsn(0),
             confirmed: false,
             checksummed: birth.mode == Mode::Mptcp && config.checksums == Checksums::Required,
+            tick: birth.tick,
             fallback: Fallback::default(),
             challenges: Challenges::default(),
             keepalive_sent: Time::ZERO,

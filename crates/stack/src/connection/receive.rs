@@ -15,8 +15,9 @@ use crate::subflow::{ResetCause, Subflow, TcpState};
 /// subflow's own window, so this is no place to be strict).
 const SUBFLOW_WINDOW: u64 = 65_535 << 14;
 
-/// How long a timestamp in microseconds tells old from new: half the time in which it wraps, and a
-/// little less.
+/// How long a peer's timestamp tells old from new. Nobody says how often its clock ticks: this is half the time
+/// in which one in microseconds wraps, and a little less. No segment lives as long, so that the 24 days of RFC
+/// 7323 section 5.5, for clocks that tick less often, would protect from nothing more.
 const TIMESTAMP_MEMORY: Duration = Duration::from_secs(2000);
 
 impl Connection {
@@ -126,15 +127,18 @@ impl Connection {
             // RFC 7323 section 4.3: the timestamp to echo is that of the segment that the last
             // acknowledgement waits for, so that a delayed acknowledgement measures the delay too.
             let newer_by = timestamps.value.wrapping_sub(subflow.ts_recent) as i32;
+            // RFC 7323 section 5.5: after so long a silence any timestamp is a new one.
+            let forgotten = now.since(subflow.ts_recent_at) >= TIMESTAMP_MEMORY;
             let last_ack = subflow.recv.last_ack_sent() as i64;
-            if newer_by >= 0 && offset <= last_ack {
+            if (newer_by >= 0 || forgotten) && offset <= last_ack {
                 subflow.ts_recent = timestamps.value;
                 subflow.ts_recent_at = now;
             }
             // RFC 7323 section 5: an older timestamp is an old duplicate whose number has wrapped, unless
             // it is the clock that has. As Linux, a pure acknowledgement may have been overtaken.
-            if newer_by < 0 && subflow.timestamps && now.since(subflow.ts_recent_at) < TIMESTAMP_MEMORY {
-                let late = Duration::from_micros(u64::from(newer_by.unsigned_abs()));
+            if newer_by < 0 && !forgotten && subflow.timestamps {
+                // As if the peer's clock ticked like ours, as Linux takes it.
+                let late = self.tick.span(newer_by.unsigned_abs());
                 let overtaken = segment.seq_len() == 0 && offset == next && late <= subflow.rtt.rto(0);
                 let old = offset + (segment.seq_len() as i64) < last_ack;
                 if !overtaken && !old {

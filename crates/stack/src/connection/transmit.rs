@@ -592,7 +592,7 @@ impl Connection {
         out.options.clear();
         if subflow.timestamps {
             out.options.timestamps =
-                Some(Timestamps { value: now.as_micros() as u32, echo: subflow.ts_recent });
+                Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
         }
         let reports_blocks = subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal);
         if self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() {

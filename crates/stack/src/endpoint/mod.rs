@@ -279,6 +279,7 @@ impl<O: Observer> Endpoint<O> {
             local_dsn,
             // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
             addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
+            tick: self.config.timestamp_tick,
         };
         let config = match &self.shared {
             Some(shared) if **shared == config => Arc::clone(shared),

@@ -20,6 +20,7 @@ mod plain;
 mod recovery;
 mod reinject;
 mod tcp;
+mod timestamps;
 mod told;
 mod window;
 

@@ -9,7 +9,7 @@ mod bytes;
 mod check;
 mod seg;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -24,6 +24,7 @@ use anabranch_stack::segment::{
 };
 use anabranch_stack::seq::{DataRange, Dsn, Seq};
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
+use anabranch_stack::timestamp::TimestampTick;
 use anabranch_units::{Bytes, Duration, Time};
 
 pub use bytes::*;
@@ -62,6 +63,7 @@ pub fn peer_ip(index: u8) -> IpAddr {
 
 thread_local! {
     static RANDOM: RefCell<(VecDeque<u64>, u64)> = const { RefCell::new((VecDeque::new(), 1)) };
+    static TICK: Cell<TimestampTick> = const { Cell::new(TimestampTick::Microsecond) };
 }
 
 fn fill(bytes: &mut [u8]) {
@@ -79,6 +81,11 @@ fn fill(bytes: &mut [u8]) {
 /// The next values that the endpoint draws; then pseudo-random ones.
 pub fn choose_random(values: &[u64]) {
     RANDOM.with_borrow_mut(|(chosen, _)| *chosen = values.iter().copied().collect());
+}
+
+/// How often the timestamps tick, of both sides, in this test's scripts from now on.
+pub fn choose_tick(tick: TimestampTick) {
+    TICK.set(tick);
 }
 
 /// The options of an ordinary SYN.
@@ -174,6 +181,7 @@ impl Script {
             |index| LocalAddress { ip: own_ip(index), path: PathId(u16::from(index)), backup: false };
         let endpoint_config = EndpointConfig {
             max_connections: 8,
+            timestamp_tick: TICK.get(),
             ..EndpointConfig::new((0..addresses).map(address).collect())
         };
         Script {
@@ -487,7 +495,7 @@ impl Script {
         }
         if sub.timestamps && !seg.no_timestamps {
             segment.options.timestamps = Some(Timestamps {
-                value: seg.value_us.unwrap_or(self.now.as_micros() as u32),
+                value: seg.value_us.unwrap_or(TICK.get().value(self.now)),
                 echo: seg.echo_us.unwrap_or(sub.last_value),
             });
         }

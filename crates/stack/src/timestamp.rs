@@ -1,0 +1,63 @@
+//! The clock that is written into TCP timestamps (RFC 7323 section 4.1).
+
+use anabranch_units::{Duration, Time};
+
+/// How often the timestamps of an endpoint tick.
+///
+/// A peer tells old timestamps from new ones by half of their 32 bits, and forgets the last one that it has
+/// seen only after 24 days (RFC 7323 section 5.5): what ticks more often than once in a millisecond looks old
+/// to it after a silence of half of the time in which it wraps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TimestampTick {
+    /// Once in a microsecond: any two transmissions can be told apart. Wraps after 71 minutes, which no
+    /// simulated peer minds.
+    #[default]
+    Microsecond,
+    /// Once in a millisecond, as in Linux. Wraps after 49 days.
+    Millisecond,
+}
+
+impl TimestampTick {
+    /// The time from one tick to the next.
+    pub const fn period(self) -> Duration {
+        match self {
+            TimestampTick::Microsecond => Duration::from_micros(1),
+            TimestampTick::Millisecond => Duration::from_millis(1),
+        }
+    }
+
+    /// The timestamp of what is sent at `at`.
+    #[inline]
+    pub const fn value(self, at: Time) -> u32 {
+        match self {
+            TimestampTick::Microsecond => at.as_micros() as u32,
+            TimestampTick::Millisecond => (at.as_micros() / 1000) as u32,
+        }
+    }
+
+    /// How long so many ticks take.
+    #[inline]
+    pub const fn span(self, ticks: u32) -> Duration {
+        match self {
+            TimestampTick::Microsecond => Duration::from_micros(ticks as u64),
+            TimestampTick::Millisecond => Duration::from_millis(ticks as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tick_counts_its_own_periods() {
+        for tick in [TimestampTick::Microsecond, TimestampTick::Millisecond] {
+            let period = tick.period();
+            assert_eq!(tick.value(Time::ZERO + period * 7), 7);
+            assert_eq!(tick.value(Time::ZERO + period * 8 - Duration(1)), 7);
+            assert_eq!(tick.span(9), period * 9);
+            // It wraps, as the field does.
+            assert_eq!(tick.value(Time::ZERO + period * (1 << 32) + period * 5), 5);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Timestamps that tick in milliseconds, and long silences (RFC 7323).
+
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::timestamp::TimestampTick;
+use anabranch_units::Duration;
+
+use crate::kit::*;
+
+const HOUR_US: u64 = 3_600_000_000;
+
+/// Without undo, which would tell the retransmissions of these scripts from the originals.
+fn plain_without_undo() -> ConnectionConfig {
+    ConnectionConfig { undo: false, ..plain() }
+}
+
+// RFC 7323 section 5.3: the peer drops what is older than the last by less than half of 32 bits.
+#[test]
+fn after_an_hour_of_silence_a_peer_takes_us_for_newer_if_we_tick_in_milliseconds() {
+    for (tick, newer) in [(TimestampTick::Millisecond, true), (TimestampTick::Microsecond, false)] {
+        choose_tick(tick);
+        let mut s = Script::client(config());
+        s.write(1000);
+        s.expect(data(0, 1, 1000));
+        s.inject(ack(0, 1001).data_ack(1000));
+        let before = s.subs[0].last_value;
+        s.advance_us(HOUR_US);
+        s.write(1000);
+        s.expect(data(0, 1001, 1000));
+        let by = s.subs[0].last_value.wrapping_sub(before) as i32;
+        assert_eq!(by > 0, newer, "{tick:?}: {by}");
+        if newer {
+            assert_eq!(by, 3_600_000);
+        }
+    }
+}
+
+// RFC 7323 section 5.5: what was remembered is invalid then, so that the next timestamp is remembered in its place
+// and echoed, and protects again.
+#[test]
+fn after_a_long_silence_the_peers_timestamps_begin_anew() {
+    for tick in [TimestampTick::Millisecond, TimestampTick::Microsecond] {
+        choose_tick(tick);
+        let mut s = Script::server(plain());
+        s.inject(data(0, 1, 1000).value_us(2_000_000_000));
+        s.expect(ack(0, 1001).echo_us(2_000_000_000));
+        s.advance_us(HOUR_US);
+        s.inject(data(0, 1001, 1000).value_us(1_305_032_704));
+        s.expect(ack(0, 2001).echo_us(1_305_032_704));
+        s.inject(data(0, 2001, 1000).value_us(1_305_032_703));
+        s.expect(ack(0, 2001).echo_us(1_305_032_704));
+        assert_eq!(s.stats().received, 2000, "{tick:?}");
+    }
+}
+
+// RFC 7323 section 4.2, RFC 6298 section 3: which transmission was answered the echo tells, and when it left we
+// know better than a clock of milliseconds.
+#[test]
+fn the_round_trip_of_a_retransmission_is_measured_by_our_own_clock() {
+    choose_tick(TimestampTick::Millisecond);
+    let mut s = Script::client(plain_without_undo());
+    s.write(1000);
+    s.expect(data(0, 1, 1000));
+    let before = s.subflow(0).srtt.unwrap().0;
+    s.wait_until_sent(2000);
+    s.sent();
+    s.advance_us(12_345);
+    s.inject(ack(0, 1001));
+    assert_eq!(s.subflow(0).srtt.unwrap(), Duration((7 * before + 12_345_000) / 8));
+}
+
+// Of a transmission that is not known any more the echo alone remains: a sample, and no new minimum, as it may be a
+// millisecond too short.
+#[test]
+fn a_sample_from_the_echo_alone_is_no_new_minimum() {
+    choose_tick(TimestampTick::Millisecond);
+    let mut s = Script::client(plain_without_undo());
+    let (min, mut srtt) = (s.subflow(0).min_rtt.unwrap(), s.subflow(0).srtt.unwrap().0);
+    for (echo_before_us, rtt) in [(20_000, Duration::from_millis(20)), (0, min), (1_000, min)] {
+        let at = s.subflow(0).counters.bytes_acked as i64 + 1;
+        s.write(1000);
+        s.expect(data(0, at, 1000));
+        s.wait_until_sent(4000);
+        s.sent();
+        s.advance_us(100_400);
+        let now = TimestampTick::Millisecond.value(s.now);
+        s.inject(ack(0, at + 1000).echo_us(now - echo_before_us / 1000));
+        srtt = (7 * srtt + rtt.0) / 8;
+        assert_eq!(
+            (s.subflow(0).srtt.unwrap().0, s.subflow(0).min_rtt.unwrap()),
+            (srtt, min),
+            "{echo_before_us}"
+        );
+    }
+}
