@@ -240,6 +240,7 @@ impl Connection {
             self.persist_backoff = 0;
             self.stats.data_acked = una;
             self.stats.last_data_ack = now;
+            self.repair_further();
             self.arm_data_timer(now);
             self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una });

@@ -49,7 +49,9 @@ pub(crate) use hold::Held;
 pub(crate) use mapping::Mappings;
 use paths::PathsState;
 use recv_state::RecvState;
+use reinject::HeadRepair;
 use send_state::SendState;
+pub(crate) use transmit::TURN;
 
 /// Whether option 30 is spoken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +88,8 @@ pub struct Connection {
     pub(crate) queued_at: Time,
     /// The subflow that sent last: asked first.
     cursor: usize,
+    /// How many segments it has sent in a row.
+    turn: u32,
     /// The subflows that shall carry a DATA_FIN of its own.
     fin_wanted_on: SubflowSet,
     pub(crate) mode: Mode,
@@ -128,6 +132,7 @@ pub struct Connection {
     // Timers of the data level.
     scheduler_wake: Time,
     data_timer: Time,
+    head_repair: HeadRepair,
     persist_at: Time,
     fin_timer: Time,
     orphan_at: Time,
@@ -217,6 +222,7 @@ impl Connection {
             views: Vec::new(),
             schedule_wanted: false,
             cursor: 0,
+            turn: 0,
             limit: Limit::Application,
             last_opportunistic: Vec::new(),
             born: now,
@@ -228,6 +234,7 @@ impl Connection {
             stats: ConnectionStats::default(),
             scheduler_wake: Time::NEVER,
             data_timer: Time::NEVER,
+            head_repair: HeadRepair::default(),
             persist_at: Time::NEVER,
             persist_backoff: 0,
             probed_at: Time::ZERO,

@@ -60,6 +60,7 @@ impl Connection {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
+        let before = (self.subflows[at].board.una(), self.send.una);
         if !self.process_ack(now, at, segment, observer) {
             return;
         }
@@ -72,6 +73,12 @@ impl Connection {
             }
             if self.mode == Mode::Plain {
                 self.release_all(now, at, placed);
+            } else if before.1 == self.send.una && before.0 < self.subflows[at].board.una() {
+                // Where no data acknowledgement comes with it, the peer may have gone back to TCP, and would take
+                // for new what is sent again.
+                if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
+                    self.on_progress_below(now);
+                }
             }
         } else {
             self.process_plain_ack(now, at, segment);

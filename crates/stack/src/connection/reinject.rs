@@ -10,24 +10,58 @@ use crate::event::{SubflowId, SubflowSet};
 use crate::scheduler::{AssignKind, RecoveryState};
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
-use crate::subflow::Subflow;
+use crate::subflow::scoreboard::Sent;
+use crate::subflow::{Queued, Subflow};
+
+/// The most segments that are sent again at once because nobody carries the head of the stream.
+const MOST_REPAIRED: u32 = 1 << 10;
+
+/// The repair of what subflows have delivered, and the peer's data level has dropped.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct HeadRepair {
+    /// How often the data-level timer has sent the head again since it moved.
+    pub(super) attempts: u8,
+    /// How many segments go next; 0 if nothing is under repair.
+    segments: u32,
+    /// Behind what was sent again last.
+    end: u64,
+}
 
 impl Connection {
     /// A subflow's retransmission timer has run out: its data may go on another as well.
     pub(crate) fn reinject_after_timeout(&mut self, at: usize) {
-        if self.mode != Mode::Mptcp || self.config.reinjection != Reinjection::OnTimeout {
+        let others = self.subflows.iter().any(|other| other.id.index() != at && other.is_usable());
+        if self.mode != Mode::Mptcp || !others {
             return;
         }
-        let others = self.subflows.iter().any(|other| other.id.index() != at && other.is_usable());
-        if others {
+        self.empty_queue(at);
+        if self.config.reinjection == Reinjection::OnTimeout {
             self.reinject_all_of(at);
+        }
+    }
+
+    /// What waits on a subflow that has timed out was never sent there, and would wait until it works again, which
+    /// may be never: it goes elsewhere. Copies stay, as those have other subflows anyway.
+    fn empty_queue(&mut self, at: usize) {
+        for _ in 0..self.subflows[at].queue.len() {
+            let Some(queued) = self.subflows[at].queue.pop_front() else { break };
+            match queued.kind {
+                AssignKind::New => self.send.take_back(queued.range),
+                AssignKind::Copy => {
+                    self.subflows[at].queue.push_back(queued);
+                    continue;
+                }
+                AssignKind::Reinject => self.send.request_reinjection(queued.range),
+            }
+            self.subflows[at].queued -= queued.range.len();
+            self.schedule_wanted = true;
         }
     }
 
     /// A path that swallows everything must not hold the connection: what it carried has long arrived by
     /// others, and still takes the room of what could be sent now. When half of a full send buffer is such,
-    /// and the subflow has not got through twice, it is reset, for too much outstanding data (RFC 8684
-    /// section 3.6, reason 0x04).
+    /// and the subflow has not got through three times, it is reset, for too much outstanding data (RFC 8684
+    /// section 3.6, reason 0x04). Three, as a path that was cut for half a second is often probed twice in vain.
     pub(crate) fn give_up_laggard(&mut self, now: Time) {
         if !self.send.blocked || self.mode != Mode::Mptcp {
             return;
@@ -37,7 +71,7 @@ impl Connection {
             return;
         }
         let laggard = self.subflows.iter().position(|subflow| {
-            subflow.recovery.timeouts() >= 2 && subflow.board.lowest_data().is_some_and(|low| low <= freed)
+            subflow.recovery.timeouts() >= 3 && subflow.board.lowest_data().is_some_and(|low| low <= freed)
         });
         let works = |subflow: &Subflow| subflow.is_usable() && !subflow.potentially_failed();
         if let Some(at) = laggard
@@ -69,13 +103,9 @@ impl Connection {
 
     /// A dead subflow's data: what it never sent is as if never assigned, the rest is reinjected.
     pub(crate) fn recover_from_dead(&mut self, at: usize) {
-        while let Some(queued) = self.subflows[at].queue.pop_front() {
-            match queued.kind {
-                AssignKind::New => self.send.take_back(queued.range),
-                AssignKind::Copy => {}
-                AssignKind::Reinject => self.send.request_reinjection(queued.range),
-            }
-        }
+        self.empty_queue(at);
+        // Nobody sends the copies any more.
+        self.subflows[at].queue.clear();
         self.subflows[at].queued = 0;
         if self.mode == Mode::Mptcp {
             self.reinject_all_of(at);
@@ -93,33 +123,87 @@ impl Connection {
     /// The head of the stream has reached its subflow's peer but not the data level for too long,
     /// or nobody carries it: it is sent again (RFC 8684 section 3.3.6).
     pub(crate) fn reinject_head(&mut self) {
-        let Some(head) = self.send.outstanding.as_slice().first().copied() else { return };
         // Without a subflow there is nothing to send it on; the one that comes finds it waiting.
         if !self.subflows.iter().any(|subflow| subflow.is_usable()) {
             return;
         }
-        let carried = self.subflows.iter().any(|subflow| {
-            subflow.is_synchronised()
-                && (subflow.board.records().iter().any(|record| {
-                    record.range().start <= head.range.start && record.range().end > head.range.start
-                }) || subflow.queue.iter().any(|queued| {
-                    queued.range.start <= head.range.start && queued.range.end > head.range.start
-                }))
-        });
-        if carried {
+        if !self.is_head_given() || self.is_head_carried() {
             return;
         }
         self.stats.data_timeouts += 1;
-        let first = DataRange::new(
-            head.range.start,
-            head.range.end.min(head.range.start + u64::from(self.config.mss)),
-        );
+        self.head_repair.attempts = self.head_repair.attempts.saturating_add(1);
+        self.head_repair.segments = 1;
+        self.reinject_dropped();
+    }
+
+    /// The data level has been acknowledged further. If that is so because its head was sent again, and the new
+    /// one is carried by nobody either, then more was dropped than that: twice as much follows at once, as in slow
+    /// start, and not after another wait.
+    pub(super) fn repair_further(&mut self) {
+        self.head_repair.attempts = 0;
+        if self.head_repair.segments == 0 {
+            return;
+        }
+        if self.is_head_dropped() {
+            self.reinject_dropped();
+        } else if self.send.una >= self.head_repair.end {
+            self.head_repair.segments = 0;
+        }
+    }
+
+    /// Sends the head of the stream again, so many segments of it as it is the turn for, and nothing that a
+    /// subflow still carries.
+    fn reinject_dropped(&mut self) {
+        let una = self.send.una;
+        let mut end = una + u64::from(self.head_repair.segments) * u64::from(self.config.mss);
+        for subflow in self.subflows.iter().filter(|subflow| subflow.is_synchronised()) {
+            let sent = subflow.board.records().iter().map(Sent::range);
+            let waiting = subflow.queue.iter().map(|queued| queued.range);
+            for start in sent.chain(waiting).map(|range| range.start).filter(|&start| start > una) {
+                end = end.min(start);
+            }
+        }
+        self.head_repair.end = end;
+        self.head_repair.segments = (self.head_repair.segments * 2).min(MOST_REPAIRED);
         // Everyone has tried it, so that nobody is excluded for it.
         for subflow in 0..self.subflows.len() {
             self.send.outstanding.forget(SubflowId(subflow as u8));
         }
-        self.send.request_reinjection(first);
+        self.send.request_reinjection(DataRange::new(una, end));
         self.schedule_wanted = true;
+    }
+
+    /// Whether the head of the stream was given to a subflow, and is not acknowledged.
+    fn is_head_given(&self) -> bool {
+        self.send.outstanding.as_slice().first().is_some_and(|first| first.range.start <= self.send.una)
+    }
+
+    /// Whether nothing but the data-level timer brings the head of the stream to the peer: every subflow that
+    /// carried it is done with it. A peer that has gone silent at the data level is another matter.
+    pub(super) fn is_head_dropped(&self) -> bool {
+        let una = self.send.una;
+        let waits = self.send.reinject.as_slice().first().is_some_and(|first| first.range.start <= una);
+        let silent = || self.subflows.iter().any(|subflow| subflow.bare);
+        self.is_head_given() && !waits && !self.is_head_carried() && !silent()
+    }
+
+    /// Whether some subflow has the head of the stream under way or waiting, or the rest of its mapping, without
+    /// which a peer that verifies checksums does not take it.
+    fn is_head_carried(&self) -> bool {
+        let una = self.send.una;
+        let sent = |record: &Sent| {
+            let start = record.data - u64::from(record.mapping.back);
+            start <= una && una < record.range().end.max(start + u64::from(record.mapping.len))
+        };
+        let queued = |queued: &Queued| queued.range.start <= una && una < queued.range.end;
+        // Mostly it is the oldest of what one of them has.
+        let first = |subflow: &Subflow| {
+            subflow.board.records().front().is_some_and(sent) || subflow.queue.front().is_some_and(queued)
+        };
+        let any =
+            |subflow: &Subflow| subflow.board.records().iter().any(sent) || subflow.queue.iter().any(queued);
+        let mut alive = self.subflows.iter().filter(|subflow| subflow.is_synchronised());
+        alive.clone().any(first) || alive.any(any)
     }
 
     /// Opportunistic retransmission and penalisation (NSDI 2012; the out-of-tree kernel's rules):

@@ -33,10 +33,31 @@ impl Connection {
 
     pub(crate) fn arm_data_timer(&mut self, now: Time) {
         self.data_timer = if self.mode == Mode::Mptcp && !self.send.outstanding.is_empty() {
-            now + self.max_rto().max(DATA_TIMER_FLOOR) * 2
+            let wait = self.max_rto().max(DATA_TIMER_FLOOR) * 2;
+            now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
         } else {
             Time::NEVER
         };
+    }
+
+    /// A subflow has told of progress, and the data level of none: the head of the stream may have arrived there
+    /// and been dropped behind it (Linux does so while it has no window at the data level).
+    pub(super) fn on_progress_below(&mut self, now: Time) {
+        if self.is_head_dropped() {
+            self.data_timer = self.data_timer.min(now + self.head_wait());
+        }
+    }
+
+    /// How long the data acknowledgement may come behind that of the subflow: a round trip, and what an
+    /// acknowledgement is held back. Twice as long after each time that it was sent again in vain.
+    fn head_wait(&self) -> Duration {
+        let rtt = self
+            .subflows
+            .iter()
+            .filter(|subflow| subflow.is_usable())
+            .map(|subflow| subflow.rtt.srtt_or_zero());
+        let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
+        Duration(wait.0 << self.head_repair.attempts.min(10))
     }
 
     #[inline]

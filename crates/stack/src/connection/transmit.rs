@@ -24,6 +24,11 @@ const PACED_BURST: Duration = Duration::from_millis(1);
 /// The most payload that leaves at once: with the headers less than an IP packet may have.
 const MAX_BURST: u32 = 65_000;
 
+/// How many segments one subflow sends in a row before the others are asked, and one connection before the others.
+/// A driver that is slower than the peer's acknowledgements would else never come to them, and not acknowledge what
+/// they receive.
+pub(crate) const TURN: u32 = 64;
+
 /// What a segment says at the data level.
 #[derive(Clone, Copy)]
 enum DataLevel {
@@ -97,11 +102,22 @@ impl Connection {
                 self.cursor = 0;
             }
             if let Some(transmit) = self.poll_subflow(now, self.cursor, out, sums, burst, observer) {
+                self.turn += self.turns_of(out);
+                if self.turn >= TURN {
+                    self.turn = 0;
+                    self.cursor += 1;
+                }
                 return Some(transmit);
             }
+            self.turn = 0;
             self.cursor += 1;
         }
         None
+    }
+
+    /// What counts as so many segments of a turn: several may leave at once.
+    pub(crate) fn turns_of(&self, sent: &Segment) -> u32 {
+        (sent.payload_len / self.config.mss.max(1)).max(1)
     }
 
     fn poll_subflow<S: PayloadSums, O: Observer>(

@@ -13,7 +13,7 @@ use anabranch_units::{Bytes, Time};
 
 use crate::checksum::PayloadSums;
 use crate::config::{Checksums, ConnectionConfig, EndpointConfig, Entropy};
-use crate::connection::{Connection, Phase};
+use crate::connection::{Connection, Phase, TURN};
 use crate::crypto;
 use crate::event::{CloseReason, ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::Observer;
@@ -70,6 +70,8 @@ pub struct Endpoint<O = ()> {
     demux: Demux,
     timers: TimerQueue,
     ready: VecDeque<ConnectionId>,
+    /// How many segments the first of them has sent in a row.
+    turn: u32,
     eventful: VecDeque<ConnectionId>,
     /// Ended connections whose last event was told.
     ending: Vec<ConnectionId>,
@@ -102,6 +104,7 @@ impl<O: Observer> Endpoint<O> {
             demux: Demux::default(),
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
+            turn: 0,
             eventful: VecDeque::new(),
             ending: Vec::new(),
             replies: VecDeque::new(),
@@ -550,11 +553,16 @@ impl<O: Observer> Endpoint<O> {
             };
             let departure =
                 connection.poll_transmit(now, segment, sums, self.burst_limit, &mut self.observer);
+            self.turn += connection.turns_of(segment);
             // That there is nothing more is mostly known without asking again.
             if departure.is_none() || !connection.wants_to_send() {
                 connection.in_ready = false;
                 self.ready.pop_front();
+                self.turn = 0;
                 self.settle(now, id);
+            } else if self.turn >= TURN {
+                self.ready.rotate_left(1);
+                self.turn = 0;
             }
             if departure.is_some() {
                 return departure;

@@ -22,6 +22,7 @@ mod reinject;
 mod tcp;
 mod timestamps;
 mod told;
+mod turns;
 mod window;
 
 /// The table of rules names tests; none of them may be gone.

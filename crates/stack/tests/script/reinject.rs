@@ -3,6 +3,7 @@
 use anabranch_stack::config::{ConnectionConfig, Reinjection, RtoConfig};
 use anabranch_stack::event::{Event, SubflowId};
 use anabranch_stack::segment::{MptcpOption, ResetReason};
+use anabranch_units::Duration;
 
 use crate::kit::*;
 
@@ -68,8 +69,8 @@ fn what_a_box_has_acknowledged_and_dropped_is_sent_again() {
     let map = again[0].options.dss.unwrap().mapping.unwrap();
     assert_eq!((map.ssn, again[0].payload_len), (2001, 1000));
     s.inject(ack(0, 3001).data_ack(1000));
-    let rest = s.wait_until_sent(5000);
-    assert_eq!(rest[0].options.dss.unwrap().mapping.unwrap().ssn, 3001);
+    // What was dropped with it needs no timer.
+    s.expect(data(0, 3001, 1000).map(1000, 3001, 1000));
     s.inject(ack(0, 4001).data_ack(2000));
     s.advance(10_000);
 }
@@ -110,4 +111,122 @@ fn a_failing_subflow_gets_no_new_data() {
     let sent = s.sent();
     assert!(sent.iter().all(|segment| segment.source.ip == own_ip(1)));
     assert_eq!(sent.len(), 5);
+}
+
+// RFC 8684 section 3.3.6: what waits on a subflow for a window that has shrunk was sent nowhere. Once that subflow
+// has timed out, it goes by the other: were it to wait, a path that swallows everything would hold the stream for
+// as long as its subflow lives.
+#[test]
+fn what_a_failing_subflow_has_not_sent_goes_by_the_other() {
+    const SEGMENTS: usize = 20;
+    let mut s = Script::two(ConnectionConfig { pacing: true, ..config() });
+    s.write(SEGMENTS as u64 * 1000);
+    let mut here = [false; SEGMENTS];
+    // The first segments leave one by one; the first of all is lost, which shrinks the window.
+    let mut sent = 0;
+    while sent < 5 {
+        sent += s.sent().iter().filter(|segment| segment.source.ip == own_ip(0)).count();
+        s.advance_us(100);
+    }
+    s.sent();
+    s.inject(ack(0, 1).sack(&[(1001, 5001)]).data_ack(0));
+    here[1..5].fill(true);
+    // From now on the first path swallows everything, and the second one loses nothing.
+    for _ in 0..2000 {
+        let mut next = None;
+        for segment in s.sent().iter().filter(|segment| segment.source.ip == own_ip(1)) {
+            if let Some(map) = segment.options.dss.and_then(|dss| dss.mapping) {
+                here[s.map_of(&map).data as usize / 1000] = true;
+                next = Some(i64::from(map.ssn) + 1000);
+            }
+        }
+        if let Some(next) = next {
+            let whole = here.iter().position(|here| !here).unwrap_or(SEGMENTS);
+            s.inject(ack(1, next).data_ack(whole as i64 * 1000));
+        } else {
+            s.advance(1);
+        }
+    }
+    assert!(s.subflow(0).counters.timeouts > 0);
+    assert_eq!(here, [true; SEGMENTS]);
+}
+
+/// A download's beginning over two subflows: `segments` of them on each.
+fn spread(segments: u64) -> Script {
+    let mut s = Script::two(ConnectionConfig { initial_window: segments as u32, ..config() });
+    s.write(2 * segments * 1000);
+    let sent = s.sent();
+    assert_eq!(sent.len() as u64, 2 * segments);
+    for segment in sent {
+        let map = s.map_of(&segment.options.dss.unwrap().mapping.unwrap());
+        assert_eq!(segment.source.ip, own_ip((map.data as u64 / 1000 / segments) as u8));
+    }
+    s
+}
+
+// RFC 8684 section 3.3.6: Linux acknowledges on the subflow, and drops, what comes out of order before it has sent
+// its first DSS. That the head of the stream is carried by nobody is known with the acknowledgement, and it is sent
+// again a round trip and a delayed acknowledgement later; what is missing behind it follows without another wait.
+#[test]
+fn a_head_that_was_dropped_is_sent_again_after_a_round_trip() {
+    let mut s = spread(10);
+    // The second subflow's part comes first, and is dropped.
+    s.inject(ack(1, 10_001).data_ack(0));
+    s.inject(ack(0, 10_001).data_ack(10_000));
+    let (since, srtt) = (s.now, s.subflow(0).srtt.max(s.subflow(1).srtt));
+    let again = s.wait_until_sent(1000);
+    let wait = s.now.since(since);
+    assert_eq!(wait, srtt.unwrap() + config().ack.delay);
+    assert_eq!(again.len(), 1);
+    assert_eq!(s.map_of(&again[0].options.dss.unwrap().mapping.unwrap()).data, 10_000);
+    assert_eq!(again[0].source.ip, own_ip(0));
+    // One segment, then twice as many each time, as in slow start.
+    let (mut next, mut una) = (10_001, 10_000);
+    for (acked, follow) in [(1, 2), (2, 4), (4, 3)] {
+        next += acked * 1000;
+        una += acked * 1000;
+        s.inject(ack(0, next).data_ack(una));
+        let sent = s.sent();
+        assert_eq!(sent.iter().filter(|segment| segment.payload_len > 0).count(), follow, "{una}");
+    }
+    s.inject(ack(0, next + 3000).data_ack(20_000));
+    assert_eq!((s.stats().data_acked, s.stats().data_timeouts), (20_000, 1));
+}
+
+// The same, again and again in vain: the waits grow as those of a timeout, up to that of the data level.
+#[test]
+fn a_head_that_is_always_dropped_is_sent_again_ever_later() {
+    let mut s = Script::client(config());
+    s.write(1000);
+    s.expect(data(0, 1, 1000));
+    let mut waits = Vec::new();
+    for at in 1..7 {
+        s.inject(ack(0, at * 1000 + 1).data_ack(0));
+        let (since, once) = (s.now, s.subflow(0).srtt.unwrap() + config().ack.delay);
+        assert_eq!(s.wait_until_sent(5000).len(), 1);
+        let wait = s.now.since(since);
+        // The script waits for whole microseconds.
+        let meant = (once * (1 << (at - 1))).as_micros();
+        assert!(at > 3 || wait.as_micros() - meant <= 1, "{wait:?} for the {at}th");
+        waits.push(wait);
+    }
+    let data_level = Duration::from_millis(400)..Duration::from_millis(450);
+    assert!(waits[4..].iter().all(|wait| data_level.contains(wait)), "{waits:?}");
+}
+
+// RFC 8684 section 3.7: a peer that has gone back to TCP would take for new what is sent again, and where SACK blocks
+// leave no room for a data acknowledgement nothing tells it from one that has not. It waits for the long timer.
+#[test]
+fn without_a_data_acknowledgement_nothing_counts_as_dropped() {
+    let mut s = Script::client(config());
+    s.write(3000);
+    s.expect_data(0, 1, 3);
+    s.inject(ack(0, 1001).no_dss().sack(&[(2001, 3001)]));
+    let mut sent = s.sent();
+    for _ in 0..300 {
+        s.advance(1);
+        sent.extend(s.sent());
+    }
+    let again = sent.iter().filter_map(|segment| segment.options.dss?.mapping);
+    assert!(again.clone().count() > 0 && again.clone().all(|map| map.ssn < 3001), "{sent:?}");
 }

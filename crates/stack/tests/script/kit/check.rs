@@ -98,7 +98,7 @@ impl Script {
         }
     }
 
-    fn map_of(&self, map: &Mapping) -> Map {
+    pub fn map_of(&self, map: &Mapping) -> Map {
         let (data, wide) = match map.dsn {
             MappedDsn::Wide(dsn) => (dsn.distance_from(self.own_dsn), true),
             MappedDsn::Narrow(low) => (i64::from(low.wrapping_sub(self.own_dsn.0 as u32) as i32), false),
