@@ -193,6 +193,8 @@ choice! {
         Coalesce = "coalesce",
         /// Payload is changed on one path of two, with DSS checksums.
         AlterPayload = "alter-payload",
+        /// Anabranch as the server opens the further subflow, to a port at which the kernel's path manager listens.
+        ServerJoins = "server-joins",
         /// TUN devices with segmentation offload, without delay.
         Offload = "offload",
         /// `mptcpize run wget` fetches from `anabranch serve`.
@@ -222,8 +224,11 @@ impl Cell {
     pub fn is_valid(&self) -> bool {
         let joins = match self.joins {
             Joins::None => true,
-            // The kernel takes joins at ports it listens to, which as a client it does not.
-            Joins::AnabranchOwn | Joins::AnabranchAnnounced => self.client == Side::Anabranch,
+            // The kernel takes joins at ports it listens to, which as a client it does only where its path
+            // manager is told to.
+            Joins::AnabranchOwn | Joins::AnabranchAnnounced => {
+                self.client == Side::Anabranch || self.situation == Situation::ServerJoins
+            }
             // Anabranch announces addresses as a server.
             Joins::KernelAnnounced => self.client == Side::Kernel,
             Joins::KernelOwn => true,

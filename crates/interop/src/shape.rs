@@ -11,6 +11,9 @@ use crate::cell::{Cell, Family, Load, Situation};
 /// The port at which the server listens.
 pub const PORT: u16 = 5000;
 
+/// The port at which the kernel's path manager listens for joins where it is the client.
+pub const JOIN_PORT: u16 = 5001;
+
 /// Round trips of the paths in microseconds: unequal, and none above 10 ms.
 const ROUND_TRIPS: [u64; 4] = [2_000, 4_000, 7_000, 10_000];
 

@@ -134,8 +134,8 @@ impl Driver {
     /// more to send.
     fn work(&mut self, cx: &Context<'_>) -> bool {
         let shared = Arc::clone(&self.shared);
-        let now = shared.clock.now();
         let mut core = shared.lock();
+        let now = shared.clock.now();
         for at in 0..self.received_count {
             let (port, packet) = &self.received[at];
             if let Some(tap) = &mut core.tap {

@@ -47,8 +47,9 @@ impl Shared {
 
     /// Does `act` and wakes the driver if it sleeps.
     pub fn act<T>(&self, act: impl FnOnce(&mut Core, Time) -> T) -> T {
-        let now = self.clock.now();
         let mut core = self.lock();
+        // Not before: the stack's time does not run backwards.
+        let now = self.clock.now();
         let result = act(&mut core, now);
         let driver = core.rouse();
         drop(core);

@@ -1,7 +1,7 @@
 //! A connection as a stream of bytes.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -235,6 +235,18 @@ impl StreamControl {
             core.endpoint.set_backup(now, self.id, subflow, backup);
             core.stirred = true;
         });
+    }
+
+    /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager of the
+    /// client does by itself; the peer has to listen there. Returns whether it will be tried: not before the
+    /// peer has shown that it knows the keys, not beyond the limit of subflows, not once the stream has ended,
+    /// and not in a plain TCP.
+    pub fn open_subflow(&self, local: IpAddr, remote: SocketAddr) -> bool {
+        self.handle.shared().act(|core, now| {
+            core.stirred = true;
+            let remote = Address::new(remote.ip(), remote.port());
+            core.endpoint.open_subflow(now, self.id, local, remote)
+        })
     }
 
     /// Ends the connection at once.

@@ -96,8 +96,8 @@ fn middlebox(cell: &Cell, at: usize, chain: Chain, altered: &Arc<AtomicU64>) -> 
 
 /// The connections of `cell`.
 pub fn config(cell: &Cell) -> ConnectionConfig {
-    let announces =
-        matches!(cell.joins, Joins::KernelAnnounced | Joins::AnabranchOwn | Joins::AnabranchAnnounced);
+    let announces = cell.situation != Situation::ServerJoins
+        && matches!(cell.joins, Joins::KernelAnnounced | Joins::AnabranchOwn | Joins::AnabranchAnnounced);
     ConnectionConfig {
         path_manager: if announces { PathManagerKind::FullMesh } else { PathManagerKind::None },
         checksums: match cell.checksums {

@@ -1,5 +1,6 @@
 //! Waits for the subflows that are meant, and does in mid-transfer what the situation asks for.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anabranch_net::StreamControl;
@@ -9,6 +10,7 @@ use anabranch_stack::stats::SubflowStats;
 use super::anabranch::Ours;
 use super::{Meter, carried, namespace};
 use crate::cell::{Cell, Situation};
+use crate::counters::Counters;
 use crate::shape;
 
 const TICK: Duration = Duration::from_millis(3);
@@ -22,7 +24,14 @@ fn live(subflows: &[SubflowStats]) -> usize {
 pub async fn direct(cell: &Cell, ours: &Ours, control: &StreamControl, meter: &Meter) {
     let deadline = Instant::now() + shape::patience(cell) / 2;
     let mut tell = namespace::has_late_endpoints(cell).then(Instant::now);
+    let mut opens = cell.situation == Situation::ServerJoins;
     loop {
+        // The kernel takes no join at a port that it has not announced yet.
+        if opens && Counters::read().mptcp("AddAddrTx") > 0 {
+            let there = SocketAddr::new(shape::kernel_ip(cell.family, 1), shape::JOIN_PORT);
+            // As soon as the peer has shown that it knows the keys.
+            opens = !control.open_subflow(shape::anabranch_ip(cell.family, 1), there);
+        }
         // The connection is fully established for the kernel when it has heard of the first byte.
         if let Some(due) = tell
             && meter.progress() > 0

@@ -113,6 +113,8 @@ pub struct Evidence {
     /// How anabranch's connection ended; none if it has not.
     pub reason: Option<CloseReason>,
     pub subflows: Vec<SubflowStats>,
+    /// How often anabranch's data level has waited for what no subflow carried any more.
+    pub data_timeouts: u64,
     /// When the streams of both directions were complete.
     pub complete: Time,
     pub counters: Counters,
@@ -215,6 +217,7 @@ async fn transfer(cell: &Cell, meter: &Arc<Meter>) -> Result<Evidence, String> {
         anabranch: report,
         reason,
         subflows,
+        data_timeouts: stats.data_timeouts,
         complete: stats.last_in_order.max(stats.last_data_ack),
         counters,
         changed: ours.changed(),

@@ -50,6 +50,11 @@ pub fn add_endpoints(cell: &Cell) -> Result<(), String> {
 /// What the kernel's path manager does with its further addresses.
 fn endpoints(cell: &Cell) -> String {
     let mut text = String::new();
+    if cell.situation == Situation::ServerJoins {
+        let (ip, port) = (shape::kernel_ip(cell.family, 1), shape::JOIN_PORT);
+        let _ = writeln!(text, "mptcp endpoint add {ip} id 2 signal port {port}");
+        return text;
+    }
     let role = match cell.joins {
         Joins::KernelOwn => "subflow",
         Joins::AnabranchAnnounced => "signal",

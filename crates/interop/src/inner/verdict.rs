@@ -16,8 +16,7 @@ use crate::counters::Counters;
 /// `MPRstTx` is none of them: a retransmission that arrives after both streams are complete, on a subflow that
 /// the kernel has closed by then, is answered by a reset, as in every TCP. What must not be is a subflow that has
 /// ended before, which is judged by itself. Nor is `SubflowStale`, which a machine that is late can bring; nor
-/// `NoDSSInWindow`: until the kernel has sent its first DSS it has no window at the data level, and drops what comes
-/// out of order, although the window that it has shown would admit it (seen in a capture).
+/// `NoDSSInWindow`, which has a rule of its own.
 const QUIET: &[&str] = &[
     "MPCapableFallback*",
     "MPCapableSYNTXDrop",
@@ -52,6 +51,10 @@ const QUIET: &[&str] = &[
     "MPFastclose*",
     "RcvPruned",
 ];
+
+/// How often a data level may have waited where the kernel has dropped something: once for that, and where a machine
+/// is late once for a data acknowledgement that was about to come.
+const WAITS: u64 = 2;
 
 /// The counters of [`QUIET`] that `situation` is about.
 fn loud(cell: &Cell) -> &'static [&'static str] {
@@ -182,6 +185,14 @@ impl Judge<'_> {
 
     fn quiet(&mut self) {
         self.failures.extend(noises(self.cell, &self.evidence.counters));
+        // Until the kernel has sent its first DSS it has no window at the data level, and drops what comes out of
+        // order, although the window that it has shown would admit it (seen in a capture). However much that is,
+        // anabranch waits for it once: the rest of it follows without a timer. Nothing else is dropped.
+        let dropped = self.evidence.counters.mptcp("NoDSSInWindow");
+        let waits = self.evidence.data_timeouts;
+        self.require(dropped == 0 || waits <= WAITS, || {
+            format!("NoDSSInWindow is {dropped}, and the data level has waited {waits} times for it")
+        });
     }
 
     /// As many subflows as meant, each opened by who was meant to.
@@ -294,6 +305,8 @@ impl Judge<'_> {
                 let bytes = self.cell.load.bytes();
                 self.require(sent + got < bytes / 3, || format!("the hole was given {} bytes", sent + got));
             }
+            // Heard by the listener of the kernel's path manager.
+            S::ServerJoins => self.counter("MPJoinPortSynRx", 1..=1),
             S::AnabranchPrio => self.counter("MPPrioRx", 1..),
             S::KernelPrio => self.counter("MPPrioTx", 1..),
             S::SubflowReset => self.ended_early(1),
