@@ -148,6 +148,10 @@ impl Node {
         match &self.value {
             Value::Integer(value) => Ok(*value as f64),
             Value::Float(value) if value.is_finite() => Ok(*value),
+            Value::String(text) => {
+                let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+                number.ok_or_else(|| self.wrong_kind("a number"))
+            }
             _ => Err(self.wrong_kind("a number")),
         }
     }

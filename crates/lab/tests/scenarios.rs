@@ -4,7 +4,7 @@ use anabranch_lab::compare::{Options, compare};
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::{Document, FlowSize, Scenario, Transport, library};
 use anabranch_stack::config::{LossDetection, Profile, ReceiveBuffer};
-use anabranch_stack::scheduler::SchedulerKind;
+use anabranch_stack::scheduler::{RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -130,7 +130,7 @@ fn contenders_have_parameters_and_knobs_of_their_own() {
           { scheduler = 'dmptcp', name = 'clipped', clip-at-ssthresh = true, congestion = 'lia', mss = 536 }]",
     ));
     assert_eq!(scenario.contenders[0].transport, Transport::Tcp { path: Some(0) });
-    let kind = SchedulerKind::RoundRobin { segments: 3, cwnd_limited: true };
+    let kind = SchedulerKind::RoundRobin(RoundRobinOptions { segments: 3, cwnd_limited: true });
     assert_eq!(scenario.contenders[1].transport, Transport::Multipath(kind));
     let Transport::Multipath(SchedulerKind::Dmptcp(options)) = &scenario.contenders[2].transport else {
         panic!()
@@ -139,6 +139,45 @@ fn contenders_have_parameters_and_knobs_of_their_own() {
     let configs = &scenario.conditions[0].configs;
     assert_eq!((configs[2].mss, configs[1].mss), (536, 1400));
     assert_eq!((configs[2].congestion.name(), configs[1].congestion.name()), ("lia", "cubic"));
+}
+
+#[test]
+fn parameters_are_given_with_the_name_in_a_table_or_for_all() {
+    let kind = |segments| {
+        Transport::Multipath(SchedulerKind::RoundRobin(RoundRobinOptions { segments, cwnd_limited: false }))
+    };
+    let scenario = read(&TWO.replace(
+        "['tcp', 'min_rtt']",
+        "['round_robin:segments=3:cwnd_limited=false',
+          { scheduler = { name = 'round_robin', segments = 4, cwnd-limited = false }, name = 'four' },
+          { scheduler = 'round_robin:cwnd-limited=false', name = 'five', segments = 5 }]",
+    ));
+    let got: Vec<_> = scenario.contenders.iter().map(|c| (c.name.as_str(), c.transport.clone())).collect();
+    let named = "round_robin:segments=3:cwnd_limited=false";
+    assert_eq!(got, [(named, kind(3)), ("four", kind(4)), ("five", kind(5))]);
+    let scenario = changed(|document| {
+        document.set_schedulers("--schedulers", &["round_robin:cwnd-limited=false".to_owned()]);
+        document.set("scheduler.round_robin.segments=7").unwrap();
+    });
+    assert_eq!(scenario.contenders[0].transport, kind(7));
+}
+
+#[test]
+fn a_condition_may_give_a_scheduler_another_parameter() {
+    let text = TWO.replace("['tcp', 'min_rtt']", "['round_robin']");
+    let conditions = "
+        [[condition]]
+        name = 'one'
+        [[condition]]
+        name = 'nine'
+        scheduler.round_robin.segments = 9
+    ";
+    let scenario = read(&format!("{text}{conditions}"));
+    let segments = |at: usize| match &scenario.conditions[at].configs[0].scheduler {
+        SchedulerKind::RoundRobin(options) => options.segments,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((segments(0), segments(1)), (1, 9));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use anabranch_stack::event::{SubflowId, SubflowSet};
-use anabranch_stack::scheduler::{Pending, RecoveryState, Scheduler, SchedulerKind, SubflowView, View};
+use anabranch_stack::scheduler::{Pending, Scheduler, SchedulerKind, SubflowView, View};
 use anabranch_stack::seq::DataRange;
-use anabranch_units::{Duration, Rate, Time};
+use anabranch_units::{Duration, Time};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const MSS: u64 = 1400;
@@ -13,26 +13,14 @@ const MSS: u64 = 1400;
 /// Eight subflows of 20 to 90 ms; the slowest come first, so that no search ends early.
 fn subflows(full: usize) -> Vec<SubflowView> {
     let subflow = |n: usize| SubflowView {
-        id: SubflowId(n as u8),
-        usable: true,
-        potentially_failed: false,
-        backup: false,
-        recovery: RecoveryState::Open,
-        cwnd: 20 * MSS,
         ssthresh: Some(10 * MSS),
         inflight: if n >= 8 - full { 20 * MSS } else { 5 * MSS },
-        queued: 0,
         window_room: 1 << 20,
-        srtt: Some(Duration::from_millis(90 - 10 * n as u64)),
         rttvar: Duration::from_millis(2),
-        min_rtt: Duration::from_millis(10),
-        last_rtt: Duration::from_millis(10),
-        mss: MSS,
-        pacing_rate: None,
-        delivery_rate: Rate(0),
-        one_way_delay_us: None,
+        srtt_min: Some(Duration::from_millis(80 - 10 * n as u64)),
         loss_rate: 0.0005,
         bytes_sent: 1 << 20,
+        ..SubflowView::idle(SubflowId(n as u8), Duration::from_millis(90 - 10 * n as u64), 20, MSS)
     };
     (0..8).map(subflow).collect()
 }
@@ -53,18 +41,11 @@ fn decide(c: &mut Criterion) {
     ] {
         let subflows = subflows(full);
         let view = View {
-            now: Time::from_secs(1),
-            subflows: &subflows,
-            unassigned: &unassigned,
-            reinject: &[],
             outstanding: &outstanding,
-            data_una: 0,
             data_nxt: 200 * MSS,
-            window_end: u64::MAX / 2,
             peer_window: 1 << 30,
             remaining,
-            size_known: true,
-            send_buffer_full: false,
+            ..View::fresh(Time::from_secs(1), &subflows, &unassigned)
         };
         let mut group = c.benchmark_group(format!("8 subflows, {what}"));
         for kind in SchedulerKind::ALL {

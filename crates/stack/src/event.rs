@@ -27,7 +27,7 @@ impl core::fmt::Debug for ConnectionId {
 }
 
 /// Names a subflow of one connection: its place, from 0; a dead subflow's place may be used again.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SubflowId(pub u8);
 
 impl SubflowId {

@@ -12,6 +12,7 @@ pub mod crypto;
 pub mod endpoint;
 pub mod event;
 pub mod observer;
+pub mod parameter;
 pub mod path_manager;
 mod ranges;
 pub mod scheduler;

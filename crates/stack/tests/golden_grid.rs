@@ -13,8 +13,10 @@ use anabranch_stack::scheduler::SchedulerKind;
 use anabranch_units::{Bytes, Rate, Time};
 use harness::{Pair, Path, Side};
 
-const GOLDEN: &str = "tests/golden/grid.txt";
+const GRID: &str = "tests/golden/grid.txt";
+const SCHEDULERS: &str = "tests/golden/schedulers.txt";
 const SIZE: u64 = 1_000_000;
+const SMALL: u64 = 600_000;
 
 fn path(delay_ms: u64, loss: f64) -> Path {
     // A queue of 50 full segments: about a round trip of the slow path.
@@ -76,11 +78,68 @@ fn the_grid_is_as_it_was() {
             }
         }
     }
+    is_as_it_was(GRID, &table);
+}
+
+/// One cell of the table of schedulers: 600 KB over two paths. Goodput, completion time, and the share of the
+/// segments that took the second path.
+fn scheduler_cell(scheduler: &SchedulerKind, ratio: u64, loss: f64, buffer_kib: u64) -> String {
+    let config = ConnectionConfig {
+        scheduler: scheduler.clone(),
+        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(buffer_kib)),
+        flow_size: Some(Bytes(SMALL)),
+        // It leaves slow start early, so that the flow lasts until the second path is there and of use.
+        initial_ssthresh: Some(16),
+        congestion: CongestionKind::NewReno,
+        ..ConnectionConfig::linux()
+    };
+    let mut pair = Pair::new(vec![path(10, loss), path(10 * ratio, loss)], config.clone(), 1);
+    let begin = pair.now;
+    pair.connect(config);
+    pair.write_all(Side::Client, SMALL);
+    pair.close_after_backlog(Side::Client);
+    let arrived = pair.run_until(Time::from_secs(300), |pair| pair.server.read == SMALL);
+    assert!(arrived, "{} {ratio} {loss} {buffer_kib}", scheduler.name());
+    let took = pair.now.since(begin).as_secs_f64();
+    let (all, second) = pair
+        .data_segments(Side::Client)
+        .fold((0, 0), |(all, second), (_, _, path, ..)| (all + 1, second + usize::from(*path == 1)));
+    format!(
+        "{:<20} {ratio:>5} {:>5.1} {buffer_kib:>6}   {:>7.3} {:>9.1} {all:>6} {second:>6}",
+        scheduler.name(),
+        loss * 100.0,
+        SMALL as f64 * 8.0 / took / 1e6,
+        took * 1e3,
+    )
+}
+
+#[test]
+fn the_schedulers_do_as_they_did() {
+    let mut table = String::from(
+        "600 KB over two paths of 20 Mbit/s, the first of 20 ms, by the pair of hosts of crates/stack/tests/harness.\n\
+         scheduler              RTT  loss buffer   goodput      time   sent  on the\n\
+         \x20                   ratio     %    KiB    Mbit/s        ms         second\n",
+    );
+    for scheduler in SchedulerKind::ALL {
+        for ratio in [1, 3, 10] {
+            for loss in [0.0, 0.02] {
+                for buffer_kib in [32, 512] {
+                    let row = scheduler_cell(&scheduler, ratio, loss, buffer_kib);
+                    writeln!(table, "{row}").expect("a string takes everything");
+                }
+            }
+        }
+    }
+    is_as_it_was(SCHEDULERS, &table);
+}
+
+/// Compares a table with the file that it is kept in, or writes that anew if it is to be blessed.
+fn is_as_it_was(golden: &str, table: &str) {
     if std::env::var_os("ANABRANCH_BLESS").is_some() {
-        std::fs::write(GOLDEN, &table).expect("the golden file can be written");
+        std::fs::write(golden, table).expect("the golden file can be written");
         return;
     }
-    let known = std::fs::read_to_string(GOLDEN).unwrap_or_default();
+    let known = std::fs::read_to_string(golden).unwrap_or_default();
     let mut difference = String::new();
     for (at, row) in table.lines().enumerate() {
         let before = known.lines().nth(at).unwrap_or("");

@@ -5,7 +5,9 @@ mod scheduler_common;
 use std::collections::BTreeMap;
 
 use anabranch_stack::event::{SubflowId, SubflowSet};
-use anabranch_stack::scheduler::{Decision, RecoveryState, RoundRobin, Rule, Scheduler, SubflowView};
+use anabranch_stack::scheduler::{
+    Decision, RecoveryState, RoundRobin, RoundRobinOptions, Rule, Scheduler, SubflowView,
+};
 use proptest::prelude::*;
 use scheduler_common::{Connection, MSS, any_connection, subflow};
 
@@ -71,7 +73,7 @@ proptest! {
         let mut connection = connection;
         connection.reinject.clear();
         connection.window_end = u64::MAX / 2;
-        let mut scheduler = RoundRobin::new(num_segments, cwnd_limited);
+        let mut scheduler = RoundRobin::new(RoundRobinOptions { segments: num_segments, cwnd_limited });
         let mut kernel = Kernel { num_segments: u64::from(num_segments), cwnd_limited, quota: BTreeMap::new() };
         // The kernel has no rule for a receive window that ends inside a segment.
         connection.subflows.iter_mut().for_each(|s| s.window_room = s.window_room.max(1 << 20));
@@ -100,14 +102,14 @@ fn runs(connection: &Connection) -> Vec<(u8, u64)> {
 #[test]
 fn a_turn_is_so_many_segments_and_ids_follow_each_other() {
     let mut connection = Connection::new((0..3).map(|id| subflow(id, 20, 100)).collect(), 11 * MSS);
-    connection.run(&mut RoundRobin::new(3, true));
+    connection.run(&mut RoundRobin::new(RoundRobinOptions { segments: 3, cwnd_limited: true }));
     assert_eq!(runs(&connection), [(0, 3), (1, 3), (2, 3), (0, 2)]);
 }
 
 #[test]
 fn an_open_turn_is_ended_before_the_next_begins() {
     let mut connection = Connection::new((0..2).map(|id| subflow(id, 20, 100)).collect(), 2 * MSS);
-    let mut scheduler = RoundRobin::new(3, true);
+    let mut scheduler = RoundRobin::new(RoundRobinOptions { segments: 3, cwnd_limited: true });
     connection.run(&mut scheduler);
     connection.unassigned = vec![anabranch_stack::seq::DataRange::new(2 * MSS, 8 * MSS)];
     connection.run(&mut scheduler);
@@ -117,7 +119,7 @@ fn an_open_turn_is_ended_before_the_next_begins() {
 #[test]
 fn strict_rotation_gives_equal_shares_and_waits_for_the_slow_one() {
     let mut connection = Connection::new(vec![subflow(0, 20, 10), subflow(1, 20, 2)], 1000 * MSS);
-    let mut scheduler = RoundRobin::new(1, false);
+    let mut scheduler = RoundRobin::new(RoundRobinOptions { segments: 1, cwnd_limited: false });
     // The fast one is acknowledged ten times as often.
     for round in 0..100 {
         let Decision::Wait { why, .. } = connection.run(&mut scheduler) else { panic!() };
@@ -134,7 +136,7 @@ fn strict_rotation_gives_equal_shares_and_waits_for_the_slow_one() {
 #[test]
 fn passing_over_full_windows_gives_shares_like_the_capacities() {
     let mut connection = Connection::new(vec![subflow(0, 20, 30), subflow(1, 20, 10)], 100_000 * MSS);
-    let mut scheduler = RoundRobin::new(1, true);
+    let mut scheduler = RoundRobin::new(RoundRobinOptions { segments: 1, cwnd_limited: true });
     for _ in 0..100 {
         connection.run(&mut scheduler);
         connection.acknowledge(0);

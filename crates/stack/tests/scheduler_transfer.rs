@@ -4,7 +4,7 @@ mod harness;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_stack::scheduler::{DmptcpOptions, SchedulerKind};
+use anabranch_stack::scheduler::{DmptcpOptions, RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Time};
 use harness::{Pair, Path, Side};
 
@@ -35,7 +35,7 @@ fn with(scheduler: SchedulerKind) -> ConnectionConfig {
 #[test]
 fn every_scheduler_with_every_congestion_control_ends_a_transfer_with_losses() {
     let mut schedulers = SchedulerKind::ALL.to_vec();
-    schedulers.push(SchedulerKind::RoundRobin { segments: 2, cwnd_limited: false });
+    schedulers.push(SchedulerKind::RoundRobin(RoundRobinOptions { segments: 2, cwnd_limited: false }));
     for profile in Profile::ALL {
         for scheduler in &schedulers {
             for congestion in CongestionKind::ALL {
@@ -113,7 +113,7 @@ fn dmptcp_uses_both_paths_for_a_large_flow() {
 
 #[test]
 fn strict_round_robin_sends_as_many_segments_on_both_paths() {
-    let scheduler = SchedulerKind::RoundRobin { segments: 1, cwnd_limited: false };
+    let scheduler = SchedulerKind::RoundRobin(RoundRobinOptions { segments: 1, cwnd_limited: false });
     let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };
     let (pair, _) = transfer(vec![Path::clean(10), Path::clean(40)], &config, 3_000_000);
     // From the moment that the second path is there.

@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use anabranch_lab::capture::CaptureFile;
+use anabranch_lab::scenario::parameters;
 use anabranch_net::device::tun::{TunDevice, TunError, TunOptions};
 use anabranch_net::{Host, HostBuilder};
 use anabranch_stack::config::ConnectionConfig;
@@ -34,10 +35,10 @@ pub struct HostArgs {
                 another is named); each is a path, and several may be given"
     )]
     pub addresses: Vec<OwnAddress>,
-    /// The packet scheduler (see `anabranch list schedulers`)
+    /// The packet scheduler (see `anabranch list schedulers`); with parameters as NAME:KEY=VALUE
     #[arg(long, value_name = "NAME", default_value = "dmptcp", value_parser = parse_scheduler)]
     pub scheduler: SchedulerKind,
-    /// The congestion control (see `anabranch list congestion`)
+    /// The congestion control (see `anabranch list congestion`); with parameters as NAME:KEY=VALUE
     #[arg(long = "cc", value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: CongestionKind,
     /// Compute checksums and cut segments here, not in the kernel
@@ -67,17 +68,12 @@ impl FromStr for OwnAddress {
     }
 }
 
-fn parse_scheduler(name: &str) -> Result<SchedulerKind, String> {
-    let names =
-        || SchedulerKind::ALL.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>().join(", ");
-    SchedulerKind::from_name(name).ok_or_else(|| format!("there is no such scheduler; there are {}", names()))
+fn parse_scheduler(text: &str) -> Result<SchedulerKind, String> {
+    parameters::from_option("--scheduler", text).map_err(|error| error.to_string())
 }
 
-fn parse_congestion(name: &str) -> Result<CongestionKind, String> {
-    let names =
-        || CongestionKind::ALL.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>().join(", ");
-    CongestionKind::from_name(name)
-        .ok_or_else(|| format!("there is no such congestion control; there are {}", names()))
+fn parse_congestion(text: &str) -> Result<CongestionKind, String> {
+    parameters::from_option("--cc", text).map_err(|error| error.to_string())
 }
 
 impl HostArgs {

@@ -3,6 +3,7 @@
 use anabranch_lab::scenario::{Document, knobs, library};
 use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::parameter::Parameterised;
 use anabranch_stack::scheduler::SchedulerKind;
 
 use crate::failure::Failure;
@@ -25,6 +26,8 @@ enum What {
     Schedulers,
     /// Congestion controls
     Congestion,
+    /// What schedulers and congestion controls can be told
+    Parameters,
     /// Senders and receivers
     Profiles,
     /// Scenarios that are built in
@@ -37,6 +40,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print(&match args.what {
         What::Schedulers => schedulers(),
         What::Congestion => congestion(),
+        What::Parameters => parameters(),
         What::Profiles => profiles(),
         What::Scenarios => scenarios()?,
         What::Knobs => knobs(),
@@ -69,6 +73,30 @@ fn schedulers() -> String {
 fn congestion() -> String {
     let kinds = CongestionKind::ALL;
     pairs(kinds.iter().map(|kind| (kind.name().to_owned(), kind.description().to_owned())))
+}
+
+fn parameters() -> String {
+    let mut table = Table::new()
+        .column("name", Align::Left)
+        .column("parameter", Align::Left)
+        .column("default", Align::Left)
+        .column("may be", Align::Left)
+        .column("what it is", Align::Left);
+    let schedulers = SchedulerKind::ALL.iter().map(|kind| (kind.name(), kind.parameters()));
+    let controls = CongestionKind::ALL;
+    let controls = controls.iter().map(|kind| (kind.name(), kind.parameters()));
+    for (name, all) in schedulers.chain(controls) {
+        for (spec, value) in all {
+            table.row(vec![
+                name.to_owned(),
+                spec.name.to_owned(),
+                spec.domain.show(&value),
+                spec.domain.to_string().replace('`', ""),
+                spec.what.to_owned(),
+            ]);
+        }
+    }
+    table.render(usize::MAX)
 }
 
 fn profiles() -> String {

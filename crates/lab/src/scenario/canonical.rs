@@ -20,7 +20,7 @@ impl Scenario {
                 out.line("contender", &contender.name);
                 match &contender.transport {
                     Transport::Tcp { path } => out.line("transport", format!("tcp {path:?}")),
-                    Transport::Multipath(kind) => out.line("transport", format!("{kind:?}")),
+                    Transport::Multipath(_) => out.line("transport", format!("{:?}", config.scheduler)),
                 }
                 out.line("congestion", format!("{:?}", config.congestion));
                 for knob in knobs::ALL {

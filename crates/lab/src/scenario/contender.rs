@@ -4,7 +4,7 @@ use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::scheduler::SchedulerKind;
 
-use super::{Path, knobs};
+use super::{Path, knobs, parameters};
 use crate::reader::unknown_name;
 use crate::source::{Problem, Span};
 use crate::tree::{Node, Table, Value};
@@ -25,6 +25,8 @@ pub struct Contender {
 
 /// How a contender sends.
 #[derive(Clone, Debug, PartialEq)]
+// There are few, and a scheduler's options may be a list of numbers.
+#[allow(clippy::large_enum_variant)]
 pub enum Transport {
     /// A plain TCP on one path; without a position on the one with the smallest lower bound for the
     /// size of the flow, for bulk on the one with the highest rate.
@@ -39,42 +41,44 @@ pub enum Transport {
 /// The keys of a contender that are no knobs.
 const OWN_KEYS: &[&str] = &["name", "scheduler", "congestion"];
 
-/// How a contender that is called `node` sends.
-fn transport(node: &Node, paths: &[Path]) -> Result<Transport, Problem> {
+/// How a contender that is called `node` sends, and its name unless it has another.
+fn transport(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<(Transport, String), Problem> {
+    if let Value::Table(table) = &node.value {
+        let kind: SchedulerKind = parameters::read(node, defaults)?;
+        let name = table.get("name").map_or_else(|| Ok(kind.name().to_owned()), |entry| entry.node.name())?;
+        return Ok((Transport::Multipath(kind), name));
+    }
     let name = node.name()?;
     if name == "tcp" {
-        return Ok(Transport::Tcp { path: None });
+        return Ok((Transport::Tcp { path: None }, name));
     }
     if let Some(path) = name.strip_prefix("tcp@") {
         let position = super::parse::find_path(path, paths);
         let Some(position) = position else {
             return Err(super::parse::no_such_path(node, path, paths));
         };
-        return Ok(Transport::Tcp { path: Some(position) });
+        return Ok((Transport::Tcp { path: Some(position) }, name));
     }
-    match SchedulerKind::from_name(&name) {
-        Some(kind) => Ok(Transport::Multipath(kind)),
-        None => {
-            let kinds = SchedulerKind::ALL;
-            let mut names = vec!["tcp"];
-            names.extend(kinds.iter().map(|kind| kind.name()));
-            Err(unknown_name(node, &name, "scheduler", &names))
-        }
+    if !name.contains(':') && SchedulerKind::from_name(&name).is_none() {
+        let kinds = SchedulerKind::ALL;
+        let mut names = vec!["tcp"];
+        names.extend(kinds.iter().map(|kind| kind.name()));
+        return Err(unknown_name(node, &name, "scheduler", &names));
     }
+    Ok((Transport::Multipath(parameters::read(node, defaults)?), name))
 }
 
 /// The congestion control that `node` names.
 pub(super) fn congestion(node: &Node) -> Result<CongestionKind, Problem> {
-    let name = node.string()?.trim();
-    CongestionKind::from_name(name).ok_or_else(|| {
-        let kinds = CongestionKind::ALL;
-        let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-        unknown_name(node, name, "congestion control", &names)
-    })
+    parameters::read(node, None)
 }
 
-/// All contenders.
-pub(super) fn read_all(node: &Node, paths: &[Path]) -> Result<Vec<Contender>, Problem> {
+/// All contenders; `defaults` are the parameters of schedulers by name.
+pub(super) fn read_all(
+    node: &Node,
+    paths: &[Path],
+    defaults: Option<&Table>,
+) -> Result<Vec<Contender>, Problem> {
     // `tcp,min_rtt` is a list as well.
     let split: Vec<Node>;
     let nodes = match &node.value {
@@ -92,7 +96,7 @@ pub(super) fn read_all(node: &Node, paths: &[Path]) -> Result<Vec<Contender>, Pr
     }
     let mut contenders: Vec<Contender> = Vec::new();
     for node in nodes {
-        let contender = read(node, paths)?;
+        let contender = read(node, paths, defaults)?;
         if contenders.iter().any(|other| other.name == contender.name) {
             return Err(Problem::at(&node.span, format!("`{}` is there twice", contender.name))
                 .help("give one of them a name of its own: `{ scheduler = \"...\", name = \"...\", ... }`"));
@@ -102,40 +106,33 @@ pub(super) fn read_all(node: &Node, paths: &[Path]) -> Result<Vec<Contender>, Pr
     Ok(contenders)
 }
 
-fn read(node: &Node, paths: &[Path]) -> Result<Contender, Problem> {
+fn read(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<Contender, Problem> {
     let span = node.span.clone();
     let Value::Table(table) = &node.value else {
-        let transport = transport(node, paths)?;
-        return Ok(Contender {
-            name: node.name()?,
-            transport,
-            congestion: None,
-            knobs: Table::default(),
-            span,
-        });
+        let (transport, name) = transport(node, paths, defaults)?;
+        return Ok(Contender { name, transport, congestion: None, knobs: Table::default(), span });
     };
     let Some(scheduler) = table.get("scheduler") else {
         return Err(Problem::at(&span, "this contender has no `scheduler`")
             .help("add for example `scheduler = \"min_rtt\"`"));
     };
-    let transport = transport(&scheduler.node, paths)?;
-    let (transport, parameters) = match transport {
+    let (mut transport, name) = transport(&scheduler.node, paths, defaults)?;
+    // Parameters may stand beside the scheduler as well as in its table.
+    let parameters = match &mut transport {
         Transport::Multipath(kind) => {
-            let keys = super::scheduler::keys(&kind);
-            (Transport::Multipath(super::scheduler::with_parameters(kind, table)?), keys)
+            let names = parameters::names(kind);
+            parameters::apply(kind, table.entries.iter().filter(|e| names.contains(&e.key.as_str())))?;
+            names
         }
-        tcp => (tcp, &[][..]),
+        Transport::Tcp { .. } => Vec::new(),
     };
-    let own = [OWN_KEYS, parameters].concat();
+    let own = [OWN_KEYS, &parameters].concat();
     // Wrong knobs are found here, once, and not for each condition.
     knobs::apply(&mut ConnectionConfig::linux(), table, "a contender", &own)?;
     let mut knobs = Table::default();
     knobs.entries.extend(table.entries.iter().filter(|e| !own.contains(&e.key.as_str())).cloned());
     Ok(Contender {
-        name: match table.get("name") {
-            Some(entry) => entry.node.name()?,
-            None => scheduler.node.name()?,
-        },
+        name: table.get("name").map_or(Ok(name), |entry| entry.node.name())?,
         transport,
         congestion: table.get("congestion").map(|entry| congestion(&entry.node)).transpose()?,
         knobs,

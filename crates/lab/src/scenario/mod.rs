@@ -8,9 +8,9 @@ mod contender;
 mod document;
 pub mod knobs;
 pub mod library;
+pub mod parameters;
 mod parse;
 mod path;
-mod scheduler;
 mod traffic;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};

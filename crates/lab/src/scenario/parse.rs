@@ -1,11 +1,13 @@
 //! Reads a whole scenario, and each of its conditions.
 
 use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::scheduler::SchedulerKind;
 use anabranch_units::Duration;
 
 use super::document::Files;
 use super::{
-    Condition, Contender, Experiment, FlowSize, Path, Scenario, Traffic, contender, knobs, path, traffic,
+    Condition, Contender, Experiment, FlowSize, Path, Scenario, Traffic, contender, knobs, parameters, path,
+    traffic,
 };
 use crate::reader::{Reader, list, unknown_key};
 use crate::source::{Problem, Span};
@@ -18,6 +20,7 @@ pub(super) const KEYS: &[&str] = &[
     "profile",
     "congestion",
     "schedulers",
+    "scheduler",
     "reference",
     "runs",
     "seed",
@@ -44,10 +47,12 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
     let mut contenders: Vec<Contender> = Vec::new();
     for (name, table) in variations(table)? {
         let (experiment, base) = experiment(&table, end, files)?;
+        // A condition may give schedulers other parameters, and other paths to `tcp@`.
+        let here = read_contenders(&reader, table.get("scheduler"), &experiment.paths, end)?;
+        let configs = here.iter().map(|c| c.config(&base)).collect::<Result<_, _>>()?;
         if contenders.is_empty() {
-            contenders = read_contenders(&reader, &experiment.paths, end)?;
+            contenders = here;
         }
-        let configs = contenders.iter().map(|c| c.config(&base)).collect::<Result<_, _>>()?;
         for contender in &contenders {
             if let super::Transport::Tcp { path: Some(path) } = contender.transport
                 && path >= experiment.paths.len()
@@ -84,13 +89,22 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
     })
 }
 
-fn read_contenders(reader: &Reader<'_>, paths: &[Path], end: &Span) -> Result<Vec<Contender>, Problem> {
+fn read_contenders(
+    reader: &Reader<'_>,
+    parameters: Option<&Entry>,
+    paths: &[Path],
+    end: &Span,
+) -> Result<Vec<Contender>, Problem> {
+    let defaults = parameters.map(|entry| entry.node.table("[scheduler]")).transpose()?;
+    if let Some(defaults) = defaults {
+        parameters::check_defaults::<SchedulerKind>(defaults)?;
+    }
     if let Some(node) = reader.get("schedulers") {
-        return contender::read_all(node, paths);
+        return contender::read_all(node, paths, defaults);
     }
     let text = |name: &str| Node { span: end.clone(), value: Value::String(name.to_owned()) };
     let names = Value::Array(DEFAULT_SCHEDULERS.iter().map(|name| text(name)).collect());
-    contender::read_all(&Node { span: end.clone(), value: names }, paths)
+    contender::read_all(&Node { span: end.clone(), value: names }, paths, defaults)
 }
 
 /// The scenario once for each condition, with its name; once without a name where there is none.
@@ -159,6 +173,17 @@ pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> R
 fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
     match (entry.key.as_str(), &entry.node.value) {
         ("path", Value::Table(_)) => {}
+        // Parameters for the congestion control that is named already.
+        ("congestion", Value::Table(changes)) if changes.get("name").is_none() => {
+            if let Some(old) = table.get_mut("congestion")
+                && let Value::String(_) = &old.node.value
+            {
+                let name = Entry { key: "name".to_owned(), ..old.clone() };
+                old.node.value = Value::Table(Table { entries: vec![name] });
+            }
+            table.merge(entry);
+            return Ok(());
+        }
         _ => {
             table.merge(entry);
             return Ok(());

@@ -9,6 +9,7 @@ use super::{
     Ack, Classic, CongestionControl, CongestionEvent, Cubic, CustomCongestion, Lia, NewReno, SubflowStart,
 };
 use crate::event::SubflowId;
+use crate::parameter::{Parameterised, Spec, Value};
 
 /// Which congestion control a connection uses.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +86,26 @@ impl CongestionKind {
             CongestionKind::Lia => AnyCongestion::Lia(Classic::new(Lia::default())),
             CongestionKind::Custom(custom) => AnyCongestion::Custom((custom.build)()),
         }
+    }
+}
+
+impl Parameterised for CongestionKind {
+    const WHAT: &'static str = "congestion control";
+
+    fn from_name(name: &str) -> Option<CongestionKind> {
+        CongestionKind::from_name(name)
+    }
+
+    fn names() -> Vec<&'static str> {
+        vec!["newreno", "cubic", "cubic_hystart", "lia"]
+    }
+
+    fn parameters(&self) -> Vec<(Spec, Value)> {
+        Vec::new()
+    }
+
+    fn set_parameter(&mut self, _name: &str, _value: Value) -> bool {
+        false
     }
 }
 

@@ -4,7 +4,7 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode};
 use crate::congestion::{Ack, CongestionControl, CongestionEvent};
-use crate::event::Event;
+use crate::event::{Event, SubflowSet};
 use crate::observer::{LossReason, Observer};
 use crate::scheduler::{RecoveryState, SchedulerEvent};
 use crate::segment::{Flags, Segment};
@@ -233,6 +233,8 @@ impl Connection {
             self.send.peer_window = window;
         }
         let from = self.send.una;
+        let carried_by =
+            self.send.outstanding.as_slice().first().map_or(SubflowSet::EMPTY, |head| head.tried);
         if self.send.acknowledge(una) {
             self.progress_at = now;
             // The next closed window is probed from the beginning.
@@ -243,7 +245,7 @@ impl Connection {
             self.repair_further();
             self.arm_data_timer(now);
             self.schedule_wanted = true;
-            self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una });
+            self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
             self.give_up_laggard(now);
         }

@@ -35,7 +35,7 @@ use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
 use crate::observer::{Limit, Windows};
 use crate::path_manager::{PathEvent, PathManager};
-use crate::scheduler::{AnyScheduler, Scheduler, SubflowView};
+use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SubflowView};
 use crate::segment::{Key, MptcpOption};
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
@@ -106,8 +106,12 @@ pub struct Connection {
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
     schedule_wanted: bool,
-    /// Whether it wants to hear of events.
-    scheduler_listens: bool,
+    /// The events that it wants to hear of.
+    scheduler_events: EventKinds,
+    /// It may take back what waits in a subflow's queue.
+    scheduler_revises: bool,
+    /// It is asked for one subflow alone as well.
+    scheduler_alone: bool,
     readable_pending: bool,
     remote_fin_told: bool,
     /// For the endpoint: it is in the queue of those that may have something to send.
@@ -164,6 +168,10 @@ pub struct Connection {
     views: Vec<SubflowView>,
     /// When the connection began.
     born: Time,
+    /// As the scheduler wants it, or else the configuration.
+    opportunistic: crate::config::OpportunisticRetransmission,
+    /// How often the data-level retransmission timer has run out.
+    data_timeouts: u64,
     /// When a penalty was last imposed, by fast subflow; not at all before the first.
     last_opportunistic: Vec<Time>,
     /// For the endpoint: the application has heard that it is closed.
@@ -211,7 +219,10 @@ impl Connection {
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
             congestion: config.congestion.build(),
-            scheduler_listens: scheduler.wants_events(),
+            scheduler_events: scheduler.wants_events(),
+            scheduler_revises: scheduler.revises_queues(),
+            scheduler_alone: scheduler.decides_alone(),
+            opportunistic: scheduler.opportunistic().unwrap_or(config.opportunistic),
             scheduler: Box::new(scheduler),
             path_manager: PathManager::new(config.path_manager, &birth.addresses),
             paths: PathsState::new(birth.addresses),
@@ -225,6 +236,7 @@ impl Connection {
             turn: 0,
             limit: Limit::Application,
             last_opportunistic: Vec::new(),
+            data_timeouts: 0,
             born: now,
             events: VecDeque::new(),
             readable_pending: false,

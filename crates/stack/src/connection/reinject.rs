@@ -210,7 +210,7 @@ impl Connection {
     /// called when subflow `fast` has room, but the receive window is full (`mandatory`) or the send
     /// buffer is. Returns what to send again on it.
     pub(crate) fn opportunistic(&mut self, now: Time, fast: usize, mandatory: bool) -> Option<DataRange> {
-        let policy = self.config.opportunistic;
+        let policy = self.opportunistic;
         if policy == OpportunisticRetransmission::Off || self.live_subflows().count() < 2 {
             return None;
         }

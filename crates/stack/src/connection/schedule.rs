@@ -22,6 +22,7 @@ fn view<'a>(
     subflows: &'a [SubflowView],
     send: &'a SendState,
     config: &ConnectionConfig,
+    data_timeouts: u64,
 ) -> View<'a> {
     let unassigned = send.unassigned.total();
     // What the application has named counts until it has written more than that.
@@ -39,6 +40,9 @@ fn view<'a>(
         remaining: named.unwrap_or(unassigned),
         size_known: named.is_some(),
         send_buffer_full: send.blocked,
+        written: send.written,
+        data_timeouts,
+        coupled: config.congestion.is_coupled(),
     }
 }
 
@@ -59,14 +63,14 @@ impl Connection {
     /// Tells the scheduler what has happened, if it wants to know.
     #[inline]
     pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
-        if self.scheduler_listens {
+        if self.scheduler_events.has(event.kind()) {
             self.tell_listening_scheduler(now, event);
         }
     }
 
     fn tell_listening_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         self.refresh_views();
-        let view = view(now, &self.views, &self.send, &self.config);
+        let view = view(now, &self.views, &self.send, &self.config, self.data_timeouts);
         self.scheduler.on_event(&view, event);
     }
 
@@ -79,11 +83,12 @@ impl Connection {
         }
         let has_new = self.send.unassigned.first().is_some();
         let mut limit = Limit::Application;
-        if has_new || !self.send.reinject.is_empty() {
+        let has_data = has_new || !self.send.reinject.is_empty();
+        if has_data || self.may_revise() {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.is_closed());
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
-                (Some(only), None) => {
+                (Some(only), None) if !self.scheduler_alone => {
                     let at = only.id.index();
                     self.assign_to_only(now, at)
                 }
@@ -161,6 +166,11 @@ impl Connection {
         }
     }
 
+    /// Whether something waits in a queue that the scheduler may take back.
+    fn may_revise(&self) -> bool {
+        self.scheduler_revises && self.subflows.iter().any(|subflow| subflow.queued > 0)
+    }
+
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
     /// section 7.3). Of several subflows one that is silent is no place for new data.
     pub(crate) fn feed_probe(&mut self, now: Time, at: usize) {
@@ -180,7 +190,7 @@ impl Connection {
         self.refresh_views();
         for _ in 0..MAX_DECISIONS {
             let decision = {
-                let view = view(now, &self.views, &self.send, &self.config);
+                let view = view(now, &self.views, &self.send, &self.config, self.data_timeouts);
                 self.scheduler.decide(&view)
             };
             self.stats.decisions += 1;
@@ -246,20 +256,42 @@ impl Connection {
     /// Takes back what waits in a subflow's queue; false if none of it is there.
     fn recall(&mut self, subflow: SubflowId, range: DataRange) -> bool {
         let Some(at) = self.subflow_index(subflow) else { return false };
-        let taken = take_from_queue(&mut self.subflows[at], range);
-        for part in &taken {
-            match part.kind {
-                AssignKind::New => self.send.take_back(part.range),
+        let mut taken = false;
+        let mut place = 0;
+        while let Some(queued) = self.subflows[at].queue.get(place).copied() {
+            let inside = queued.range.intersection(range);
+            if inside.is_empty() {
+                place += 1;
+                continue;
+            }
+            taken = true;
+            let subflow = &mut self.subflows[at];
+            subflow.queued -= inside.len();
+            let left = DataRange::new(queued.range.start, inside.start);
+            let right = DataRange::new(inside.end, queued.range.end);
+            match (left.is_empty(), right.is_empty()) {
+                (true, true) => {
+                    subflow.queue.remove(place);
+                }
+                (false, true) => subflow.queue[place].range = left,
+                (true, false) => subflow.queue[place].range = right,
+                (false, false) => {
+                    subflow.queue[place].range = left;
+                    subflow.queue.insert(place + 1, Queued { range: right, kind: queued.kind });
+                }
+            }
+            match queued.kind {
+                AssignKind::New => self.send.take_back(inside),
                 AssignKind::Copy => {}
-                AssignKind::Reinject => self.send.request_reinjection(part.range),
+                AssignKind::Reinject => self.send.request_reinjection(inside),
             }
         }
-        !taken.is_empty()
+        taken
     }
 
     /// A fast subflow with room helps out while the windows block.
     fn try_opportunistic(&mut self, now: Time, mandatory: bool) {
-        if self.config.opportunistic == crate::config::OpportunisticRetransmission::Off {
+        if self.opportunistic == crate::config::OpportunisticRetransmission::Off {
             return;
         }
         let fastest = (0..self.subflows.len())
@@ -295,29 +327,6 @@ impl Connection {
             self.persist_at = now + self.max_rto();
         }
     }
-}
-
-fn take_from_queue(subflow: &mut Subflow, range: DataRange) -> Vec<Queued> {
-    let mut taken = Vec::new();
-    let mut rest = std::collections::VecDeque::with_capacity(subflow.queue.len() + 1);
-    for queued in subflow.queue.drain(..) {
-        let inside = queued.range.intersection(range);
-        if inside.is_empty() {
-            rest.push_back(queued);
-            continue;
-        }
-        for side in
-            [DataRange::new(queued.range.start, inside.start), DataRange::new(inside.end, queued.range.end)]
-        {
-            if !side.is_empty() {
-                rest.push_back(Queued { range: side, kind: queued.kind });
-            }
-        }
-        subflow.queued -= inside.len();
-        taken.push(Queued { range: inside, kind: queued.kind });
-    }
-    subflow.queue = rest;
-    taken
 }
 
 fn limit_of(why: &Why) -> Limit {

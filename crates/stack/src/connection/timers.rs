@@ -158,6 +158,7 @@ impl Connection {
             self.schedule_wanted = true;
         }
         if self.data_timer <= now && !self.follow_silent_peer(now) {
+            self.data_timeouts += 1;
             self.reinject_head();
             self.arm_data_timer(now);
         }

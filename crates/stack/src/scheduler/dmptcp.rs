@@ -27,6 +27,8 @@ use anabranch_units::{Bytes, Duration, Time};
 use super::pick::{self, Chunk};
 use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::{SubflowId, SubflowSet};
+use crate::parameter;
+use crate::parameter::Parameter;
 use crate::selection::{MAX_PATHS, PathEstimate, select_subflows};
 use crate::transfer_model::{ModelOptions, TimeoutWindow, TransferModel};
 
@@ -40,6 +42,16 @@ pub enum UnknownSize {
     Infinite,
 }
 
+/// What the prediction is compared with.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum FileSize {
+    /// What remains of the flow, as in the paper's example.
+    #[default]
+    Remaining,
+    /// The whole of it, as in the paper's text.
+    Whole,
+}
+
 /// The options of DMPTCP.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DmptcpOptions {
@@ -47,6 +59,10 @@ pub struct DmptcpOptions {
     pub model: ModelOptions,
     /// What counts as remaining where the application has not named a size.
     pub unknown_size: UnknownSize,
+    /// What the prediction is compared with.
+    pub filesize: FileSize,
+    /// No window in the model exceeds the receive window.
+    pub receive_window: bool,
 }
 
 impl DmptcpOptions {
@@ -60,7 +76,68 @@ impl DmptcpOptions {
             window_limit: None,
         },
         unknown_size: UnknownSize::Buffered,
+        filesize: FileSize::Remaining,
+        receive_window: false,
     };
+
+    pub(super) const PARAMETERS: &[Parameter<DmptcpOptions>] = &[
+        parameter!(
+            DmptcpOptions,
+            "clip-at-ssthresh",
+            "slow start in the model ends at the threshold",
+            bool,
+            model.clip_at_ssthresh
+        ),
+        parameter!(
+            DmptcpOptions,
+            "timeout-window",
+            "the window after a timeout",
+            choice ["one" => TimeoutWindow::One, "initial" => TimeoutWindow::Initial],
+            model.timeout_window
+        ),
+        parameter!(
+            DmptcpOptions,
+            "whole-rounds-only",
+            "a part of a round delivers nothing",
+            bool,
+            model.whole_rounds_only
+        ),
+        parameter!(
+            DmptcpOptions,
+            "increase",
+            "segments that a round of congestion avoidance adds",
+            number 0.0, 1.0,
+            model.increase
+        ),
+        parameter!(
+            DmptcpOptions,
+            "window-limit",
+            "no window in the model grows beyond, segments",
+            open integer 1, 1 << 30, "none",
+            model.window_limit
+        ),
+        parameter!(
+            DmptcpOptions,
+            "unknown-size",
+            "what remains of a flow of unknown size",
+            choice ["buffered" => UnknownSize::Buffered, "infinite" => UnknownSize::Infinite],
+            unknown_size
+        ),
+        parameter!(
+            DmptcpOptions,
+            "filesize",
+            "what the prediction is compared with",
+            choice ["remaining" => FileSize::Remaining, "whole" => FileSize::Whole],
+            filesize
+        ),
+        parameter!(
+            DmptcpOptions,
+            "receive-window",
+            "no window in the model exceeds the receive window",
+            bool,
+            receive_window
+        ),
+    ];
 }
 
 impl Default for DmptcpOptions {
@@ -112,6 +189,10 @@ impl Dmptcp {
     fn remaining(&self, view: &View<'_>) -> u64 {
         match self.options.unknown_size {
             UnknownSize::Infinite if !view.size_known => u64::MAX,
+            _ if self.options.filesize == FileSize::Whole => {
+                let waiting: u64 = view.unassigned.iter().map(|range| range.len()).sum();
+                view.remaining + view.written.saturating_sub(waiting)
+            }
             _ => view.remaining,
         }
     }
@@ -141,7 +222,13 @@ impl Dmptcp {
             *path = estimate(subflow, candidates.has(subflow.id));
         }
         let paths = paths.get(..view.subflows.len()).unwrap_or(&paths);
-        let selection = select_subflows(paths, Bytes(remaining), &TransferModel::new(self.options.model));
+        let mut model = self.options.model;
+        if self.options.receive_window {
+            let mss = view.subflows.iter().map(|subflow| subflow.mss).max().unwrap_or(1).max(1);
+            let window = u32::try_from(view.peer_window / mss).unwrap_or(u32::MAX).max(1);
+            model.window_limit = Some(model.window_limit.map_or(window, |limit| limit.min(window)));
+        }
+        let selection = select_subflows(paths, Bytes(remaining), &TransferModel::new(model));
         let id_of = |path: usize| view.subflows.get(path).map(|subflow| subflow.id);
         let srtt = view.subflow(fastest).and_then(|subflow| subflow.srtt).unwrap_or(Duration::ZERO);
         Choice {

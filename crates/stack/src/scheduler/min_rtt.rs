@@ -22,6 +22,13 @@ use super::{AssignKind, Decision, Rule, Scheduler, View};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct MinRtt;
 
+impl MinRtt {
+    /// It has no options.
+    pub const fn new() -> MinRtt {
+        MinRtt
+    }
+}
+
 impl Scheduler for MinRtt {
     fn decide(&mut self, view: &View<'_>) -> Decision {
         if let Some(decision) = pick::reinject(view) {

@@ -5,20 +5,51 @@
 //! pacing and receive windows let it go. All ranges are offsets in the stream, from 0.
 
 mod any;
+mod blest;
+mod cp;
+mod custom;
+mod daps;
+mod delay;
 mod dmptcp;
+mod ecf;
+mod kimura;
+mod linux;
+mod ll_bm;
+mod ll_rp;
 mod min_rtt;
+mod otias;
 mod pick;
+mod priority;
 mod redundant;
 mod round_robin;
+mod stms;
+mod sttf;
+mod weighted_round_robin;
 
 use anabranch_units::{Duration, Rate, Time};
 
-pub use any::{AnyScheduler, CustomSchedulerKind, SchedulerKind};
-pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, UnknownSize};
+pub use any::{AnyScheduler, SchedulerKind};
+pub use blest::{Blest, BlestOptions, BlestProfile};
+pub use cp::{Available, CpConservative, CpOptions, CpRadical, DeliveryModel, Probing};
+pub use custom::CustomSchedulerKind;
+pub use daps::{Daps, DapsOptions};
+pub use delay::{DelayThreshold, DelayThresholdOptions, Freeze, FreezeOptions};
+pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, FileSize, UnknownSize};
+pub use ecf::{Ecf, EcfOptions, EcfProfile};
+pub use kimura::{Hsr, HsrOptions, Lts, Lws, SendingRate};
+pub use linux::{Linux, LinuxOptions};
+pub use ll_bm::{LlBm, LlBmOptions};
+pub use ll_rp::{LlRp, LlRpOptions};
 pub use min_rtt::MinRtt;
+pub use otias::{Otias, OtiasOptions, OtiasWait};
+pub use priority::{Backup, PriorityOptions, StrictPriority};
 pub use redundant::Redundant;
-pub use round_robin::RoundRobin;
+pub use round_robin::{RoundRobin, RoundRobinOptions};
+pub use stms::{Bandwidth, StmsA, StmsAOptions, StmsC, StmsCOptions};
+pub use sttf::{Sttf, SttfOptions, SttfRtt};
+pub use weighted_round_robin::{WeightedRoundRobin, WeightedRoundRobinOptions};
 
+use crate::config::OpportunisticRetransmission;
 use crate::event::{SubflowId, SubflowSet};
 use crate::seq::DataRange;
 
@@ -55,12 +86,19 @@ pub struct SubflowView {
     pub inflight: u64,
     /// Bytes assigned to it and not yet sent for the first time.
     pub queued: u64,
+    /// Bytes sent, and not yet acknowledged there in order; those taken for lost and those selectively
+    /// acknowledged count.
+    pub unacked: u64,
     /// Bytes that its own receive window still admits behind what is sent and queued.
     pub window_room: u64,
     /// The smoothed RTT; the handshake's where there is no other. None before any sample.
     pub srtt: Option<Duration>,
     /// The RTT variation of RFC 6298.
     pub rttvar: Duration,
+    /// The least that the smoothed RTT has been; none before any sample.
+    pub srtt_min: Option<Duration>,
+    /// The most that it has been; none before any sample.
+    pub srtt_max: Option<Duration>,
     /// The least RTT sample.
     pub min_rtt: Duration,
     /// The last RTT sample.
@@ -77,9 +115,45 @@ pub struct SubflowView {
     pub loss_rate: f64,
     /// Everything sent on it, in bytes, retransmissions included.
     pub bytes_sent: u64,
+    /// When it became usable, or else began; another subflow of the same ID began at another time.
+    pub established: Time,
+    /// When anything last arrived on it.
+    pub last_received: Time,
 }
 
 impl SubflowView {
+    /// A usable subflow with nothing under way: its smoothed RTT, and a window of `cwnd` segments of `mss`
+    /// bytes. What else a test wants is set in its fields.
+    pub fn idle(id: SubflowId, srtt: Duration, cwnd: u64, mss: u64) -> SubflowView {
+        SubflowView {
+            id,
+            usable: true,
+            potentially_failed: false,
+            backup: false,
+            recovery: RecoveryState::Open,
+            cwnd: cwnd * mss,
+            ssthresh: None,
+            inflight: 0,
+            queued: 0,
+            unacked: 0,
+            window_room: 1 << 30,
+            srtt: Some(srtt),
+            rttvar: Duration::ZERO,
+            srtt_min: Some(srtt),
+            srtt_max: Some(srtt),
+            min_rtt: srtt,
+            last_rtt: srtt,
+            mss,
+            pacing_rate: None,
+            delivery_rate: Rate(0),
+            one_way_delay_us: None,
+            loss_rate: 0.0,
+            bytes_sent: 0,
+            established: Time::ZERO,
+            last_received: Time::ZERO,
+        }
+    }
+
     /// Bytes of new data, in whole segments, that window and queue still admit at once.
     pub fn room(&self) -> u64 {
         let free = self.cwnd.saturating_sub(self.inflight + self.queued).min(self.window_room);
@@ -130,9 +204,38 @@ pub struct View<'a> {
     pub size_known: bool,
     /// The application could not write all it has.
     pub send_buffer_full: bool,
+    /// How much the application has written.
+    pub written: u64,
+    /// How often the data-level retransmission timer has run out.
+    pub data_timeouts: u64,
+    /// The subflows' congestion windows depend on each other.
+    pub coupled: bool,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// A sender that has written `unassigned` and sent nothing yet, with all the windows it could wish. What
+    /// else a test wants is set in its fields.
+    pub fn fresh(now: Time, subflows: &'a [SubflowView], unassigned: &'a [DataRange]) -> View<'a> {
+        let remaining = unassigned.iter().map(|range| range.len()).sum();
+        View {
+            now,
+            subflows,
+            unassigned,
+            reinject: &[],
+            outstanding: &[],
+            data_una: 0,
+            data_nxt: 0,
+            window_end: u64::MAX / 2,
+            peer_window: u64::MAX / 2,
+            remaining,
+            size_known: true,
+            send_buffer_full: false,
+            written: unassigned.last().map_or(0, |range| range.end),
+            data_timeouts: 0,
+            coupled: false,
+        }
+    }
+
     /// The subflow of that name.
     pub fn subflow(&self, id: SubflowId) -> Option<&SubflowView> {
         self.subflows.iter().find(|subflow| subflow.id == id)
@@ -202,6 +305,41 @@ pub enum Rule {
     /// A faster subflow is full, and the slower ones are not selected: the predicted bytes of the
     /// selected ones against the bytes that remain.
     NotSelected,
+    /// The linger time in seconds, the least wins: what is queued on the subflow over its rate.
+    Linger,
+    /// The credit, the most wins, against the subflow's weight.
+    Weight,
+    /// Bytes a second, the most wins.
+    HighestRate,
+    /// Free segments of the window, the most wins.
+    LargestSpace,
+    /// The RTT in seconds over the free segments of the window, the least wins.
+    LeastTimePerSpace,
+    /// The predicted time of arrival in seconds from now, the least wins.
+    EarliestArrival,
+    /// The slot of a schedule made beforehand.
+    Schedule,
+    /// The bytes that would fill the connection's window while the slow subflow has a segment of it,
+    /// against the bytes that there are: the fast subflow is waited for.
+    WouldBlock,
+    /// The fast subflow would be done sooner, in seconds, than the slow one: it is waited for.
+    FasterToWait,
+    /// The bytes that arrive out of order against the buffer for them: the slow subflow pauses.
+    NoBuffer,
+    /// A packet to see whether a paused subflow has become of use.
+    PathProbe,
+    /// The RTT of the subflow exceeds what was asked for.
+    TooSlow,
+    /// So many bytes ahead of the next ones, to arrive in order.
+    Gap,
+    /// The first by priority.
+    Priority,
+    /// The subflow is frozen: its RTT, in seconds, is far from the fastest's.
+    Frozen,
+    /// The subflow may carry nothing, and what waits for it is taken back.
+    Stranded,
+    /// What waits is shared out anew.
+    Rebalance,
     /// Data whose subflow has failed.
     Reinjection,
     /// Data that blocks the receive window.
@@ -271,6 +409,8 @@ pub enum SchedulerEvent {
         from: u64,
         /// The first that is not acknowledged now.
         to: u64,
+        /// The subflows that carried the first of it.
+        carried_by: SubflowSet,
     },
     /// A subflow has lost so many segments.
     Lost {
@@ -281,6 +421,59 @@ pub enum SchedulerEvent {
     },
     /// A subflow's retransmission timer has run out.
     Timeout(SubflowId),
+}
+
+/// Some kinds of [`SchedulerEvent`].
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct EventKinds(u8);
+
+impl EventKinds {
+    /// None.
+    pub const NONE: EventKinds = EventKinds(0);
+    /// [`SchedulerEvent::SubflowUp`].
+    pub const SUBFLOW_UP: EventKinds = EventKinds(1);
+    /// [`SchedulerEvent::SubflowDown`].
+    pub const SUBFLOW_DOWN: EventKinds = EventKinds(2);
+    /// [`SchedulerEvent::Written`].
+    pub const WRITTEN: EventKinds = EventKinds(4);
+    /// [`SchedulerEvent::Sent`].
+    pub const SENT: EventKinds = EventKinds(8);
+    /// [`SchedulerEvent::Acked`].
+    pub const ACKED: EventKinds = EventKinds(16);
+    /// [`SchedulerEvent::DataAcked`].
+    pub const DATA_ACKED: EventKinds = EventKinds(32);
+    /// [`SchedulerEvent::Lost`].
+    pub const LOST: EventKinds = EventKinds(64);
+    /// [`SchedulerEvent::Timeout`].
+    pub const TIMEOUT: EventKinds = EventKinds(128);
+    /// All.
+    pub const ALL: EventKinds = EventKinds(255);
+
+    /// These and those.
+    pub const fn and(self, other: EventKinds) -> EventKinds {
+        EventKinds(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are among these.
+    pub const fn has(self, other: EventKinds) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl SchedulerEvent {
+    /// Which kind it is.
+    pub const fn kind(&self) -> EventKinds {
+        match self {
+            SchedulerEvent::SubflowUp(_) => EventKinds::SUBFLOW_UP,
+            SchedulerEvent::SubflowDown(_) => EventKinds::SUBFLOW_DOWN,
+            SchedulerEvent::Written => EventKinds::WRITTEN,
+            SchedulerEvent::Sent { .. } => EventKinds::SENT,
+            SchedulerEvent::Acked { .. } => EventKinds::ACKED,
+            SchedulerEvent::DataAcked { .. } => EventKinds::DATA_ACKED,
+            SchedulerEvent::Lost { .. } => EventKinds::LOST,
+            SchedulerEvent::Timeout(_) => EventKinds::TIMEOUT,
+        }
+    }
 }
 
 /// A packet scheduler.
@@ -294,13 +487,26 @@ pub trait Scheduler {
     /// Something has happened.
     fn on_event(&mut self, _view: &View<'_>, _event: &SchedulerEvent) {}
 
-    /// Whether [`Scheduler::on_event`] wants to be called; a scheduler that does not saves the cost of the view.
-    fn wants_events(&self) -> bool {
+    /// Which events [`Scheduler::on_event`] is called with. Asked once; each costs the making of a view.
+    fn wants_events(&self) -> EventKinds {
+        EventKinds::NONE
+    }
+
+    /// Whether it is to be asked when there is nothing new to send but something waits in a subflow's
+    /// queue, which it may take back. Asked once.
+    fn revises_queues(&self) -> bool {
         false
     }
 
-    /// A cap of the scheduler's own on a subflow's window, in bytes.
-    fn usable_window(&self, _view: &View<'_>, _subflow: SubflowId) -> Option<u64> {
+    /// Whether it is to be asked when there is only one subflow; else that is filled as its window allows.
+    /// Asked once.
+    fn decides_alone(&self) -> bool {
+        false
+    }
+
+    /// Opportunistic retransmission and penalisation as this scheduler wants them, whatever the
+    /// connection was told; none where that shall count. Asked once.
+    fn opportunistic(&self) -> Option<OpportunisticRetransmission> {
         None
     }
 }

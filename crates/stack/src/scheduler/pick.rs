@@ -1,7 +1,7 @@
 //! What schedulers share: which subflows are candidates, how much of which data one of them can
 //! take, the lowest RTT among them, and where data of a failed subflow goes.
 
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 
 use super::{AssignKind, Decision, RecoveryState, Rule, SubflowView, View, Why};
 use crate::event::SubflowId;
@@ -71,8 +71,14 @@ impl Chunk {
     /// 9293 section 3.8.6.2.1).
     #[inline]
     pub(super) fn fit(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
+        self.fit_into(subflow, subflow.cwnd, limit)
+    }
+
+    /// The same, where a window of `cwnd` bytes takes the place of the subflow's.
+    #[inline]
+    pub(super) fn fit_into(&self, subflow: &SubflowView, cwnd: u64, limit: u64) -> Option<DataRange> {
         let mss = subflow.mss.max(1);
-        let free = subflow.cwnd.saturating_sub(subflow.inflight + subflow.queued);
+        let free = cwnd.saturating_sub(subflow.inflight + subflow.queued);
         if free < mss {
             return None;
         }
@@ -110,6 +116,28 @@ impl Chunk {
         let cwnd = subflow.inflight + subflow.queued + subflow.mss;
         self.fits(&SubflowView { cwnd, ..*subflow })
     }
+
+    /// The first part that `subflow` takes into its queue, at most `limit` bytes, in whole segments:
+    /// whatever its congestion window, but never beyond its receive window.
+    #[inline]
+    pub(super) fn queue_on(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
+        self.fit_into(subflow, u64::MAX, limit)
+    }
+
+    /// What begins `skip` bytes further on in the data that no subflow has, as far as the
+    /// connection's window admits it; none where there is no more than that.
+    pub(super) fn ahead(view: &View<'_>, skip: u64, mss: u64) -> Option<Chunk> {
+        let mut skip = skip;
+        for (at, range) in view.unassigned.iter().enumerate() {
+            let whole = range.len() >= skip.saturating_add(mss) || at + 1 == view.unassigned.len();
+            if range.len() > skip && whole {
+                return Chunk::new(view, DataRange::new(range.start + skip, range.end));
+            }
+            // What is left of this piece is less than a segment: the next begins behind it.
+            skip = skip.saturating_sub(range.len());
+        }
+        None
+    }
 }
 
 /// A value for each subflow.
@@ -125,6 +153,23 @@ impl<T: Copy> PerSubflow<T> {
     /// Makes `value` that of `id`.
     pub(super) fn set(&mut self, id: SubflowId, value: T) {
         self.0[id.index() & 31] = value;
+    }
+}
+
+/// A value for each subflow that is forgotten when another subflow takes its place.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub(super) struct Tracked<T>([(Time, T); 32]);
+
+impl<T: Copy + Default> Tracked<T> {
+    /// The value of `subflow`.
+    pub(super) fn get(&self, subflow: &SubflowView) -> T {
+        let (since, value) = self.0[subflow.id.index() & 31];
+        if since == subflow.established { value } else { T::default() }
+    }
+
+    /// Makes `value` that of `subflow`.
+    pub(super) fn set(&mut self, subflow: &SubflowView, value: T) {
+        self.0[subflow.id.index() & 31] = (subflow.established, value);
     }
 }
 
@@ -159,11 +204,10 @@ pub(super) fn lowest_rtt<'a>(
     candidates: impl Iterator<Item = &'a SubflowView>,
     chunk: Chunk,
 ) -> Option<Lowest<'a>> {
-    let rtt_of = |subflow: &SubflowView| subflow.srtt.unwrap_or(Duration::MAX);
     let mut best: Option<(&'a SubflowView, Duration)> = None;
     let mut other = Duration::MAX;
     for subflow in candidates.filter(|subflow| chunk.fits(subflow)) {
-        let rtt = rtt_of(subflow);
+        let rtt = rtt_or_infinite(subflow);
         match best {
             Some((_, least)) if rtt >= least => other = other.min(rtt),
             _ => {
@@ -196,6 +240,58 @@ pub(super) fn reinject(view: &View<'_>) -> Option<Decision> {
         Some(lowest) => lowest.assign(AssignKind::Reinject, Rule::Reinjection),
         None => wait(if class().next().is_some() { Rule::NoRoom } else { Rule::NoSubflow }),
     })
+}
+
+/// What schedulers begin with: data of a failed subflow goes first, then the next new data. `Err` is the
+/// decision where there is nothing to choose.
+pub(super) fn next_new(view: &View<'_>) -> Result<Chunk, Decision> {
+    match reinject(view) {
+        Some(decision) => Err(decision),
+        None => Chunk::unassigned(view).map_err(wait),
+    }
+}
+
+/// New data for a subflow.
+pub(super) fn assign_new(subflow: &SubflowView, range: DataRange, why: Why) -> Decision {
+    Decision::Assign { subflow: subflow.id, range, kind: AssignKind::New, why }
+}
+
+/// The candidate with the lowest smoothed RTT, whether it has room or not.
+pub(super) fn fastest<'a>(view: &View<'a>) -> Option<&'a SubflowView> {
+    candidates(view).min_by_key(|subflow| rtt_or_infinite(subflow))
+}
+
+/// The smoothed RTT; infinite where there is no sample.
+pub(super) fn rtt_or_infinite(subflow: &SubflowView) -> Duration {
+    subflow.srtt.unwrap_or(Duration::MAX)
+}
+
+/// Bytes under way on a subflow, sent or about to be.
+pub(super) fn under_way(subflow: &SubflowView) -> u64 {
+    subflow.inflight + subflow.queued
+}
+
+/// `bytes` in segments of the subflow, a part of one counted as one.
+pub(super) fn segments(subflow: &SubflowView, bytes: u64) -> u64 {
+    bytes.div_ceil(subflow.mss.max(1))
+}
+
+/// Whether a subflow has been given nothing yet, so that what is known of its place is of one before it.
+pub(super) fn is_fresh(subflow: &SubflowView) -> bool {
+    subflow.bytes_sent == 0 && subflow.queued == 0
+}
+
+/// Takes back what waits in the queue of a subflow that may carry nothing now, if another may.
+pub(super) fn stranded(view: &View<'_>) -> Option<Decision> {
+    let subflow = view.subflows.iter().find(|subflow| subflow.queued > 0 && !subflow.may_carry())?;
+    candidates(view).next()?;
+    Some(recall(subflow))
+}
+
+/// Takes back all that waits in the queue of a subflow.
+pub(super) fn recall(subflow: &SubflowView) -> Decision {
+    let why = Why::rule(Rule::Stranded);
+    Decision::Recall { subflow: subflow.id, range: DataRange::new(0, u64::MAX), why }
 }
 
 /// Why no subflow takes new data: none works, or none of those has room.

@@ -13,7 +13,7 @@
 //! * Data that a subflow has carried already, by a reinjection, is skipped.
 //! * A place that a new subflow uses again starts from the beginning: seen by nothing sent and nothing queued.
 
-use super::pick::{self, Chunk, PerSubflow};
+use super::pick::{self, Chunk, PerSubflow, is_fresh};
 use super::{AssignKind, Decision, Pending, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::SubflowId;
 use crate::seq::DataRange;
@@ -28,6 +28,11 @@ pub struct Redundant {
 }
 
 impl Redundant {
+    /// It has no options.
+    pub fn new() -> Redundant {
+        Redundant::default()
+    }
+
     /// What `subflow` carries next, and whether no other has it. Moves its mark over what it has carried.
     fn step(&mut self, view: &View<'_>, subflow: &SubflowView) -> Option<(DataRange, AssignKind)> {
         if subflow.backup {
@@ -66,11 +71,6 @@ impl Redundant {
         let why = Why::rule(Rule::EverySubflow);
         Ok(Decision::Assign { subflow: subflow.id, range, kind, why })
     }
-}
-
-/// Whether a subflow has been given nothing yet, so that a mark is that of one before it.
-fn is_fresh(subflow: &SubflowView) -> bool {
-    subflow.bytes_sent == 0 && subflow.queued == 0
 }
 
 impl Scheduler for Redundant {

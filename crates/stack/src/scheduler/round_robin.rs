@@ -16,6 +16,33 @@
 
 use super::pick::{self, Chunk, PerSubflow};
 use super::{AssignKind, Decision, Rule, Scheduler, View, Why};
+use crate::parameter;
+use crate::parameter::Parameter;
+
+/// The options of round robin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoundRobinOptions {
+    /// Segments in a turn; 0 counts as 1.
+    pub segments: u8,
+    /// A subflow whose window is full is passed over; else everyone waits for it.
+    pub cwnd_limited: bool,
+}
+
+impl RoundRobinOptions {
+    /// One segment, and full windows are passed over.
+    pub const DEFAULT: RoundRobinOptions = RoundRobinOptions { segments: 1, cwnd_limited: true };
+
+    pub(super) const PARAMETERS: &[Parameter<RoundRobinOptions>] = &[
+        parameter!(RoundRobinOptions, "segments", "segments per turn", integer 1, 255, segments),
+        parameter!(
+            RoundRobinOptions,
+            "cwnd-limited",
+            "pass over a subflow whose window is full; else wait for it",
+            bool,
+            cwnd_limited
+        ),
+    ];
+}
 
 /// The scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,9 +54,13 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// With so many segments in a turn (0 counts as 1), and passing over full windows or not.
-    pub fn new(segments: u8, cwnd_limited: bool) -> RoundRobin {
-        RoundRobin { segments: u32::from(segments.max(1)), cwnd_limited, given: PerSubflow::default() }
+    /// With these options.
+    pub fn new(options: RoundRobinOptions) -> RoundRobin {
+        RoundRobin {
+            segments: u32::from(options.segments.max(1)),
+            cwnd_limited: options.cwnd_limited,
+            given: PerSubflow::default(),
+        }
     }
 
     /// Data of a failed subflow goes to the first that never carried it and has room, or else to
@@ -57,7 +88,7 @@ impl RoundRobin {
 
 impl Default for RoundRobin {
     fn default() -> RoundRobin {
-        RoundRobin::new(1, true)
+        RoundRobin::new(RoundRobinOptions::DEFAULT)
     }
 }
 

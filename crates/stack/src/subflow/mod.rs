@@ -403,9 +403,12 @@ impl Subflow {
             ssthresh: self.ssthresh,
             inflight: self.in_flight(),
             queued: self.queued,
+            unacked: self.board.nxt() - self.board.una(),
             window_room: self.window_edge.saturating_sub(self.board.nxt() + self.queued),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
+            srtt_min: self.rtt.srtt_min(),
+            srtt_max: self.rtt.srtt_max(),
             min_rtt: self.rtt.min().unwrap_or(Duration::ZERO),
             last_rtt: self.rtt.last(),
             mss: u64::from(self.mss),
@@ -414,6 +417,8 @@ impl Subflow {
             one_way_delay_us: self.one_way_delay_us,
             loss_rate: self.loss_rate,
             bytes_sent: self.counters.bytes_sent,
+            established: self.established.unwrap_or(self.started),
+            last_received: self.last_received,
         }
     }
 

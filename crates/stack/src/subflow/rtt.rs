@@ -10,6 +10,8 @@ pub struct RttEstimator {
     srtt: Duration,
     rttvar: Duration,
     min: Duration,
+    srtt_min: Duration,
+    srtt_max: Duration,
     last: Duration,
     rto: Duration,
     sampled: bool,
@@ -26,6 +28,8 @@ impl RttEstimator {
             srtt: Duration::ZERO,
             rttvar: Duration::ZERO,
             min: Duration::MAX,
+            srtt_min: Duration::MAX,
+            srtt_max: Duration::ZERO,
             last: Duration::ZERO,
             rto: config.initial,
             sampled: false,
@@ -51,6 +55,8 @@ impl RttEstimator {
             self.srtt = rtt;
             self.rttvar = rtt / 2;
         }
+        self.srtt_min = self.srtt_min.min(self.srtt);
+        self.srtt_max = self.srtt_max.max(self.srtt);
         // RFC 6298 section 2.4 bounds the sum from below. Linux bounds the variation term, so that a
         // steady path has RTT + 200 ms.
         let floor = if self.floor_on_variation { self.srtt + self.floor } else { self.floor };
@@ -75,6 +81,16 @@ impl RttEstimator {
     /// The least sample; none before one.
     pub fn min(&self) -> Option<Duration> {
         self.sampled.then_some(self.min)
+    }
+
+    /// The least that the smoothed RTT has been; none before a sample.
+    pub fn srtt_min(&self) -> Option<Duration> {
+        self.sampled.then_some(self.srtt_min)
+    }
+
+    /// The most that the smoothed RTT has been; none before a sample.
+    pub fn srtt_max(&self) -> Option<Duration> {
+        self.sampled.then_some(self.srtt_max)
     }
 
     /// The last sample.
@@ -108,6 +124,11 @@ mod tests {
         assert_eq!(rtt.rto(1), Duration::from_millis(5800));
         assert_eq!(rtt.min(), Some(Duration::from_millis(800)));
         assert_eq!(rtt.last(), Duration::from_millis(1600));
+        assert_eq!(rtt.srtt_min(), Some(Duration::from_millis(800)));
+        assert_eq!(rtt.srtt_max(), Some(Duration::from_millis(900)));
+        rtt.sample(Duration::from_millis(1));
+        assert_eq!(rtt.srtt_min(), rtt.srtt());
+        assert_eq!(rtt.srtt_max(), Some(Duration::from_millis(900)));
     }
 
     #[test]

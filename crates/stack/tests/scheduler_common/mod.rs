@@ -6,7 +6,7 @@ use anabranch_stack::scheduler::{
     AssignKind, Decision, Pending, RecoveryState, Scheduler, SubflowView, View,
 };
 use anabranch_stack::seq::DataRange;
-use anabranch_units::{Duration, Rate, Time};
+use anabranch_units::{Duration, Time};
 use proptest::prelude::*;
 
 pub const MSS: u64 = 1400;
@@ -14,31 +14,35 @@ pub const MSS: u64 = 1400;
 /// A usable, idle subflow with a window of `cwnd` segments.
 pub fn subflow(id: u8, srtt_ms: u64, cwnd: u64) -> SubflowView {
     SubflowView {
-        id: SubflowId(id),
-        usable: true,
-        potentially_failed: false,
-        backup: false,
-        recovery: RecoveryState::Open,
-        cwnd: cwnd * MSS,
-        ssthresh: None,
-        inflight: 0,
-        queued: 0,
-        window_room: 1 << 30,
-        srtt: Some(Duration::from_millis(srtt_ms)),
         rttvar: Duration::from_millis(1),
-        min_rtt: Duration::from_millis(srtt_ms),
-        last_rtt: Duration::from_millis(srtt_ms),
-        mss: MSS,
-        pacing_rate: None,
-        delivery_rate: Rate(0),
-        one_way_delay_us: None,
-        loss_rate: 0.0,
-        bytes_sent: 0,
+        ..SubflowView::idle(SubflowId(id), Duration::from_millis(srtt_ms), cwnd, MSS)
     }
 }
 
 pub fn set(ids: &[u8]) -> SubflowSet {
     ids.iter().fold(SubflowSet::EMPTY, |set, id| set.with(SubflowId(*id)))
+}
+
+/// What some schedulers may do and others may not.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Licence {
+    /// Queue beyond the congestion window.
+    pub queues: bool,
+    /// Take another piece than the first that is unassigned.
+    pub reorders: bool,
+    /// Use a subflow that has failed or repairs a timeout.
+    pub failed: bool,
+}
+
+impl Licence {
+    /// That of the scheduler of this name.
+    pub fn of(name: &str) -> Licence {
+        Licence {
+            queues: matches!(name, "linux" | "daps" | "otias" | "sttf"),
+            reorders: matches!(name, "stms_c" | "stms_a" | "redundant"),
+            failed: matches!(name, "linux" | "ll_bm"),
+        }
+    }
 }
 
 /// The sending side of a connection, as far as a scheduler sees it.
@@ -53,6 +57,8 @@ pub struct Connection {
     pub data_nxt: u64,
     pub window_end: u64,
     pub size_known: bool,
+    /// What a scheduler may do beyond the rules of all.
+    pub licence: Licence,
     /// What was assigned, in order.
     pub log: Vec<(SubflowId, DataRange, AssignKind)>,
 }
@@ -70,6 +76,7 @@ impl Connection {
             data_nxt: 0,
             window_end: u64::MAX / 2,
             size_known: true,
+            licence: Licence::default(),
             log: vec![],
         }
     }
@@ -80,18 +87,14 @@ impl Connection {
 
     pub fn view(&self) -> View<'_> {
         View {
-            now: self.now,
-            subflows: &self.subflows,
-            unassigned: &self.unassigned,
             reinject: &self.reinject,
             outstanding: &self.outstanding,
             data_una: self.data_una,
             data_nxt: self.data_nxt,
             window_end: self.window_end,
             peer_window: self.window_end.saturating_sub(self.data_una),
-            remaining: self.remaining(),
             size_known: self.size_known,
-            send_buffer_full: false,
+            ..View::fresh(self.now, &self.subflows, &self.unassigned)
         }
     }
 
@@ -99,6 +102,7 @@ impl Connection {
     pub fn apply(&mut self, decision: &Decision) -> Result<(), String> {
         let (id, range, kind) = match *decision {
             Decision::Assign { subflow, range, kind, .. } => (subflow, range, kind),
+            Decision::Recall { subflow, .. } if self.licence.queues => return self.recall(subflow),
             Decision::Recall { .. } => return Err("nothing here is ever recalled".into()),
             Decision::Wait { .. } => return Ok(()),
         };
@@ -111,18 +115,26 @@ impl Connection {
         if range.is_empty() || range.start < self.data_una || range.end > self.window_end {
             return fail("outside the window");
         }
-        if !subflow.may_carry() {
+        if !(subflow.may_carry() || self.licence.failed && subflow.usable) {
             return fail("the subflow may carry nothing");
         }
-        if subflow.backup && self.subflows.iter().any(|s| s.usable && !s.potentially_failed && !s.backup) {
+        if subflow.backup
+            && !self.licence.failed
+            && self.subflows.iter().any(|s| s.usable && !s.potentially_failed && !s.backup)
+        {
             return fail("a backup, although an active subflow works");
         }
-        if subflow.inflight + subflow.queued + len > subflow.cwnd || len > subflow.window_room {
+        let beyond = subflow.inflight + subflow.queued + len > subflow.cwnd;
+        if beyond && !self.licence.queues || len > subflow.window_room {
             return fail("more than the windows of the subflow admit");
         }
         let inside = |entry: &DataRange| entry.start <= range.start && range.end <= entry.end;
         match kind {
             AssignKind::New => {
+                let first = self.unassigned.first().map_or(0, |first| first.start);
+                if range.start != first && !self.licence.reorders {
+                    return fail("not the next in order");
+                }
                 let Some(entry) = self.unassigned.iter().position(inside) else {
                     return fail("that is not unassigned");
                 };
@@ -158,6 +170,41 @@ impl Connection {
         Ok(())
     }
 
+    /// What waits on a subflow is unassigned again: what was assigned last, as the log has it, or what has
+    /// been there from the beginning and is not known.
+    fn recall(&mut self, id: SubflowId) -> Result<(), String> {
+        let Some(subflow) = self.subflows.iter_mut().find(|subflow| subflow.id == id) else {
+            return Err(format!("recall from {id:?}, which is not there"));
+        };
+        if subflow.queued == 0 {
+            return Err(format!("recall from {id:?}, where nothing waits"));
+        }
+        let mut waiting = subflow.queued;
+        subflow.queued = 0;
+        subflow.window_room += waiting;
+        while waiting > 0 {
+            let Some(at) = self.log.iter().rposition(|(on, _, kind)| *on == id && *kind == AssignKind::New)
+            else {
+                break;
+            };
+            let (_, range, _) = self.log.remove(at);
+            waiting = waiting.saturating_sub(range.len());
+            self.outstanding.retain(|pending| pending.range != range);
+            let place = self.unassigned.partition_point(|other| other.start < range.start);
+            self.unassigned.insert(place, range);
+            let next = self.unassigned.get(place + 1).copied();
+            if let Some(next) = next.filter(|next| next.start == range.end) {
+                self.unassigned[place].end = next.end;
+                self.unassigned.remove(place + 1);
+            }
+            if place > 0 && self.unassigned[place - 1].end == self.unassigned[place].start {
+                self.unassigned[place - 1].end = self.unassigned[place].end;
+                self.unassigned.remove(place);
+            }
+        }
+        Ok(())
+    }
+
     /// Splits what is outstanding at the ends of `range`, and marks what is inside as carried by `id`.
     fn mark_tried(&mut self, id: SubflowId, range: DataRange) {
         let mut split = Vec::new();
@@ -183,7 +230,7 @@ impl Connection {
     pub fn run(&mut self, scheduler: &mut impl Scheduler) -> Decision {
         let bytes: u64 = self.unassigned.iter().map(|r| r.len()).sum::<u64>()
             + self.outstanding.iter().map(|p| p.range.len()).sum::<u64>();
-        let steps = (bytes + 1) * (self.subflows.len() as u64 + 1) + 1;
+        let steps = (bytes + 1) * (self.subflows.len() as u64 + 1) + 20;
         for _ in 0..steps {
             let decision = scheduler.decide(&self.view());
             if let Err(what) = self.apply(&decision) {
@@ -204,10 +251,12 @@ impl Connection {
         for subflow in &mut self.subflows {
             subflow.bytes_sent += subflow.queued;
             subflow.inflight += subflow.queued;
+            subflow.unacked += subflow.queued;
             subflow.queued = 0;
             if subflow.id == SubflowId(id) {
                 subflow.window_room += subflow.inflight;
                 subflow.inflight = 0;
+                subflow.unacked = 0;
             }
         }
     }
@@ -268,7 +317,11 @@ fn any_subflow(id: u8) -> impl Strategy<Value = SubflowView> {
                 srtt: srtt.map(Duration::from_millis),
                 mss,
                 loss_rate: f64::from(loss) * 0.01,
+                unacked: inflight * mss / 2,
                 bytes_sent: 10 * MSS,
+                srtt_min: srtt.map(|ms| Duration::from_millis(ms / 2)),
+                srtt_max: srtt.map(|ms| Duration::from_millis(2 * ms)),
+                min_rtt: Duration::from_millis(srtt.unwrap_or(0) / 2),
                 ..subflow(id, 0, 0)
             }
         },

@@ -10,8 +10,8 @@ use anabranch_stack::congestion::{
 };
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::scheduler::{
-    CustomScheduler, CustomSchedulerKind, Decision, MinRtt, Scheduler, SchedulerEvent, SchedulerKind,
-    SubflowView, View,
+    CustomScheduler, CustomSchedulerKind, Decision, EventKinds, MinRtt, Scheduler, SchedulerEvent,
+    SchedulerKind, SubflowView, View,
 };
 use anabranch_units::{Duration, Rate, Time};
 
@@ -96,8 +96,8 @@ impl Scheduler for Ear {
         heard.subflows = view.subflows.to_vec();
         heard.peer_window = view.peer_window;
     }
-    fn wants_events(&self) -> bool {
-        true
+    fn wants_events(&self) -> EventKinds {
+        EventKinds::ALL
     }
 }
 

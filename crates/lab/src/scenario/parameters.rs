@@ -1,0 +1,199 @@
+//! Algorithms with parameters: a scheduler or a congestion control, by name.
+//!
+//! `"blest"`, `"blest:lambda=1.2:opportunistic=off"` and `{ name = "blest", lambda = 1.2 }` are read here,
+//! from the table of parameters that the algorithm itself has.
+
+use anabranch_stack::parameter::{Domain, Numbers, Parameterised, Spec, Value as Setting};
+
+use crate::reader::{unknown_key, unknown_name};
+use crate::source::{Problem, Span};
+use crate::tree::{Entry, Node, Table, Value};
+
+/// The algorithm that `node` names, with its parameters. `defaults` may have a table of parameters for
+/// each name.
+pub(crate) fn read<K: Parameterised>(node: &Node, defaults: Option<&Table>) -> Result<K, Problem> {
+    match &node.value {
+        Value::Table(table) => {
+            let Some(name) = table.get("name") else {
+                return Err(Problem::at(&node.span, format!("this {} has no `name`", K::WHAT))
+                    .help(format!("add for example `name = \"{}\"`", K::names()[0])));
+            };
+            let mut kind = of_name::<K>(&name.node, defaults)?;
+            apply(&mut kind, table.entries.iter().filter(|entry| entry.key != "name"))?;
+            Ok(kind)
+        }
+        Value::String(text) if text.contains(':') => {
+            let mut parts = parts(text, &node.span).into_iter();
+            let mut kind = of_name::<K>(&parts.next().unwrap_or_else(|| node.clone()), defaults)?;
+            for part in parts {
+                let entry = assignment(&part)?;
+                apply(&mut kind, [&entry])?;
+            }
+            Ok(kind)
+        }
+        _ => of_name(node, defaults),
+    }
+}
+
+fn of_name<K: Parameterised>(node: &Node, defaults: Option<&Table>) -> Result<K, Problem> {
+    let name = node.name()?;
+    let Some(mut kind) = K::from_name(&name) else {
+        return Err(unknown_name(node, &name, K::WHAT, &K::names()));
+    };
+    let own = defaults.and_then(|table| table.entries.iter().find(|entry| entry.key == as_key(&name)));
+    if let Some(entry) = own {
+        apply(&mut kind, &entry.node.table("the parameters")?.entries)?;
+    }
+    Ok(kind)
+}
+
+/// A name as the key of a table is kept.
+fn as_key(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// Sets the parameters that the entries give.
+pub(super) fn apply<'a, K: Parameterised>(
+    kind: &mut K,
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> Result<(), Problem> {
+    for entry in entries {
+        let specs = specs(kind);
+        let Some(spec) = specs.iter().find(|spec| spec.name == entry.key) else {
+            let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+            if names.is_empty() {
+                let what = format!("this {} has no parameters", K::WHAT);
+                return Err(Problem::at(&entry.key_span, what).help(format!(
+                    "leave `{}` out; `anabranch list parameters` shows which there are",
+                    entry.key
+                )));
+            }
+            return Err(unknown_key(entry, &format!("this {}", K::WHAT), &names));
+        };
+        let value = setting(spec, &entry.node)?;
+        if !kind.set_parameter(spec.name, value) {
+            let shown = spec.domain.show(&value);
+            return Err(Problem::at(&entry.node.span, format!("{shown} is out of range"))
+                .help(format!("`{}` is {}: give {}", spec.name, spec.what, spec.domain)));
+        }
+    }
+    Ok(())
+}
+
+/// The names of the parameters of `kind`.
+pub(super) fn names<K: Parameterised>(kind: &K) -> Vec<&'static str> {
+    specs(kind).iter().map(|spec| spec.name).collect()
+}
+
+fn specs<K: Parameterised>(kind: &K) -> Vec<Spec> {
+    kind.parameters().into_iter().map(|(spec, _)| spec).collect()
+}
+
+/// Checks a table of parameters by name, whether anybody uses the algorithm or not.
+pub(super) fn check_defaults<K: Parameterised>(table: &Table) -> Result<(), Problem> {
+    for entry in &table.entries {
+        let names = K::names();
+        let Some(name) = names.iter().find(|name| as_key(name) == entry.key) else {
+            return Err(unknown_key(entry, &format!("the parameters of each {}", K::WHAT), &names));
+        };
+        if let Some(mut kind) = K::from_name(name) {
+            apply(&mut kind, &entry.node.table("the parameters")?.entries)?;
+        }
+    }
+    Ok(())
+}
+
+/// The value that `node` gives to a parameter. Its range is checked by whoever sets it.
+fn setting(spec: &Spec, node: &Node) -> Result<Setting, Problem> {
+    let help =
+        |problem: Problem| problem.help(format!("`{}` is {}: give {}", spec.name, spec.what, spec.domain));
+    if let (Some(word), Value::String(text)) = (spec.domain.open_word(), &node.value)
+        && text.trim() == word
+    {
+        return Ok(Setting::Open);
+    }
+    match spec.domain {
+        Domain::Bool => node.boolean().map(Setting::Bool).map_err(help),
+        Domain::Integer(..) | Domain::OpenInteger(..) => {
+            node.integer(0, i64::MAX).map(|n| Setting::Integer(n as u64)).map_err(help)
+        }
+        Domain::Number(..) | Domain::OpenNumber(..) => node.number().map(Setting::Number).map_err(help),
+        Domain::Time(..) | Domain::OpenTime(..) => node.delay().map(Setting::Time).map_err(help),
+        Domain::Choice(words) => node.choice(spec.name, words).map(Setting::Choice),
+        Domain::Numbers(..) => numbers(node).map(Setting::Numbers).map_err(help),
+    }
+}
+
+/// A list of numbers; as a text with `/` between them.
+fn numbers(node: &Node) -> Result<Numbers, Problem> {
+    let wrong = || Problem::at(&node.span, "this is not a list of at most 32 numbers");
+    let all: Vec<f64> = match &node.value {
+        Value::String(text) => {
+            let number = |part: &str| part.trim().parse().ok().filter(|n: &f64| n.is_finite());
+            text.split('/').map(number).collect::<Option<_>>().ok_or_else(wrong)?
+        }
+        Value::Array(items) => items.iter().map(Node::number).collect::<Result<_, _>>()?,
+        _ => vec![node.number().map_err(|_| wrong())?],
+    };
+    Numbers::new(&all).ok_or_else(wrong)
+}
+
+/// The parts of a text between its colons, each with its place.
+fn parts(text: &str, span: &Span) -> Vec<Node> {
+    // A text in quotes that has no escapes is as long as its place but for the quotes.
+    let lead = match span.range.len() {
+        len if len == text.len() => 0,
+        len if len == text.len() + 2 => 1,
+        _ => {
+            let part = |part: &str| Node { span: span.clone(), value: Value::String(part.to_owned()) };
+            return text.split(':').map(part).collect();
+        }
+    };
+    let mut at = span.range.start + lead;
+    text.split(':')
+        .map(|part| {
+            let span = Span { source: span.source, range: at..at + part.len() };
+            at += part.len() + 1;
+            Node { span, value: Value::String(part.to_owned()) }
+        })
+        .collect()
+}
+
+/// `KEY=VALUE`.
+fn assignment(part: &Node) -> Result<Entry, Problem> {
+    let text = part.string()?;
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(Problem::at(&part.span, format!("`{text}` gives no value"))
+            .help("write NAME:KEY=VALUE, for example `blest:lambda=1.2`"));
+    };
+    let span = |from: usize, len: usize| match part.span.range.len() == text.len() {
+        true => {
+            let start = part.span.range.start + from;
+            Span { source: part.span.source, range: start..start + len }
+        }
+        false => part.span.clone(),
+    };
+    Ok(Entry {
+        key: key.trim().replace('_', "-"),
+        key_span: span(0, key.len()),
+        node: Node { span: span(key.len() + 1, value.len()), value: Value::String(value.trim().to_owned()) },
+    })
+}
+
+/// Reads `text` as a person gives it to an option: `NAME` or `NAME:KEY=VALUE:...`.
+pub fn from_option<K: Parameterised>(option: &str, text: &str) -> Result<K, crate::ScenarioError> {
+    let span = Span { source: 0, range: 0..text.len() };
+    let node = Node { span, value: Value::String(text.to_owned()) };
+    let sources = [crate::source::Source { name: option.to_owned(), text: text.to_owned() }];
+    read(&node, None).map_err(|problem| problem.locate(&sources))
+}
+
+/// The parameters of `kind`, each with its value: `lambda=1.2, ...`.
+pub fn describe<K: Parameterised>(kind: &K) -> String {
+    let shown: Vec<String> = kind
+        .parameters()
+        .iter()
+        .map(|(spec, value)| format!("{}={}", spec.name, spec.domain.show(value)))
+        .collect();
+    shown.join(", ")
+}

@@ -1,0 +1,397 @@
+//! Parameters of schedulers and congestion controls: one table for each, from which scenarios, the
+//! command line and lists take their names, ranges and defaults.
+//!
+//! An algorithm that has parameters keeps them in a plain struct, and beside it a table with one
+//! [`Parameter`] for each field. This crate reads no text: what is written in a scenario is made a
+//! [`Value`] of the parameter's [`Domain`] elsewhere.
+
+use core::fmt;
+
+use anabranch_units::Duration;
+
+/// The value of a parameter.
+// Few are ever made, and copies are handy.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Integer(u64),
+    /// A number.
+    Number(f64),
+    /// A time.
+    Time(Duration),
+    /// One of the words of a [`Domain::Choice`], by position.
+    Choice(usize),
+    /// Up to 32 numbers.
+    Numbers(Numbers),
+    /// Not set, where a [`Domain`] may be left open.
+    Open,
+}
+
+/// What values a parameter may have. All limits belong to the range.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Domain {
+    /// True or false.
+    Bool,
+    /// A whole number from the first to the second.
+    Integer(u64, u64),
+    /// A number from the first to the second.
+    Number(f64, f64),
+    /// A time from the first to the second.
+    Time(Duration, Duration),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of up to 32 numbers, each from the first to the second; none as well.
+    Numbers(f64, f64),
+    /// A whole number in this range, or this word for none ([`Value::Open`]).
+    OpenInteger(u64, u64, &'static str),
+    /// A number in this range, or this word for none ([`Value::Open`]).
+    OpenNumber(f64, f64, &'static str),
+    /// A time in this range, or this word for none ([`Value::Open`]).
+    OpenTime(Duration, Duration, &'static str),
+}
+
+impl Domain {
+    /// Whether `value` is of this kind and in the range.
+    pub fn admits(&self, value: &Value) -> bool {
+        match (*self, *value) {
+            (Domain::Bool, Value::Bool(_)) => true,
+            (Domain::Integer(low, high) | Domain::OpenInteger(low, high, _), Value::Integer(n)) => {
+                (low..=high).contains(&n)
+            }
+            (Domain::Number(low, high) | Domain::OpenNumber(low, high, _), Value::Number(n)) => {
+                (low..=high).contains(&n)
+            }
+            (Domain::Time(low, high) | Domain::OpenTime(low, high, _), Value::Time(time)) => {
+                (low..=high).contains(&time)
+            }
+            (Domain::Choice(words), Value::Choice(at)) => at < words.len(),
+            (Domain::Numbers(low, high), Value::Numbers(all)) => {
+                all.as_slice().iter().all(|n| (low..=high).contains(n))
+            }
+            (Domain::OpenInteger(..) | Domain::OpenNumber(..) | Domain::OpenTime(..), Value::Open) => true,
+            _ => false,
+        }
+    }
+
+    /// The word for a value that is left open, if one may be.
+    pub fn open_word(&self) -> Option<&'static str> {
+        match *self {
+            Domain::OpenInteger(.., word) | Domain::OpenNumber(.., word) | Domain::OpenTime(.., word) => {
+                Some(word)
+            }
+            _ => None,
+        }
+    }
+
+    /// `value` as a scenario would write it, without quotes.
+    pub fn show(&self, value: &Value) -> String {
+        match (self, value) {
+            (_, Value::Bool(value)) => value.to_string(),
+            (_, Value::Integer(value)) => value.to_string(),
+            (_, Value::Number(value)) => value.to_string(),
+            (_, Value::Time(value)) => value.to_string(),
+            (Domain::Choice(words), Value::Choice(at)) => words.get(*at).copied().unwrap_or("?").to_owned(),
+            (_, Value::Choice(at)) => at.to_string(),
+            (_, Value::Numbers(all)) => {
+                let all: Vec<String> = all.as_slice().iter().map(f64::to_string).collect();
+                format!("[{}]", all.join(", "))
+            }
+            (domain, Value::Open) => domain.open_word().unwrap_or("none").to_owned(),
+        }
+    }
+}
+
+/// What is allowed, as a help for whoever wrote something else.
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Domain::Bool => f.write_str("`true` or `false`"),
+            Domain::Integer(low, high) | Domain::OpenInteger(low, high, _) => {
+                write!(f, "a whole number from {low} to {high}")
+            }
+            Domain::Number(low, high) | Domain::OpenNumber(low, high, _) => {
+                write!(f, "a number from {low} to {high}")
+            }
+            Domain::Time(low, high) | Domain::OpenTime(low, high, _) => {
+                write!(f, "a time from {low} to {high}")
+            }
+            Domain::Choice(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                f.write_str(&words.join(" or "))
+            }
+            Domain::Numbers(low, high) => write!(f, "a list of numbers from {low} to {high}"),
+        }?;
+        self.open_word().map_or(Ok(()), |word| write!(f, ", or `{word}`"))
+    }
+}
+
+/// Up to 32 numbers: one for each subflow.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    values: [f64; 32],
+    len: u8,
+}
+
+impl Numbers {
+    /// None.
+    pub const EMPTY: Numbers = Numbers { values: [0.0; 32], len: 0 };
+
+    /// These, if they are not too many.
+    pub fn new(values: &[f64]) -> Option<Numbers> {
+        let mut all = Numbers::EMPTY;
+        all.values.get_mut(..values.len())?.copy_from_slice(values);
+        all.len = values.len() as u8;
+        Some(all)
+    }
+
+    /// The numbers.
+    pub fn as_slice(&self) -> &[f64] {
+        self.values.get(..usize::from(self.len)).unwrap_or(&self.values)
+    }
+}
+
+impl PartialEq for Numbers {
+    fn eq(&self, other: &Numbers) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+/// What is known of a parameter without an algorithm that has it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spec {
+    /// Its name, in lower case and with hyphens.
+    pub name: &'static str,
+    /// What it is, in a few words, with its unit.
+    pub what: &'static str,
+    /// Its values.
+    pub domain: Domain,
+}
+
+/// One parameter of the algorithm whose options are `O`.
+#[derive(Clone, Copy)]
+pub struct Parameter<O> {
+    /// Name, meaning and range.
+    pub spec: Spec,
+    /// Its value in `O`.
+    pub get: fn(&O) -> Value,
+    /// Sets it; a value outside of its domain changes nothing.
+    pub set: fn(&mut O, Value),
+}
+
+/// An algorithm that is chosen by name and has parameters: a scheduler or a congestion control.
+pub trait Parameterised: Clone {
+    /// What it is, for an error: `scheduler`.
+    const WHAT: &'static str;
+
+    /// The one of that name, with its defaults.
+    fn from_name(name: &str) -> Option<Self>;
+
+    /// The names that there are.
+    fn names() -> Vec<&'static str>;
+
+    /// Its parameters with their values.
+    fn parameters(&self) -> Vec<(Spec, Value)>;
+
+    /// Sets a parameter; false, and nothing changed, if it has none of that name or the value is
+    /// not in its domain.
+    fn set_parameter(&mut self, name: &str, value: Value) -> bool;
+}
+
+/// Looks `name` up in the table `parameters` and sets it in `options`, if the value is in its domain.
+pub fn set<O>(parameters: &[Parameter<O>], options: &mut O, name: &str, value: Value) -> bool {
+    let Some(parameter) = parameters.iter().find(|parameter| parameter.spec.name == name) else {
+        return false;
+    };
+    if !parameter.spec.domain.admits(&value) {
+        return false;
+    }
+    (parameter.set)(options, value);
+    true
+}
+
+/// `value` as the type of a field, if it fits.
+pub fn narrow<T: TryFrom<u64>>(value: u64) -> Option<T> {
+    T::try_from(value).ok()
+}
+
+/// A [`Parameter`] that is a field of the options.
+///
+/// `parameter!(BlestOptions, "lambda", "first value of lambda", number 0.0, 10.0, lambda)`; the kinds are
+/// `bool`, `integer low, high` (any unsigned field), `number low, high`, `time low, high`, `choice
+/// ["word" => Value::A, ...]`, `numbers low, high`, and `open integer|number|time low, high, "word"`
+/// for an `Option`.
+#[macro_export]
+macro_rules! parameter {
+    (@make $options:ty, $name:literal, $what:literal, $domain:expr, $get:expr, $set:expr) => {
+        $crate::parameter::Parameter::<$options> {
+            spec: $crate::parameter::Spec { name: $name, what: $what, domain: $domain },
+            get: $get,
+            set: $set,
+        }
+    };
+    ($options:ty, $name:literal, $what:literal, bool, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what, $crate::parameter::Domain::Bool,
+            |options| $crate::parameter::Value::Bool(options.$($field).+),
+            |options, value| if let $crate::parameter::Value::Bool(value) = value {
+                options.$($field).+ = value;
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, integer $low:expr, $high:expr, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what, $crate::parameter::Domain::Integer($low, $high),
+            |options| $crate::parameter::Value::Integer(u64::from(options.$($field).+)),
+            |options, value| if let $crate::parameter::Value::Integer(value) = value
+                && let Some(value) = $crate::parameter::narrow(value) {
+                options.$($field).+ = value;
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, number $low:expr, $high:expr, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what, $crate::parameter::Domain::Number($low, $high),
+            |options| $crate::parameter::Value::Number(options.$($field).+),
+            |options, value| if let $crate::parameter::Value::Number(value) = value {
+                options.$($field).+ = value;
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, time $low:expr, $high:expr, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what, $crate::parameter::Domain::Time($low, $high),
+            |options| $crate::parameter::Value::Time(options.$($field).+),
+            |options, value| if let $crate::parameter::Value::Time(value) = value {
+                options.$($field).+ = value;
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, numbers $low:expr, $high:expr, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what, $crate::parameter::Domain::Numbers($low, $high),
+            |options| $crate::parameter::Value::Numbers(options.$($field).+),
+            |options, value| if let $crate::parameter::Value::Numbers(value) = value {
+                options.$($field).+ = value;
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, choice [$($word:literal => $value:path),+ $(,)?], $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what, $crate::parameter::Domain::Choice(&[$($word),+]),
+            |options| {
+                let known = [$($value),+];
+                let at = known.iter().position(|value| *value == options.$($field).+);
+                $crate::parameter::Value::Choice(at.unwrap_or(usize::MAX))
+            },
+            |options, value| if let $crate::parameter::Value::Choice(at) = value
+                && let Some(value) = [$($value),+].get(at) {
+                options.$($field).+ = *value;
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, open integer $low:expr, $high:expr, $word:literal, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what,
+            $crate::parameter::Domain::OpenInteger($low, $high, $word),
+            |options| options.$($field).+
+                .map_or($crate::parameter::Value::Open, |n| $crate::parameter::Value::Integer(u64::from(n))),
+            |options, value| match value {
+                $crate::parameter::Value::Integer(value) => {
+                    if let Some(value) = $crate::parameter::narrow(value) {
+                        options.$($field).+ = Some(value);
+                    }
+                }
+                $crate::parameter::Value::Open => options.$($field).+ = None,
+                _ => {}
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, open number $low:expr, $high:expr, $word:literal, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what,
+            $crate::parameter::Domain::OpenNumber($low, $high, $word),
+            |options| options.$($field).+
+                .map_or($crate::parameter::Value::Open, $crate::parameter::Value::Number),
+            |options, value| match value {
+                $crate::parameter::Value::Number(value) => options.$($field).+ = Some(value),
+                $crate::parameter::Value::Open => options.$($field).+ = None,
+                _ => {}
+            })
+    };
+    ($options:ty, $name:literal, $what:literal, open time $low:expr, $high:expr, $word:literal, $($field:ident).+) => {
+        $crate::parameter!(@make $options, $name, $what,
+            $crate::parameter::Domain::OpenTime($low, $high, $word),
+            |options| options.$($field).+
+                .map_or($crate::parameter::Value::Open, $crate::parameter::Value::Time),
+            |options, value| match value {
+                $crate::parameter::Value::Time(value) => options.$($field).+ = Some(value),
+                $crate::parameter::Value::Open => options.$($field).+ = None,
+                _ => {}
+            })
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Colour {
+        Red,
+        Green,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    struct Options {
+        flag: bool,
+        count: u8,
+        weight: f64,
+        pause: Duration,
+        colour: Colour,
+        limit: Option<u32>,
+    }
+
+    const PARAMETERS: &[Parameter<Options>] = &[
+        parameter!(Options, "flag", "", bool, flag),
+        parameter!(Options, "count", "", integer 1, 255, count),
+        parameter!(Options, "weight", "", number 0.0, 1.0, weight),
+        parameter!(Options, "pause", "", time Duration::ZERO, Duration::from_secs(1), pause),
+        parameter!(Options, "colour", "", choice ["red" => Colour::Red, "green" => Colour::Green], colour),
+        parameter!(Options, "limit", "", open integer 1, 9, "none", limit),
+    ];
+
+    const DEFAULT: Options = Options {
+        flag: false,
+        count: 1,
+        weight: 0.5,
+        pause: Duration::ZERO,
+        colour: Colour::Red,
+        limit: None,
+    };
+
+    #[test]
+    fn what_is_set_is_what_is_shown() {
+        let mut options = DEFAULT;
+        for (name, value, shown) in [
+            ("flag", Value::Bool(true), "true"),
+            ("count", Value::Integer(255), "255"),
+            ("weight", Value::Number(1.0), "1"),
+            ("pause", Value::Time(Duration::from_millis(5)), "5 ms"),
+            ("colour", Value::Choice(1), "green"),
+            ("limit", Value::Integer(9), "9"),
+            ("limit", Value::Open, "none"),
+        ] {
+            assert!(set(PARAMETERS, &mut options, name, value), "{name}");
+            let parameter = PARAMETERS.iter().find(|p| p.spec.name == name).unwrap();
+            assert_eq!(parameter.spec.domain.show(&(parameter.get)(&options)), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_outside_of_a_range_or_of_another_kind_changes_nothing() {
+        let mut options = DEFAULT;
+        for (name, value) in [
+            ("count", Value::Integer(0)),
+            ("count", Value::Integer(256)),
+            ("count", Value::Number(1.0)),
+            ("weight", Value::Number(f64::NAN)),
+            ("weight", Value::Number(1.01)),
+            ("pause", Value::Time(Duration::from_secs(2))),
+            ("colour", Value::Choice(2)),
+            ("flag", Value::Open),
+            ("limit", Value::Integer(10)),
+            ("other", Value::Bool(true)),
+        ] {
+            assert!(!set(PARAMETERS, &mut options, name, value), "{name}: {value:?}");
+        }
+        assert_eq!(options, DEFAULT);
+    }
+}

@@ -1,0 +1,417 @@
+//! CP scheduling: a slower subflow is used only if the receive buffer has room for what comes early.
+//!
+//! **Decides** for the next data in order which subflow carries it. The fastest takes it if it has room.
+//! Any other is used if the buffer admits all that the faster ones deliver in one of its round trips, beyond
+//! what is under way: the *required buffer*. The radical scheduler compares that with the buffer; the
+//! conservative one adds everything outstanding, and waits for the end of the fastest one's slow start. A
+//! subflow that is refused pauses, and after a guard time it is probed with a few packets.
+//!
+//! **Source**: Oh and Lee (2015), sections 3 and 4, and the authors' published code.
+//!
+//! **Constants**: `beta` 4, the guard time in round trips; at most 2 s of it; 10 probes.
+//!
+//! **Read differently**
+//! * "Available buffer" is not defined; `avail = free` is the authors' code (the window behind the next
+//!   segment), `whole` the window from the data acknowledgement.
+//! * The paper's figure 3 counts packets against bytes: both are bytes here.
+//! * When a guard time is over the probes begin with the same decision, where the figure begins with the
+//!   next: as it is asked until it waits, this is the same.
+//! * The figure's first pause has no guard time; a later one has the RTT that the pause before it saved,
+//!   as in the code.
+//! * A subflow whose RTT is not known is used as minRTT would; one that repairs a timeout is not ranked.
+
+use anabranch_units::{Duration, Time};
+
+use super::pick::{self, Tracked};
+use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::parameter;
+use crate::parameter::Parameter;
+
+/// How the guard time goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probing {
+    /// As many round trips at every pause.
+    Static,
+    /// With every pause as many more.
+    Dynamic,
+}
+
+/// What the required buffer is compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Available {
+    /// The window that is left behind the next segment.
+    Free,
+    /// The whole window.
+    Whole,
+}
+
+/// How much a faster subflow is taken to deliver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeliveryModel {
+    /// Equations 3 to 5: windows that grow.
+    Paper,
+    /// The published code: windows that do not.
+    Code,
+}
+
+/// The options of both CP schedulers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CpOptions {
+    /// How the guard time goes on.
+    pub probing: Probing,
+    /// The guard time in round trips of the paused subflow.
+    pub beta: f64,
+    /// The most that it grows to.
+    pub guard_max: Duration,
+    /// Packets to probe with.
+    pub probes: u16,
+    /// What the required buffer is compared with.
+    pub avail: Available,
+    /// How much a faster subflow is taken to deliver.
+    pub model: DeliveryModel,
+    /// Subflows of a greater RTT, in RTTs of the fastest, are not used.
+    pub delay_constraint: Option<f64>,
+    /// A round trip with enough buffer ends the count of pauses.
+    pub reset_pauses: bool,
+}
+
+impl CpOptions {
+    /// The radical scheduler's: dynamic probing.
+    pub const RADICAL: CpOptions = CpOptions {
+        probing: Probing::Dynamic,
+        beta: 4.0,
+        guard_max: Duration::from_secs(2),
+        probes: 10,
+        avail: Available::Free,
+        model: DeliveryModel::Paper,
+        delay_constraint: None,
+        reset_pauses: false,
+    };
+    /// The conservative scheduler's: static probing.
+    pub const CONSERVATIVE: CpOptions = CpOptions { probing: Probing::Static, ..CpOptions::RADICAL };
+
+    pub(super) const PARAMETERS: &[Parameter<CpOptions>] = &[
+        parameter!(
+            CpOptions,
+            "probing",
+            "whether the guard time grows with the pauses",
+            choice ["static" => Probing::Static, "dynamic" => Probing::Dynamic],
+            probing
+        ),
+        parameter!(CpOptions, "beta", "guard time, in RTTs of the paused subflow", number 0.0, 1e6, beta),
+        parameter!(
+            CpOptions,
+            "guard-max",
+            "greatest guard time",
+            time Duration::ZERO, Duration::from_secs(3600),
+            guard_max
+        ),
+        parameter!(CpOptions, "probes", "packets to probe a paused subflow with", integer 0, 65535, probes),
+        parameter!(
+            CpOptions,
+            "avail",
+            "what the required buffer is compared with",
+            choice ["free" => Available::Free, "whole" => Available::Whole],
+            avail
+        ),
+        parameter!(
+            CpOptions,
+            "model",
+            "how much a faster subflow delivers meanwhile",
+            choice ["paper" => DeliveryModel::Paper, "code" => DeliveryModel::Code],
+            model
+        ),
+        parameter!(
+            CpOptions,
+            "delay-constraint",
+            "subflows of more RTTs of the fastest are not used",
+            open number 1.0, 1e6, "off",
+            delay_constraint
+        ),
+        parameter!(
+            CpOptions,
+            "reset-pauses",
+            "an RTT with enough buffer ends the count of pauses",
+            bool,
+            reset_pauses
+        ),
+    ];
+}
+
+/// What is known of one subflow's pauses.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Pause {
+    /// How many there were.
+    count: u32,
+    /// When the last began, and where the connection's window then did.
+    at: Time,
+    una: u64,
+    /// How long nothing changes.
+    guard: Duration,
+    /// The RTT when the last began.
+    srtt: Duration,
+    /// Probes that are left.
+    probes: u16,
+    /// Since when there has been enough buffer; only for `reset_pauses`.
+    enough_since: Option<Time>,
+}
+
+/// Segments that `subflow` delivers, beyond those under way, in one round trip of a subflow whose RTT is
+/// `slow`: the paper's D.
+fn delivered_meanwhile(model: DeliveryModel, view: &View<'_>, subflow: &SubflowView, slow: Duration) -> f64 {
+    let (Some(fast), mss) = (subflow.srtt, subflow.mss.max(1)) else { return 0.0 };
+    let ratio = slow.as_secs_f64() / fast.as_secs_f64().max(1e-9);
+    let under_way = pick::segments(subflow, pick::under_way(subflow)) as f64;
+    if model == DeliveryModel::Code {
+        return under_way * (libm::ceil(ratio) - 2.0).max(0.0);
+    }
+    // Equation 3. RTTs are whole nanoseconds, so that an exact ratio is one.
+    let rounds = if ratio >= 2.0 { (slow.0 / fast.0.max(1) - 1).min(50) } else { 0 };
+    if rounds == 0 {
+        return 0.0;
+    }
+    if subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold) {
+        // Equation 4.
+        return under_way * ((1_u64 << rounds) - 1) as f64;
+    }
+    // Equation 5. A sender that does not fill its window does not widen it.
+    let limited = pick::under_way(subflow) + mss > subflow.cwnd;
+    let increase = if limited { increase(view, subflow) } else { 0.0 };
+    let rounds = rounds as f64;
+    rounds * under_way + increase * rounds * (rounds - 1.0) / 2.0
+}
+
+/// Segments that a round trip of congestion avoidance adds to a window: 1, or by RFC 6356 the subflow's
+/// share of alpha.
+fn increase(view: &View<'_>, subflow: &SubflowView) -> f64 {
+    if !view.coupled {
+        return 1.0;
+    }
+    let (mut total, mut best, mut sum) = (0.0, 0.0_f64, 0.0);
+    for other in view.subflows.iter().filter(|other| other.usable) {
+        let Some(rtt) = other.srtt.map(|rtt| rtt.as_secs_f64().max(1e-9)) else { continue };
+        let cwnd = other.cwnd as f64;
+        total += cwnd;
+        best = best.max(cwnd / (rtt * rtt));
+        sum += cwnd / rtt;
+    }
+    if sum <= 0.0 {
+        return 1.0;
+    }
+    // alpha cwnd_i / cwnd_total, where alpha is cwnd_total best / sum^2.
+    (total * best / (sum * sum) * subflow.cwnd as f64 / total).min(1.0)
+}
+
+/// What both schedulers share.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Cp {
+    options: CpOptions,
+    conservative: bool,
+    pauses: Tracked<Pause>,
+}
+
+impl Cp {
+    fn new(options: CpOptions, conservative: bool) -> Cp {
+        Cp { options, conservative, pauses: Tracked::default() }
+    }
+
+    /// A guard time is over and the window has moved: the next pause, which begins with probes.
+    fn pause_again(&self, pause: &mut Pause, view: &View<'_>, slow: Duration) {
+        pause.count += 1;
+        let rtt = if pause.count == 1 { slow } else { pause.srtt };
+        let times = match self.options.probing {
+            Probing::Static => 1.0,
+            Probing::Dynamic => f64::from(pause.count),
+        };
+        let guard = rtt.as_secs_f64() * self.options.beta * times;
+        pause.guard = Duration::from_secs_f64(guard).min(self.options.guard_max);
+        pause.at = view.now;
+        pause.una = view.data_una;
+        pause.srtt = slow;
+        pause.probes = self.options.probes;
+    }
+
+    /// The conservative scheduler uses nothing but the fastest while that is in slow start, or half of
+    /// the window is under way on it.
+    fn keeps_to(&self, view: &View<'_>, fastest: &SubflowView) -> bool {
+        self.conservative
+            && (fastest.ssthresh.is_none_or(|threshold| fastest.cwnd < threshold)
+                || 2 * pick::under_way(fastest) >= view.peer_window.saturating_sub(fastest.mss))
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        let chunk = match pick::next_new(view) {
+            Ok(chunk) => chunk,
+            Err(decision) => return decision,
+        };
+        let Some(fastest) = pick::fastest(view) else { return pick::wait(pick::why_none(view)) };
+        if chunk.fits(fastest)
+            && let Some(range) = chunk.fit(fastest, u64::MAX)
+        {
+            return pick::assign_new(fastest, range, Why::rule(Rule::LowestRtt));
+        }
+        let keeps = self.keeps_to(view, fastest);
+        let outstanding: u64 = view.subflows.iter().map(pick::under_way).sum();
+        let mut reason = Why::rule(pick::why_none(view));
+        // The next slower one, and so on: few, so that they need not be sorted.
+        let mut last = fastest;
+        let rank = |subflow: &SubflowView| (pick::rtt_or_infinite(subflow), subflow.id);
+        while let Some(subflow) =
+            pick::candidates(view).filter(|s| rank(s) > rank(last)).min_by_key(|s| rank(s))
+        {
+            last = subflow;
+            let Some(range) = chunk.fit(subflow, subflow.mss) else { continue };
+            let Some(slow) = subflow.srtt else {
+                return pick::assign_new(subflow, range, Why::rule(Rule::LowestRtt));
+            };
+            let mut pause = self.pauses.get(subflow);
+            if keeps {
+                pause.probes = 0;
+                self.pauses.set(subflow, pause);
+                reason = Why::rule(Rule::NoBuffer);
+                continue;
+            }
+            let faster = pick::candidates(view).filter(|s| rank(s) < rank(subflow));
+            let required: f64 =
+                faster.map(|s| delivered_meanwhile(self.options.model, view, s, slow) * s.mss as f64).sum();
+            let available = match self.options.avail {
+                Available::Whole => view.peer_window,
+                Available::Free => view.window_end - (chunk.range.start + chunk.range.len().min(subflow.mss)),
+            } as f64;
+            let why = Why::scored(Rule::NoBuffer, required, available);
+            let decision = self.weigh(&mut pause, view, subflow, (required, available, outstanding as f64));
+            let late = self.options.delay_constraint.is_some_and(|most| {
+                let least = pick::rtt_or_infinite(fastest).as_secs_f64();
+                slow.as_secs_f64() > most * least
+            });
+            self.pauses.set(subflow, pause);
+            match decision {
+                Some(Rule::PathProbe) => {
+                    return pick::assign_new(subflow, range, Why { rule: Rule::PathProbe, ..why });
+                }
+                Some(_) if late => reason = Why::scored(Rule::TooSlow, slow.as_secs_f64(), f64::NAN),
+                Some(rule) => return pick::assign_new(subflow, range, Why { rule, ..why }),
+                None => reason = why,
+            }
+        }
+        Decision::Wait { until: None, why: reason }
+    }
+
+    /// Whether a slower subflow is used, by what rule; `(required, available, outstanding)` in bytes.
+    fn weigh(
+        &self,
+        pause: &mut Pause,
+        view: &View<'_>,
+        subflow: &SubflowView,
+        (required, available, outstanding): (f64, f64, f64),
+    ) -> Option<Rule> {
+        let slow = pick::rtt_or_infinite(subflow);
+        if required <= available {
+            let since = *pause.enough_since.get_or_insert(view.now);
+            if self.options.reset_pauses && view.now.since(since) >= slow {
+                *pause = Pause { enough_since: Some(since), ..Pause::default() };
+            }
+            let fits = !self.conservative || required + outstanding <= available;
+            return fits.then_some(Rule::LowestRtt);
+        }
+        pause.enough_since = None;
+        let over = pause.count == 0 || view.now > pause.at + pause.guard && pause.una < view.data_una;
+        if over {
+            self.pause_again(pause, view, slow);
+        }
+        if pause.count > 1 && pause.probes > 0 {
+            pause.probes -= 1;
+            return Some(Rule::PathProbe);
+        }
+        None
+    }
+}
+
+/// CP scheduling that compares the required buffer with the whole of what is available.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CpRadical(Cp);
+
+impl CpRadical {
+    /// With these options.
+    pub fn new(options: CpOptions) -> CpRadical {
+        CpRadical(Cp::new(options, false))
+    }
+}
+
+impl Scheduler for CpRadical {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        self.0.decide(view)
+    }
+}
+
+/// CP scheduling that leaves room for everything outstanding.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CpConservative(Cp);
+
+impl CpConservative {
+    /// With these options.
+    pub fn new(options: CpOptions) -> CpConservative {
+        CpConservative(Cp::new(options, true))
+    }
+}
+
+impl Scheduler for CpConservative {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        self.0.decide(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::SubflowId;
+
+    const MSS: u64 = 1400;
+
+    /// D for `outstanding` segments on a subflow of `fast` ms beside one of `slow` ms, in slow start
+    /// and in congestion avoidance, and by the code.
+    fn delivered(fast: u64, slow: u64, outstanding: u64) -> (f64, f64, f64) {
+        let ms = Duration::from_millis;
+        let subflow = SubflowView {
+            inflight: outstanding * MSS,
+            ..SubflowView::idle(SubflowId(0), ms(fast), outstanding, MSS)
+        };
+        let avoiding = SubflowView { ssthresh: Some(MSS), ..subflow };
+        let subflows = [subflow];
+        let view = View::fresh(Time::ZERO, &subflows, &[]);
+        let paper = |subflow| delivered_meanwhile(DeliveryModel::Paper, &view, subflow, ms(slow));
+        let code = delivered_meanwhile(DeliveryModel::Code, &view, &subflow, ms(slow));
+        (paper(&subflow), paper(&avoiding), code)
+    }
+
+    #[test]
+    fn the_check_values_of_equations_3_to_5_come_out() {
+        // Worked out by hand: L = 6, 20 (2^6 - 1) = 1260, 20 * 6 + 15 = 135.
+        assert_eq!(delivered(20, 150, 20), (1260.0, 135.0, 120.0));
+        // L = 3: 8 * 7 = 56, 8 * 3 + 3 = 27; the code has one round less at whole ratios.
+        assert_eq!(delivered(20, 80, 8), (56.0, 27.0, 16.0));
+        // L = 1 from a ratio of 2 on, 0 below it.
+        assert_eq!(delivered(20, 40, 10), (10.0, 10.0, 0.0));
+        assert_eq!(delivered(20, 39, 10), (0.0, 0.0, 0.0));
+        assert_eq!(delivered(20, 5000, 1).0, ((1_u64 << 50) - 1) as f64);
+    }
+
+    #[test]
+    fn a_window_that_is_not_filled_does_not_grow_and_a_coupled_one_grows_less() {
+        let ms = Duration::from_millis;
+        let slow = SubflowView::idle(SubflowId(1), ms(80), 8, MSS);
+        let fast = SubflowView {
+            inflight: 8 * MSS,
+            ssthresh: Some(MSS),
+            ..SubflowView::idle(SubflowId(0), ms(20), 8, MSS)
+        };
+        let subflows = [fast, slow];
+        let view = View::fresh(Time::ZERO, &subflows, &[]);
+        let wider = SubflowView { cwnd: 20 * MSS, ..fast };
+        assert_eq!(delivered_meanwhile(DeliveryModel::Paper, &view, &wider, ms(80)), 24.0);
+        // alpha cwnd_i / total = 8 (8 / 0.02^2) / (8 / 0.02 + 8 / 0.08)^2 = 160000 / 250000.
+        let coupled = View { coupled: true, ..view };
+        let d = delivered_meanwhile(DeliveryModel::Paper, &coupled, &fast, ms(80));
+        assert!((d - (24.0 + 0.64 * 3.0)).abs() < 1e-9, "{d}");
+    }
+}

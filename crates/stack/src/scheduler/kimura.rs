@@ -1,0 +1,169 @@
+//! Three rules over the subflows that have room: the highest sending rate (HSR), the largest window
+//! space (LWS) and the lowest time over space (LTS).
+//!
+//! **Decide** for the next data which subflow carries it; a tie goes to the lower RTT, then to the lower
+//! ID. They keep no state.
+//!
+//! **Source**: Kimura and others (2017), of which neither text nor code was to be had: the rules are read
+//! from their names and from how later papers speak of them. **Constants**: none.
+//!
+//! * HSR: the most of `cwnd / srtt`; the pacing rate or the measured delivery rate can take its place.
+//! * LWS: the most free segments of the window, those that the receive window admits.
+//! * LTS: the least of `srtt` over the free segments.
+//!
+//! **Read differently**: a subflow without an RTT has no rate, and an infinite time.
+
+use super::pick::{self, Chunk};
+use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::parameter;
+use crate::parameter::Parameter;
+
+/// The candidate with room that has the most of `measure`, and its score; a tie goes to the lower RTT, then
+/// to the first.
+fn most(
+    view: &View<'_>,
+    chunk: Chunk,
+    limit: u64,
+    rule: Rule,
+    sign: f64,
+    measure: impl Fn(&SubflowView) -> f64,
+) -> Decision {
+    let mut best: Option<(&SubflowView, f64)> = None;
+    let mut other = f64::NAN;
+    for subflow in pick::candidates(view).filter(|subflow| chunk.fits(subflow)) {
+        let score = measure(subflow);
+        let wins = best.is_none_or(|(first, most)| {
+            sign * score > sign * most
+                || score == most && pick::rtt_or_infinite(subflow) < pick::rtt_or_infinite(first)
+        });
+        if wins {
+            other = best.map_or(other, |(_, most)| most);
+            best = Some((subflow, score));
+        } else if other.is_nan() || sign * score > sign * other {
+            other = score;
+        }
+    }
+    let Some((subflow, score)) = best else { return pick::wait(pick::why_none(view)) };
+    match chunk.fit(subflow, limit.saturating_mul(subflow.mss)) {
+        Some(range) => pick::assign_new(subflow, range, Why::scored(rule, score, other)),
+        None => pick::wait(Rule::NoRoom),
+    }
+}
+
+/// Free whole segments of a subflow's window.
+fn space(subflow: &SubflowView) -> f64 {
+    let free = subflow.cwnd.saturating_sub(pick::under_way(subflow)).min(subflow.window_room);
+    (free / subflow.mss.max(1)) as f64
+}
+
+/// What HSR takes for the sending rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendingRate {
+    /// The window over the RTT.
+    Window,
+    /// The pacing rate of the congestion control, where it names one.
+    Pacing,
+    /// The measured delivery rate, where there is a sample.
+    Delivery,
+}
+
+/// The options of HSR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HsrOptions {
+    /// What is the sending rate.
+    pub rate: SendingRate,
+}
+
+impl HsrOptions {
+    /// The window over the RTT.
+    pub const DEFAULT: HsrOptions = HsrOptions { rate: SendingRate::Window };
+
+    pub(super) const PARAMETERS: &[Parameter<HsrOptions>] = &[parameter!(
+        HsrOptions,
+        "rate",
+        "the sending rate; the window over the RTT where there is none",
+        choice [
+            "window" => SendingRate::Window,
+            "pacing" => SendingRate::Pacing,
+            "delivery" => SendingRate::Delivery
+        ],
+        rate
+    )];
+}
+
+/// The highest sending rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hsr(HsrOptions);
+
+impl Hsr {
+    /// With these options.
+    pub fn new(options: HsrOptions) -> Hsr {
+        Hsr(options)
+    }
+
+    /// Bytes a second.
+    fn rate(&self, subflow: &SubflowView) -> f64 {
+        let rate = match self.0.rate {
+            SendingRate::Window => None,
+            SendingRate::Pacing => subflow.pacing_rate,
+            SendingRate::Delivery => Some(subflow.delivery_rate).filter(|rate| rate.0 > 0),
+        };
+        match rate {
+            Some(rate) => rate.0 as f64 / 8.0,
+            None => subflow.srtt.map_or(0.0, |srtt| subflow.cwnd as f64 / srtt.as_secs_f64().max(1e-9)),
+        }
+    }
+}
+
+impl Scheduler for Hsr {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        match pick::next_new(view) {
+            Ok(chunk) => most(view, chunk, u64::MAX, Rule::HighestRate, 1.0, |subflow| self.rate(subflow)),
+            Err(decision) => decision,
+        }
+    }
+}
+
+/// The largest window space.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Lws;
+
+impl Lws {
+    /// It has no options.
+    pub const fn new() -> Lws {
+        Lws
+    }
+}
+
+impl Scheduler for Lws {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        match pick::next_new(view) {
+            // Each segment takes space, so that it is chosen anew.
+            Ok(chunk) => most(view, chunk, 1, Rule::LargestSpace, 1.0, space),
+            Err(decision) => decision,
+        }
+    }
+}
+
+/// The lowest time over space.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Lts;
+
+impl Lts {
+    /// It has no options.
+    pub const fn new() -> Lts {
+        Lts
+    }
+}
+
+impl Scheduler for Lts {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        let time = |subflow: &SubflowView| {
+            subflow.srtt.map_or(f64::INFINITY, |srtt| srtt.as_secs_f64() / space(subflow))
+        };
+        match pick::next_new(view) {
+            Ok(chunk) => most(view, chunk, 1, Rule::LeastTimePerSpace, -1.0, time),
+            Err(decision) => decision,
+        }
+    }
+}

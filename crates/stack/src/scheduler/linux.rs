@@ -1,0 +1,259 @@
+//! The default scheduler of upstream Linux: the subflow that will have sent what it holds the soonest.
+//!
+//! **Decides** for a burst of at most 64 KB which subflow carries it, from how much each still has to
+//! send or to have acknowledged, and how fast it does: the quotient is the *linger time*. RTTs do not
+//! count. A burst may be queued beyond the congestion window, as the kernel's goes into the send buffer
+//! of a subflow.
+//!
+//! **Source**: `mptcp_subflow_get_send` and `mptcp_subflow_get_retrans` in net/mptcp of Linux 6.18 and
+//! its net-next tree; the pacing rate of `tcp_update_pacing_rate`.
+//!
+//! **Constants**: a burst of 65,428 bytes; a pacing rate of 2 (below half of the slow-start threshold) or
+//! 1.2 windows per RTT where the congestion control names none; a send buffer of two windows, of at least
+//! 10 segments (`tcp_sndbuf_expand`); a subflow without anything received over more than 4 checks is
+//! *stale*.
+//!
+//! **Read differently**
+//! * The whole segments of a burst go; the kernel may end it with a part of one.
+//! * The send buffer counts payload, and not the kernel's own structures around it.
+//! * The check for staleness is made when the connection's data-level timer runs out.
+//! * A subflow whose timer has run out gets nothing until something comes back, and what waits in its
+//!   queue is taken back. The kernel counts on its growing linger time, leaves the data there, and sends
+//!   it again elsewhere when the data-level timer runs out.
+//! * If the data of a failed subflow finds no idle subflow, new data goes on, as in the kernel.
+
+use anabranch_units::{Duration, Time};
+
+use super::pick::{self, Chunk, Tracked};
+use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::Parameter;
+
+/// Bytes of a burst: 2^16 less the TCP header, its options, the IPv6 header and that of a fragment.
+const SEND_BURST: u64 = (1 << 16) - 20 - 40 - 40 - 8;
+
+/// The options of the Linux scheduler.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinuxOptions {
+    /// The send buffer of a subflow in congestion windows.
+    pub send_buffer: f64,
+    /// A subflow is stale after more than so many checks without anything received.
+    pub stale_loss_count: u8,
+}
+
+impl LinuxOptions {
+    /// As the kernel's.
+    pub const DEFAULT: LinuxOptions = LinuxOptions { send_buffer: 2.0, stale_loss_count: 4 };
+
+    pub(super) const PARAMETERS: &[Parameter<LinuxOptions>] = &[
+        parameter!(
+            LinuxOptions,
+            "subflow-buffer",
+            "send buffer of a subflow, in congestion windows",
+            number 1.0, 1000.0,
+            send_buffer
+        ),
+        parameter!(
+            LinuxOptions,
+            "stale-loss-count",
+            "checks without anything received before a subflow is stale",
+            integer 1, 255,
+            stale_loss_count
+        ),
+    ];
+}
+
+/// What is known of one subflow.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Known {
+    /// Bytes a second, averaged over bursts; 0 before the first.
+    rate: f64,
+    /// Checks without progress.
+    stale_count: u8,
+    stale: bool,
+    /// When something had last been received at the first of these checks.
+    received: Time,
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Linux {
+    options: LinuxOptions,
+    known: Tracked<Known>,
+    /// Whose burst is not over.
+    last: Option<SubflowId>,
+    burst_left: u64,
+    /// The data-level timeouts at the last check.
+    checked: u64,
+}
+
+impl Linux {
+    /// With these options.
+    pub fn new(options: LinuxOptions) -> Linux {
+        Linux { options, known: Tracked::default(), last: None, burst_left: 0, checked: 0 }
+    }
+
+    /// The least number of checks without progress, of the subflows that have data outstanding.
+    fn least_count(&self, view: &View<'_>) -> u8 {
+        let busy = view.subflows.iter().filter(|subflow| subflow.usable && holds(subflow) > 0);
+        busy.map(|subflow| self.known.get(subflow).stale_count).min().unwrap_or(u8::MAX)
+    }
+
+    /// `mptcp_pm_subflow_chk_stale` for every subflow with data outstanding.
+    #[cold]
+    fn check(&mut self, view: &View<'_>) {
+        self.checked = view.data_timeouts;
+        for subflow in view.subflows.iter().filter(|subflow| subflow.usable && holds(subflow) > 0) {
+            let mut known = self.known.get(subflow);
+            if known.stale_count == 0 || known.received != subflow.last_received {
+                let first = known.stale_count == 0;
+                known.stale_count = u8::from(first);
+                known.received = subflow.last_received;
+            } else {
+                known.stale_count = known.stale_count.saturating_add(1);
+            }
+            let calm = self.options.stale_loss_count.saturating_sub(1).max(1);
+            let another = view.subflows.iter().any(|other| {
+                other.id != subflow.id && other.usable && self.known.get(other).stale_count < calm
+            });
+            known.stale = known.stale || known.stale_count > self.options.stale_loss_count && another;
+            self.known.set(subflow, known);
+        }
+    }
+
+    fn refresh(&mut self, view: &View<'_>) {
+        for subflow in view.subflows {
+            let mut known = self.known.get(subflow);
+            if known.stale && known.received != subflow.last_received {
+                known.stale = false;
+                known.stale_count = 0;
+                self.known.set(subflow, known);
+            }
+        }
+        if view.data_timeouts != self.checked {
+            self.check(view);
+        }
+    }
+
+    fn is_active(&self, subflow: &SubflowView) -> bool {
+        pick::works(subflow) && !self.known.get(subflow).stale
+    }
+
+    /// Takes back what waits on a subflow that is not active any more, if another is.
+    fn stranded(&self, view: &View<'_>) -> Option<Decision> {
+        let subflow = view.subflows.iter().find(|s| s.queued > 0 && !self.is_active(s))?;
+        view.subflows.iter().find(|s| self.is_active(s))?;
+        Some(pick::recall(subflow))
+    }
+
+    /// What the send buffer of a subflow takes, and whether it takes anything now.
+    fn has_memory(&self, subflow: &SubflowView) -> bool {
+        let window = subflow.cwnd.max(10 * subflow.mss) as f64;
+        (holds(subflow) as f64) < window * self.options.send_buffer
+    }
+
+    /// `mptcp_subflow_get_retrans`: an idle subflow; a backup only if nobody makes progress.
+    fn again(&self, view: &View<'_>) -> Option<Decision> {
+        let pending = view.reinject.first()?;
+        let chunk = Chunk::new(view, pending.range)?;
+        let idle = |backup: bool| {
+            let found = view.subflows.iter().find(|s| s.usable && s.backup == backup && holds(s) == 0)?;
+            Some((found, chunk.fit(found, u64::MAX)?))
+        };
+        let (subflow, range) = match idle(false) {
+            Some(found) => found,
+            None if self.least_count(view) > 1 => idle(true)?,
+            None => return None,
+        };
+        let why = Why::rule(Rule::Reinjection);
+        Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Reinject, why })
+    }
+
+    /// The decision for `subflow`, whose linger time is `linger`.
+    fn burst(&mut self, chunk: Chunk, subflow: &SubflowView, linger: f64, other: f64) -> Option<Decision> {
+        let range = chunk.queue_on(subflow, self.burst_left)?;
+        self.burst_left -= range.len();
+        if self.burst_left < subflow.mss {
+            self.last = None;
+        }
+        Some(pick::assign_new(subflow, range, Why::scored(Rule::Linger, linger, other)))
+    }
+}
+
+/// Bytes that a subflow has to send or to have acknowledged.
+fn holds(subflow: &SubflowView) -> u64 {
+    subflow.unacked + subflow.queued
+}
+
+/// The pacing rate in bytes a second; without an RTT as if that were a millisecond.
+fn pacing_rate(subflow: &SubflowView) -> f64 {
+    if let Some(rate) = subflow.pacing_rate {
+        return rate.0 as f64 / 8.0;
+    }
+    let srtt = subflow.srtt.unwrap_or(Duration::from_millis(1)).max(Duration(1));
+    let slow_start = subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold / 2);
+    let factor = if slow_start { 2.0 } else { 1.2 };
+    factor * subflow.cwnd.max(subflow.unacked) as f64 / srtt.as_secs_f64()
+}
+
+impl Scheduler for Linux {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        self.refresh(view);
+        if let Some(decision) = self.stranded(view) {
+            return decision;
+        }
+        if let Some(decision) = self.again(view) {
+            return decision;
+        }
+        let chunk = match Chunk::unassigned(view) {
+            Ok(chunk) => chunk,
+            Err(Rule::NothingToSend) if !view.reinject.is_empty() => return pick::wait(Rule::NoRoom),
+            Err(rule) => return pick::wait(rule),
+        };
+        if let Some(last) = self.last.and_then(|last| view.subflow(last))
+            && self.is_active(last)
+            && self.has_memory(last)
+            && let Some(decision) = self.burst(chunk, last, f64::NAN, f64::NAN)
+        {
+            return decision;
+        }
+        self.last = None;
+        let backups = !view.subflows.iter().any(|s| self.is_active(s) && !s.backup);
+        let mut best: Option<(&SubflowView, f64, f64)> = None;
+        let mut other = f64::NAN;
+        for subflow in view.subflows.iter().filter(|s| self.is_active(s) && s.backup == backups) {
+            let known = self.known.get(subflow).rate;
+            let rate = if known > 0.0 { known } else { pacing_rate(subflow) };
+            let linger = holds(subflow) as f64 / rate;
+            match best {
+                Some((_, least, _)) if linger >= least => other = other.min(linger),
+                _ => {
+                    other = best.map_or(other, |(_, least, _)| least);
+                    best = Some((subflow, linger, rate));
+                }
+            }
+        }
+        let Some((subflow, linger, rate)) = best else { return pick::wait(Rule::NoSubflow) };
+        if !self.has_memory(subflow) {
+            return pick::wait(Rule::NoRoom);
+        }
+        let held = holds(subflow) as f64;
+        let room = view.window_end.saturating_sub(view.data_nxt);
+        let burst = SEND_BURST.min(if room == 0 { SEND_BURST } else { room });
+        self.burst_left = burst.max(subflow.mss);
+        self.last = Some(subflow.id);
+        let Some(decision) = self.burst(chunk, subflow, linger, other) else {
+            self.last = None;
+            return pick::wait(Rule::NoRoom);
+        };
+        let mut known = self.known.get(subflow);
+        known.rate = (rate * held + pacing_rate(subflow) * burst as f64) / (burst as f64 + held);
+        self.known.set(subflow, known);
+        decision
+    }
+
+    fn revises_queues(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,96 @@
+//! LL/BM: minRTT with bufferbloat mitigation.
+//!
+//! **Decides** like [`MinRtt`](super::MinRtt), but a subflow counts as full at `lambda srtt_min / srtt` of
+//! its congestion window: when its RTT has grown beyond `lambda` times the least, it is given less. The
+//! window itself is left as it is; as the subflow does not fill it, it does not grow either.
+//!
+//! **Source**: Paasch (2014), in the form that Ferlin and others (2014) took up: known here at second
+//! hand. `srtt_min` is the least *smoothed* RTT of the subflow.
+//!
+//! **Constants**: `lambda` 3. **Read differently**: no window is capped to less than 2 segments. One subflow
+//! alone is capped too, and then used in every state of its recovery, as if no scheduler were asked.
+
+use super::pick;
+use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::parameter;
+use crate::parameter::Parameter;
+
+/// The options of LL/BM.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LlBmOptions {
+    /// How many times its least value the RTT may reach.
+    pub lambda: f64,
+}
+
+impl LlBmOptions {
+    /// Three times the least RTT.
+    pub const DEFAULT: LlBmOptions = LlBmOptions { lambda: 3.0 };
+
+    pub(super) const PARAMETERS: &[Parameter<LlBmOptions>] = &[parameter!(
+        LlBmOptions,
+        "lambda",
+        "how many times its least value the RTT may reach",
+        number 1.0, 1000.0,
+        lambda
+    )];
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LlBm(LlBmOptions);
+
+impl LlBm {
+    /// With these options.
+    pub fn new(options: LlBmOptions) -> LlBm {
+        LlBm(options)
+    }
+
+    /// The window of a subflow in bytes, as far as it may be used.
+    fn cap(&self, subflow: &SubflowView) -> u64 {
+        let (Some(srtt), Some(least)) = (subflow.srtt, subflow.srtt_min) else { return subflow.cwnd };
+        let share = self.0.lambda * least.as_secs_f64() / srtt.as_secs_f64().max(1e-9);
+        if share >= 1.0 {
+            return subflow.cwnd;
+        }
+        let mss = subflow.mss.max(1);
+        let segments = (subflow.cwnd as f64 * share / mss as f64) as u64;
+        (segments.max(2) * mss).min(subflow.cwnd)
+    }
+}
+
+impl Scheduler for LlBm {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        let chunk = match pick::next_new(view) {
+            Ok(chunk) => chunk,
+            Err(decision) => return decision,
+        };
+        let alone = view.subflows.len() == 1;
+        let backups = pick::backups_only(view);
+        let mut best = None;
+        let mut other = f64::NAN;
+        for subflow in view.subflows {
+            if !(subflow.may_carry() && subflow.backup == backups || alone && subflow.usable) {
+                continue;
+            }
+            let Some(range) = chunk.fit_into(subflow, self.cap(subflow), u64::MAX) else { continue };
+            let rtt = pick::rtt_or_infinite(subflow);
+            match best {
+                Some((_, _, least)) if rtt >= least => other = other.min(rtt.as_secs_f64()),
+                _ => {
+                    other = best.map_or(other, |(_, _, least)| least.as_secs_f64());
+                    best = Some((subflow, range, rtt));
+                }
+            }
+        }
+        match best {
+            Some((subflow, range, rtt)) => {
+                pick::assign_new(subflow, range, Why::scored(Rule::LowestRtt, rtt.as_secs_f64(), other))
+            }
+            None => pick::wait(pick::why_none(view)),
+        }
+    }
+
+    fn decides_alone(&self) -> bool {
+        true
+    }
+}

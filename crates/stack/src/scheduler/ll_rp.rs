@@ -1,0 +1,61 @@
+//! LL/RP: lowest latency with opportunistic retransmission and penalisation.
+//!
+//! **Decides** like [`MinRtt`]. What it adds happens in the connection when the receive window or the
+//! send buffer is full: the data at the left edge of the window is sent again on a fast subflow that has
+//! room, and the window of the slow subflow that blocks is halved. The same can be had with every other
+//! scheduler, by the knob `opportunistic` of a connection; here it is part of the name.
+//!
+//! **Source**: Raiciu and others (NSDI 2012), as in the out-of-tree MPTCP kernel, with its rule that
+//! the data is sent again only if the fast subflow is more than 4 times as fast.
+//!
+//! **Constants**: none. **Read differently**: see [`MinRtt`].
+
+use super::{Decision, MinRtt, Scheduler, View};
+use crate::config::OpportunisticRetransmission;
+use crate::parameter;
+use crate::parameter::Parameter;
+
+/// The options of LL/RP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LlRpOptions {
+    /// What happens when the windows block.
+    pub mode: OpportunisticRetransmission,
+}
+
+impl LlRpOptions {
+    /// Retransmission and penalisation.
+    pub const DEFAULT: LlRpOptions = LlRpOptions { mode: OpportunisticRetransmission::RetransmitAndPenalise };
+
+    pub(super) const PARAMETERS: &[Parameter<LlRpOptions>] = &[parameter!(
+        LlRpOptions,
+        "mode",
+        "what happens when the windows block",
+        choice [
+            "off" => OpportunisticRetransmission::Off,
+            "retransmit" => OpportunisticRetransmission::Retransmit,
+            "retransmit-and-penalise" => OpportunisticRetransmission::RetransmitAndPenalise
+        ],
+        mode
+    )];
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LlRp(LlRpOptions);
+
+impl LlRp {
+    /// With these options.
+    pub fn new(options: LlRpOptions) -> LlRp {
+        LlRp(options)
+    }
+}
+
+impl Scheduler for LlRp {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        MinRtt.decide(view)
+    }
+
+    fn opportunistic(&self) -> Option<OpportunisticRetransmission> {
+        Some(self.0.mode)
+    }
+}

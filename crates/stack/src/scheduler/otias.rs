@@ -1,0 +1,113 @@
+//! OTIAS, out-of-order transmission for in-order arrival scheduling: each segment waits where it will
+//! arrive the soonest.
+//!
+//! **Decides** for each segment in whose queue it waits, by the time in which it would arrive: half a round
+//! trip, and a whole one for each window that has to be sent before it. Segments are queued beyond the
+//! congestion window.
+//!
+//! **Source**: Yang and others (2014), as in the Karlstad and Simula fork of the MPTCP kernel; the paper
+//! itself was not to be had. With `q` segments queued and `space` free ones in the window of `cwnd`, the
+//! fork waits `ceil((q - space + 1) / cwnd)` round trips and two other implementations of the paper
+//! `floor((q - space) / cwnd)`, at least 0: the option `wait`.
+//!
+//! **Constants**: none.
+//!
+//! **Read differently**
+//! * A subflow without an RTT is the slowest; in the fork it is the fastest.
+//! * Backups are left for emergencies; the fork does not look.
+//! * What waits on a subflow that may carry nothing any more is taken back, where the fork leaves it.
+
+use super::pick;
+use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::parameter;
+use crate::parameter::Parameter;
+
+/// How many round trips a segment waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OtiasWait {
+    /// The fork's formula: a full window costs a round trip.
+    CeilPlusOne,
+    /// The paper's, as others read it.
+    Floor,
+}
+
+/// The options of OTIAS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OtiasOptions {
+    /// How many round trips a segment waits.
+    pub wait: OtiasWait,
+}
+
+impl OtiasOptions {
+    /// As the fork.
+    pub const DEFAULT: OtiasOptions = OtiasOptions { wait: OtiasWait::CeilPlusOne };
+
+    pub(super) const PARAMETERS: &[Parameter<OtiasOptions>] = &[parameter!(
+        OtiasOptions,
+        "wait",
+        "how many round trips a queued segment waits",
+        choice ["ceil-plus-one" => OtiasWait::CeilPlusOne, "floor" => OtiasWait::Floor],
+        wait
+    )];
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Otias(OtiasOptions);
+
+impl Otias {
+    /// With these options.
+    pub fn new(options: OtiasOptions) -> Otias {
+        Otias(options)
+    }
+
+    /// Seconds until the next segment would arrive.
+    fn arrival(&self, subflow: &SubflowView) -> f64 {
+        let Some(srtt) = subflow.srtt else { return f64::INFINITY };
+        let mss = subflow.mss.max(1);
+        let space = subflow.cwnd.saturating_sub(subflow.inflight) / mss;
+        let queued = pick::segments(subflow, subflow.queued);
+        let cwnd = (subflow.cwnd / mss).max(1);
+        let rounds = match self.0.wait {
+            _ if queued < space => 0,
+            OtiasWait::CeilPlusOne => (queued - space + 1).div_ceil(cwnd),
+            OtiasWait::Floor => (queued - space) / cwnd,
+        };
+        (rounds as f64 + 0.5) * srtt.as_secs_f64()
+    }
+}
+
+impl Scheduler for Otias {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        if let Some(decision) = pick::stranded(view) {
+            return decision;
+        }
+        let chunk = match pick::next_new(view) {
+            Ok(chunk) => chunk,
+            Err(decision) => return decision,
+        };
+        let mut best: Option<(&SubflowView, f64)> = None;
+        let mut other = f64::NAN;
+        for subflow in pick::candidates(view).filter(|subflow| chunk.fits_window(subflow)) {
+            let arrival = self.arrival(subflow);
+            match best {
+                Some((_, soonest)) if arrival >= soonest => other = other.min(arrival),
+                _ => {
+                    other = best.map_or(other, |(_, soonest)| soonest);
+                    best = Some((subflow, arrival));
+                }
+            }
+        }
+        let Some((subflow, arrival)) = best else { return pick::wait(pick::why_none(view)) };
+        match chunk.queue_on(subflow, subflow.mss) {
+            Some(range) => {
+                pick::assign_new(subflow, range, Why::scored(Rule::EarliestArrival, arrival, other))
+            }
+            None => pick::wait(Rule::NoRoom),
+        }
+    }
+
+    fn revises_queues(&self) -> bool {
+        true
+    }
+}

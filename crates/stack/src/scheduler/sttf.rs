@@ -1,0 +1,237 @@
+//! STTF, shortest transmission time first: each segment waits where its transmission is over the soonest,
+//! as the growth of the window is foreseen.
+//!
+//! **Decides** for each segment in whose queue it waits, by the time in which all that is queued there
+//! before it and itself would be delivered: rounds of a growing window, and half a round trip. Segments
+//! are queued beyond the congestion window, and shared out anew when that has become uneven.
+//!
+//! **Source**: Hurtig and others (2019), as in two forks of the MPTCP kernel (Karlstad and Simula, and a
+//! later one). These use closed forms with approximations near the slow-start threshold; here the rounds
+//! are counted.
+//!
+//! **Constants**: `alpha` 10 %: if the RTTs differ by less, or by at most a tick of 4 ms, it is minRTT.
+//! `max-rounds` 0: no limit on the rounds that are looked ahead.
+//!
+//! **Read differently**
+//! * The smoothed RTT in place of the last sample; the option `rtt` has the last.
+//! * What differs less than `alpha` are the least samples; in the forks the first.
+//! * The queue of a subflow is shared out anew if two segments of it would come sooner elsewhere, which
+//!   is when a new greedy allocation would differ by more than one: the forks compute that allocation.
+//! * A subflow without an RTT is the slowest; in the forks it is the fastest. Backups are left for
+//!   emergencies.
+
+use anabranch_units::{Duration, Time};
+
+use super::pick;
+use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::parameter;
+use crate::parameter::Parameter;
+use crate::seq::DataRange;
+
+/// A tick of the kernel's clock, in which the forks compare RTTs.
+const TICK: Duration = Duration::from_millis(4);
+
+/// Which RTT is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SttfRtt {
+    /// The smoothed one.
+    Smoothed,
+    /// The last sample.
+    Last,
+}
+
+/// The options of STTF.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SttfOptions {
+    /// RTTs that differ by a smaller share are equal.
+    pub alpha: f64,
+    /// The rounds that are looked ahead; 0: all.
+    pub max_rounds: u16,
+    /// Which RTT is taken.
+    pub rtt: SttfRtt,
+    /// Slow start ends at the threshold.
+    pub clip_at_ssthresh: bool,
+}
+
+impl SttfOptions {
+    /// As the forks, with the smoothed RTT.
+    pub const DEFAULT: SttfOptions =
+        SttfOptions { alpha: 0.1, max_rounds: 0, rtt: SttfRtt::Smoothed, clip_at_ssthresh: false };
+
+    pub(super) const PARAMETERS: &[Parameter<SttfOptions>] = &[
+        parameter!(SttfOptions, "alpha", "RTTs that differ by a smaller share are equal", number 0.0, 100.0, alpha),
+        parameter!(SttfOptions, "max-rounds", "rounds that are looked ahead; 0: all", integer 0, 65535, max_rounds),
+        parameter!(
+            SttfOptions,
+            "rtt",
+            "which RTT is taken",
+            choice ["smoothed" => SttfRtt::Smoothed, "last" => SttfRtt::Last],
+            rtt
+        ),
+        parameter!(
+            SttfOptions,
+            "clip-at-ssthresh",
+            "slow start ends at the threshold",
+            bool,
+            clip_at_ssthresh
+        ),
+    ];
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sttf {
+    options: SttfOptions,
+    /// When a queue was last shared out anew: once at a time, so that there is an end to it.
+    shared: Option<Time>,
+}
+
+impl Sttf {
+    /// With these options.
+    pub fn new(options: SttfOptions) -> Sttf {
+        Sttf { options, shared: None }
+    }
+
+    /// Seconds until `count` segments that are not sent yet have been delivered, `count` at least 1.
+    fn transfer_time(&self, subflow: &SubflowView, count: u64) -> f64 {
+        let rtt = match self.options.rtt {
+            _ if subflow.srtt.is_none() => return f64::INFINITY,
+            SttfRtt::Smoothed => pick::rtt_or_infinite(subflow),
+            SttfRtt::Last => subflow.last_rtt,
+        };
+        let rounds = self.rounds(subflow, count);
+        let rounds =
+            if self.options.max_rounds > 0 { rounds.min(u64::from(self.options.max_rounds)) } else { rounds };
+        rtt.as_secs_f64() * (rounds as f64 + 0.5)
+    }
+
+    /// Round trips before the last of `count` segments leaves.
+    fn rounds(&self, subflow: &SubflowView, count: u64) -> u64 {
+        let mss = subflow.mss.max(1);
+        let cwnd = (subflow.cwnd / mss).max(1);
+        let room = subflow.cwnd.saturating_sub(subflow.inflight) / mss;
+        let threshold = subflow.ssthresh.map_or(u64::MAX, |bytes| bytes / mss);
+        let Some(mut left) = count.checked_sub(room).filter(|left| *left > 0) else { return 0 };
+        let grow = |window: u64| match window <= threshold {
+            true if self.options.clip_at_ssthresh && window < threshold => (2 * window).min(threshold),
+            true if !self.options.clip_at_ssthresh => 2 * window,
+            _ => window + 1,
+        };
+        let mut window = grow(cwnd);
+        let mut rounds = 1;
+        while window <= threshold {
+            if left <= window {
+                return rounds;
+            }
+            left -= window;
+            rounds += 1;
+            window = grow(window);
+        }
+        rounds + linear_rounds(window, left) - 1
+    }
+
+    /// A queue of which two segments would come sooner elsewhere.
+    fn uneven(&self, view: &View<'_>) -> Option<Decision> {
+        let queued = |subflow: &SubflowView| pick::segments(subflow, subflow.queued);
+        let waiting = pick::candidates(view).filter(|subflow| queued(subflow) >= 2);
+        let latest = waiting.map(|s| (s, self.transfer_time(s, queued(s) - 1)));
+        let (latest, late) = latest.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let others = pick::candidates(view).filter(|s| s.id != latest.id && s.window_room >= 2 * s.mss);
+        let soonest = others.map(|s| self.transfer_time(s, queued(s) + 2)).min_by(f64::total_cmp)?;
+        (late > soonest).then(|| Decision::Recall {
+            subflow: latest.id,
+            range: DataRange::new(0, u64::MAX),
+            why: Why::scored(Rule::Rebalance, late, soonest),
+        })
+    }
+
+    /// Whether the RTTs are as good as equal.
+    fn no_difference(&self, view: &View<'_>) -> bool {
+        let rtts = || pick::candidates(view).map(|subflow| subflow.min_rtt);
+        let (Some(least), Some(most)) = (rtts().min(), rtts().max()) else { return true };
+        let gap = most - least;
+        gap <= TICK || gap.as_secs_f64() < self.options.alpha * least.as_secs_f64()
+    }
+}
+
+/// The rounds in which windows `first`, `first + 1` and so on send `count` segments, at least 1 of each.
+fn linear_rounds(first: u64, count: u64) -> u64 {
+    // m first + m (m - 1) / 2 >= count.
+    let b = (2 * first - 1) as f64;
+    let root = libm::sqrt(b * b + 8.0 * count as f64);
+    let mut rounds = (((root - b) / 2.0) as u64).max(1);
+    let sent = |rounds: u64| rounds * first + rounds * (rounds - 1) / 2;
+    while sent(rounds) < count {
+        rounds += 1;
+    }
+    while rounds > 1 && sent(rounds - 1) >= count {
+        rounds -= 1;
+    }
+    rounds
+}
+
+impl Scheduler for Sttf {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        if let Some(decision) = pick::stranded(view) {
+            return decision;
+        }
+        let no_difference = self.no_difference(view);
+        if !no_difference
+            && self.shared != Some(view.now)
+            && let Some(decision) = self.uneven(view)
+        {
+            self.shared = Some(view.now);
+            return decision;
+        }
+        let chunk = match pick::next_new(view) {
+            Ok(chunk) => chunk,
+            Err(decision) => return decision,
+        };
+        if no_difference {
+            return match pick::lowest_rtt(pick::candidates(view), chunk) {
+                Some(lowest) => lowest.assign(AssignKind::New, Rule::LowestRtt),
+                None => pick::wait(pick::why_none(view)),
+            };
+        }
+        let mut best: Option<(&SubflowView, f64)> = None;
+        let mut other = f64::NAN;
+        for subflow in pick::candidates(view).filter(|subflow| chunk.fits_window(subflow)) {
+            let time = self.transfer_time(subflow, 1 + pick::segments(subflow, subflow.queued));
+            match best {
+                Some((_, shortest)) if time >= shortest => other = other.min(time),
+                _ => {
+                    other = best.map_or(other, |(_, shortest)| shortest);
+                    best = Some((subflow, time));
+                }
+            }
+        }
+        let Some((subflow, time)) = best else { return pick::wait(pick::why_none(view)) };
+        match chunk.queue_on(subflow, subflow.mss) {
+            Some(range) => pick::assign_new(subflow, range, Why::scored(Rule::EarliestArrival, time, other)),
+            None => pick::wait(Rule::NoRoom),
+        }
+    }
+
+    fn revises_queues(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growing_windows_are_summed_up() {
+        for first in 1..12 {
+            let (mut sent, mut rounds) = (0, 0);
+            for count in 1..400 {
+                while sent < count {
+                    sent += first + rounds;
+                    rounds += 1;
+                }
+                assert_eq!(linear_rounds(first, count), rounds, "{first} {count}");
+            }
+        }
+    }
+}
