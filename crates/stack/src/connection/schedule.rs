@@ -242,14 +242,15 @@ impl Connection {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.send.assign_again(range, id),
         }
-        if !self.data_timer.is_armed() {
-            self.arm_data_timer(now);
-        }
         let subflow = &mut self.subflows[at];
         subflow.queued += range.len();
         match subflow.queue.back_mut() {
             Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
             _ => subflow.queue.push_back(Queued { range, kind }),
+        }
+        // Not before: what nobody has is waited for less.
+        if !self.data_timer.is_armed() {
+            self.arm_data_timer(now);
         }
     }
 
