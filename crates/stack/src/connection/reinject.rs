@@ -86,7 +86,7 @@ impl Connection {
         let mut run = DataRange::default();
         for index in 0..self.subflows[at].board.records().len() {
             let record = &self.subflows[at].board.records()[index];
-            if record.sacked || record.len == 0 || record.range().end <= self.send.una {
+            if record.is_sacked() || record.len == 0 || record.range().end <= self.send.una {
                 continue;
             }
             let range = record.range();

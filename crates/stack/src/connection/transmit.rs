@@ -15,7 +15,7 @@ use crate::segment::{
 };
 use crate::seq::{DataRange, Seq};
 use crate::subflow::recv::AckDue;
-use crate::subflow::scoreboard::{Sent, SentMapping};
+use crate::subflow::scoreboard::{Fate, Sent, SentMapping};
 use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
@@ -237,7 +237,7 @@ impl Connection {
         if core::mem::take(&mut subflow.tail_probe_wanted) && !subflow.board.is_empty() {
             // RFC 8985 section 7.3: without new data, the last segment again.
             let last = subflow.board.records().len() - 1;
-            if !subflow.board.records()[last].sacked {
+            if !subflow.board.records()[last].is_sacked() {
                 subflow.counters.tail_probes += 1;
                 let end = subflow.board.nxt();
                 subflow.recovery.on_probe(end, true);
@@ -350,7 +350,7 @@ impl Connection {
         if data_fin {
             self.note_fin_sent(now);
         }
-        let mut mapping = SentMapping { back: 0, len: len as u32, data_fin, checksum: 0 };
+        let mut mapping = SentMapping { back: 0, len: len as u16, data_fin, checksum: 0 };
         if self.checksummed {
             mapping.checksum = self.checksum_of(range, seq, data_fin, sums);
         }
@@ -402,7 +402,7 @@ impl Connection {
                 seq: whole.seq + u64::from(back),
                 len,
                 data: whole.data + u64::from(back),
-                mapping: SentMapping { back, ..whole.mapping },
+                mapping: SentMapping { back: back as u16, ..whole.mapping },
                 ..*whole
             };
             self.record_sent(now, at, record);
@@ -542,7 +542,7 @@ impl Connection {
                 flags: self.capable_flags(),
                 sender_key: Some(self.local_key),
                 receiver_key: self.remote_key,
-                data_len: Some(record.mapping.len as u16),
+                data_len: Some(record.mapping.len),
                 checksum: self.checksummed.then_some(record.mapping.checksum),
             }));
         }
@@ -639,7 +639,7 @@ impl Connection {
         let mapping = Some(Mapping {
             dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
             ssn,
-            len: (mapping.len + u32::from(data_fin)) as u16,
+            len: mapping.len + u16::from(data_fin),
             checksum: self.checksummed.then_some(mapping.checksum),
         });
         Dss { data_ack, mapping, data_fin }
@@ -700,9 +700,7 @@ fn new_record(seq: u64, now: Time) -> Sent {
         len: 0,
         transmissions: 1,
         fin: false,
-        sacked: false,
-        lost: false,
-        in_flight: true,
+        fate: Fate::InFlight,
         data: 0,
         mapping: SentMapping::default(),
         sent: now,

@@ -5,14 +5,26 @@ use anabranch_units::{Duration, Rate, Time};
 /// What is remembered with each segment when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendStamp {
-    /// Bytes delivered on the subflow when it was sent.
-    pub delivered: u64,
+    /// Bytes delivered on the subflow when it was sent; the highest bit is the app-limited mark.
+    delivered: u64,
     /// When they had been delivered.
     pub delivered_at: Time,
     /// When the first segment of the flight was sent that the delivery then acknowledged.
     pub first_sent: Time,
+}
+
+impl SendStamp {
+    const APP_LIMITED: u64 = 1 << 63;
+
+    /// Bytes delivered on the subflow when it was sent.
+    pub fn delivered(&self) -> u64 {
+        self.delivered & !Self::APP_LIMITED
+    }
+
     /// The sender had nothing more to send.
-    pub app_limited: bool,
+    pub fn app_limited(&self) -> bool {
+        self.delivered & Self::APP_LIMITED != 0
+    }
 }
 
 /// The estimator of one subflow.
@@ -51,11 +63,11 @@ impl RateEstimator {
             self.first_sent = now;
             self.delivered_at = now;
         }
+        let mark = if self.delivered < self.app_limited_until { SendStamp::APP_LIMITED } else { 0 };
         SendStamp {
-            delivered: self.delivered,
+            delivered: self.delivered | mark,
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
-            app_limited: self.delivered < self.app_limited_until,
         }
     }
 
@@ -65,7 +77,7 @@ impl RateEstimator {
         self.delivered += bytes;
         self.delivered_at = now;
         // The segment sent last tells most.
-        if self.sample.is_none_or(|known| stamp.delivered >= known.stamp.delivered) {
+        if self.sample.is_none_or(|known| stamp.delivered() >= known.stamp.delivered()) {
             self.sample = Some(Pending { stamp: *stamp, sent });
             self.first_sent = sent;
         }
@@ -82,8 +94,8 @@ impl RateEstimator {
         if interval.is_zero() || interval < min_rtt {
             return None;
         }
-        let rate = Rate::from_bytes_over(self.delivered - known.stamp.delivered, interval);
-        let sample = RateSample { rate, app_limited: known.stamp.app_limited, interval };
+        let rate = Rate::from_bytes_over(self.delivered - known.stamp.delivered(), interval);
+        let sample = RateSample { rate, app_limited: known.stamp.app_limited(), interval };
         self.last = Some(sample);
         Some(sample)
     }
@@ -130,9 +142,9 @@ mod tests {
         let first = rate.on_sent(Time::from_millis(0), 0);
         rate.on_app_limited(1000);
         let second = rate.on_sent(Time::from_millis(1), 1000);
-        assert!(!first.app_limited && second.app_limited);
+        assert!(!first.app_limited() && second.app_limited());
         rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &first);
-        assert!(!rate.on_sent(Time::from_millis(21), 1000).app_limited);
+        assert!(!rate.on_sent(Time::from_millis(21), 1000).app_limited());
     }
 
     fn bytes_over(bytes: u64, ms: u64) -> Rate {
@@ -199,10 +211,10 @@ mod tests {
         rate.on_delivered(Time::from_millis(20), 3000, Time::from_millis(0), &first);
         rate.on_app_limited(2000);
         let second = rate.on_sent(Time::from_millis(21), 2000);
-        assert!(second.app_limited);
+        assert!(second.app_limited());
         rate.on_delivered(Time::from_millis(40), 1999, Time::from_millis(21), &second);
-        assert!(rate.on_sent(Time::from_millis(41), 1).app_limited);
+        assert!(rate.on_sent(Time::from_millis(41), 1).app_limited());
         rate.on_delivered(Time::from_millis(42), 1, Time::from_millis(21), &second);
-        assert!(!rate.on_sent(Time::from_millis(43), 0).app_limited);
+        assert!(!rate.on_sent(Time::from_millis(43), 0).app_limited());
     }
 }

@@ -453,7 +453,7 @@ impl Recovery {
                 if (record.sent, end) >= newest {
                     break;
                 }
-                if record.in_flight {
+                if record.is_in_flight() {
                     if record.sent + window <= now {
                         lost(record);
                         board.mark_lost(at);
@@ -471,7 +471,8 @@ impl Recovery {
         while let Some(&(sent, seq)) = self.rack.resent.front() {
             let at = board.index_of(seq);
             // An acknowledgement may have cut off its start: then this is what is left of it.
-            let current = board.records().get(at).filter(|record| record.sent == sent && record.in_flight);
+            let current =
+                board.records().get(at).filter(|record| record.sent == sent && record.is_in_flight());
             let Some(record) = current else {
                 self.rack.resent.pop_front();
                 continue;
@@ -621,14 +622,14 @@ impl Recovery {
                 if (record.sent, record.end()) >= newest {
                     break;
                 }
-                if record.in_flight {
+                if record.is_in_flight() {
                     deadline = deadline.max(Some(record.sent + window));
                 }
             }
         }
         if let Some(&(sent, seq)) = self.rack.resent.front() {
             let record = board.records().get(board.index_of(seq));
-            if record.is_some_and(|r| r.sent == sent && r.in_flight && (sent, r.end()) < newest) {
+            if record.is_some_and(|r| r.sent == sent && r.is_in_flight() && (sent, r.end()) < newest) {
                 deadline = deadline.max(Some(sent + window));
             }
         }

@@ -15,18 +15,33 @@ use crate::subflow::rate::SendStamp;
 /// so a retransmission that cuts inside it repeats the whole of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentMapping {
-    /// How far before the segment it starts.
-    pub back: u32,
+    /// How far before the segment it starts: 16 bits, as the length has in the option.
+    pub back: u16,
     /// How many bytes of payload it maps.
-    pub len: u32,
+    pub len: u16,
     /// It also maps the DATA_FIN.
     pub data_fin: bool,
     /// Its checksum, where checksums are agreed on.
     pub checksum: u16,
 }
 
+/// What is thought of the last transmission of a segment that is not cumulatively acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is on its way, or its acknowledgement is.
+    InFlight,
+    /// It is lost.
+    Lost,
+    /// It has arrived: selectively acknowledged.
+    Sacked,
+    /// It had arrived, and the receiver may have dropped it since.
+    Forgotten,
+}
+
 /// One segment that was sent.
+// One cache line: with many connections each record is a miss when its acknowledgement comes.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Sent {
     /// The subflow offset of its first octet.
     pub seq: u64,
@@ -36,12 +51,8 @@ pub struct Sent {
     pub transmissions: u8,
     /// It is the FIN, which takes one octet behind the payload.
     pub fin: bool,
-    /// Selectively acknowledged.
-    pub sacked: bool,
-    /// Taken for lost, and not sent again since.
-    pub lost: bool,
-    /// Its last transmission counts as in flight.
-    pub in_flight: bool,
+    /// What became of its last transmission.
+    pub fate: Fate,
     /// The stream offset of its first byte.
     pub data: u64,
     /// Its mapping.
@@ -72,7 +83,33 @@ impl Sent {
     pub fn retransmitted(&self) -> bool {
         self.transmissions > 1
     }
+
+    /// Selectively acknowledged.
+    pub fn is_sacked(&self) -> bool {
+        self.fate == Fate::Sacked
+    }
+
+    /// Taken for lost, and not sent again since.
+    pub fn is_lost(&self) -> bool {
+        self.fate == Fate::Lost
+    }
+
+    /// Its last transmission counts as in flight.
+    pub fn is_in_flight(&self) -> bool {
+        self.fate == Fate::InFlight
+    }
+
+    /// Takes `len` bytes of payload off its front.
+    fn cut_front(&mut self, len: u32) {
+        self.seq += u64::from(len);
+        self.data += u64::from(len);
+        self.len -= len;
+        // A mapping has at most 65,535 bytes, and what is before a segment is a part of it.
+        self.mapping.back += len as u16;
+    }
 }
+
+const _: () = assert!(size_of::<Sent>() == 64);
 
 /// All that is sent and not cumulatively acknowledged.
 #[derive(Clone, Debug, Default)]
@@ -167,9 +204,7 @@ impl Scoreboard {
             }
             self.last_data = record.data;
         }
-        if record.in_flight {
-            self.in_flight += record.space();
-        }
+        self.count(&record);
         self.sent.push_back(record);
     }
 
@@ -183,26 +218,19 @@ impl Scoreboard {
             if first.end() <= una {
                 let record = *first;
                 self.sent.pop_front();
-                self.forget(&record);
-                if !record.sacked {
+                self.uncount(&record);
+                if !record.is_sacked() {
                     newly(&record, record.space());
                 }
             } else {
                 // A part of a segment is acknowledged: the rest keeps its mapping.
-                let cut = una - first.seq;
-                let (sacked, in_flight) = (first.sacked, first.in_flight);
                 let before = *first;
-                first.seq = una;
-                first.len -= cut as u32;
-                first.data += cut;
-                first.mapping.back += cut as u32;
-                if in_flight {
-                    self.in_flight -= cut;
-                }
-                if sacked {
-                    self.sacked_bytes -= cut;
-                } else {
-                    newly(&before, cut);
+                first.cut_front((una - before.seq) as u32);
+                let rest = *first;
+                self.uncount(&before);
+                self.count(&rest);
+                if !before.is_sacked() {
+                    newly(&before, una - before.seq);
                 }
                 break;
             }
@@ -210,39 +238,46 @@ impl Scoreboard {
         self.una = self.una.max(una);
     }
 
-    fn forget(&mut self, record: &Sent) {
-        if record.in_flight {
-            self.in_flight -= record.space();
+    fn count(&mut self, record: &Sent) {
+        match record.fate {
+            Fate::InFlight => self.in_flight += record.space(),
+            Fate::Lost => self.lost_segments += 1,
+            Fate::Sacked => {
+                self.sacked_segments += 1;
+                self.sacked_bytes += record.space();
+            }
+            Fate::Forgotten => {}
         }
-        if record.sacked {
-            self.sacked_segments -= 1;
-            self.sacked_bytes -= record.space();
+    }
+
+    fn uncount(&mut self, record: &Sent) {
+        match record.fate {
+            Fate::InFlight => self.in_flight -= record.space(),
+            Fate::Lost => self.lost_segments -= 1,
+            Fate::Sacked => {
+                self.sacked_segments -= 1;
+                self.sacked_bytes -= record.space();
+            }
+            Fate::Forgotten => {}
         }
-        if record.lost {
-            self.lost_segments -= 1;
-        }
+    }
+
+    /// Something else is thought of the record at `index`.
+    fn change(&mut self, index: usize, fate: Fate) {
+        let before = self.sent[index];
+        self.sent[index].fate = fate;
+        self.uncount(&before);
+        self.count(&Sent { fate, ..before });
     }
 
     /// `start..end` is selectively acknowledged. Only whole segments count. Whatever ends at or
     /// before `known` was told before, so that a growing block costs only its growth.
     pub fn sack(&mut self, start: u64, end: u64, known: u64, mut newly: impl FnMut(&Sent)) {
         let mut at = self.sent.partition_point(|record| record.seq < start || record.end() <= known);
-        while let Some(record) = self.sent.get_mut(at) {
-            if record.end() > end {
-                break;
-            }
-            if !record.sacked {
+        while let Some(record) = self.sent.get(at).filter(|record| record.end() <= end) {
+            if !record.is_sacked() {
                 newly(record);
-                record.sacked = true;
-                let space = record.space();
-                if core::mem::take(&mut record.in_flight) {
-                    self.in_flight -= space;
-                }
-                if core::mem::take(&mut record.lost) {
-                    self.lost_segments -= 1;
-                }
-                self.sacked_segments += 1;
-                self.sacked_bytes += space;
+                self.change(at, Fate::Sacked);
             }
             at += 1;
         }
@@ -255,8 +290,8 @@ impl Scoreboard {
 
     /// The receiver may have dropped what it had selectively acknowledged (RFC 2018 section 8).
     pub fn forget_sacks(&mut self) {
-        for record in &mut self.sent {
-            record.sacked = false;
+        for record in self.sent.iter_mut().filter(|record| record.is_sacked()) {
+            record.fate = Fate::Forgotten;
         }
         self.sacked_segments = 0;
         self.sacked_bytes = 0;
@@ -264,26 +299,20 @@ impl Scoreboard {
 
     /// Takes the record at `index` for lost; false if it was lost or acknowledged already.
     pub fn mark_lost(&mut self, index: usize) -> bool {
-        let Some(record) = self.sent.get_mut(index) else { return false };
-        if record.sacked || record.lost {
+        let Some(record) = self.sent.get(index) else { return false };
+        if matches!(record.fate, Fate::Sacked | Fate::Lost) {
             return false;
         }
-        record.lost = true;
-        if core::mem::take(&mut record.in_flight) {
-            self.in_flight -= record.space();
-        }
-        self.lost_segments += 1;
-        self.lost_hint = self.lost_hint.min(self.sent[index].seq);
+        self.lost_hint = self.lost_hint.min(record.seq);
+        self.change(index, Fate::Lost);
         true
     }
 
     /// Takes back that the records are lost that were not sent again since.
     pub fn unmark_lost(&mut self) {
-        for record in &mut self.sent {
-            if core::mem::take(&mut record.lost) {
-                record.in_flight = true;
-                self.in_flight += record.space();
-            }
+        for record in self.sent.iter_mut().filter(|record| record.is_lost()) {
+            record.fate = Fate::InFlight;
+            self.in_flight += record.space();
         }
         self.lost_segments = 0;
     }
@@ -295,7 +324,7 @@ impl Scoreboard {
         }
         let mut at = self.index_of(self.lost_hint);
         while let Some(record) = self.sent.get(at) {
-            if record.lost {
+            if record.is_lost() {
                 self.lost_hint = record.seq;
                 return Some(at);
             }
@@ -313,15 +342,11 @@ impl Scoreboard {
         let mut rest = *record;
         record.len = len;
         record.fin = false;
-        rest.seq += u64::from(len);
-        rest.data += u64::from(len);
-        rest.len -= len;
-        rest.mapping.back += len;
-        if rest.lost {
-            self.lost_segments += 1;
-        }
-        if rest.sacked {
-            self.sacked_segments += 1;
+        rest.cut_front(len);
+        match rest.fate {
+            Fate::Lost => self.lost_segments += 1,
+            Fate::Sacked => self.sacked_segments += 1,
+            Fate::InFlight | Fate::Forgotten => {}
         }
         self.sent.insert(index + 1, rest);
     }
@@ -329,16 +354,10 @@ impl Scoreboard {
     /// The record at `index` is sent again.
     pub fn retransmit(&mut self, index: usize, now: Time, stamp: SendStamp) {
         let Some(record) = self.sent.get_mut(index) else { return };
-        if core::mem::take(&mut record.lost) {
-            self.lost_segments -= 1;
-        }
-        if !record.in_flight {
-            record.in_flight = true;
-            self.in_flight += record.space();
-        }
         record.transmissions = record.transmissions.saturating_add(1);
         record.sent = now;
         record.stamp = stamp;
+        self.change(index, Fate::InFlight);
     }
 
     /// Checks that the counters agree with the records; for tests.
@@ -350,12 +369,14 @@ impl Scoreboard {
                 return false;
             }
             next = record.end();
-            in_flight += if record.in_flight { record.space() } else { 0 };
-            sacked += u32::from(record.sacked);
-            sacked_bytes += if record.sacked { record.space() } else { 0 };
-            lost += u32::from(record.lost);
-            if (record.sacked || record.lost) && record.in_flight || record.sacked && record.lost {
-                return false;
+            match record.fate {
+                Fate::InFlight => in_flight += record.space(),
+                Fate::Lost => lost += 1,
+                Fate::Sacked => {
+                    sacked += 1;
+                    sacked_bytes += record.space();
+                }
+                Fate::Forgotten => {}
             }
         }
         next == self.nxt

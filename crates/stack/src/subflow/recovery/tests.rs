@@ -10,7 +10,7 @@ mod undo;
 
 use super::*;
 use crate::subflow::rate::SendStamp;
-use crate::subflow::scoreboard::SentMapping;
+use crate::subflow::scoreboard::{Fate, SentMapping};
 
 const MSS: u64 = 1_000;
 
@@ -73,9 +73,7 @@ impl Bench {
             len: MSS as u32,
             transmissions: 1,
             fin: false,
-            sacked: false,
-            lost: false,
-            in_flight: true,
+            fate: Fate::InFlight,
             data: seq,
             mapping: SentMapping::default(),
             sent: ms(at),

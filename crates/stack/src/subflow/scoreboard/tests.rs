@@ -1,6 +1,7 @@
 //! The scoreboard against a model that keeps each octet by itself, and a few rules by name.
 
 use super::*;
+use crate::subflow::rate::RateEstimator;
 use proptest::prelude::*;
 
 fn record(seq: u64, len: u32) -> Sent {
@@ -9,11 +10,9 @@ fn record(seq: u64, len: u32) -> Sent {
         len,
         transmissions: 1,
         fin: false,
-        sacked: false,
-        lost: false,
-        in_flight: true,
+        fate: Fate::InFlight,
         data: seq + 1_000_000,
-        mapping: SentMapping { back: 0, len, data_fin: false, checksum: 0 },
+        mapping: SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 },
         sent: Time(seq),
         stamp: SendStamp::default(),
     }
@@ -49,14 +48,14 @@ fn octets(board: &Scoreboard) -> Vec<Octet> {
         for seq in record.seq..record.end() {
             all.push(Octet {
                 seq,
-                sacked: record.sacked,
-                lost: record.lost,
-                in_flight: record.in_flight,
+                sacked: record.is_sacked(),
+                lost: record.is_lost(),
+                in_flight: record.is_in_flight(),
                 transmissions: record.transmissions,
                 sent: record.sent,
                 data: record.data + (seq - record.seq),
                 mapped_from: record.seq - u64::from(record.mapping.back),
-                mapped_len: record.mapping.len,
+                mapped_len: u32::from(record.mapping.len),
                 fin: record.fin && seq + 1 == record.end(),
             });
         }
@@ -136,26 +135,27 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
                 .records()
                 .iter()
                 .skip_while(|record| record.seq < start)
-                .take_while(|record| record.sacked && record.end() <= end)
+                .take_while(|record| record.is_sacked() && record.end() <= end)
                 .map(Sent::end)
                 .filter(|&end| end <= start + known)
                 .last()
                 .unwrap_or(0);
             let mut fresh = Vec::new();
             for record in board.records() {
-                if record.seq >= start && record.end() <= end && !record.sacked {
-                    fresh.push((record.seq, record.lost));
+                if record.seq >= start && record.end() <= end && !record.is_sacked() {
+                    fresh.push((record.seq, record.is_lost()));
                     for octet in model.iter_mut().filter(|o| (record.seq..record.end()).contains(&o.seq)) {
                         (octet.sacked, octet.lost, octet.in_flight) = (true, false, false);
                     }
                 }
             }
             let mut heard = Vec::new();
-            board.sack(start, end, told, |record| heard.push((record.seq, record.lost)));
+            board.sack(start, end, told, |record| heard.push((record.seq, record.is_lost())));
             assert_eq!(heard, fresh, "what a block tells");
         }
         Operation::Lose(at) => {
-            let may = board.records().get(at).filter(|record| !record.sacked && !record.lost).copied();
+            let may =
+                board.records().get(at).filter(|record| !record.is_sacked() && !record.is_lost()).copied();
             assert_eq!(board.mark_lost(at), may.is_some());
             if let Some(record) = may {
                 for octet in model.iter_mut().filter(|o| (record.seq..record.end()).contains(&o.seq)) {
@@ -185,7 +185,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
             }
         }
         Operation::ResendAny(at) => {
-            if board.records().get(at).is_some_and(|record| !record.sacked) {
+            if board.records().get(at).is_some_and(|record| !record.is_sacked()) {
                 resend(board, &mut model, at, now);
             }
         }
@@ -219,8 +219,8 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
     assert_eq!(board.in_flight(), count(|octet| octet.in_flight));
     assert_eq!(board.sacked_bytes(), count(|octet| octet.sacked));
     let records = |of: fn(&Sent) -> bool| board.records().iter().filter(|record| of(record)).count();
-    assert_eq!(board.sacked_segments() as usize, records(|record| record.sacked));
-    assert_eq!(board.lost_segments() as usize, records(|record| record.lost));
+    assert_eq!(board.sacked_segments() as usize, records(|record| record.is_sacked()));
+    assert_eq!(board.lost_segments() as usize, records(|record| record.is_lost()));
     assert_eq!(board.is_empty(), model.is_empty());
     assert!(board.is_consistent());
     // The data of a record with payload: the lowest is that of some record's first octet.
@@ -229,7 +229,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
         assert_eq!(board.lowest_data(), data.min());
     }
     // Asked twice, because the answer moves the hint.
-    let first = board.records().iter().position(|record| record.lost);
+    let first = board.records().iter().position(|record| record.is_lost());
     assert_eq!(board.clone().next_lost(), first);
     if now.0.is_multiple_of(2) {
         assert_eq!(board.next_lost(), first);
@@ -242,9 +242,9 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
 
 fn resend(board: &mut Scoreboard, model: &mut [Octet], at: usize, now: Time) {
     let record = board.records()[at];
-    let stamp = SendStamp { delivered: now.0, ..SendStamp::default() };
+    let stamp = RateEstimator::default().on_sent(now, 0);
     board.retransmit(at, now, stamp);
-    assert_eq!(board.records()[at].stamp.delivered, now.0);
+    assert_eq!(board.records()[at].stamp.first_sent, now);
     assert!(board.records()[at].retransmitted());
     for octet in model.iter_mut().filter(|o| (record.seq..record.end()).contains(&o.seq)) {
         (octet.lost, octet.in_flight, octet.sent) = (false, true, now);
@@ -307,7 +307,7 @@ fn the_fin_goes_with_the_last_part_of_a_split() {
 fn a_block_that_cuts_segments_counts_the_whole_ones_alone() {
     let mut board = board(4);
     board.sack(51, 351, 0, |_| ());
-    let sacked: Vec<_> = board.records().iter().map(|record| record.sacked).collect();
+    let sacked: Vec<_> = board.records().iter().map(|record| record.is_sacked()).collect();
     assert_eq!(sacked, [false, true, true, false]);
 }
 
@@ -354,18 +354,18 @@ fn a_check_that_finds_nothing_wrong_would_find_it() {
     assert!(broken(|board| board.sacked_segments += 1));
     assert!(broken(|board| board.lost_segments += 1));
     assert!(broken(|board| board.sent[1].seq += 1));
-    assert!(broken(|board| board.sent[2].lost = true));
+    assert!(broken(|board| board.sent[2].fate = Fate::Lost));
     assert!(broken(|board| {
-        board.sent[2].lost = true;
+        board.sent[2].fate = Fate::Lost;
         board.lost_segments += 1;
     }));
     assert!(broken(|board| {
-        board.sent[2].sacked = true;
+        board.sent[2].fate = Fate::Sacked;
         board.sacked_segments += 1;
         board.sacked_bytes += 100;
     }));
     assert!(broken(|board| {
-        board.sent[0].sacked = true;
+        board.sent[0].fate = Fate::Sacked;
         board.sacked_segments += 1;
         board.sacked_bytes += 100;
     }));
