@@ -79,6 +79,8 @@ class Lab:
         self.children.append(child)
         for line in child.stdout:
             if line.startswith(ready):
+                # A full pipe would hold up a server that prints a line for each connection.
+                threading.Thread(target=child.stdout.read, daemon=True).start()
                 return child
         raise SystemExit(f"{' '.join(command)} has ended with {child.wait()}")
 
@@ -266,25 +268,33 @@ def ping(args):
 
 
 def many(args):
-    header("who", "protocol", "done", "all connected and done, s", "CPU s", "largest memory, MB")
+    header("who", "protocol", "direction", "done", "s", "own CPU s", "CPU s of all", "largest memory, MB")
     for contender in contenders(args):
         if contender.who == "smoltcp" or not contender.offload:
             continue
         with contender:
-            begun = time.monotonic()
-            options = ["--parallel", str(args.connections), "--size", "1MB"]
-            results = tried(args, lambda: {**contender.bench(*options), "took": 0})
-            took = (time.monotonic() - begun) / args.repeat
-            for result in results[:1]:
-                whole = result["uploaded_bytes"] == args.connections * 1_000_000
+            for up in (True, False):
+                options = ["--parallel", str(args.connections), "--size", "1MB", *([] if up else ["--reverse"])]
+                results = tried(args, lambda: timed(lambda: contender.bench(*options)))
+                sizes = [r["uploaded_bytes" if up else "downloaded_bytes"] for r in results]
+                done = sum(size == args.connections * 1_000_000 for size in sizes)
                 row(
                     contender.label(),
                     contender.protocol,
-                    f"{args.connections if whole else 'not all'}",
-                    f"{took:.1f}",
-                    f"{min(r['cpu'] for r in results):.1f}",
-                    f"{min(r['rss'] for r in results) / 1e6:.0f}",
+                    "to the kernel" if up else "from the kernel",
+                    f"{done} of {args.repeat} runs",
+                    f"{min((r['took'] for r in results), default=0):.1f}",
+                    f"{min((r['cpu'] for r in results), default=0):.1f}",
+                    f"{min((r['cpu'] + r['cpu_beside'] for r in results), default=0):.1f}",
+                    f"{min((r['rss'] for r in results), default=0) / 1e6:.0f}",
                 )
+
+
+def timed(act):
+    """The result of `act`, with the seconds it took, connecting included."""
+    begun = time.monotonic()
+    result = act()
+    return {**result, "took": time.monotonic() - begun}
 
 
 PARTS = {"goodput": goodput, "ping": ping, "many": many}
