@@ -10,6 +10,7 @@ The same version draws the same files to the last byte.
 """
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -178,6 +179,35 @@ def plot_selection(anabranch):
     axes.set_ylabel("paths taken, of eight")
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
+    return figure
+
+
+def plot_window_growth(_anabranch):
+    """Windows of two subflows without a network: what the golden file of the tests says."""
+    text = (ROOT / "crates" / "stack" / "tests" / "golden" / "window_growth.txt").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    panels = [
+        ("every subflow by itself", ["newreno", "cubic", "vegas", "veno"]),
+        ("coupled", ["lia", "olia", "balia", "wvegas", "sbd", "dwc"]),
+    ]
+    figure, axes = plt.subplots(2, 3, figsize=(9, 5.2), sharex=True, sharey="row")
+    colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00"]
+    for line, (title, names) in zip(axes, panels):
+        for place, (panel, ratio) in enumerate(zip(line, ("1", "2", "3"))):
+            for name, colour in zip(names, colours):
+                mine = [row for row in rows if (row["control"], row["ratio"]) == (name, ratio)]
+                rounds = [int(row["round"]) for row in mine]
+                panel.plot(rounds, [float(row["first"]) for row in mine], color=colour, label=name, linewidth=1.5)
+                panel.plot(rounds, [float(row["second"]) for row in mine], color=colour, linestyle="--", linewidth=1)
+            panel.set_title(f"{title}, round trips 1 to {ratio}", fontsize=8)
+            panel.grid(alpha=0.25)
+            panel.set_ylim(bottom=0)
+            if place == 0:
+                panel.set_ylabel("window, segments")
+        line[0].legend(frameon=False, fontsize=7)
+    for panel in axes[-1]:
+        panel.set_xlabel("round trips of the first subflow")
+    figure.tight_layout()
     return figure
 
 

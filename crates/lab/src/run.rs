@@ -356,6 +356,7 @@ fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64) -> Duplex
         },
         delay: path.rtt / 2,
         queue: queue(path.queue),
+        ecn_threshold: path.ecn_threshold.map(queue),
         rtt: Some(rtt),
         when_down: if path.keep_when_down { WhenDown::Keep } else { WhenDown::Drop },
         mtu: path.mtu,
@@ -400,6 +401,7 @@ fn common_duplex(common: &CommonLink, direction: Direction, rtt: Duration) -> Du
         capacity: link::Capacity::Rate(common.rate),
         delay: common.rtt / 2,
         queue: queue(common.queue),
+        ecn_threshold: common.ecn_threshold.map(queue),
         rtt: Some(rtt),
         loss,
         ..LinkConfig::default()

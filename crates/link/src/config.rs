@@ -82,6 +82,9 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// How much may wait. Default: 1 BDP, at least 10 packets of 1500 bytes.
     pub queue: QueueLimit,
+    /// Packets that would not fit a queue of this length are marked, if they are let in: the threshold of ECN
+    /// (RFC 3168), which looks at the queue as it is when the packet arrives. Default: `None`, no marks.
+    pub ecn_threshold: Option<QueueLimit>,
     /// The round trip without load that [`QueueLimit::Bdp`] counts with; `None` is twice the delay. Default:
     /// `None`.
     pub rtt: Option<Duration>,
@@ -114,6 +117,7 @@ impl Default for LinkConfig {
             capacity: Capacity::Rate(Rate::from_mbps(10)),
             delay: Duration::from_millis(10),
             queue: QueueLimit::Bdp(1.0),
+            ecn_threshold: None,
             rtt: None,
             loss: Loss::None,
             drop_list: Vec::new(),
@@ -134,6 +138,12 @@ impl LinkConfig {
         self.queue.resolve(self.capacity.mean_rate(), self.rtt.unwrap_or(self.delay * 2))
     }
 
+    /// The queue in packets or bytes from which on packets are marked; without limit where none are.
+    pub fn resolved_ecn_threshold(&self) -> ResolvedLimit {
+        let threshold = self.ecn_threshold.unwrap_or(QueueLimit::Unlimited);
+        threshold.resolve(self.capacity.mean_rate(), self.rtt.unwrap_or(self.delay * 2))
+    }
+
     /// Whether a link can be made of this.
     ///
     /// # Errors
@@ -142,12 +152,15 @@ impl LinkConfig {
         self.capacity.check()?;
         error::check_span("delay", self.delay)?;
         error::check_span("round trip", self.rtt.unwrap_or_default())?;
-        match self.queue {
-            QueueLimit::Packets(0) | QueueLimit::Bytes(0) => return Err(LinkConfigError::EmptyQueue),
-            QueueLimit::Bdp(n) if !(n.is_finite() && n >= 0.0) => {
+        if let QueueLimit::Packets(0) | QueueLimit::Bytes(0) = self.queue {
+            return Err(LinkConfigError::EmptyQueue);
+        }
+        for limit in [Some(self.queue), self.ecn_threshold].into_iter().flatten() {
+            if let QueueLimit::Bdp(n) = limit
+                && !(n.is_finite() && n >= 0.0)
+            {
                 return Err(LinkConfigError::BdpMultiple(n));
             }
-            _ => {}
         }
         self.loss.check()?;
         if self.drop_list.contains(&0) {
@@ -193,6 +206,7 @@ mod tests {
         wrong(|c| c.queue = QueueLimit::Packets(0), "at least 1 packet");
         wrong(|c| c.queue = QueueLimit::Bytes(0), "at least 1 packet");
         wrong(|c| c.queue = QueueLimit::Bdp(f64::NAN), "BDP");
+        wrong(|c| c.ecn_threshold = Some(QueueLimit::Bdp(-1.0)), "BDP");
         wrong(|c| c.loss = Loss::Bernoulli(1.5), "loss is 1.5");
         wrong(|c| c.loss = Loss::Bernoulli(f64::NAN), "loss is NaN");
         wrong(|c| c.drop_list = vec![3, 0], "packet 0");

@@ -49,6 +49,8 @@ pub struct Counters {
     pub dropped_too_large: Tally,
     /// Packets sent on to be overtaken.
     pub reordered: Tally,
+    /// Packets that found a queue beyond the marking threshold.
+    pub marked: Tally,
     /// The longest queue met, the packet in service included: most packets and, apart, most bytes.
     pub max_queue: Tally,
 }

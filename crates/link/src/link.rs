@@ -48,6 +48,8 @@ pub struct Link<P> {
     server: Server,
     delay: Duration,
     limit: ResolvedLimit,
+    /// Whoever would not fit this is marked.
+    threshold: ResolvedLimit,
     counters: Counters,
     /// The link has been busy without a break from the one to the other, which may be in the future.
     busy_from: Time,
@@ -79,6 +81,7 @@ impl<P> Link<P> {
     pub fn new(name: &str, seed: u64, config: LinkConfig) -> Result<Link<P>, LinkConfigError> {
         config.check()?;
         let limit = config.resolved_queue();
+        let threshold = config.resolved_ecn_threshold();
         let jitter_reorders = config.jitter.is_some_and(|jitter| jitter.reorder);
         let ordered = !jitter_reorders && config.reordering.is_none();
         let timeline = Timeline::new(config.timeline.clone());
@@ -96,6 +99,7 @@ impl<P> Link<P> {
             server: Server::new(&config.capacity, Time::ZERO),
             delay: config.delay,
             limit,
+            threshold,
             counters: Counters::default(),
             busy_from: Time::ZERO,
             busy_until: Time::ZERO,
@@ -303,12 +307,17 @@ impl<P> Link<P> {
         }
         let departure = self.server.serve(now, idle, wire_bytes);
         self.busy_until = departure;
-        let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders);
+        let waiting = self.slots.len() - self.departed;
+        let marked = self.threshold.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse;
+        let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, marked);
         let mut slot = Slot { arrival: Time::ZERO, departure, extra, wire_bytes, packet };
         slot.set_arrival(self.delay, &mut self.last_arrival);
         self.next_departure = self.next_departure.min(departure);
         if fate.overtaken {
             self.counters.reordered.add(wire_bytes);
+        }
+        if marked {
+            self.counters.marked.add(wire_bytes);
         }
         self.slots.push_back(slot);
         self.queue_bytes += u64::from(wire_bytes);
@@ -343,7 +352,12 @@ impl<P> Link<P> {
 
     fn deliver(&mut self, slot: Slot<P>) -> Polled<P> {
         self.counters.delivered.add(slot.wire_bytes);
-        Polled::Arrived(Arrival { at: slot.arrival, wire_bytes: slot.wire_bytes, packet: slot.packet })
+        Polled::Arrived(Arrival {
+            at: slot.arrival,
+            wire_bytes: slot.wire_bytes,
+            marked: slot.extra.is_marked(),
+            packet: slot.packet,
+        })
     }
 
     /// As [`poll`](Link::poll), for a link that is not plain.

@@ -30,6 +30,9 @@ pub struct Arrival<P> {
     pub at: Time,
     /// Its length in bytes on the wire.
     pub wire_bytes: u32,
+    /// It found a queue beyond the marking threshold. Whoever drives the link marks the packet, if its
+    /// sender can take it (RFC 3168).
+    pub marked: bool,
     /// The packet.
     pub packet: P,
 }

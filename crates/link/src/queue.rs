@@ -56,8 +56,7 @@ pub struct ResolvedLimit {
 /// What the queue decides about a packet that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It joins the tail. (ECN marking comes here: an admission that also marks, decided by a threshold
-    /// beside the limit, and a flag in the slot that the arrival then shows.)
+    /// It joins the tail.
     Enter,
     /// There is no space for it.
     Refuse,

@@ -266,6 +266,9 @@ impl<R: Recorder> Fabric<R> {
                 Polled::Arrived(arrival) => {
                     let Ticket { packet, hop } = arrival.packet;
                     self.packet_hops += 1;
+                    if arrival.marked {
+                        self.pool.mark(packet);
+                    }
                     if R::PACKETS
                         && let Some(recorder) = &mut self.recorder
                     {

@@ -263,6 +263,19 @@ impl Pool {
         segment
     }
 
+    /// A router has marked the packet, if its sender can take that (RFC 3168).
+    #[cold]
+    pub(crate) fn mark(&mut self, place: u32) {
+        let usual = &mut self.usual[place as usize];
+        let ecn = match usual.rare {
+            0 => &mut usual.ecn,
+            at => &mut self.rare[at as usize - 1].segment.ecn,
+        };
+        if *ecn == Ecn::Ect0 {
+            *ecn = Ecn::Ce;
+        }
+    }
+
     /// One more ticket names the packet.
     pub(crate) fn duplicate(&mut self, place: u32) {
         if self.usual[place as usize].rare == 0 {
@@ -328,6 +341,21 @@ mod tests {
         pool.release(first);
         assert_eq!(pool.in_flight(), 0);
         assert_eq!(pool.free_rare.len(), pool.rare.len());
+    }
+
+    #[test]
+    fn what_may_be_marked_is_marked_and_nothing_else() {
+        let mut pool = Pool::default();
+        for (before, after) in [(Ecn::NotEct, Ecn::NotEct), (Ecn::Ect0, Ecn::Ce), (Ecn::Ce, Ecn::Ce)] {
+            for rare in [false, true] {
+                let mut segment = blank();
+                segment.ecn = before;
+                segment.payload_sum = u16::from(rare);
+                let place = pool.insert(&segment);
+                pool.mark(place);
+                assert_eq!(pool.get(place), Segment { ecn: after, ..segment });
+            }
+        }
     }
 
     #[test]

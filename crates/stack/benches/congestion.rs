@@ -24,6 +24,8 @@ fn on_ack(c: &mut Criterion) {
                         initial_ssthresh: Some(2),
                         rtt: Some(Duration::from_millis(20 + u64::from(id))),
                         prr: true,
+                        paced: false,
+                        sack: true,
                     },
                 );
             }
@@ -37,6 +39,8 @@ fn on_ack(c: &mut Criterion) {
                 min_rtt: Duration::from_millis(20),
                 one_way_delay_us: None,
                 delivery_rate: None,
+                delivery: None,
+                loss: None,
                 app_limited: false,
                 cwnd_limited: true,
                 ce: false,

@@ -276,6 +276,8 @@ pub struct ConnectionConfig {
     pub undo: bool,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
+    /// Explicit congestion notification (RFC 3168): asked for and agreed to.
+    pub ecn: bool,
     /// The window falls back to its initial value after an idle time of one timeout (RFC 5681 section 4.1).
     pub idle_restart: bool,
     /// Segments leave at the congestion control's pacing rate; if it names none, at a multiple of
@@ -313,6 +315,9 @@ pub struct ConnectionConfig {
     pub scheduler: SchedulerKind,
     /// The congestion control.
     pub congestion: CongestionKind,
+    /// A joining subflow takes its initial window from the one that sends fastest in its first slow start
+    /// (LISA), whatever the congestion control.
+    pub lisa: bool,
     /// The path manager.
     pub path_manager: PathManagerKind,
     /// The most subflows at once, the initial one included; at most 32.
@@ -355,6 +360,7 @@ impl ConnectionConfig {
             timestamps: true,
             prr: true,
             undo: true,
+            ecn: false,
             limited_transmit: true,
             idle_restart: true,
             pacing: false,
@@ -382,6 +388,7 @@ impl ConnectionConfig {
             close_timeout: Duration::from_secs(60),
             scheduler: SchedulerKind::MinRtt,
             congestion: CongestionKind::Cubic,
+            lisa: false,
             path_manager: PathManagerKind::FullMesh,
             max_subflows: 8,
             opportunistic: OpportunisticRetransmission::Off,

@@ -49,6 +49,8 @@ pub struct SubflowCounters {
     pub tail_probes: u64,
     /// Fast recoveries begun.
     pub recoveries: u64,
+    /// Reductions after congestion marks.
+    pub ecn_reductions: u64,
     /// Reductions undone.
     pub undos: u64,
     /// Zero-window probes sent.

@@ -12,11 +12,11 @@ use congestion_common::{A, B, MSS, ack, connection, loss, start, window};
 
 const NOW: Time = Time::from_secs(1);
 
-/// All kinds, each with one new subflow.
+/// All kinds of the classic frame, each with one new subflow. Paced, so that HyStart++ has no limit.
 fn all() -> impl Iterator<Item = (CongestionKind, AnyCongestion)> {
-    CongestionKind::ALL.into_iter().map(|kind| {
+    CongestionKind::ALL.into_iter().filter(|kind| kind.build().windows().is_some()).map(|kind| {
         let mut congestion = kind.build();
-        congestion.on_subflow_up(A, &start());
+        congestion.on_subflow_up(A, &SubflowStart { paced: true, ..start() });
         (kind, congestion)
     })
 }
@@ -74,7 +74,10 @@ fn the_window_does_not_grow_in_recovery() {
         assert_eq!(congestion.cwnd(A), before, "{kind:?}");
         congestion.on_recovered(A, NOW);
         assert_eq!(congestion.cwnd(A), before, "{kind:?}");
-        congestion.on_ack(A, &ack(NOW + Duration::from_secs(9), 20));
+        // Of two round trips, as some step once in each and leave out the first.
+        for n in 9..11 {
+            congestion.on_ack(A, &Ack { round_start: true, ..ack(NOW + Duration::from_secs(n), 20) });
+        }
         assert!(congestion.cwnd(A) > before, "{kind:?}");
     }
 }
@@ -129,7 +132,13 @@ fn marks_reduce_down_to_one_segment_without_recovery() {
             let flight_bytes = congestion.cwnd(A);
             congestion.on_congestion(
                 A,
-                &CongestionEvent { now: NOW, flight_bytes, recover_bytes: flight_bytes, ecn: true },
+                &CongestionEvent {
+                    now: NOW,
+                    flight_bytes,
+                    recover_bytes: flight_bytes,
+                    ecn: true,
+                    reduced: false,
+                },
             );
         }
         assert_eq!((congestion.cwnd(A), congestion.ssthresh(A)), (MSS, Some(2 * MSS)), "{kind:?}");
@@ -179,7 +188,7 @@ fn a_late_undo_keeps_a_window_that_has_grown_beyond() {
         congestion.on_undo(A, NOW);
         congestion.on_rto(A, NOW, 10 * MSS, false);
         for n in 0..400 {
-            congestion.on_ack(A, &ack(NOW + Duration::from_millis(20 * n), 10));
+            congestion.on_ack(A, &Ack { round_start: true, ..ack(NOW + Duration::from_millis(20 * n), 10) });
         }
         let grown = congestion.cwnd(A);
         assert!(grown > 10 * MSS);
@@ -276,7 +285,8 @@ fn names_are_unique_and_lead_back_to_the_kind() {
     for kind in CongestionKind::ALL {
         assert_eq!(CongestionKind::from_name(kind.name()), Some(kind.clone()));
         assert!(!kind.description().is_empty());
-        assert_eq!(kind.is_coupled(), kind == CongestionKind::Lia);
+        let coupled = ["lia", "olia", "balia", "wvegas", "sbd", "dwc"].contains(&kind.name());
+        assert_eq!(kind.is_coupled(), coupled, "{kind:?}");
     }
     assert_eq!(CongestionKind::from_name("reno"), None);
 }

@@ -46,7 +46,13 @@ fn figure_1_one_loss_in_twenty_segments() {
     let mut inflight = 18;
     congestion.on_congestion(
         A,
-        &CongestionEvent { now: NOW, flight_bytes: 22 * MSS, recover_bytes: 20 * MSS, ecn: false },
+        &CongestionEvent {
+            now: NOW,
+            flight_bytes: 22 * MSS,
+            recover_bytes: 20 * MSS,
+            ecn: false,
+            reduced: false,
+        },
     );
     assert_eq!(congestion.ssthresh(A), Some(10 * MSS));
     let (mut windows, mut sent) = (vec![], vec![]);
@@ -76,7 +82,13 @@ fn figure_2_fifteen_losses_in_twenty_segments() {
     let mut congestion = subflow("newreno", 20);
     congestion.on_congestion(
         A,
-        &CongestionEvent { now: NOW, flight_bytes: 22 * MSS, recover_bytes: 20 * MSS, ecn: false },
+        &CongestionEvent {
+            now: NOW,
+            flight_bytes: 22 * MSS,
+            recover_bytes: 20 * MSS,
+            ecn: false,
+            reduced: false,
+        },
     );
     let mut inflight = 4;
     let (mut windows, mut sent) = (vec![], vec![]);
@@ -104,7 +116,13 @@ fn one_segment_goes_at_once_where_a_timer_has_found_the_loss() {
     let mut congestion = subflow("newreno", 20);
     congestion.on_congestion(
         A,
-        &CongestionEvent { now: NOW, flight_bytes: 20 * MSS, recover_bytes: 18 * MSS, ecn: false },
+        &CongestionEvent {
+            now: NOW,
+            flight_bytes: 20 * MSS,
+            recover_bytes: 18 * MSS,
+            ecn: false,
+            reduced: false,
+        },
     );
     let mut inflight = 15;
     assert!(congestion.cwnd(A) >= 16 * MSS);

@@ -270,7 +270,7 @@ fn cubic_undo_goes_on_where_it_was() {
 /// Round trips of slow start with these RTTs in milliseconds, ten acknowledgements each.
 fn slow_start(kind: CongestionKind, rtts: &[u64]) -> AnyCongestion {
     let mut congestion = kind.build();
-    congestion.on_subflow_up(A, &start());
+    congestion.on_subflow_up(A, &SubflowStart { paced: true, ..start() });
     for (n, rtt) in rtts.iter().enumerate() {
         let now = NOW + ms(100 * n as u64);
         let each = congestion.cwnd(A) / MSS / 10;
@@ -279,6 +279,16 @@ fn slow_start(kind: CongestionKind, rtts: &[u64]) -> AnyCongestion {
         }
     }
     congestion
+}
+
+#[test]
+fn hystart_lets_eight_segments_of_an_acknowledgement_count_where_segments_are_not_paced() {
+    for (paced, grown) in [(false, 8), (true, 30)] {
+        let mut congestion = CongestionKind::CubicHystart.build();
+        congestion.on_subflow_up(A, &SubflowStart { paced, ..start() });
+        congestion.on_ack(A, &ack(NOW, 30));
+        assert_eq!(congestion.cwnd(A), (10 + grown) * MSS);
+    }
 }
 
 #[test]

@@ -167,6 +167,12 @@ fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
     });
 }
 
+/// The place of LIA among the congestion controls.
+fn lia() -> u8 {
+    let all = anabranch_stack::congestion::CongestionKind::ALL;
+    all.iter().position(|kind| kind.name() == "lia").expect("it is there") as u8
+}
+
 #[test]
 fn a_copy_that_need_not_go_any_more_makes_room() {
     run(&Case {
@@ -176,7 +182,7 @@ fn a_copy_that_need_not_go_any_more_makes_room() {
         knobs: [
             Knobs {
                 flips: 11_584,
-                congestion: 3,
+                congestion: lia(),
                 receive_buffer: (20_000, 0),
                 ack: (1, 40, 0),
                 ..Knobs::PLAIN

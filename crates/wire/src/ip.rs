@@ -133,6 +133,39 @@ fn ecn(bits: u8) -> Ecn {
     }
 }
 
+/// Marks `packet` as a router does that has a long queue (RFC 3168 section 5), with the header's checksum.
+/// Returns whether it is marked now: one whose sender does not know of marks is left as it is, and so is
+/// what is no IP packet.
+pub fn mark_congestion(packet: &mut [u8]) -> bool {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => {
+            let Some(header) = packet.first_chunk_mut::<V4_LEN>() else { return false };
+            if header[1] & 3 == 0 {
+                return false;
+            }
+            let before = u16::from_be_bytes([header[0], header[1]]);
+            header[1] |= 3;
+            let after = u16::from_be_bytes([header[0], header[1]]);
+            // RFC 1624 equation 3.
+            let known = u16::from_be_bytes([header[10], header[11]]);
+            let mut sum = u32::from(!known) + u32::from(!before) + u32::from(after);
+            while sum > 0xffff {
+                sum = (sum & 0xffff) + (sum >> 16);
+            }
+            header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+            true
+        }
+        Some(6) => match packet.get_mut(1) {
+            Some(byte) if *byte & 0x30 != 0 => {
+                *byte |= 0x30;
+                true
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// The two bits of `ecn` in the IP header.
 pub(crate) fn ecn_bits(ecn: Ecn) -> u8 {
     match ecn {

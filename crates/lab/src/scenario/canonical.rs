@@ -55,10 +55,15 @@ fn experiment(out: &mut Lines, experiment: &Experiment) {
     experiment.paths.iter().for_each(|one| path(out, one));
     match &experiment.common {
         None => out.line("common", "none"),
-        Some(common) => out.line(
-            "common",
-            format!("{} {} {:?} {}", common.rate.0, common.rtt.0, common.queue, loss(&common.loss)),
-        ),
+        Some(common) => {
+            out.line(
+                "common",
+                format!("{} {} {:?} {}", common.rate.0, common.rtt.0, common.queue, loss(&common.loss)),
+            );
+            if let Some(threshold) = common.ecn_threshold {
+                out.line("common_ecn_threshold", format!("{threshold:?}"));
+            }
+        }
     }
     let traffic = &experiment.traffic;
     out.line(
@@ -97,6 +102,9 @@ fn path(out: &mut Lines, path: &Path) {
     }
     out.line("rtt_ns", path.rtt.0);
     out.line("queue", format!("{:?}", path.queue));
+    if let Some(threshold) = path.ecn_threshold {
+        out.line("ecn_threshold", format!("{threshold:?}"));
+    }
     out.line("loss", loss(&path.loss));
     out.line("loss_up", loss(&path.loss_up));
     out.line(

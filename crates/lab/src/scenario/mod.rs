@@ -90,6 +90,8 @@ pub struct Path {
     pub rtt: Duration,
     /// The queue of either direction.
     pub queue: QueueSize,
+    /// The queue from which on packets are marked, in either direction; none if none are.
+    pub ecn_threshold: Option<QueueSize>,
     /// Loss in the data direction.
     pub loss: LossModel,
     /// Loss in the direction of the acknowledgements.
@@ -226,6 +228,8 @@ pub struct CommonLink {
     pub rtt: Duration,
     /// Its queue, in either direction. A BDP is that of the greatest round trip of all paths.
     pub queue: QueueSize,
+    /// The queue from which on packets are marked, in either direction; none if none are.
+    pub ecn_threshold: Option<QueueSize>,
     /// Loss in the data direction.
     pub loss: LossModel,
 }

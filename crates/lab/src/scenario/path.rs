@@ -17,6 +17,7 @@ pub(super) const KEYS: &[&str] = &[
     "trace-start",
     "rtt",
     "queue",
+    "ecn-threshold",
     "loss",
     "loss-up",
     "gilbert-elliott",
@@ -115,6 +116,7 @@ fn read(node: &Node, index: usize, files: &Files<'_>) -> Result<Path, Problem> {
         up,
         rtt: path.required("rtt", "\"20 ms\"", Node::delay)?,
         queue: path.optional("queue", Node::queue)?.unwrap_or(QueueSize::Bdp(1.0)),
+        ecn_threshold: path.optional("ecn-threshold", Node::queue)?,
         loss,
         loss_up: LossModel::Bernoulli(path.optional("loss-up", Node::probability)?.unwrap_or(0.0)),
         jitter: path.optional("jitter", jitter)?,
@@ -262,7 +264,7 @@ fn change(node: &Node) -> Result<Change, Problem> {
 }
 
 /// The keys of `[topology]`.
-pub(super) const TOPOLOGY_KEYS: &[&str] = &["kind", "rate", "rtt", "queue", "loss"];
+pub(super) const TOPOLOGY_KEYS: &[&str] = &["kind", "rate", "rtt", "queue", "ecn-threshold", "loss"];
 
 /// The common link, where the topology has one.
 pub(super) fn read_topology(node: &Node) -> Result<Option<CommonLink>, Problem> {
@@ -280,6 +282,7 @@ pub(super) fn read_topology(node: &Node) -> Result<Option<CommonLink>, Problem> 
         rate: table.required("rate", "\"100 Mbit/s\"", Node::rate)?,
         rtt: table.optional("rtt", Node::delay)?.unwrap_or(Duration::ZERO),
         queue: table.optional("queue", Node::queue)?.unwrap_or(QueueSize::Bdp(1.0)),
+        ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
         loss: LossModel::Bernoulli(table.optional("loss", Node::probability)?.unwrap_or(0.0)),
     }))
 }

@@ -12,22 +12,31 @@ pub(super) struct Slot<P> {
     pub(super) packet: P,
 }
 
-/// Delay on top of the propagation delay, and whether the packet is free to arrive out of order. In one word,
-/// so that the slot of a small packet has the size of a power of two; no delay needs the highest bit.
+/// Delay on top of the propagation delay, whether the packet is free to arrive out of order, and whether it
+/// found a long queue. In one word, so that the slot of a small packet has the size of a power of two; no delay
+/// needs the two highest bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extra(u64);
 
 impl Extra {
     const FREE: u64 = 1 << 63;
+    const MARKED: u64 = 1 << 62;
+    const FLAGS: u64 = Self::FREE | Self::MARKED;
 
     #[inline]
-    pub(super) fn new(delay: Duration, free: bool) -> Extra {
-        Extra(delay.0 & !Self::FREE | if free { Self::FREE } else { 0 })
+    pub(super) fn new(delay: Duration, free: bool, marked: bool) -> Extra {
+        let flags = u64::from(free) << 63 | u64::from(marked) << 62;
+        Extra(delay.0 & !Self::FLAGS | flags)
     }
 
     #[inline]
     pub(super) fn delay(self) -> Duration {
-        Duration(self.0 & !Self::FREE)
+        Duration(self.0 & !Self::FLAGS)
+    }
+
+    #[inline]
+    pub(super) fn is_marked(self) -> bool {
+        self.0 & Self::MARKED != 0
     }
 
     #[inline]

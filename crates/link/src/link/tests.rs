@@ -150,7 +150,8 @@ fn down_drops_what_is_offered_and_what_waits_and_spares_what_propagates() {
     assert_eq!(link.push(at(50), 5, 10), Pushed::Queued);
     let dropped =
         |packet| Polled::Dropped(Dropped { at: at(15), reason: DropReason::Down, wire_bytes: 10, packet });
-    let arrived = |packet, micros| Polled::Arrived(Arrival { at: at(micros), wire_bytes: 10, packet });
+    let arrived =
+        |packet, micros| Polled::Arrived(Arrival { at: at(micros), wire_bytes: 10, marked: false, packet });
     assert_eq!(outputs(&mut link), [dropped(2), dropped(3), arrived(1, 110), arrived(5, 160)]);
     assert_eq!(link.counters().dropped_down.packets, 3);
     assert_eq!(link.busy_time(at(200)), us(25));
@@ -266,4 +267,29 @@ fn a_link_can_be_cloned_and_sent() {
     fn check<T: Clone + Send + Sync>() {}
     check::<Link<u32>>();
     check::<Link<Vec<u8>>>();
+}
+
+#[test]
+fn packets_that_find_the_threshold_in_the_queue_are_marked_and_delivered() {
+    let config = LinkConfig {
+        capacity: Capacity::Rate(Rate::from_mbps(8)),
+        queue: QueueLimit::Packets(5),
+        ecn_threshold: Some(QueueLimit::Packets(2)),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new("a", 1, config).unwrap();
+    let mut marks = Vec::new();
+    for packet in 0..6 {
+        let _ = link.push(Time::ZERO, packet, 1000);
+    }
+    // At 3 ms three have departed, so that the seventh finds two.
+    let _ = link.push(Time::from_millis(3), 6, 1000);
+    while let Some(polled) = link.poll(Time::from_secs(1)) {
+        let Polled::Arrived(arrival) = polled else { panic!("nothing is dropped inside") };
+        marks.push((arrival.packet, arrival.marked));
+    }
+    // The first two find fewer than two; the sixth found the queue full.
+    let expected = [(0, false), (1, false), (2, true), (3, true), (4, true), (6, true)];
+    assert_eq!(marks, expected);
+    assert_eq!((link.counters().marked.packets, link.counters().dropped_queue.packets), (4, 1));
 }

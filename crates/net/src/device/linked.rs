@@ -6,9 +6,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use anabranch_link::{Counters, DropReason, Link, LinkConfig, LinkConfigError, Polled, Pushed};
+use anabranch_link::{Arrival, Counters, DropReason, Link, LinkConfig, LinkConfigError, Polled, Pushed};
 use anabranch_units::Time;
-use anabranch_wire::too_big;
+use anabranch_wire::{mark_congestion, too_big};
 use tokio::time::Sleep;
 
 use super::{Capabilities, Device, Packet};
@@ -95,7 +95,7 @@ impl<D: Device> LinkedDevice<D> {
             }
             if self.held.is_none() {
                 match self.outgoing.poll(now) {
-                    Some(Polled::Arrived(arrival)) => self.held = Some(arrival.packet),
+                    Some(Polled::Arrived(arrival)) => self.held = Some(arrived(arrival)),
                     Some(Polled::Dropped(_)) => continue,
                     None => break,
                 }
@@ -124,7 +124,7 @@ impl<D: Device> LinkedDevice<D> {
         }
         while let Some(polled) = self.incoming.poll(now) {
             if let Polled::Arrived(arrival) = polled {
-                return Ok(Some(arrival.packet));
+                return Ok(Some(arrived(arrival)));
             }
         }
         // While the device takes nothing, it is the device that wakes.
@@ -189,4 +189,12 @@ impl<D: Device> Device for LinkedDevice<D> {
         self.answers.extend(answer);
         Poll::Ready(Ok(()))
     }
+}
+
+/// The packet, marked if the link says so.
+fn arrived(mut arrival: Arrival<Packet>) -> Packet {
+    if arrival.marked {
+        mark_congestion(arrival.packet.bytes_mut());
+    }
+    arrival.packet
 }

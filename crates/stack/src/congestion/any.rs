@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use anabranch_units::{Rate, Time};
 
+use super::classic::Windows;
 use super::{
-    Ack, Classic, CongestionControl, CongestionEvent, Cubic, CustomCongestion, Lia, NewReno, SubflowStart,
+    Ack, Balia, Bbr, Classic, CongestionControl, CongestionEvent, Cubic, CustomCongestion, Dwc, DwcOptions,
+    Lia, NewReno, Olia, Sbd, SbdOptions, SubflowStart, Vegas, VegasOptions, Veno, VenoOptions, Wvegas,
+    WvegasOptions,
 };
 use crate::event::SubflowId;
-use crate::parameter::{Parameterised, Spec, Value};
 
 /// Which congestion control a connection uses.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,14 +24,58 @@ pub enum CongestionKind {
     CubicHystart,
     /// The linked increases algorithm (RFC 6356).
     Lia,
+    /// The opportunistic linked increases algorithm (CoNEXT 2012).
+    Olia,
+    /// The balanced linked adaptation (draft-walid-mptcp-congestion-control).
+    Balia,
+    /// Vegas (JSAC 1995).
+    Vegas(VegasOptions),
+    /// Veno (JSAC 2003).
+    Veno(VenoOptions),
+    /// Weighted Vegas (ICNP 2012).
+    Wvegas(WvegasOptions),
+    /// BBR version 3 (draft-ietf-ccwg-bbr).
+    Bbr,
+    /// Shared bottleneck detection (RFC 8382, INFOCOM 2016).
+    Sbd(SbdOptions),
+    /// Dynamic window coupling (ICNP 2011).
+    Dwc(DwcOptions),
     /// A user's own.
     Custom(CustomCongestionKind),
 }
 
 impl CongestionKind {
     /// All that are built in.
-    pub const ALL: [CongestionKind; 4] =
-        [CongestionKind::NewReno, CongestionKind::Cubic, CongestionKind::CubicHystart, CongestionKind::Lia];
+    pub const ALL: [CongestionKind; 12] = [
+        CongestionKind::NewReno,
+        CongestionKind::Cubic,
+        CongestionKind::CubicHystart,
+        CongestionKind::Vegas(VegasOptions::DEFAULT),
+        CongestionKind::Veno(VenoOptions::DEFAULT),
+        CongestionKind::Bbr,
+        CongestionKind::Lia,
+        CongestionKind::Olia,
+        CongestionKind::Balia,
+        CongestionKind::Wvegas(WvegasOptions::DEFAULT),
+        CongestionKind::Sbd(SbdOptions::DEFAULT),
+        CongestionKind::Dwc(DwcOptions::DEFAULT),
+    ];
+
+    /// The names of all that are built in, in the same order.
+    pub(super) const NAMES: [&'static str; 12] = [
+        "newreno",
+        "cubic",
+        "cubic_hystart",
+        "vegas",
+        "veno",
+        "bbr",
+        "lia",
+        "olia",
+        "balia",
+        "wvegas",
+        "sbd",
+        "dwc",
+    ];
 
     /// Its name in scenarios, on the command line, in Python and in columns of results.
     pub fn name(&self) -> &str {
@@ -37,7 +83,15 @@ impl CongestionKind {
             CongestionKind::NewReno => "newreno",
             CongestionKind::Cubic => "cubic",
             CongestionKind::CubicHystart => "cubic_hystart",
+            CongestionKind::Vegas(_) => "vegas",
+            CongestionKind::Veno(_) => "veno",
             CongestionKind::Lia => "lia",
+            CongestionKind::Olia => "olia",
+            CongestionKind::Balia => "balia",
+            CongestionKind::Wvegas(_) => "wvegas",
+            CongestionKind::Bbr => "bbr",
+            CongestionKind::Sbd(_) => "sbd",
+            CongestionKind::Dwc(_) => "dwc",
             CongestionKind::Custom(custom) => &custom.name,
         }
     }
@@ -62,6 +116,30 @@ impl CongestionKind {
             CongestionKind::Lia => {
                 "coupled: all subflows together take what one TCP takes on the best path (RFC 6356)"
             }
+            CongestionKind::Vegas(_) => {
+                "every subflow by itself: keeps 2 to 4 segments in the path's queue (JSAC 1995)"
+            }
+            CongestionKind::Veno(_) => {
+                "every subflow by itself: Reno that yields less to losses while the queue is short (JSAC 2003)"
+            }
+            CongestionKind::Olia => {
+                "coupled: like LIA, and moves traffic to the paths that lose least (CoNEXT 2012)"
+            }
+            CongestionKind::Balia => {
+                "coupled: between LIA and OLIA, slower paths yield more at a loss (draft-walid-mptcp)"
+            }
+            CongestionKind::Wvegas(_) => {
+                "coupled: all subflows together keep 10 segments in queues (ICNP 2012)"
+            }
+            CongestionKind::Bbr => {
+                "every subflow by itself: a model of bandwidth and least RTT, version 3 (draft-ietf-ccwg-bbr)"
+            }
+            CongestionKind::Sbd(_) => {
+                "coupled by OLIA where delays show a shared bottleneck (RFC 8382, INFOCOM 2016)"
+            }
+            CongestionKind::Dwc(_) => {
+                "coupled by LIA where losses and delays come together (after ICNP 2011)"
+            }
             CongestionKind::Custom(_) => "a user's own",
         }
     }
@@ -69,8 +147,18 @@ impl CongestionKind {
     /// Whether the subflows' windows depend on each other. A user's own is taken to be coupled if it says so.
     pub fn is_coupled(&self) -> bool {
         match self {
-            CongestionKind::NewReno | CongestionKind::Cubic | CongestionKind::CubicHystart => false,
-            CongestionKind::Lia => true,
+            CongestionKind::NewReno
+            | CongestionKind::Cubic
+            | CongestionKind::CubicHystart
+            | CongestionKind::Vegas(_)
+            | CongestionKind::Veno(_)
+            | CongestionKind::Bbr => false,
+            CongestionKind::Lia
+            | CongestionKind::Olia
+            | CongestionKind::Balia
+            | CongestionKind::Wvegas(_)
+            | CongestionKind::Sbd(_)
+            | CongestionKind::Dwc(_) => true,
             CongestionKind::Custom(custom) => custom.coupled,
         }
     }
@@ -84,28 +172,16 @@ impl CongestionKind {
                 AnyCongestion::Cubic(Classic::new(Cubic::default()).with_hystart())
             }
             CongestionKind::Lia => AnyCongestion::Lia(Classic::new(Lia::default())),
+            CongestionKind::Olia => AnyCongestion::Olia(Classic::new(Olia::default())),
+            CongestionKind::Balia => AnyCongestion::Balia(Classic::new(Balia)),
+            CongestionKind::Vegas(options) => AnyCongestion::Vegas(Classic::new(Vegas::new(*options))),
+            CongestionKind::Veno(options) => AnyCongestion::Veno(Classic::new(Veno::new(*options))),
+            CongestionKind::Wvegas(options) => AnyCongestion::Wvegas(Classic::new(Wvegas::new(*options))),
+            CongestionKind::Bbr => AnyCongestion::Bbr(Bbr::new()),
+            CongestionKind::Sbd(options) => AnyCongestion::Sbd(Classic::new(Sbd::new(*options))),
+            CongestionKind::Dwc(options) => AnyCongestion::Dwc(Classic::new(Dwc::new(*options))),
             CongestionKind::Custom(custom) => AnyCongestion::Custom((custom.build)()),
         }
-    }
-}
-
-impl Parameterised for CongestionKind {
-    const WHAT: &'static str = "congestion control";
-
-    fn from_name(name: &str) -> Option<CongestionKind> {
-        CongestionKind::from_name(name)
-    }
-
-    fn names() -> Vec<&'static str> {
-        vec!["newreno", "cubic", "cubic_hystart", "lia"]
-    }
-
-    fn parameters(&self) -> Vec<(Spec, Value)> {
-        Vec::new()
-    }
-
-    fn set_parameter(&mut self, _name: &str, _value: Value) -> bool {
-        false
     }
 }
 
@@ -151,30 +227,74 @@ pub enum AnyCongestion {
     Cubic(Classic<Cubic>),
     /// LIA.
     Lia(Classic<Lia>),
+    /// OLIA.
+    Olia(Classic<Olia>),
+    /// BALIA.
+    Balia(Classic<Balia>),
+    /// Vegas.
+    Vegas(Classic<Vegas>),
+    /// Veno.
+    Veno(Classic<Veno>),
+    /// Weighted Vegas.
+    Wvegas(Classic<Wvegas>),
+    /// BBR.
+    Bbr(Bbr),
+    /// SBD.
+    Sbd(Classic<Sbd>),
+    /// DWC.
+    Dwc(Classic<Dwc>),
     /// A user's own.
     Custom(Box<dyn CustomCongestion>),
 }
 
-impl fmt::Debug for AnyCongestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AnyCongestion::NewReno(inner) => inner.fmt(f),
-            AnyCongestion::Cubic(inner) => inner.fmt(f),
-            AnyCongestion::Lia(inner) => inner.fmt(f),
-            AnyCongestion::Custom(_) => f.write_str("Custom"),
-        }
-    }
-}
-
+/// Evaluates `$call` with what is in the variant, `$bbr` for one that is not of the classic frame, and `$custom`
+/// for a user's own.
 macro_rules! dispatch {
-    ($self:ident, $inner:ident => $call:expr) => {
+    ($self:expr, $inner:ident => $call:expr, bbr $model:ident => $bbr:expr, custom $own:ident => $custom:expr) => {
         match $self {
+            AnyCongestion::Bbr($model) => $bbr,
+            AnyCongestion::Sbd($inner) => $call,
+            AnyCongestion::Dwc($inner) => $call,
             AnyCongestion::NewReno($inner) => $call,
             AnyCongestion::Cubic($inner) => $call,
             AnyCongestion::Lia($inner) => $call,
-            AnyCongestion::Custom($inner) => $call,
+            AnyCongestion::Olia($inner) => $call,
+            AnyCongestion::Balia($inner) => $call,
+            AnyCongestion::Vegas($inner) => $call,
+            AnyCongestion::Veno($inner) => $call,
+            AnyCongestion::Wvegas($inner) => $call,
+            AnyCongestion::Custom($own) => $custom,
         }
     };
+    ($self:expr, $inner:ident => $call:expr) => {
+        dispatch!($self, $inner => $call, bbr $inner => $call, custom $inner => $call)
+    };
+}
+
+impl fmt::Debug for AnyCongestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        dispatch!(self, inner => inner.fmt(f), bbr model => model.fmt(f), custom _own => f.write_str("Custom"))
+    }
+}
+
+impl AnyCongestion {
+    /// The same, with the slow starts of its subflows linked (LISA) where `on` and where it has any: a
+    /// user's own does as it likes.
+    pub fn with_lisa(mut self, on: bool) -> AnyCongestion {
+        dispatch!(&mut self, inner => inner.link_slow_starts(on), bbr _model => (), custom _own => ());
+        self
+    }
+
+    /// Whether segments leave at its pacing rate, whatever the configuration says.
+    #[inline]
+    pub fn paces(&self) -> bool {
+        matches!(self, AnyCongestion::Bbr(_))
+    }
+
+    /// The windows with their fractions; none of a control that does not count in windows of segments.
+    pub fn windows(&self) -> Option<&Windows> {
+        dispatch!(self, inner => Some(inner.windows()), bbr _model => None, custom _own => None)
+    }
 }
 
 impl CongestionControl for AnyCongestion {

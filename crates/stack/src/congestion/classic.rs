@@ -23,190 +23,15 @@
 use anabranch_units::{Duration, Time};
 
 use super::hystart::{HyStart, Phase};
+use super::lisa;
+use super::prr::Reducing;
+pub use super::rule::{Change, Reduction, Step, Window, WindowRule, Windows};
+use super::rule::{MIN_SSTHRESH, MIN_WINDOW};
 use super::{Ack, CongestionControl, CongestionEvent, SubflowStart};
 use crate::event::SubflowId;
 
-/// The least threshold, in segments (RFC 5681 equation 4).
-const MIN_SSTHRESH: f64 = 2.0;
-/// The least window, in segments.
-const MIN_WINDOW: f64 = 1.0;
 /// The largest window, in segments; only keeps the arithmetic finite.
 const MAX_WINDOW: f64 = (1_u64 << 32) as f64;
-
-/// By how much a window may have come out too small in floating point, in segments.
-const ROUNDING: f64 = 1e-6;
-
-/// What a rule sees of one subflow.
-#[derive(Clone, Copy, Debug)]
-pub struct Window {
-    /// The subflow is established. All else is meaningless where it is not.
-    pub up: bool,
-    /// The window in segments; in recovery the window at which recovery will end.
-    pub segments: f64,
-    /// The threshold in segments; infinite until the first loss.
-    pub ssthresh: f64,
-    /// The smoothed RTT; zero before a sample.
-    pub srtt: Duration,
-    /// The most payload in one segment, in bytes; at least 1.
-    pub mss: u64,
-    /// A loss is being repaired by fast recovery.
-    pub recovering: bool,
-}
-
-impl Window {
-    const DOWN: Window = Window {
-        up: false,
-        segments: MIN_WINDOW,
-        ssthresh: f64::INFINITY,
-        srtt: Duration::ZERO,
-        mss: 1,
-        recovering: false,
-    };
-
-    /// Whether the window doubles each round trip.
-    pub fn in_slow_start(&self) -> bool {
-        self.segments < self.ssthresh
-    }
-
-    /// Bytes in the whole segments of `segments`.
-    fn bytes(&self, segments: f64) -> u64 {
-        // A float to integer cast rounds down and saturates. 330 * 0.7 are 231 segments, not 230.
-        ((segments + ROUNDING) as u64).max(1).saturating_mul(self.mss)
-    }
-}
-
-/// The windows of all subflows of a connection.
-#[derive(Clone, Debug, Default)]
-pub struct Windows(Vec<Window>);
-
-impl Windows {
-    /// The window of `id`; one that is not up if there is no such subflow.
-    #[inline]
-    pub fn get(&self, id: SubflowId) -> Window {
-        *self.at(id)
-    }
-
-    #[inline]
-    fn at(&self, id: SubflowId) -> &Window {
-        self.0.get(id.index()).unwrap_or(&Window::DOWN)
-    }
-
-    /// The windows of the established subflows, in the order of their IDs.
-    pub fn iter(&self) -> impl Iterator<Item = (SubflowId, &Window)> {
-        self.0
-            .iter()
-            .enumerate()
-            .filter(|(_, window)| window.up)
-            .map(|(index, window)| (SubflowId(index as u8), window))
-    }
-}
-
-/// Why a window is reduced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reduction {
-    /// A loss that fast recovery repairs.
-    Loss,
-    /// A congestion mark.
-    Mark,
-    /// The retransmission timer has run out for data for the first time.
-    Timeout,
-}
-
-/// What has changed a window other than growth in congestion avoidance.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Change {
-    /// The subflow is new; its place may have been used by a dead one.
-    Up,
-    /// The subflow has ended.
-    Down,
-    /// The window has grown in slow start.
-    SlowStart,
-    /// An acknowledgement came and the window did not grow, as the application does not fill it.
-    NotLimited,
-    /// The window has been reduced after a loss or a mark.
-    Reduced,
-    /// Fast recovery is over.
-    Recovered,
-    /// The retransmission timer has run out: the window is one segment.
-    Timeout,
-    /// The last reduction was taken back, and the window raised to what it had been.
-    Undone,
-    /// The last reduction was taken back, but the window had already outgrown it.
-    UndoneLate,
-    /// Data is sent after nothing had been in flight for so long.
-    Resumed(Duration),
-    /// The window has fallen back to its initial value after an idle time.
-    Restarted,
-    /// A scheduling policy has halved the window.
-    Penalised,
-}
-
-/// The part in which classic congestion controls differ.
-pub trait WindowRule: Clone {
-    /// By how many segments the window of `id` grows in congestion avoidance when `acked` segments
-    /// were acknowledged. It may be negative or nothing; the window never falls below 1.
-    fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, ack: &Ack) -> f64;
-
-    /// The window in segments to which `id` is reduced, and its new threshold: it still has its window of
-    /// before, and `flight` segments were in flight. The threshold is never below 2, and the window is
-    /// only after marks.
-    fn decrease(&mut self, windows: &Windows, id: SubflowId, flight: f64, reduction: Reduction) -> f64;
-
-    /// A window has changed by something else; `windows` has the new state.
-    #[inline]
-    fn on_change(&mut self, _windows: &Windows, _id: SubflowId, _now: Time, _change: Change) {}
-}
-
-/// Proportional rate reduction (RFC 9937), in bytes.
-#[derive(Clone, Copy, Debug)]
-struct Reducing {
-    /// RecoverFS; at least 1.
-    recover: u64,
-    /// `prr_delivered`.
-    delivered: u64,
-    /// `prr_out`.
-    out: u64,
-    /// The window that it allows at the moment.
-    cwnd: u64,
-    /// No acknowledgement was seen and nothing was sent: a timer has found the loss.
-    entering: bool,
-}
-
-impl Reducing {
-    /// RFC 9937 section 6.2.
-    fn on_ack(&mut self, ack: &Ack, ssthresh: u64, mss: u64) {
-        if ack.acked_bytes == 0 {
-            return;
-        }
-        self.delivered = self.delivered.saturating_add(ack.acked_bytes);
-        let inflight = ack.inflight_bytes;
-        let mut send = if inflight > ssthresh {
-            let allowed = u128::from(self.delivered) * u128::from(ssthresh);
-            let allowed = allowed.div_ceil(u128::from(self.recover)).min(u128::from(u64::MAX / 2)) as u64;
-            allowed.next_multiple_of(mss).saturating_sub(self.out)
-        } else {
-            let conservative = self.delivered.saturating_sub(self.out).max(ack.acked_bytes);
-            // SafeACK: the repair goes well, so slow start towards the threshold is allowed.
-            let safe = ack.una_advanced && ack.lost_bytes == 0;
-            conservative.saturating_add(if safe { mss } else { 0 }).min(ssthresh - inflight)
-        };
-        if self.out == 0 && send < mss {
-            // The fast retransmit goes out at once. RFC 9937 asks for it where SndCnt is 0; here a
-            // segment leaves whole, so what is less than one would hold it back as well.
-            send = mss;
-        }
-        self.cwnd = inflight.saturating_add(send);
-        self.entering = false;
-    }
-
-    /// RFC 9937 section 6.3.
-    fn on_sent(&mut self, bytes: u64, ssthresh: u64) {
-        self.out = self.out.saturating_add(bytes);
-        if core::mem::take(&mut self.entering) {
-            self.cwnd = ssthresh;
-        }
-    }
-}
 
 /// Window and threshold before the last reduction, in segments.
 #[derive(Clone, Copy, Debug)]
@@ -225,6 +50,12 @@ struct Subflow {
     /// Since when nothing is in flight.
     idle_since: Option<Time>,
     hystart: Option<HyStart>,
+    /// Bytes in flight.
+    inflight: u64,
+    /// It has not left its first slow start.
+    starting: bool,
+    /// So many acknowledged segments do not let the window grow (LISA).
+    ignored: f64,
 }
 
 impl Subflow {
@@ -235,7 +66,19 @@ impl Subflow {
         before: None,
         idle_since: None,
         hystart: None,
+        inflight: 0,
+        starting: false,
+        ignored: 0.0,
     };
+}
+
+impl Subflow {
+    /// The first slow start is over.
+    fn leave_start(&mut self) {
+        self.hystart = None;
+        self.starting = false;
+        self.ignored = 0.0;
+    }
 }
 
 /// A congestion control of the classic kind, with a rule of its own for growth and reduction.
@@ -245,18 +88,33 @@ pub struct Classic<R> {
     windows: Windows,
     subflows: Vec<Subflow>,
     hystart: bool,
+    lisa: bool,
+}
+
+impl Window {
+    /// Sets the window; what is not a number changes nothing.
+    fn set(&mut self, segments: f64) {
+        if !segments.is_nan() {
+            self.segments = segments.clamp(MIN_WINDOW, MAX_WINDOW);
+        }
+    }
 }
 
 impl<R: WindowRule> Classic<R> {
     /// A connection without subflows, whose windows follow `rule`.
     pub fn new(rule: R) -> Classic<R> {
-        Classic { rule, windows: Windows::default(), subflows: Vec::new(), hystart: false }
+        Classic { rule, windows: Windows::default(), subflows: Vec::new(), hystart: false, lisa: false }
     }
 
     /// The same with HyStart++ (RFC 9406) in the first slow start of every subflow.
     pub fn with_hystart(mut self) -> Classic<R> {
         self.hystart = true;
         self
+    }
+
+    /// Links the slow starts of its subflows (LISA), or does not, as it does by itself.
+    pub fn link_slow_starts(&mut self, on: bool) {
+        self.lisa = on;
     }
 
     /// The windows of all subflows.
@@ -273,6 +131,22 @@ impl<R: WindowRule> Classic<R> {
         match (self.windows.0.get_mut(id.index()), self.subflows.get_mut(id.index())) {
             (Some(window), Some(subflow)) if window.up => Some((window, subflow)),
             _ => None,
+        }
+    }
+
+    /// What a new subflow may begin with, and what the one that it shares with gives up for it.
+    fn share_slow_start(&mut self, new: SubflowId) {
+        let starting = |id: SubflowId| self.subflows.get(id.index()).is_some_and(|subflow| subflow.starting);
+        let Some(donor) = lisa::fastest(&self.windows, |id| id != new && starting(id)) else { return };
+        let initial = self.windows.at(new).segments;
+        let share = lisa::share(self.windows.at(donor).segments, initial);
+        self.windows.0[new.index()].segments = share.window;
+        if let Some((window, subflow)) = self.parts(donor) {
+            window.segments -= share.taken;
+            let in_flight = subflow.inflight as f64 / window.mss as f64;
+            if share.taken > 0.0 {
+                subflow.ignored = (in_flight - window.segments).max(0.0);
+            }
         }
     }
 
@@ -304,9 +178,13 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         self.subflows[id.index()] = Subflow {
             initial_window,
             prr: start.prr,
-            hystart: self.hystart.then(HyStart::new),
+            hystart: self.hystart.then(|| HyStart::new(start.paced)),
+            starting: true,
             ..Subflow::DOWN
         };
+        if self.lisa {
+            self.share_slow_start(id);
+        }
         self.rule.on_change(&self.windows, id, start.now, Change::Up);
     }
 
@@ -320,6 +198,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
     #[inline]
     fn on_sent(&mut self, id: SubflowId, now: Time, bytes: u64) {
         let Some((window, subflow)) = self.parts(id) else { return };
+        subflow.inflight = subflow.inflight.saturating_add(bytes);
         if let Some(reducing) = &mut subflow.reducing {
             reducing.on_sent(bytes, window.bytes(window.segments));
         }
@@ -336,9 +215,12 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         if !ack.srtt.is_zero() {
             window.srtt = ack.srtt;
         }
+        subflow.inflight = ack.inflight_bytes;
         if ack.inflight_bytes == 0 {
             subflow.idle_since = Some(ack.now);
         }
+        self.rule.observe(&self.windows, id, ack);
+        let Some((window, subflow)) = self.parts(id) else { return };
         if window.recovering || ack.in_recovery {
             // The acknowledgement that ends recovery takes no further step (RFC 9937 section 6.2).
             if let (Some(reducing), true) = (&mut subflow.reducing, ack.in_recovery) {
@@ -351,6 +233,17 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
             Some(hystart) if in_slow_start => hystart.on_ack(ack),
             _ => Phase::SlowStart,
         };
+        if ack.round_start
+            && let Some(step) = self.rule.on_round(&self.windows, id, ack)
+        {
+            if let Some((window, subflow)) = self.parts(id) {
+                window.set(step.segments);
+                window.ssthresh = step.ssthresh;
+                subflow.starting &= window.in_slow_start();
+            }
+            return;
+        }
+        let Some((window, subflow)) = self.parts(id) else { return };
         // RFC 5681 section 3.1: a window grows by acknowledgements of new data alone ...
         if !ack.una_advanced || ack.acked_bytes == 0 {
             return;
@@ -362,15 +255,20 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         }
         let mut acked = ack.acked_bytes as f64 / window.mss as f64;
         if in_slow_start {
+            let ignored = acked.min(subflow.ignored);
+            subflow.ignored -= ignored;
+            acked -= ignored;
             if phase == Phase::Done {
                 window.ssthresh = window.segments;
                 subflow.hystart = None;
             } else {
+                acked = subflow.hystart.as_ref().map_or(acked, |hystart| acked.min(hystart.limit()));
                 let factor = phase.growth();
                 let grow = (acked * factor).min(window.ssthresh - window.segments);
                 window.segments += grow;
                 acked -= grow / factor;
             }
+            subflow.starting &= window.in_slow_start();
             self.rule.on_change(&self.windows, id, ack.now, Change::SlowStart);
             if acked <= 0.0 {
                 return;
@@ -378,13 +276,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         }
         let grow = self.rule.increase(&self.windows, id, acked, ack);
         if let Some(window) = self.windows.0.get_mut(id.index()) {
-            let grown = window.segments + grow;
-            // Not a number changes nothing.
-            if grown >= MIN_WINDOW {
-                window.segments = grown.min(MAX_WINDOW);
-            } else if grown < MIN_WINDOW {
-                window.segments = MIN_WINDOW;
-            }
+            window.set(window.segments + grow);
         }
     }
 
@@ -393,13 +285,15 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         if !window.recovering {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
         }
-        subflow.hystart = None;
+        subflow.leave_start();
         let mss = window.mss;
         let flight = (event.flight_bytes as f64 / mss as f64).min(window.segments);
         let reduction = if event.ecn { Reduction::Mark } else { Reduction::Loss };
-        let reduced = self.reduced(id, flight, reduction);
+        let reduced =
+            if event.reduced { self.windows.at(id).segments } else { self.reduced(id, flight, reduction) };
+        let least = self.rule.least_threshold(&self.windows);
         let Some((window, subflow)) = self.parts(id) else { return };
-        window.ssthresh = reduced.max(MIN_SSTHRESH);
+        window.ssthresh = reduced.max(least);
         // RFC 9438 section 4.6, RFC 3168 section 6.1.2: marks reduce the window down to one segment.
         window.segments = if event.ecn { reduced } else { window.ssthresh };
         window.recovering = !event.ecn;
@@ -427,14 +321,15 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
     fn on_rto(&mut self, id: SubflowId, now: Time, flight_bytes: u64, again: bool) {
         let Some((window, subflow)) = self.parts(id) else { return };
         subflow.reducing = None;
-        subflow.hystart = None;
+        subflow.leave_start();
         window.recovering = false;
         if !again {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
             let flight = (flight_bytes as f64 / window.mss as f64).min(window.segments);
             let reduced = self.reduced(id, flight, Reduction::Timeout);
+            let least = self.rule.least_threshold(&self.windows);
             if let Some((window, _)) = self.parts(id) {
-                window.ssthresh = reduced.max(MIN_SSTHRESH);
+                window.ssthresh = reduced.max(least);
             }
         }
         if let Some((window, _)) = self.parts(id) {

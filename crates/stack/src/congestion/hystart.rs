@@ -7,10 +7,10 @@
 //!
 //! **Constants**: a round counts with 8 RTT samples; the increase that counts is 1/8 of the last
 //! round's least RTT, between 4 ms and 16 ms; conservative slow start (CSS) grows by 1/4 and
-//! lasts 5 rounds.
+//! lasts 5 rounds; one acknowledgement lets at most 8 segments count (`L`), with pacing any number.
 //!
-//! **Read differently**: no limit `L` on the segments that one acknowledgement adds: it is infinite
-//! with pacing by the RFC, and an acknowledgement never covers more than was delivered.
+//! **Read differently**: the RTT of an acknowledgement is looked at before the window grows by it, and
+//! not after it, so that CSS begins one acknowledgement sooner.
 
 use anabranch_units::Duration;
 
@@ -22,6 +22,8 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH: f64 = 0.25;
 const CSS_ROUNDS: u32 = 5;
+/// `L` without pacing, in segments.
+const UNPACED_LIMIT: f64 = 8.0;
 
 /// How slow start goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +46,8 @@ impl Phase {
 /// The state of one subflow's first slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HyStart {
+    /// Segments leave at a pacing rate.
+    paced: bool,
     last_round_min: Duration,
     round_min: Duration,
     samples: u32,
@@ -52,8 +56,19 @@ pub(super) struct HyStart {
 }
 
 impl HyStart {
-    pub(super) const fn new() -> HyStart {
-        HyStart { last_round_min: Duration::MAX, round_min: Duration::MAX, samples: 0, conservative: None }
+    pub(super) const fn new(paced: bool) -> HyStart {
+        HyStart {
+            paced,
+            last_round_min: Duration::MAX,
+            round_min: Duration::MAX,
+            samples: 0,
+            conservative: None,
+        }
+    }
+
+    /// `L`: the most acknowledged segments that one acknowledgement lets count.
+    pub(super) fn limit(&self) -> f64 {
+        if self.paced { f64::INFINITY } else { UNPACED_LIMIT }
     }
 
     /// How slow start goes on after `ack`.

@@ -62,15 +62,15 @@ impl WindowRule for Lia {
 /// `alpha / w_total` of RFC 6356: the growth in segments, per acknowledged segment, of a window
 /// that is not capped at NewReno's. Infinite without any subflow, so that the cap decides.
 pub fn aggressiveness(windows: &Windows) -> f64 {
-    let known = windows.iter().any(|(_, window)| !window.srtt.is_zero());
+    aggressiveness_among(windows, |_| true)
+}
+
+/// The same among the subflows that `counts` names.
+pub(super) fn aggressiveness_among(windows: &Windows, counts: impl Fn(SubflowId) -> bool) -> f64 {
     let mut best = 0.0_f64;
     let mut sum = 0.0;
-    for (_, window) in windows.iter() {
-        if known && window.srtt.is_zero() {
-            continue;
-        }
-        let rtt = if known { window.srtt.as_secs_f64() } else { 1.0 };
-        let rate = window.segments / rtt;
+    for (_, segments, rtt) in windows.measured().filter(|(id, ..)| counts(*id)) {
+        let rate = segments / rtt;
         best = best.max(rate / rtt);
         sum += rate;
     }

@@ -4,19 +4,40 @@
 //! Loss detection and recovery are not congestion control and stand apart (`subflow/recovery.rs`).
 
 mod any;
+mod balia;
+mod bbr;
 pub mod classic;
 mod cubic;
+mod delay;
+mod dwc;
 mod hystart;
 mod lia;
+mod lisa;
 mod newreno;
+mod olia;
+mod parameters;
+mod prr;
+mod rule;
+mod sbd;
+mod vegas;
+mod veno;
+mod wvegas;
 
 use anabranch_units::{Duration, Rate, Time};
 
 pub use any::{AnyCongestion, CongestionKind, CustomCongestionKind};
+pub use balia::Balia;
+pub use bbr::{Bbr, State as BbrState};
 pub use classic::{Classic, WindowRule};
 pub use cubic::Cubic;
+pub use dwc::{Dwc, DwcOptions};
 pub use lia::{Lia, aggressiveness};
 pub use newreno::NewReno;
+pub use olia::Olia;
+pub use sbd::{Sbd, SbdOptions, Summary as SbdSummary};
+pub use vegas::{Vegas, VegasOptions};
+pub use veno::{Veno, VenoOptions};
+pub use wvegas::{Wvegas, WvegasOptions};
 
 use crate::event::SubflowId;
 
@@ -41,6 +62,10 @@ pub struct Ack {
     pub one_way_delay_us: Option<i64>,
     /// The rate at which data was delivered, over the last sample.
     pub delivery_rate: Option<Rate>,
+    /// What was delivered, and under which conditions it had been sent; none where nothing was.
+    pub delivery: Option<Delivery>,
+    /// What was lost.
+    pub loss: Option<Loss>,
     /// That sample was limited by the application.
     pub app_limited: bool,
     /// The subflow had used its window when it last sent.
@@ -57,6 +82,40 @@ pub struct Ack {
     pub round_start: bool,
 }
 
+/// What is known of the segment that was sent last among those newly acknowledged.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// Bytes delivered on the subflow so far.
+    pub total: u64,
+    /// And when the segment was sent.
+    pub prior_delivered: u64,
+    /// The difference: delivered since.
+    pub delivered: u64,
+    /// Bytes in flight when it had been sent, itself included.
+    pub tx_in_flight: u64,
+    /// Bytes taken for lost since.
+    pub lost: u64,
+    /// The sender had nothing more to send.
+    pub app_limited: bool,
+}
+
+/// What is known of the last segment among those newly taken for lost.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes delivered on the subflow when it was sent.
+    pub prior_delivered: u64,
+    /// Bytes in flight when it had been sent, itself included.
+    pub tx_in_flight: u64,
+    /// Bytes taken for lost since, itself included.
+    pub lost: u64,
+    /// The sender had nothing more to send.
+    pub app_limited: bool,
+    /// In so many pieces of the sequence space apart from each other has been lost what is newly lost.
+    pub ranges: u32,
+}
+
 /// What is told when a loss starts a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionEvent {
@@ -68,6 +127,9 @@ pub struct CongestionEvent {
     pub recover_bytes: u64,
     /// A congestion mark and not a loss.
     pub ecn: bool,
+    /// The window of data was reduced for already, after a mark or a loss: what has to be repaired is repaired,
+    /// and the window stays.
+    pub reduced: bool,
 }
 
 /// What is known of a subflow when it starts.
@@ -85,6 +147,10 @@ pub struct SubflowStart {
     pub rtt: Option<Duration>,
     /// Proportional rate reduction in recovery.
     pub prr: bool,
+    /// Segments leave at a pacing rate.
+    pub paced: bool,
+    /// Selective acknowledgements were agreed on.
+    pub sack: bool,
 }
 
 /// Congestion control of one connection. Windows are in bytes at this interface; an algorithm may

@@ -33,6 +33,8 @@ struct Told {
     was_recovering: bool,
     flight_before: u64,
     recover_bytes: u64,
+    /// It echoes a congestion mark.
+    echo: bool,
 }
 
 impl Connection {
@@ -101,13 +103,19 @@ impl Connection {
             self.congestion.on_undo(id, now);
             observer.on_undo(now, self.id, id);
         }
-        if verdict.entered || verdict.probe_repaired {
+        let lost = verdict.entered || verdict.probe_repaired;
+        // A window of data is reduced for once, whatever tells of it (RFC 3168 section 6.1.2).
+        let reduced = subflow.ecn.has_reduced(subflow.board.una());
+        if lost || (told.echo && !reduced && subflow.recovery.state() == RecoveryState::Open) {
             subflow.counters.recoveries += u64::from(verdict.entered);
+            subflow.counters.ecn_reductions += u64::from(!lost);
+            subflow.ecn.on_reduced(subflow.board.nxt());
             let event = CongestionEvent {
                 now,
                 flight_bytes: told.flight_before,
                 recover_bytes: told.recover_bytes,
-                ecn: false,
+                ecn: !lost,
+                reduced,
             };
             self.congestion.on_congestion(id, &event);
             if verdict.probe_repaired {
@@ -256,6 +264,7 @@ impl Connection {
 #[inline]
 fn congestion_ack(now: Time, subflow: &mut Subflow, told: &Told, in_recovery: bool) -> Ack {
     let min_rtt = subflow.rtt.min().unwrap_or(Duration::ZERO);
+    let (delivery, loss) = (subflow.rate.delivery(), subflow.rate.take_loss());
     let rate = subflow.rate.finish(min_rtt);
     let slow_start = subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold);
     Ack {
@@ -268,9 +277,11 @@ fn congestion_ack(now: Time, subflow: &mut Subflow, told: &Told, in_recovery: bo
         min_rtt,
         one_way_delay_us: subflow.one_way_delay_us,
         delivery_rate: rate.map(|sample| sample.rate),
+        delivery,
+        loss,
         app_limited: rate.is_some_and(|sample| sample.app_limited),
         cwnd_limited: subflow.cwnd_limited || (slow_start && subflow.cwnd < 2 * subflow.max_in_flight),
-        ce: false,
+        ce: told.echo,
         inflight_bytes: subflow.in_flight(),
         in_recovery,
         una_advanced: told.advanced > 0,
@@ -289,7 +300,7 @@ fn apply_ack(
     mut on_lost: impl FnMut(DataRange, LossReason),
 ) -> Told {
     let was_recovering = subflow.recovery.state() == RecoveryState::Recovery;
-    let mut told = Told { was_recovering, ..Told::default() };
+    let mut told = Told { was_recovering, echo: subflow.ecn.is_told(segment), ..Told::default() };
     let una_before = subflow.board.una();
     let sacked_before = subflow.board.sacked_bytes();
     told.flight_before = (subflow.board.nxt() - una_before).max(subflow.board.in_flight());
@@ -428,6 +439,7 @@ fn apply_ack(
             lost_bytes += record.space();
             lost_segments += 1;
             first_lost = first_lost.min(record.seq);
+            rate.on_lost(record.seq, record.space(), &record.stamp);
             on_lost(record.range(), reason);
         },
     );

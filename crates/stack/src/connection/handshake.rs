@@ -108,6 +108,7 @@ impl Connection {
         if let Some(timestamps) = segment.options.timestamps {
             subflow.ts_recent = timestamps.value;
         }
+        subflow.ecn.negotiate(segment, config.ecn);
         subflow.recv = Receiver::new(segment.seq, config.ack);
         subflow.recovery = Recovery::new(config, subflow.sack, 1);
     }
@@ -164,6 +165,8 @@ impl Connection {
         let answering = subflow.state == TcpState::SynReceived;
         self.fallback.answered |= answering && subflow.handshake.join;
         let flags = if answering { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+        let asks = self.config.ecn && subflow.handshake.attempts == 1;
+        let flags = flags.with(subflow.ecn.syn_flags(answering, asks));
         let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss, flags);
         segment.window = window;
         if answering {
@@ -508,10 +511,15 @@ impl Connection {
             initial_ssthresh: self.config.initial_ssthresh,
             rtt: subflow.rtt.srtt(),
             prr: self.config.prr && subflow.sack,
+            paced: self.config.pacing,
+            sack: subflow.sack,
         };
         let (id, local, remote) = (subflow.id, subflow.local, subflow.remote);
         self.congestion.on_subflow_up(id, &start);
-        self.refresh_window(at);
+        // Another may have given up a part of its window (LISA).
+        for other in 0..self.subflows.len() {
+            self.refresh_window(other);
+        }
         self.push_event(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });

@@ -218,7 +218,7 @@ impl Connection {
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
-            congestion: config.congestion.build(),
+            congestion: config.congestion.build().with_lisa(config.lisa),
             scheduler_events: scheduler.wants_events(),
             scheduler_revises: scheduler.revises_queues(),
             scheduler_alone: scheduler.decides_alone(),

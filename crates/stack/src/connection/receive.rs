@@ -60,6 +60,7 @@ impl Connection {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
+        self.subflows[at].ecn.on_received(segment);
         let before = (self.subflows[at].board.una(), self.send.una);
         if !self.process_ack(now, at, segment, observer) {
             return;

@@ -91,7 +91,7 @@ impl Connection {
         if !subflow.board.is_empty() {
             due = due.min(self.retransmit_timer(subflow).0);
         }
-        if self.config.pacing
+        if self.paces()
             && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0 || subflow.fin_wanted)
             && subflow.pace_at > now
         {
@@ -265,6 +265,7 @@ impl Connection {
     fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         let (id, connection) = (self.subflows[at].id, self.id);
         let subflow = &mut self.subflows[at];
+        let rate = &mut subflow.rate;
         let flight_bytes = subflow.board.nxt() - subflow.board.una();
         let recover_bytes = flight_bytes.saturating_sub(subflow.board.sacked_bytes());
         let mut segments = 0;
@@ -273,6 +274,7 @@ impl Connection {
         let entered = subflow.recovery.on_reordering_timer(now, &mut subflow.board, &rtt, |record| {
             segments += 1;
             first = first.min(record.seq);
+            rate.on_lost(record.seq, record.space(), &record.stamp);
             observer.on_lost(now, connection, id, record.range(), LossReason::Rack);
         });
         subflow.counters.segments_lost += u64::from(segments);
@@ -280,7 +282,10 @@ impl Connection {
         if !self.excuses_loss(now, at, first, segments, entered) && entered {
             let subflow = &mut self.subflows[at];
             subflow.counters.recoveries += 1;
-            let event = crate::congestion::CongestionEvent { now, flight_bytes, recover_bytes, ecn: false };
+            let reduced = subflow.ecn.has_reduced(subflow.board.una());
+            subflow.ecn.on_reduced(subflow.board.nxt());
+            let event =
+                crate::congestion::CongestionEvent { now, flight_bytes, recover_bytes, ecn: false, reduced };
             self.congestion.on_congestion(id, &event);
             self.refresh_window(at);
         }
@@ -301,6 +306,7 @@ impl Connection {
         let mut segments = 0;
         let first = subflow.recovery.on_timeout(&mut subflow.board, |record| {
             segments += 1;
+            subflow.rate.on_lost(record.seq, record.space(), &record.stamp);
             observer.on_lost(now, connection, id, record.range(), LossReason::Timeout);
         });
         subflow.known_blocks = [(0, 0); 4];
@@ -308,6 +314,7 @@ impl Connection {
         subflow.round_lost += segments;
         subflow.timer_base = now;
         subflow.tail_probe_wanted = false;
+        subflow.ecn.on_reduced(subflow.board.nxt());
         self.suspect_path_mtu(now, at);
         self.congestion.on_rto(id, now, flight, !first);
         self.refresh_window(at);

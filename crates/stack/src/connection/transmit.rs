@@ -214,7 +214,7 @@ impl Connection {
         let cwnd = subflow.cwnd;
         let forced = subflow.recovery.force;
         let probing = subflow.tail_probe_wanted;
-        if self.config.pacing && subflow.pace_at > now && !forced && !probing {
+        if (self.config.pacing || self.congestion.paces()) && subflow.pace_at > now && !forced && !probing {
             return None;
         }
         if probing && subflow.queue.is_empty() {
@@ -362,6 +362,7 @@ impl Connection {
             self.record_burst(now, at, &record);
         }
         self.make_data(now, at, &record, out);
+        self.subflows[at].ecn.on_new_data(out);
         if !self.data_timer.is_armed() {
             self.arm_data_timer(now);
         }
@@ -381,12 +382,17 @@ impl Connection {
     fn burst_len(&self, at: usize, seq: u64, available: u64, room: u64) -> u64 {
         let whole = u64::from(self.subflows[at].mss);
         // A DSS checksum over a mapping of several segments makes the receiver hold back all of them until
-        // the last is there (RFC 8684 section 3.3.1). The keys, and an infinite mapping, go on one segment.
-        if self.checksummed || self.says_infinite() || self.carries_keys(at, seq) {
+        // the last is there (RFC 8684 section 3.3.1). The keys, and an infinite mapping, go on one segment, and so does
+        // what is said of a reduction (RFC 3168 section 6.1.2).
+        if self.checksummed
+            || self.says_infinite()
+            || self.carries_keys(at, seq)
+            || self.subflows[at].ecn.has_to_say()
+        {
             return whole;
         }
         let mut room = room;
-        if self.config.pacing {
+        if self.paces() {
             room = room.min(self.pacing_rate(at).bytes_in(PACED_BURST));
         }
         if available <= room { available } else { (room - room % whole).max(whole) }
@@ -472,12 +478,18 @@ impl Connection {
             subflow.usage_seq = subflow.board.nxt();
         }
         subflow.last_sent = now;
-        if self.config.pacing {
+        if self.paces() {
             let rate = self.pacing_rate(at);
             let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
             let subflow = &mut self.subflows[at];
             subflow.pace_at = subflow.pace_at.max(now) + gap;
         }
+    }
+
+    /// Whether segments leave at a pacing rate.
+    #[inline]
+    pub(super) fn paces(&self) -> bool {
+        self.config.pacing || self.congestion.paces()
     }
 
     fn pacing_rate(&self, at: usize) -> Rate {
@@ -605,6 +617,9 @@ impl Connection {
         out.payload_len = 0;
         out.payload_sum = 0;
         out.ecn = Ecn::NotEct;
+        if subflow.ecn.echoes() {
+            out.flags = out.flags.with(Flags::ECE);
+        }
         out.options.clear();
         if subflow.timestamps {
             out.options.timestamps =

@@ -801,6 +801,11 @@ impl<O: Observer> Endpoint<O> {
         self.connection(id).map(|connection| connection.subflow_stats()).unwrap_or_default()
     }
 
+    /// Its congestion control.
+    pub fn congestion(&self, id: ConnectionId) -> Option<&crate::congestion::AnyCongestion> {
+        self.connection(id).map(|connection| &connection.congestion)
+    }
+
     /// How many connections there are, those included that have ended and still answer late segments.
     pub fn connection_count(&self) -> usize {
         self.connections.live()

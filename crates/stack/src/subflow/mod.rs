@@ -1,5 +1,6 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 
+pub mod ecn;
 pub mod path_mtu;
 pub mod rate;
 pub mod recovery;
@@ -18,6 +19,7 @@ use crate::scheduler::{AssignKind, SubflowView};
 use crate::segment::{Address, Flags, MptcpOption, PathId, ResetReason, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
+use ecn::EcnState;
 use path_mtu::PathMtu;
 use rate::RateEstimator;
 use recovery::Recovery;
@@ -188,6 +190,7 @@ pub struct Subflow {
     pub(crate) round_sent: u64,
     pub(crate) round_lost: u64,
     pub(crate) loss_rate: f64,
+    pub(crate) ecn: EcnState,
     pub(crate) one_way_delay_us: Option<i64>,
     pub(crate) counters: SubflowCounters,
 
@@ -264,6 +267,7 @@ impl Subflow {
             round_sent: 0,
             round_lost: 0,
             loss_rate: 0.0,
+            ecn: EcnState::default(),
             recv: Receiver::new(Seq(0), config.ack),
             mappings: Mappings::default(),
             contradicted: false,

@@ -1,6 +1,10 @@
 //! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation), with app-limited marks.
 
+use std::collections::VecDeque;
+
 use anabranch_units::{Duration, Rate, Time};
+
+use crate::congestion::{Delivery, Loss};
 
 /// What is remembered with each segment when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +41,14 @@ pub struct RateEstimator {
     app_limited_until: u64,
     sample: Option<Pending>,
     last: Option<RateSample>,
+    /// What was lost so far, by what had been delivered then; what is older than anything in flight is in the
+    /// first entry.
+    losses: VecDeque<(u64, u64)>,
+    /// Bytes taken for lost.
+    lost: u64,
+    loss: Option<Loss>,
+    /// Where the last segment that was taken for lost ends.
+    lost_end: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +93,57 @@ impl RateEstimator {
             self.sample = Some(Pending { stamp: *stamp, sent });
             self.first_sent = sent;
         }
+    }
+
+    /// A segment that was sent with `stamp`, `bytes` long and beginning at `seq`, is taken for lost.
+    pub fn on_lost(&mut self, seq: u64, bytes: u64, stamp: &SendStamp) {
+        self.lost += bytes;
+        match self.losses.back_mut() {
+            Some((delivered, lost)) if *delivered == self.delivered => *lost = self.lost,
+            _ => self.losses.push_back((self.delivered, self.lost)),
+        }
+        let lost = self.lost_since(stamp).max(bytes);
+        let ranges = self.loss.map_or(0, |loss| loss.ranges) + u32::from(seq != self.lost_end);
+        self.lost_end = seq + bytes;
+        self.loss = Some(Loss {
+            bytes,
+            prior_delivered: stamp.delivered(),
+            tx_in_flight: self.delivered - stamp.delivered() + lost,
+            lost,
+            app_limited: stamp.app_limited(),
+            ranges,
+        });
+    }
+
+    /// What was lost since the last call.
+    #[inline]
+    pub fn take_loss(&mut self) -> Option<Loss> {
+        self.loss.take()
+    }
+
+    /// What the acknowledgement has delivered, before [`RateEstimator::finish`].
+    #[inline]
+    pub fn delivery(&mut self) -> Option<Delivery> {
+        let stamp = self.sample.as_ref()?.stamp;
+        while self.losses.get(1).is_some_and(|(delivered, _)| *delivered <= stamp.delivered()) {
+            self.losses.pop_front();
+        }
+        let (delivered, lost) = (self.delivered - stamp.delivered(), self.lost_since(&stamp));
+        Some(Delivery {
+            total: self.delivered,
+            prior_delivered: stamp.delivered(),
+            delivered,
+            // All that was on its way then has been delivered or lost.
+            tx_in_flight: delivered + lost,
+            lost,
+            app_limited: stamp.app_limited(),
+        })
+    }
+
+    /// What was lost since a segment was sent with `stamp`.
+    fn lost_since(&self, stamp: &SendStamp) -> u64 {
+        let before = self.losses.iter().rev().find(|(delivered, _)| *delivered <= stamp.delivered());
+        self.lost - before.map_or(0, |(_, lost)| *lost)
     }
 
     /// Closes the sample of one acknowledgement.
@@ -216,5 +279,36 @@ mod tests {
         assert!(rate.on_sent(Time::from_millis(41), 1).app_limited());
         rate.on_delivered(Time::from_millis(42), 1, Time::from_millis(21), &second);
         assert!(!rate.on_sent(Time::from_millis(43), 0).app_limited());
+    }
+
+    #[test]
+    fn what_was_in_flight_is_what_has_been_delivered_and_lost_since() {
+        let mut rate = RateEstimator::default();
+        // Ten are sent; the second and third get lost, which the acknowledgement of the fifth tells.
+        let stamps: Vec<_> = (0..10).map(|n| rate.on_sent(Time::from_millis(0), n * 1000)).collect();
+        for n in [0, 3, 4] {
+            rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &stamps[n]);
+        }
+        for n in [1, 2] {
+            rate.on_lost(n as u64 * 1000, 1000, &stamps[n]);
+        }
+        let loss = rate.take_loss().unwrap();
+        assert_eq!((loss.lost, loss.tx_in_flight, loss.ranges, loss.bytes), (2000, 5000, 1, 1000));
+        assert_eq!(rate.take_loss(), None);
+        let delivery = rate.delivery().unwrap();
+        assert_eq!((delivery.total, delivery.prior_delivered, delivery.lost), (3000, 0, 2000));
+        rate.finish(Duration::ZERO);
+        // What is sent now has been sent after those losses.
+        let late = rate.on_sent(Time::from_millis(21), 5000);
+        for stamp in &stamps[5..] {
+            rate.on_delivered(Time::from_millis(40), 1000, Time::from_millis(0), stamp);
+        }
+        rate.on_delivered(Time::from_millis(41), 1000, Time::from_millis(21), &late);
+        let delivery = rate.delivery().unwrap();
+        assert_eq!((delivery.delivered, delivery.lost, delivery.tx_in_flight), (6000, 0, 6000));
+        // Two pieces apart from each other.
+        rate.on_lost(50_000, 1000, &late);
+        rate.on_lost(70_000, 1000, &late);
+        assert_eq!(rate.take_loss().map(|loss| loss.ranges), Some(2));
     }
 }

@@ -20,6 +20,8 @@ pub fn start() -> SubflowStart {
         initial_ssthresh: None,
         rtt: Some(Duration::from_millis(20)),
         prr: false,
+        paced: false,
+        sack: true,
     }
 }
 
@@ -35,6 +37,8 @@ pub fn ack(now: Time, segments: u64) -> Ack {
         min_rtt: Duration::from_millis(20),
         one_way_delay_us: None,
         delivery_rate: None,
+        delivery: None,
+        loss: None,
         app_limited: false,
         cwnd_limited: true,
         ce: false,
@@ -46,7 +50,13 @@ pub fn ack(now: Time, segments: u64) -> Ack {
 }
 
 pub fn loss(now: Time, flight: u64) -> CongestionEvent {
-    CongestionEvent { now, flight_bytes: flight * MSS, recover_bytes: flight * MSS, ecn: false }
+    CongestionEvent {
+        now,
+        flight_bytes: flight * MSS,
+        recover_bytes: flight * MSS,
+        ecn: false,
+        reduced: false,
+    }
 }
 
 /// A connection of that kind with subflows of these windows, in congestion avoidance, and RTTs in
@@ -69,12 +79,7 @@ pub fn connection(name: &str, subflows: &[(u32, u64)]) -> AnyCongestion {
 
 /// The window of `id` with its fraction, in segments.
 pub fn window(congestion: &AnyCongestion, id: SubflowId) -> f64 {
-    match congestion {
-        AnyCongestion::NewReno(inner) => inner.windows().get(id).segments,
-        AnyCongestion::Cubic(inner) => inner.windows().get(id).segments,
-        AnyCongestion::Lia(inner) => inner.windows().get(id).segments,
-        AnyCongestion::Custom(_) => f64::NAN,
-    }
+    congestion.windows().map_or(f64::NAN, |windows| windows.get(id).segments)
 }
 
 /// One round trip: the whole window is acknowledged, segment by segment, evenly over the RTT. The time

@@ -191,6 +191,8 @@ impl Case {
             limited_transmit: flip(4, base.limited_transmit),
             idle_restart: flip(5, base.idle_restart),
             pacing: flip(6, base.pacing),
+            ecn: flip(15, base.ecn),
+            lisa: flip(15, base.lisa),
             rto: RtoConfig {
                 min: Duration::from_millis(self.rto_min_ms),
                 max: Duration::from_millis(self.rto_max_ms),

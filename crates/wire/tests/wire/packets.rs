@@ -3,7 +3,7 @@
 use anabranch_stack::segment::{Address, Ecn, Flags, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_wire::{
-    Checksum, Checksums, EmitError, IpFields, ParseError, checksum, emit, emit_header, parse,
+    Checksum, Checksums, EmitError, IpFields, ParseError, checksum, emit, emit_header, mark_congestion, parse,
 };
 
 use crate::kit::{ACK, SYN, hex, packet_of, packet_with, reseal, segment, v4, v6};
@@ -216,6 +216,26 @@ fn congestion_bits_travel_in_both_families() {
     packet[1] = 1;
     reseal(&mut packet);
     assert_eq!(parse(&packet, Checksums::Verify).map(|parsed| parsed.segment.ecn), Ok(Ecn::Ect0));
+}
+
+#[test]
+fn a_router_marks_what_may_be_marked_and_keeps_the_checksum() {
+    for (from, to) in [v4(), v6()] {
+        for (before, after) in [(Ecn::NotEct, Ecn::NotEct), (Ecn::Ect0, Ecn::Ce), (Ecn::Ce, Ecn::Ce)] {
+            for seq in 0..300 {
+                // Many headers, so that every carry of the sum happens.
+                let segment =
+                    Segment { ecn: before, payload_len: seq, ..Segment::new(from, to, Seq(seq), ACK) };
+                let mut packet = packet_of(&segment);
+                assert_eq!(mark_congestion(&mut packet), before != Ecn::NotEct);
+                let parsed = parse(&packet, Checksums::Verify).expect("its checksums are right");
+                assert_eq!(parsed.segment.ecn, after);
+            }
+        }
+    }
+    for mut junk in [vec![], vec![0x45], vec![0x60], vec![0x12; 40]] {
+        assert!(!mark_congestion(&mut junk));
+    }
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! BBR version 3: keeps as much in flight as the path carries, from a model of its bandwidth and least RTT,
+//! and not from losses alone. Every subflow by itself.
+//!
+//! **Decides** pacing rate and window of a subflow from the delivery rates, RTTs and losses that each
+//! acknowledgement tells.
+//!
+//! **Source**: draft-ietf-ccwg-bbr in the version of July 2026 (-06); functions have the names that they have there.
+//!
+//! **Constants**: below, with the draft's names.
+//!
+//! **Read differently**
+//! * Losses that one acknowledgement tells are judged together, by the last segment among them; those that a
+//!   timer finds, by the next acknowledgement.
+//! * How long to wait for the next probe is no random number but a hash of the subflow and of what it has
+//!   delivered, as the stack draws none. That is the same in two runs and differs between two flows.
+//! * What was in flight when a segment was sent is not stored with it, but is what has been delivered and lost
+//!   since.
+//! * A subflow with nothing in flight is taken for limited by the application.
+//! * No offload: a quantum is what the draft computes, and segments leave one by one all the same.
+//! * A penalty (opportunistic retransmission) halves the window, which grows back as after a restart.
+//! * No response to marks: the draft has none.
+
+mod flow;
+mod model;
+mod probe;
+
+use anabranch_units::{Rate, Time};
+
+use super::{Ack, CongestionControl, CongestionEvent, SubflowStart};
+use crate::event::SubflowId;
+use flow::Flow;
+pub use flow::State;
+
+/// The congestion control of a connection each subflow of which has a BBR of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Bbr {
+    flows: Vec<Option<Box<Flow>>>,
+}
+
+impl Bbr {
+    /// A connection without subflows.
+    pub fn new() -> Bbr {
+        Bbr::default()
+    }
+
+    /// What a subflow is doing; none if there is no such subflow.
+    pub fn state(&self, id: SubflowId) -> Option<State> {
+        self.flow(id).map(Flow::state)
+    }
+
+    fn flow(&self, id: SubflowId) -> Option<&Flow> {
+        self.flows.get(id.index()).and_then(|flow| flow.as_deref())
+    }
+
+    fn flow_mut(&mut self, id: SubflowId) -> Option<&mut Flow> {
+        self.flows.get_mut(id.index()).and_then(|flow| flow.as_deref_mut())
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn on_subflow_up(&mut self, id: SubflowId, start: &SubflowStart) {
+        if self.flows.len() <= id.index() {
+            self.flows.resize(id.index() + 1, None);
+        }
+        self.flows[id.index()] = Some(Box::new(Flow::new(id, start)));
+    }
+
+    fn on_subflow_down(&mut self, id: SubflowId) {
+        if let Some(flow) = self.flows.get_mut(id.index()) {
+            *flow = None;
+        }
+    }
+
+    fn on_sent(&mut self, id: SubflowId, now: Time, bytes: u64) {
+        if let Some(flow) = self.flow_mut(id) {
+            flow.on_transmit(now, bytes);
+        }
+    }
+
+    fn on_ack(&mut self, id: SubflowId, ack: &Ack) {
+        if let Some(flow) = self.flow_mut(id) {
+            flow.update_on_ack(ack);
+        }
+    }
+
+    fn on_congestion(&mut self, id: SubflowId, event: &CongestionEvent) {
+        if let (Some(flow), false) = (self.flow_mut(id), event.ecn) {
+            flow.on_enter_fast_recovery();
+        }
+    }
+
+    fn on_recovered(&mut self, id: SubflowId, _now: Time) {
+        if let Some(flow) = self.flow_mut(id) {
+            flow.on_exit_recovery();
+        }
+    }
+
+    fn on_rto(&mut self, id: SubflowId, _now: Time, _flight_bytes: u64, again: bool) {
+        if let Some(flow) = self.flow_mut(id) {
+            flow.on_enter_rto(again);
+        }
+    }
+
+    fn on_undo(&mut self, id: SubflowId, now: Time) {
+        if let Some(flow) = self.flow_mut(id) {
+            flow.handle_spurious_loss_detection(now);
+        }
+    }
+
+    fn on_idle(&mut self, _id: SubflowId, _now: Time) {}
+
+    fn penalise(&mut self, id: SubflowId, _now: Time) {
+        if let Some(flow) = self.flow_mut(id) {
+            flow.halve();
+        }
+    }
+
+    fn cwnd(&self, id: SubflowId) -> u64 {
+        self.flow(id).map_or(1, Flow::cwnd)
+    }
+
+    fn ssthresh(&self, _id: SubflowId) -> Option<u64> {
+        None
+    }
+
+    fn pacing_rate(&self, id: SubflowId) -> Option<Rate> {
+        self.flow(id).map(Flow::pacing_rate)
+    }
+}

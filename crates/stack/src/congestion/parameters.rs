@@ -1,0 +1,112 @@
+//! The parameters of the congestion controls, by name.
+
+use anabranch_units::Duration;
+
+use super::{CongestionKind, DwcOptions, SbdOptions, VegasOptions, VenoOptions, WvegasOptions};
+use crate::parameter;
+use crate::parameter::{Parameter, Parameterised, Spec, Value, set};
+
+const VEGAS: &[Parameter<VegasOptions>] = &[
+    parameter!(VegasOptions, "alpha", "segments in the queue below which the window grows", number 0.0, 1e6, alpha),
+    parameter!(VegasOptions, "beta", "segments in the queue above which it falls", number 0.0, 1e6, beta),
+    parameter!(VegasOptions, "gamma", "segments in the queue that end slow start", number 0.0, 1e6, gamma),
+    parameter!(VegasOptions, "over-base", "count the queue over the base RTT, as Linux", bool, over_base),
+];
+
+const VENO: &[Parameter<VenoOptions>] =
+    &[parameter!(VenoOptions, "beta", "segments in the queue of a congested path", number 0.0, 1e6, beta)];
+
+const WVEGAS: &[Parameter<WvegasOptions>] = &[
+    parameter!(WvegasOptions, "total-alpha", "segments in all queues together", number 0.0, 1e6, total_alpha),
+    parameter!(WvegasOptions, "initial-alpha", "segments in one queue, at first and at least", number 0.0, 1e6, initial_alpha),
+    parameter!(WvegasOptions, "gamma", "segments in the queue that end slow start", number 0.0, 1e6, gamma),
+];
+
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+
+const SBD: &[Parameter<SbdOptions>] = &[
+    parameter!(SbdOptions, "interval", "T: length of an interval", time LEAST_INTERVAL, LONGEST_INTERVAL, interval),
+    parameter!(SbdOptions, "n", "N: intervals for loss and oscillation", integer 2, 64, n),
+    parameter!(SbdOptions, "m", "M: intervals for skewness and variability", integer 1, 64, m),
+    parameter!(SbdOptions, "f", "F: newest intervals, which count in full", integer 1, 64, f),
+    parameter!(SbdOptions, "c-s", "skewness below which there is a bottleneck", number - 1.0, 1.0, c_s),
+    parameter!(SbdOptions, "c-h", "and below which there still is one", number - 1.0, 1.0, c_h),
+    parameter!(SbdOptions, "p-l", "loss above which there is one", number 0.0, 1.0, p_l),
+    parameter!(SbdOptions, "p-f", "difference in oscillation that divides", number 0.0, 1.0, p_f),
+    parameter!(SbdOptions, "p-mad", "difference in variability that divides, of the higher", number 0.0, 1.0, p_mad),
+    parameter!(SbdOptions, "p-s", "difference in skewness that divides", number 0.0, 2.0, p_s),
+    parameter!(SbdOptions, "p-d", "difference in loss that divides, of the higher", number 0.0, 1.0, p_d),
+    parameter!(SbdOptions, "p-v", "significant crossing of the mean, in variabilities", number 0.0, 10.0, p_v),
+    parameter!(SbdOptions, "warm-up", "intervals before the first grouping", integer 0, 100_000, warm_up),
+    parameter!(SbdOptions, "observations", "groupings before each decision", integer 1, 1000, observations),
+    parameter!(SbdOptions, "majority", "so many of them must agree", integer 1, 1000, majority),
+];
+
+const DWC: &[Parameter<DwcOptions>] = &[
+    parameter!(DwcOptions, "near", "what is at the same time, in round trips", number 0.0, 100.0, near),
+    parameter!(DwcOptions, "delay-share", "upper part of the range of RTTs that is a sign, from below", number 0.0, 1.0, delay_share),
+    parameter!(DwcOptions, "delay-range", "least range of RTTs in which there are signs", time Duration::ZERO, LONGEST_INTERVAL, delay_range),
+];
+
+/// The entries of a table with their values.
+fn all<O>(table: &[Parameter<O>], options: &O) -> Vec<(Spec, Value)> {
+    table.iter().map(|parameter| (parameter.spec, (parameter.get)(options))).collect()
+}
+
+impl Parameterised for CongestionKind {
+    const WHAT: &'static str = "congestion control";
+
+    fn from_name(name: &str) -> Option<CongestionKind> {
+        CongestionKind::from_name(name)
+    }
+
+    fn names() -> Vec<&'static str> {
+        CongestionKind::NAMES.to_vec()
+    }
+
+    fn parameters(&self) -> Vec<(Spec, Value)> {
+        match self {
+            CongestionKind::Vegas(options) => all(VEGAS, options),
+            CongestionKind::Veno(options) => all(VENO, options),
+            CongestionKind::Wvegas(options) => all(WVEGAS, options),
+            CongestionKind::Sbd(options) => all(SBD, options),
+            CongestionKind::Dwc(options) => all(DWC, options),
+            _ => Vec::new(),
+        }
+    }
+
+    fn set_parameter(&mut self, name: &str, value: Value) -> bool {
+        match self {
+            CongestionKind::Vegas(options) => set(VEGAS, options, name, value),
+            CongestionKind::Veno(options) => set(VENO, options, name, value),
+            CongestionKind::Wvegas(options) => set(WVEGAS, options, name, value),
+            CongestionKind::Sbd(options) => set(SBD, options, name, value),
+            CongestionKind::Dwc(options) => set(DWC, options, name, value),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_all_and_each_parameter_takes_its_own_default() {
+        let all: Vec<String> = CongestionKind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
+        assert_eq!(<CongestionKind as Parameterised>::names(), all);
+        for kind in CongestionKind::ALL {
+            for (spec, value) in kind.parameters() {
+                let mut other = kind.clone();
+                assert!(other.set_parameter(spec.name, value), "{}", spec.name);
+                assert_eq!(other, kind);
+            }
+            assert!(!kind.clone().set_parameter("colour", Value::Bool(true)));
+        }
+        let mut vegas = CongestionKind::from_name("vegas").unwrap();
+        assert!(vegas.set_parameter("alpha", Value::Number(3.0)));
+        assert_eq!(vegas, CongestionKind::Vegas(VegasOptions { alpha: 3.0, ..VegasOptions::DEFAULT }));
+        assert!(!vegas.set_parameter("alpha", Value::Number(-1.0)));
+    }
+}

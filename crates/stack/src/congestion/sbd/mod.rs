@@ -1,0 +1,268 @@
+//! SBD: finds out which subflows share a bottleneck, couples those, and leaves the others alone.
+//!
+//! **Decides** growth in congestion avoidance: OLIA among the subflows that may share a bottleneck with
+//! the one that has heard of an acknowledgement, NewReno for one that shares with no other.
+//!
+//! **Source**: the statistics and the grouping of RFC 8382; what is done with it as in Ferlin et al.,
+//! "Revisiting congestion control for multipath TCP with shared bottleneck detection", INFOCOM 2016, in
+//! the public port of that to the out-of-tree kernel: of ten groupings, those that were together in five
+//! are one group, and who was in no group in five has none. A subflow of a group is coupled with the group
+//! and with those that have none; one without a group with all.
+//!
+//! **Constants**: see [`SbdOptions`]; decrease to 1/2, the least threshold is 1 segment while there are
+//! several subflows.
+//!
+//! **Read differently**
+//! * The delays are taken by the sender, from the receiver's timestamps: the receiver's clock when it
+//!   acknowledges less the sender's when it sent. An acknowledgement that waits for a second segment shows
+//!   the first one's delay with the wait in it. The port lets the receiver group, and tell by an option.
+//! * RFC 8382 names no threshold for loss; 0.1 is the port's.
+//! * The first grouping counts after 2 `M` intervals, as the RFC advises; the port does not wait.
+//! * Removal of oscillation noise and of clock skew (RFC 8382 sections 4.2 and 5) is left out.
+
+mod grouping;
+mod statistics;
+
+use anabranch_units::{Duration, Time};
+
+use super::Ack;
+use super::delay::entry;
+use super::newreno;
+use super::olia::{Olia, least_threshold};
+use super::rule::{Change, Reduction, WindowRule, Windows};
+use crate::event::SubflowId;
+pub use grouping::Bottleneck;
+use grouping::group;
+use statistics::Statistics;
+pub use statistics::Summary;
+
+/// The constants of RFC 8382 section 2.2, and how often is counted before anything is decided.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SbdOptions {
+    /// `T`: the interval of a measurement.
+    pub interval: Duration,
+    /// `N`: intervals that loss and oscillation are counted over; at most 64.
+    pub n: u32,
+    /// `M`: intervals that delays are compared over; at most `N`.
+    pub m: u32,
+    /// `F`: the newest intervals, which count in full; at most `M`.
+    pub f: u32,
+    /// `c_s`: a skewness below shows a bottleneck.
+    pub c_s: f64,
+    /// `c_h`: and below this, if there was one before.
+    pub c_h: f64,
+    /// `p_l`: and a loss above.
+    pub p_l: f64,
+    /// `p_f`: oscillation may differ by this in a group.
+    pub p_f: f64,
+    /// `p_mad`: variability, in parts of the higher one.
+    pub p_mad: f64,
+    /// `p_s`: skewness.
+    pub p_s: f64,
+    /// `p_d`: loss, in parts of the higher one.
+    pub p_d: f64,
+    /// `p_v`: what is a significant crossing of the mean, in parts of the variability.
+    pub p_v: f64,
+    /// Intervals before the first grouping.
+    pub warm_up: u32,
+    /// Groupings before each decision.
+    pub observations: u32,
+    /// So many of them must agree.
+    pub majority: u32,
+}
+
+impl SbdOptions {
+    /// As RFC 8382 recommends.
+    pub const DEFAULT: SbdOptions = SbdOptions {
+        interval: Duration::from_millis(350),
+        n: 50,
+        m: 30,
+        f: 20,
+        c_s: 0.1,
+        c_h: 0.3,
+        p_l: 0.1,
+        p_f: 0.1,
+        p_mad: 0.1,
+        p_s: 0.15,
+        p_d: 0.1,
+        p_v: 0.7,
+        warm_up: 60,
+        observations: 10,
+        majority: 5,
+    };
+}
+
+impl Default for SbdOptions {
+    fn default() -> SbdOptions {
+        SbdOptions::DEFAULT
+    }
+}
+
+/// The rule of SBD.
+#[derive(Clone, Debug)]
+pub struct Sbd {
+    options: SbdOptions,
+    olia: Olia,
+    subflows: Vec<State>,
+    /// When the present interval ends; before the first acknowledgement never.
+    interval_end: Option<Time>,
+    intervals: u32,
+    observed: u32,
+    /// How often the subflows of a row and a column were found together, in rows of 32.
+    together: Vec<[u32; 32]>,
+    decisions: u32,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    up: bool,
+    statistics: Statistics,
+    /// It was found behind a bottleneck at the last grouping.
+    bottlenecked: bool,
+    /// How often it was found behind none.
+    alone: u32,
+    /// What was decided; none: unknown.
+    group: Option<u8>,
+}
+
+impl State {
+    fn new() -> State {
+        State { up: false, statistics: Statistics::default(), bottlenecked: false, alone: 0, group: None }
+    }
+}
+
+impl Sbd {
+    /// With these constants, brought into their ranges.
+    pub fn new(options: SbdOptions) -> Sbd {
+        let n = options.n.clamp(2, 64);
+        let m = options.m.clamp(1, n);
+        let options = SbdOptions { n, m, f: options.f.clamp(1, m), ..options };
+        Sbd {
+            options,
+            olia: Olia::default(),
+            subflows: Vec::new(),
+            interval_end: None,
+            intervals: 0,
+            observed: 0,
+            together: Vec::new(),
+            decisions: 0,
+        }
+    }
+
+    /// The group that a subflow is in; none if it is not known to share a bottleneck, nor not to.
+    pub fn group(&self, id: SubflowId) -> Option<u8> {
+        self.subflows.get(id.index()).and_then(|state| state.group)
+    }
+
+    /// How often it was decided who is in which group.
+    pub fn decisions(&self) -> u32 {
+        self.decisions
+    }
+
+    /// What was measured of a subflow, up to the last whole interval.
+    pub fn summary(&self, id: SubflowId) -> Option<Summary> {
+        self.subflows.get(id.index()).map(|state| state.statistics.summary(&self.options))
+    }
+
+    /// Whether the two are coupled.
+    pub fn couples(&self, one: SubflowId, other: SubflowId) -> bool {
+        one == other || self.group(one).is_none_or(|own| self.group(other).is_none_or(|its| its == own))
+    }
+
+    fn end_interval(&mut self) {
+        for state in self.subflows.iter_mut().filter(|state| state.up) {
+            state.statistics.end_interval(&self.options);
+        }
+        self.intervals = self.intervals.saturating_add(1);
+        if self.intervals >= self.options.warm_up {
+            self.observe_groups();
+        }
+    }
+
+    fn observe_groups(&mut self) {
+        let mut paths: Vec<Bottleneck> = Vec::with_capacity(self.subflows.len());
+        for (at, state) in self.subflows.iter_mut().enumerate().filter(|(_, state)| state.up) {
+            let summary = state.statistics.summary(&self.options);
+            state.bottlenecked = summary.is_bottlenecked(state.bottlenecked, &self.options);
+            state.alone += u32::from(!state.bottlenecked);
+            if state.bottlenecked {
+                paths.push(Bottleneck { index: at as u8, summary, group: 0 });
+            }
+        }
+        group(&mut paths, &self.options);
+        for one in &paths {
+            for other in paths.iter().filter(|other| other.group == one.group) {
+                self.together[usize::from(one.index)][usize::from(other.index)] += 1;
+            }
+        }
+        self.observed += 1;
+        if self.observed >= self.options.observations {
+            self.decide();
+        }
+    }
+
+    fn decide(&mut self) {
+        let majority = self.options.majority;
+        for at in 0..self.subflows.len() {
+            self.subflows[at].group = None;
+            if !self.subflows[at].up || self.subflows[at].alone >= majority {
+                continue;
+            }
+            let earlier = (0..at)
+                .find(|other| self.subflows[*other].group.is_some() && self.together[at][*other] >= majority);
+            self.subflows[at].group = Some(match earlier {
+                Some(other) => self.subflows[other].group.unwrap_or(other as u8),
+                None => at as u8,
+            });
+        }
+        self.subflows.iter_mut().for_each(|state| state.alone = 0);
+        self.together.iter_mut().for_each(|row| *row = [0; 32]);
+        self.observed = 0;
+        self.decisions += 1;
+    }
+}
+
+impl WindowRule for Sbd {
+    fn observe(&mut self, _windows: &Windows, id: SubflowId, ack: &Ack) {
+        self.olia.deliver(id, ack);
+        let interval = self.options.interval.max(Duration::from_millis(1));
+        let mut end = *self.interval_end.get_or_insert(ack.now + interval);
+        // After a long silence the intervals without anything tell nothing.
+        if ack.now.since(end) > interval * u64::from(self.options.n) {
+            end = ack.now;
+        }
+        while ack.now >= end {
+            self.end_interval();
+            end += interval;
+        }
+        self.interval_end = Some(end);
+        if let Some(state) = self.subflows.get_mut(id.index()) {
+            state.statistics.on_ack(ack);
+        }
+    }
+
+    fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
+        acked * self.olia.increase_among(windows, id, |other| self.couples(id, other))
+    }
+
+    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
+        newreno::half(flight)
+    }
+
+    fn least_threshold(&self, windows: &Windows) -> f64 {
+        least_threshold(windows)
+    }
+
+    fn on_change(&mut self, _windows: &Windows, id: SubflowId, _now: Time, change: Change) {
+        self.olia.note(id, change);
+        if let Change::Up | Change::Down = change {
+            entry(&mut self.together, id.index(), [0; 32]);
+            for row in &mut self.together {
+                row[id.index() % 32] = 0;
+            }
+            self.together[id.index()] = [0; 32];
+            let state = entry(&mut self.subflows, id.index(), State::new());
+            *state = State { up: change == Change::Up, ..State::new() };
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Vegas: keeps a few segments in the queue of the path, and so avoids losses. Every subflow by itself.
+//!
+//! **Decides** the window once per round trip, from the least RTT of that round trip against the least
+//! RTT there ever was.
+//!
+//! **Source**: Brakmo and Peterson, "TCP Vegas", IEEE JSAC 13(8), 1995, with the changes of Linux: slow
+//! start doubles in every round trip, and ends at the window that the rate needs.
+//! `diff = w (rtt - base) / rtt` is the number of segments in queues. Below `alpha` the window grows by
+//! a segment, above `beta` it falls by one; slow start ends above `gamma`, with `w base / rtt + 1`.
+//!
+//! **Constants**: `alpha` 2, `beta` 4, `gamma` 1 segment; the least window 2; decrease to 1/2 at a loss.
+//!
+//! **Read differently**
+//! * Today's Linux divides by `base` in place of `rtt`, which counts more segments the longer the
+//!   queue is: an option. It also rounds `diff` down, and so leaves slow start at 2 and not above 1.
+//! * With fewer than three RTT samples in a round trip the window grows like Reno's.
+//! * The window grows only while it is used.
+
+use anabranch_units::Time;
+
+use super::Ack;
+use super::delay::{Delays, Measured, entry};
+use super::newreno;
+use super::rule::{Change, Reduction, Step, Window, WindowRule, Windows};
+use crate::event::SubflowId;
+
+/// The least window, in segments.
+pub(super) const LEAST: f64 = 2.0;
+
+/// What Vegas aims at, in segments.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct VegasOptions {
+    /// Fewer in the queue let the window grow.
+    pub alpha: f64,
+    /// More let it fall.
+    pub beta: f64,
+    /// More end slow start.
+    pub gamma: f64,
+    /// Counts what is queued as today's Linux does: `w (rtt - base) / base`.
+    pub over_base: bool,
+}
+
+impl VegasOptions {
+    /// 2, 4 and 1, by the paper's count.
+    pub const DEFAULT: VegasOptions = VegasOptions { alpha: 2.0, beta: 4.0, gamma: 1.0, over_base: false };
+}
+
+impl Default for VegasOptions {
+    fn default() -> VegasOptions {
+        VegasOptions::DEFAULT
+    }
+}
+
+/// The rule of Vegas.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    options: VegasOptions,
+    subflows: Vec<Delays>,
+}
+
+impl Vegas {
+    /// With these aims.
+    pub fn new(options: VegasOptions) -> Vegas {
+        Vegas { options, subflows: Vec::new() }
+    }
+}
+
+impl WindowRule for Vegas {
+    #[inline]
+    fn observe(&mut self, _windows: &Windows, id: SubflowId, ack: &Ack) {
+        entry(&mut self.subflows, id.index(), Delays::NEW).observe(ack);
+    }
+
+    fn on_round(&mut self, windows: &Windows, id: SubflowId, ack: &Ack) -> Option<Step> {
+        let delays = entry(&mut self.subflows, id.index(), Delays::NEW);
+        let round = delays.end_round()?;
+        let window = windows.get(id);
+        let VegasOptions { alpha, beta, gamma, over_base } = self.options;
+        let Some(measured) = delays.least(&round) else {
+            return reno_round(windows, id, round.acked, ack);
+        };
+        let mut queued = measured.queued(window.segments);
+        if over_base {
+            queued *= measured.rtt / measured.base;
+        }
+        if window.in_slow_start() {
+            return (queued > gamma).then(|| after_slow_start(&window, measured));
+        }
+        let (segments, ssthresh) = if queued > beta {
+            (window.segments - 1.0, window.ssthresh.min(window.segments - 1.0))
+        } else if queued < alpha && ack.cwnd_limited {
+            (window.segments + 1.0, window.ssthresh)
+        } else {
+            (window.segments, window.ssthresh)
+        };
+        Some(settled(segments, ssthresh))
+    }
+
+    fn increase(&mut self, _windows: &Windows, _id: SubflowId, _acked: f64, _ack: &Ack) -> f64 {
+        0.0
+    }
+
+    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
+        newreno::half(flight)
+    }
+
+    fn on_change(&mut self, _windows: &Windows, id: SubflowId, _now: Time, change: Change) {
+        entry(&mut self.subflows, id.index(), Delays::NEW).on_change(change);
+    }
+}
+
+/// The step that ends slow start: to the window that the rate needs, and one segment more.
+pub(super) fn after_slow_start(window: &Window, measured: Measured) -> Step {
+    let target = window.segments * measured.base / measured.rtt;
+    let segments = window.segments.min(target + 1.0);
+    settled(segments, window.ssthresh.min(segments))
+}
+
+/// A step to at least 2 segments, with a threshold of at least three quarters of them, as in Linux.
+pub(super) fn settled(segments: f64, ssthresh: f64) -> Step {
+    let segments = segments.max(LEAST);
+    Step { segments, ssthresh: ssthresh.max(0.75 * segments).max(LEAST) }
+}
+
+/// The step of a round trip in which Reno's rule stands in: `acked` bytes were acknowledged in it.
+pub(super) fn reno_round(windows: &Windows, id: SubflowId, acked: u64, ack: &Ack) -> Option<Step> {
+    let window = windows.get(id);
+    if window.in_slow_start() || !ack.cwnd_limited {
+        return None;
+    }
+    let grow = (acked as f64 / window.mss as f64 / window.segments).min(1.0);
+    Some(Step { segments: window.segments + grow, ssthresh: window.ssthresh })
+}

@@ -1,0 +1,116 @@
+//! Veno: Reno that tells random losses from those of congestion by the length of the queue. Every
+//! subflow by itself.
+//!
+//! **Decides** growth and reduction of a window in congestion avoidance, from the last RTT against the
+//! least there ever was.
+//!
+//! **Source**: Fu and Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks",
+//! IEEE JSAC 21(2), 2003. `N = w (rtt - base) / rtt` segments are in queues. Below `beta` the window
+//! grows as Reno's and a loss leaves four fifths of it; from `beta` on it grows half as fast and a loss
+//! leaves one half.
+//!
+//! **Constants**: `beta` 3 segments.
+//!
+//! **Read differently**
+//! * Half as fast with each acknowledgement, in place of once in two of them.
+//! * `N` is that of the last RTT sample, as in Linux.
+//! * With fewer than three samples since the subflow began, or began anew after an idle time, it is Reno.
+//! * A timeout halves, as in the paper; Linux takes the rule of the losses.
+
+use anabranch_units::{Duration, Time};
+
+use super::Ack;
+use super::delay::entry;
+use super::newreno;
+use super::rule::{Change, Reduction, WindowRule, Windows};
+use crate::event::SubflowId;
+
+/// What a loss leaves where the queue is short.
+const RANDOM_LOSS_LEAVES: f64 = 0.8;
+/// So many samples are needed.
+const ENOUGH: u32 = 3;
+
+/// When Veno takes a path for congested.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct VenoOptions {
+    /// With so many segments in the queue.
+    pub beta: f64,
+}
+
+impl VenoOptions {
+    /// 3 segments.
+    pub const DEFAULT: VenoOptions = VenoOptions { beta: 3.0 };
+}
+
+impl Default for VenoOptions {
+    fn default() -> VenoOptions {
+        VenoOptions::DEFAULT
+    }
+}
+
+/// The rule of Veno.
+#[derive(Clone, Debug)]
+pub struct Veno {
+    options: VenoOptions,
+    subflows: Vec<Sampled>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sampled {
+    base: Duration,
+    last: Duration,
+    samples: u32,
+}
+
+impl Sampled {
+    const NEW: Sampled = Sampled { base: Duration::MAX, last: Duration::MAX, samples: 0 };
+}
+
+impl Veno {
+    /// With this threshold.
+    pub fn new(options: VenoOptions) -> Veno {
+        Veno { options, subflows: Vec::new() }
+    }
+
+    /// Whether the queue is long; none if there is not enough to judge by.
+    fn congested(&self, id: SubflowId, window: f64) -> Option<bool> {
+        let sampled = self.subflows.get(id.index()).filter(|sampled| sampled.samples >= ENOUGH)?;
+        let (rtt, base) = (sampled.last.as_secs_f64(), sampled.base.as_secs_f64());
+        Some(window * (rtt - base) / rtt >= self.options.beta)
+    }
+}
+
+impl WindowRule for Veno {
+    #[inline]
+    fn observe(&mut self, _windows: &Windows, id: SubflowId, ack: &Ack) {
+        let sampled = entry(&mut self.subflows, id.index(), Sampled::NEW);
+        if let (Some(rtt), false) = (ack.rtt, ack.in_recovery) {
+            sampled.last = rtt.max(Duration::from_nanos(1));
+            sampled.base = sampled.base.min(sampled.last);
+            sampled.samples = sampled.samples.saturating_add(1);
+        }
+    }
+
+    #[inline]
+    fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
+        let window = windows.get(id).segments;
+        let reno = acked / window;
+        if self.congested(id, window) == Some(true) { reno / 2.0 } else { reno }
+    }
+
+    fn decrease(&mut self, windows: &Windows, id: SubflowId, flight: f64, reduction: Reduction) -> f64 {
+        let random = self.congested(id, windows.get(id).segments) == Some(false);
+        if random && reduction == Reduction::Loss {
+            libm::floor(flight * RANDOM_LOSS_LEAVES)
+        } else {
+            newreno::half(flight)
+        }
+    }
+
+    fn on_change(&mut self, _windows: &Windows, id: SubflowId, _now: Time, change: Change) {
+        let sampled = entry(&mut self.subflows, id.index(), Sampled::NEW);
+        if matches!(change, Change::Up | Change::Down | Change::Restarted) {
+            *sampled = Sampled::NEW;
+        }
+    }
+}

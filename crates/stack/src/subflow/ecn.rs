@@ -1,0 +1,188 @@
+//! Explicit congestion notification (RFC 3168) on one subflow: what was agreed on, what is to be echoed,
+//! and when the last reduction was.
+//!
+//! **Read differently**
+//! * A SYN that is sent again asks no more (RFC 3168 section 6.1.1.1 leaves the number of tries open): what
+//!   drops SYNs because of it is given one round trip.
+//! * A window of one segment that is marked again stays one segment, and the retransmission timer is not
+//!   restarted for it (section 6.1.2).
+
+use crate::segment::{Ecn, Flags, Segment};
+
+/// The state of one subflow. Offsets are of its send space.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct EcnState {
+    /// Both sides have said that they can.
+    agreed: bool,
+    /// A marked segment has come, and nobody has said that the window was reduced for it.
+    echo: bool,
+    /// The window was reduced, and the next new data says so.
+    say_reduced: bool,
+    /// The window was reduced when this was the next to be sent: until it is acknowledged an echo tells
+    /// nothing new.
+    reduced_at: u64,
+}
+
+impl EcnState {
+    /// The flags of a SYN, or of the answer to one, beside those that it has: of one that asks, if `wanted`, or
+    /// of one that agrees, if that was asked for.
+    pub fn syn_flags(&self, answering: bool, wanted: bool) -> Flags {
+        match (answering, wanted) {
+            (false, true) => Flags::ECE.with(Flags::CWR),
+            (true, _) if self.agreed => Flags::ECE,
+            _ => Flags::default(),
+        }
+    }
+
+    /// The peer's SYN or its answer has come; this side is `able`.
+    pub fn negotiate(&mut self, segment: &Segment, able: bool) {
+        let (echo, reduced) = (segment.flags.has(Flags::ECE), segment.flags.has(Flags::CWR));
+        // RFC 3168 section 6.1.1: an answer that has both has just copied what was reserved.
+        let offered = if segment.flags.has(Flags::ACK) { echo && !reduced } else { echo && reduced };
+        *self = EcnState { agreed: able && offered, ..EcnState::default() };
+    }
+
+    /// A segment has come that belongs to the subflow.
+    #[inline]
+    pub fn on_received(&mut self, segment: &Segment) {
+        if self.agreed {
+            // Section 6.1.3: one that says so may be marked itself.
+            if segment.flags.has(Flags::CWR) {
+                self.echo = false;
+            }
+            if segment.ecn == Ecn::Ce && segment.payload_len > 0 {
+                self.echo = true;
+            }
+        }
+    }
+
+    /// Whether a segment that leaves has to say that marked ones have come.
+    #[inline]
+    pub fn echoes(&self) -> bool {
+        self.echo
+    }
+
+    /// Marks a segment of new data that leaves. Retransmissions, pure acknowledgements and probes of a closed
+    /// window are left alone (sections 6.1.4 to 6.1.6).
+    #[inline]
+    pub fn on_new_data(&mut self, segment: &mut Segment) {
+        if self.agreed {
+            segment.ecn = Ecn::Ect0;
+            if core::mem::take(&mut self.say_reduced) {
+                segment.flags = segment.flags.with(Flags::CWR);
+            }
+        }
+    }
+
+    /// Whether the next new data says that the window was reduced.
+    #[inline]
+    pub fn has_to_say(&self) -> bool {
+        self.say_reduced
+    }
+
+    /// Whether an acknowledgement that has advanced to `una` echoes a mark.
+    #[inline]
+    pub fn is_told(&self, segment: &Segment) -> bool {
+        self.agreed && segment.flags.has(Flags::ECE)
+    }
+
+    /// Whether what is acknowledged up to `una` was in flight at the last reduction: one window of data is
+    /// reduced for once.
+    #[inline]
+    pub fn has_reduced(&self, una: u64) -> bool {
+        una < self.reduced_at
+    }
+
+    /// The window was reduced, for a mark or for a loss; `nxt` is the next to be sent.
+    pub fn on_reduced(&mut self, nxt: u64) {
+        if self.agreed {
+            self.say_reduced = true;
+            self.reduced_at = nxt;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Address;
+    use crate::seq::Seq;
+
+    fn segment(flags: Flags) -> Segment {
+        let address = Address::new([192, 0, 2, 1].into(), 80);
+        Segment::new(address, address, Seq(1), flags)
+    }
+
+    const ACK: Flags = Flags::ACK;
+    const BOTH: Flags = Flags::ECE.with(Flags::CWR);
+
+    fn agreed() -> EcnState {
+        let mut state = EcnState::default();
+        state.negotiate(&segment(Flags::SYN.with(BOTH)), true);
+        state
+    }
+
+    #[test]
+    fn both_must_say_so() {
+        let offer = |flags, able| {
+            let mut state = EcnState::default();
+            state.negotiate(&segment(flags), able);
+            state.agreed
+        };
+        let syn = Flags::SYN;
+        assert!(offer(syn.with(BOTH), true));
+        assert!(!offer(syn.with(BOTH), false));
+        assert!(!offer(syn, true) && !offer(syn.with(Flags::ECE), true));
+        let answer = syn.with(ACK);
+        assert!(offer(answer.with(Flags::ECE), true));
+        assert!(!offer(answer.with(BOTH), true) && !offer(answer, true));
+        assert_eq!(EcnState::default().syn_flags(false, true), BOTH);
+        assert_eq!(EcnState::default().syn_flags(false, false), Flags::default());
+        assert_eq!(EcnState::default().syn_flags(true, true), Flags::default());
+        assert_eq!(agreed().syn_flags(true, true), Flags::ECE);
+    }
+
+    #[test]
+    fn a_mark_is_echoed_until_the_reduction_is_told() {
+        let mut state = agreed();
+        let mut marked = segment(ACK);
+        marked.ecn = Ecn::Ce;
+        state.on_received(&marked);
+        assert!(!state.echoes(), "without data it counts for nothing");
+        marked.payload_len = 1400;
+        state.on_received(&marked);
+        assert!(state.echoes());
+        state.on_received(&Segment { payload_len: 1400, ..segment(ACK) });
+        assert!(state.echoes());
+        state.on_received(&Segment { payload_len: 1400, ..segment(ACK.with(Flags::CWR)) });
+        assert!(!state.echoes());
+        // Marked again, while it tells.
+        state.on_received(&Segment { flags: ACK.with(Flags::CWR), ..marked });
+        assert!(state.echoes());
+    }
+
+    #[test]
+    fn one_window_is_reduced_once_and_the_next_new_data_says_so() {
+        let mut state = agreed();
+        assert!(!state.has_reduced(1));
+        state.on_reduced(1000);
+        assert!(state.has_reduced(999) && !state.has_reduced(1000));
+        let mut first = segment(ACK);
+        state.on_new_data(&mut first);
+        let mut second = segment(ACK);
+        state.on_new_data(&mut second);
+        assert_eq!((first.ecn, first.flags.has(Flags::CWR)), (Ecn::Ect0, true));
+        assert_eq!((second.ecn, second.flags.has(Flags::CWR)), (Ecn::Ect0, false));
+    }
+
+    #[test]
+    fn nothing_happens_where_it_was_not_agreed_on() {
+        let mut state = EcnState::default();
+        state.on_received(&Segment { ecn: Ecn::Ce, payload_len: 9, ..segment(ACK) });
+        state.on_reduced(1000);
+        let mut data = segment(ACK);
+        state.on_new_data(&mut data);
+        assert_eq!((data.ecn, data.flags), (Ecn::NotEct, ACK));
+        assert!(!state.echoes() && !state.has_reduced(5) && !state.is_told(&segment(ACK.with(Flags::ECE))));
+    }
+}

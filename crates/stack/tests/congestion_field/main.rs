@@ -1,0 +1,16 @@
+//! The congestion controls of the field, each against its formulas and what it promises.
+
+#[path = "../congestion_common/mod.rs"]
+mod congestion_common;
+
+mod balia;
+mod curves;
+mod lisa;
+mod olia;
+mod path;
+mod sets;
+mod single;
+mod together;
+mod vegas;
+mod veno;
+mod wvegas;
