@@ -175,15 +175,15 @@ impl Driver {
         reply.offload = Offload::default();
         if echo_reply(reply.bytes_mut()) {
             core.counters.echo_replies += 1;
-            self.post(core, now, port, reply);
+            self.post(core, now, port, reply, 0);
         }
     }
 
-    /// Gives `packet` to the device `at`, to be sent at the end of the round.
-    fn post(&mut self, core: &mut Core, now: Time, at: usize, packet: Packet) {
+    /// Gives `packet` with `payload` bytes of a stream to the device `at`, to be sent at the end of the round.
+    fn post(&mut self, core: &mut Core, now: Time, at: usize, packet: Packet, payload: u64) {
         core.counters.sent += 1;
         if let Some(tap) = &mut core.tap {
-            tap.sent(now, at, &packet, core.endpoint.observer_mut());
+            tap.sent(now, at, &packet, payload, core.endpoint.observer_mut());
         }
         self.ports[at].waiting.push_back(packet);
     }
@@ -214,7 +214,7 @@ impl Driver {
         // Less than 65,536, as the payload of the whole is.
         packet.offload.segment_size = segment_size as u16;
         let bytes = packet.len();
-        self.post(core, now, at, packet);
+        self.post(core, now, at, packet, u64::from(segment.payload_len));
         bytes
     }
 

@@ -17,7 +17,9 @@ type Assigned = (DataRange, AssignKind, Why);
 pub struct Remarks {
     /// What was assigned to each subflow and has not been sent, in the order of its queue.
     assigned: BTreeMap<(ConnectionId, SubflowId), VecDeque<Assigned>>,
+    /// What is said of the segment that was sent last, and which part of the stream has not been taken.
     next: String,
+    data: DataRange,
 }
 
 impl Remarks {
@@ -31,6 +33,7 @@ impl Remarks {
     /// A segment leaves with this part of the stream.
     pub fn on_sent(&mut self, connection: ConnectionId, subflow: SubflowId, kind: SendKind, data: DataRange) {
         self.next.clear();
+        self.data = data;
         if data.is_empty() {
             return;
         }
@@ -51,19 +54,26 @@ impl Remarks {
                 describe(assigned, why, out);
             }
         }
-        let _ = write!(out, "; stream {}..{}", data.start, data.end);
     }
 
-    /// Puts the remark on the segment that was sent last into `into`; nothing if it was taken already or
-    /// there is nothing to say.
-    pub fn take(&mut self, into: &mut String) {
+    /// Puts the remark on the next `len` bytes of payload of the segment that was sent last into `into`: of all
+    /// of it, or of one of the segments that it was cut into. Nothing if all was taken already or there is
+    /// nothing to say.
+    pub fn take(&mut self, len: u64, into: &mut String) {
         into.clear();
-        core::mem::swap(into, &mut self.next);
+        let part = DataRange::new(self.data.start, self.data.end.min(self.data.start + len));
+        if part.is_empty() || self.next.is_empty() {
+            return;
+        }
+        self.data.start = part.end;
+        into.push_str(&self.next);
+        let _ = write!(into, "; stream {}..{}", part.start, part.end);
     }
 
     /// Whatever leaves next is not the segment that was told of last.
     pub fn discard(&mut self) {
         self.next.clear();
+        self.data = DataRange::default();
     }
 
     /// The connection has ended.

@@ -137,7 +137,7 @@ impl<W: Write> Capture<W> {
         self.write_latest();
         self.comment.clear();
         if direction == Direction::Outbound {
-            self.remarks.take(&mut self.comment);
+            self.remarks.take(u64::from(segment.payload_len), &mut self.comment);
         }
         let kept = MAX_HEADERS + (segment.payload_len as usize).min(self.snap_len);
         self.bytes.clear();

@@ -116,11 +116,12 @@ impl Tap {
         self.take(now, at, Direction::Inbound, packet);
     }
 
-    /// Takes down a packet that leaves by the device `at`, with what `watcher` has heard of it.
-    pub fn sent(&mut self, now: Time, at: usize, packet: &Packet, watcher: &mut Watcher) {
+    /// Takes down a packet with `payload` bytes of a stream that leaves by the device `at`, with what `watcher`
+    /// has heard of it.
+    pub fn sent(&mut self, now: Time, at: usize, packet: &Packet, payload: u64, watcher: &mut Watcher) {
         self.remark.clear();
         if let Some(remarks) = &mut watcher.remarks {
-            remarks.take(&mut self.remark);
+            remarks.take(payload, &mut self.remark);
         }
         self.take(now, at, Direction::Outbound, packet);
     }

@@ -178,8 +178,8 @@ impl CongestionKind {
             CongestionKind::Veno(options) => AnyCongestion::Veno(Classic::new(Veno::new(*options))),
             CongestionKind::Wvegas(options) => AnyCongestion::Wvegas(Classic::new(Wvegas::new(*options))),
             CongestionKind::Bbr => AnyCongestion::Bbr(Bbr::new()),
-            CongestionKind::Sbd(options) => AnyCongestion::Sbd(Classic::new(Sbd::new(*options))),
-            CongestionKind::Dwc(options) => AnyCongestion::Dwc(Classic::new(Dwc::new(*options))),
+            CongestionKind::Sbd(options) => AnyCongestion::Sbd(Box::new(Classic::new(Sbd::new(*options)))),
+            CongestionKind::Dwc(options) => AnyCongestion::Dwc(Box::new(Classic::new(Dwc::new(*options)))),
             CongestionKind::Custom(custom) => AnyCongestion::Custom((custom.build)()),
         }
     }
@@ -240,9 +240,9 @@ pub enum AnyCongestion {
     /// BBR.
     Bbr(Bbr),
     /// SBD.
-    Sbd(Classic<Sbd>),
+    Sbd(Box<Classic<Sbd>>),
     /// DWC.
-    Dwc(Classic<Dwc>),
+    Dwc(Box<Classic<Dwc>>),
     /// A user's own.
     Custom(Box<dyn CustomCongestion>),
 }

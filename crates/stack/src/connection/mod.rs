@@ -150,7 +150,7 @@ pub struct Connection {
     pub(crate) events: VecDeque<Event>,
     pub(crate) congestion: AnyCongestion,
     /// Apart from the rest: one subflow alone never needs it, and many connections have one.
-    pub(crate) scheduler: Box<AnyScheduler>,
+    pub(crate) scheduler: AnyScheduler,
     pub(crate) paths: PathsState,
 
     // The rest.
@@ -223,7 +223,7 @@ impl Connection {
             scheduler_revises: scheduler.revises_queues(),
             scheduler_alone: scheduler.decides_alone(),
             opportunistic: scheduler.opportunistic().unwrap_or(config.opportunistic),
-            scheduler: Box::new(scheduler),
+            scheduler,
             path_manager: PathManager::new(config.path_manager, &birth.addresses),
             paths: PathsState::new(birth.addresses),
             send: SendState::default(),

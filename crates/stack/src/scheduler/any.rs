@@ -56,7 +56,7 @@ macro_rules! schedulers {
             pub fn build(&self) -> AnyScheduler {
                 match self {
                     $(SchedulerKind::$variant $((second!($options, options)))? => {
-                        AnyScheduler::$variant($variant::new($(*second!($options, options))?))
+                        AnyScheduler::$variant(Box::new($variant::new($(*second!($options, options))?)))
                     })*
                     SchedulerKind::Custom(custom) => AnyScheduler::Custom((custom.build)()),
                 }
@@ -93,10 +93,11 @@ macro_rules! schedulers {
             }
         }
 
-        /// The scheduler of a connection.
+        /// The scheduler of a connection. Each stands behind a pointer, so that a connection is no larger for
+        /// the state of schedulers that it does not have.
         #[derive(Clone)]
         pub enum AnyScheduler {
-            $($(#[$doc])* $variant($variant),)*
+            $($(#[$doc])* $variant(Box<$variant>),)*
             /// A user's own.
             Custom(Box<dyn CustomScheduler>),
         }
