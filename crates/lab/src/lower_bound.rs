@@ -9,7 +9,8 @@
 //!
 //! A duplicated packet calls forth a second acknowledgement, and that may release one more segment
 //! (RFC 3042); so on a path that duplicates, each segment is taken to release three, and the packets
-//! of the handshake three more.
+//! of the handshake three more. The same holds where packets may overtake one another: what is late is sent
+//! again for lost, and the copy calls forth an acknowledgement of its own.
 //!
 //! For a path that changes, its greatest rate and shortest round trip count all the time; for a
 //! trace, the most that it carries in any span as long as the one since the flow began to send.
@@ -20,7 +21,7 @@ use anabranch_link::Trace;
 use anabranch_stack::config::{ConnectionConfig, DsnWidth};
 use anabranch_units::{Duration, Rate};
 
-use crate::scenario::{Capacity, Direction, Experiment, Path};
+use crate::scenario::{Capacity, Direction, Experiment, Jitter, Path};
 
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
@@ -74,6 +75,15 @@ fn packet(rate: Option<Rate>, bytes: u64) -> u64 {
     rate.map_or(0, |rate| at_least(rate, bytes))
 }
 
+/// Whether a segment may arrive twice although it was not lost.
+fn has_copies(path: &Path) -> bool {
+    let overtakes = match path.jitter {
+        Some(Jitter::Uniform { reorder, .. } | Jitter::Normal { reorder, .. }) => reorder,
+        None => false,
+    };
+    path.duplicate > 0.0 || path.reorder.is_some() || overtakes
+}
+
 impl Limits {
     /// Of this experiment.
     pub fn new(experiment: &Experiment) -> Limits {
@@ -106,7 +116,7 @@ impl Limits {
                     Capacity::Trace(_) => None,
                 },
                 delay: (rtt + common.map_or(Duration::ZERO, |common| common.rtt)).0 / 2,
-                released: if path.duplicate > 0.0 { 3 } else { 2 },
+                released: if has_copies(path) { 3 } else { 2 },
             }
         });
         Limits {
