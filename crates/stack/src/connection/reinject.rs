@@ -196,14 +196,17 @@ impl Connection {
             start <= una && una < record.range().end.max(start + u64::from(record.mapping.len))
         };
         let queued = |queued: &Queued| queued.range.start <= una && una < queued.range.end;
-        // Mostly it is the oldest of what one of them has.
-        let first = |subflow: &Subflow| {
-            subflow.board.records().front().is_some_and(sent) || subflow.queue.front().is_some_and(queued)
+        // Mostly it is where it would be if data went in order: this is asked after every acknowledgement.
+        let in_order = |subflow: &Subflow| {
+            let records = subflow.board.records();
+            let behind = records.partition_point(|record| record.data <= una);
+            behind.checked_sub(1).is_some_and(|at| sent(&records[at]))
+                || subflow.queue.front().is_some_and(queued)
         };
         let any =
             |subflow: &Subflow| subflow.board.records().iter().any(sent) || subflow.queue.iter().any(queued);
         let mut alive = self.subflows.iter().filter(|subflow| subflow.is_synchronised());
-        alive.clone().any(first) || alive.any(any)
+        alive.clone().any(in_order) || alive.any(any)
     }
 
     /// Opportunistic retransmission and penalisation (NSDI 2012; the out-of-tree kernel's rules):
