@@ -244,13 +244,31 @@ class Reference(unittest.TestCase):
             real[name] = (linux, ns3)
         self.assertEqual(documented, real)
 
-    def test_every_algorithm_has_its_section(self):
-        for what, page in [("schedulers", "schedulers.md"), ("congestion", "congestion.md")]:
+    def names(self, what):
+        """What `anabranch list` names; a line that begins with a space goes on with a description."""
+        lines = self.output(f"anabranch list {what}").splitlines()[1:]
+        return [line.split()[0] for line in lines if not line.startswith(" ")]
+
+    def test_every_congestion_control_has_its_section(self):
+        text = (ROOT / "docs" / "congestion.md").read_text(encoding="utf-8")
+        for name in self.names("congestion"):
+            self.assertRegex(text, rf"(?m)^## .*`{re.escape(name)}`")
+
+    def test_every_scheduler_has_its_page_with_a_picture_and_its_line_in_the_list(self):
+        index = (ROOT / "docs" / "schedulers.md").read_text(encoding="utf-8")
+        for name in self.names("schedulers"):
+            if name.startswith("tcp"):
+                continue
+            page = "dmptcp.md" if name == "dmptcp" else f"schedulers/{name}.md"
+            self.assertIn(f"| [`{name}`]({page}) |", index)
             text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-            for line in self.output(f"anabranch list {what}").splitlines()[1:]:
-                if line.startswith(" "):
-                    continue  # The description goes on.
-                self.assertRegex(text, rf"(?m)^## .*`{re.escape(line.split()[0])}`", page)
+            self.assertRegex(text, rf"\]\((../)?img/scheduler_{name}\.svg\)")
+            for part in ("Rule", "Constants", "Departures", "Source") if name != "dmptcp" else ():
+                self.assertIn(f"\n## {part}\n", text, name)
+
+    def test_the_table_of_parameters_is_what_the_command_lists(self):
+        text = (ROOT / "docs" / "schedulers.md").read_text(encoding="utf-8")
+        self.assertIn(parameters(self.sandbox), text)
 
     def test_links_lead_somewhere(self):
         for page in PAGES:
@@ -275,6 +293,15 @@ class Plots(unittest.TestCase):
             self.assertEqual(drawn, committed)
 
 
+def parameters(sandbox):
+    """The table of the schedulers' parameters for the documentation."""
+    schedulers = {line.split()[0] for line in sandbox.run("anabranch list schedulers")[1] if not line.startswith(" ")}
+    head = ["scheduler", "parameter", "default", "may be", "what it is, with its unit"]
+    rows = [re.split(r" {2,}", line) for line in sandbox.run("anabranch list parameters")[1][1:]]
+    rows = [[f"`{name}`", f"`{key}`", *rest] for name, key, *rest in rows if name in schedulers]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * 5, *rows])
+
+
 def update():
     """Puts into the blocks what the commands print now. Blocks with `...` or without output stay."""
     for page in PAGES:
@@ -294,7 +321,10 @@ def update():
                     new.extend([""] if not shown[-1] else [])
             end = block.line + len(block.text.splitlines())
             lines[block.line : end] = "\n".join(new).splitlines()
-        page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        text = "\n".join(lines) + "\n"
+        table = "<!-- parameters -->\n" + parameters(sandbox) + "\n<!-- end of parameters -->"
+        text = re.sub(r"<!-- parameters -->.*?<!-- end of parameters -->", lambda _: table, text, flags=re.S)
+        page.write_text(text, encoding="utf-8")
         sandbox.close()
 
 

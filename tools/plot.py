@@ -13,7 +13,10 @@ import argparse
 import csv
 import json
 import os
+import re
+import struct
 import subprocess
+import tempfile
 from pathlib import Path
 
 import matplotlib
@@ -187,7 +190,7 @@ def plot_window_growth(_anabranch):
     text = (ROOT / "crates" / "stack" / "tests" / "golden" / "window_growth.txt").read_text(encoding="utf-8")
     rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
     panels = [
-        ("every subflow by itself", ["newreno", "cubic", "vegas", "veno"]),
+        ("every subflow by itself", ["newreno", "cubic", "vegas", "veno", "cubic_linux"]),
         ("coupled", ["lia", "olia", "balia", "wvegas", "sbd", "dwc"]),
     ]
     figure, axes = plt.subplots(2, 3, figsize=(9, 5.2), sharex=True, sharey="row")
@@ -201,13 +204,85 @@ def plot_window_growth(_anabranch):
                 panel.plot(rounds, [float(row["second"]) for row in mine], color=colour, linestyle="--", linewidth=1)
             panel.set_title(f"{title}, round trips 1 to {ratio}", fontsize=8)
             panel.grid(alpha=0.25)
-            panel.set_ylim(bottom=0)
+            # Linux's CUBIC grows by a twentieth in a round trip until a loss, out of the picture.
+            shown = [float(row["first"]) for row in rows if row["control"] in names and row["control"] != "cubic_linux"]
+            panel.set_ylim(0, 1.05 * max(shown))
             if place == 0:
                 panel.set_ylabel("window, segments")
         line[0].legend(frameon=False, fontsize=7)
     for panel in axes[-1]:
         panel.set_xlabel("round trips of the first subflow")
     figure.tight_layout()
+    return figure
+
+
+def sends(capture):
+    """The data segments in a capture of a simulated run: seconds, the link, first and last byte of the stream, why."""
+    data, at, links, found = Path(capture).read_bytes(), 0, [], []
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        block = data[at + 8 : at + length - 4]
+        at += length
+        if kind == 1:  # An interface: its link type and snap length, and its name among the options.
+            links.append(options(block[8:]).get(2, b"").decode())
+        elif kind == 6:  # A packet, with a comment if it is data that the host sends.
+            link, high, low, kept, _ = struct.unpack_from("<5I", block)
+            comment = options(block[20 + (kept + 3) // 4 * 4 :]).get(1, b"").decode()
+            stream = re.search(r"stream (\d+)\.\.(\d+)", comment)
+            if stream:
+                time = ((high << 32) + low) / 1e9
+                found.append((time, links[link], int(stream[1]), int(stream[2]), comment))
+    return found
+
+
+def options(block):
+    """The options of a block of a pcapng file, by code."""
+    found, at = {}, 0
+    while at + 4 <= len(block):
+        code, length = struct.unpack_from("<HH", block, at)
+        found[code] = block[at + 4 : at + 4 + length]
+        at += 4 + (length + 3) // 4 * 4
+    return found
+
+
+def plot_scheduler(anabranch):
+    """A picture for each scheduler: what it sends on which path, and when, in the scenario every-scheduler."""
+    figures = {}
+    with tempfile.TemporaryDirectory() as folder:
+        flows = anabranch.json("run", "every-scheduler", "--pcap", f"{folder}/x.pcapng", "--pcap-snaplen", 120)["flows"]
+        longest = max(flow["fct_s"] for flow in flows)
+        for flow in flows:
+            name = flow["scheduler"]
+            figures[name] = picture_of(flow, sends(f"{folder}/x.{name}.pcapng"), longest)
+    return figures
+
+
+def picture_of(flow, segments, longest):
+    """Time against the place in the stream; a line for what leaves at once, in the colour of its path."""
+    figure, axes = plt.subplots(figsize=(6, 3))
+    for path, colour, width in (("fast.up", "#0072B2", 1.6), ("slow.up", "#D55E00", 2.4)):
+        lines = []
+        for time, link, first, last, _ in segments:
+            if link != path:
+                continue
+            if lines and abs(lines[-1][0] - time) < 5e-4 and lines[-1][2] == first:
+                lines[-1][2] = last
+            else:
+                lines.append([time, first, last])
+        xs = [x for time, *_ in lines for x in (round(1e3 * time, 1), round(1e3 * time, 1), None)]
+        ys = [y for _, first, last in lines for y in (first / 1e3, last / 1e3, None)]
+        name = path.removesuffix(".up")
+        axes.plot(xs, ys, color=colour, linewidth=width, solid_capstyle="butt", label=f"{name} path")
+    axes.axvline(1e3 * flow["fct_s"], color="#000000", linewidth=0.8, linestyle=":")
+    axes.set_title(
+        f"all is there after {1e3 * flow['fct_s']:.0f} ms, {flow['bytes_by_path'][1] / 1e3:.0f} KB of it by the slow path",
+        fontsize=8, loc="left",
+    )
+    axes.set_xlim(0, 1050 * longest)
+    axes.set_ylim(0, flow["size_bytes"] / 980)
+    axes.set_xlabel("ms")
+    axes.set_ylabel("place in the stream, KB")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
     return figure
 
 
@@ -225,13 +300,17 @@ def main():
     if unknown:
         parser.error(f"there is no plot {unknown[0]}; there are {', '.join(PLOTS)}")
     # Text as outlines, so that it looks the same everywhere; nothing that changes from day to day.
-    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "anabranch", "font.size": 9})
+    plt.rcParams.update({"figure.max_open_warning": 0, "svg.fonttype": "path", "svg.hashsalt": "anabranch", "font.size": 9})
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.plots or PLOTS:
-        figure = PLOTS[name](Anabranch(options.binary, options.quick))
-        figure.savefig(options.out / f"{name}.svg", bbox_inches="tight", metadata={"Date": None}, facecolor="white")
-        plt.close(figure)
-        print(options.out / f"{name}.svg")
+        drawn = PLOTS[name](Anabranch(options.binary, options.quick))
+        # Several pictures of one kind are many: their letters are the viewer's.
+        figures = {f"{name}_{part}": figure for part, figure in drawn.items()} if isinstance(drawn, dict) else {name: drawn}
+        plt.rcParams["svg.fonttype"] = "none" if isinstance(drawn, dict) else "path"
+        for file, figure in figures.items():
+            figure.savefig(options.out / f"{file}.svg", bbox_inches="tight", metadata={"Date": None}, facecolor="white")
+            plt.close(figure)
+            print(options.out / f"{file}.svg")
 
 
 if __name__ == "__main__":

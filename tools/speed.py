@@ -45,6 +45,11 @@ def cpu_of(pid):
     return total / 1e9
 
 
+def drain(stream):
+    with stream:
+        stream.read()
+
+
 class Lab:
     """Namespaces and what runs in them."""
 
@@ -80,7 +85,7 @@ class Lab:
         for line in child.stdout:
             if line.startswith(ready):
                 # A full pipe would hold up a server that prints a line for each connection.
-                threading.Thread(target=child.stdout.read, daemon=True).start()
+                threading.Thread(target=drain, args=[child.stdout], daemon=True).start()
                 return child
         raise SystemExit(f"{' '.join(command)} has ended with {child.wait()}")
 

@@ -1,7 +1,7 @@
 //! The `anabranch` command: which multipath scheduler serves your paths and your traffic best.
 //!
 //! Exit codes: 0 for success, 1 for a failure, 2 for a mistake in the options or the scenario, 130
-//! after Ctrl-C.
+//! after Ctrl-C; `emulate` has those of the program it runs.
 
 mod args;
 mod failure;
@@ -45,6 +45,10 @@ enum Verb {
     Tun(verbs::tun::Args),
     #[cfg(target_os = "linux")]
     Doctor(verbs::doctor::Args),
+    #[cfg(target_os = "linux")]
+    Emulate(verbs::emulate::Args),
+    #[cfg(target_os = "linux")]
+    Validate(verbs::validate::Args),
     Get(verbs::get::Args),
     Bench(verbs::bench::Args),
 }
@@ -62,6 +66,14 @@ fn main() -> ExitCode {
         Verb::Tun(args) => verbs::tun::run(&args),
         #[cfg(target_os = "linux")]
         Verb::Doctor(args) => verbs::doctor::run(&args),
+        #[cfg(target_os = "linux")]
+        Verb::Emulate(args) => {
+            return verbs::emulate::run(&args).unwrap_or_else(|failure| failure.report());
+        }
+        #[cfg(target_os = "linux")]
+        Verb::Validate(args) => {
+            return verbs::validate::run(&args).unwrap_or_else(|failure| failure.report());
+        }
         Verb::Get(args) => verbs::get::run(&args),
         Verb::Bench(args) => verbs::bench::run(&args),
     };

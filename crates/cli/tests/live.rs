@@ -195,6 +195,11 @@ assert report["received_bytes"] == 8388608, report
 assert 8388608 < sum(s["received_bytes"] for s in report["subflows"]) < 8389608, report
 assert len(report["subflows"]) >= 2, report
 END
+        # A device is written to, and stays; by a link of its own, so that a mistake costs no more than that.
+        ln -s /dev/null null
+        $ANABRANCH get http://10.81.1.1:8000/file $HOST -o null --json >report
+        test -h null -a -c null
+        rm null
         # What fails leaves no file, neither whole nor in part.
         ! $ANABRANCH get http://10.81.1.1:8000/none $HOST 2>error
         grep -q 404 error

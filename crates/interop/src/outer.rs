@@ -35,27 +35,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why no cell can run here; none if they can.
-fn obstacle() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("it needs root, to make network namespaces and TUN devices".to_owned());
-    }
-    if std::fs::read_to_string("/proc/sys/net/mptcp/enabled").map_or(true, |text| text.trim() != "1") {
-        return Some("this kernel has no Multipath TCP, or net.mptcp.enabled is not 1".to_owned());
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        return Some("there is no /dev/net/tun".to_owned());
-    }
-    let ip = Command::new("ip").args(["mptcp", "limits"]).output();
-    if !ip.is_ok_and(|output| output.status.success()) {
-        return Some("there is no `ip` that knows `ip mptcp` (Debian: apt install iproute2)".to_owned());
-    }
-    None
-}
-
 /// Runs `cells` and prints the table.
 pub fn run(options: &Options, cells: &[Cell]) -> ExitCode {
-    if let Some(obstacle) = obstacle() {
+    if let Some(obstacle) = anabranch_emulate::obstacle() {
         eprintln!("SKIPPED: all {} cells of the interoperation matrix: {obstacle}", cells.len());
         // Nobody would see there that nothing was tried.
         return if std::env::var_os("CI").is_some() { ExitCode::FAILURE } else { ExitCode::from(77) };

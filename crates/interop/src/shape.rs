@@ -59,6 +59,8 @@ pub fn link(cell: &Cell, at: usize) -> LinkConfig {
         queue: QueueLimit::Packets(match (cell.load, cell.situation) {
             // Room for every piece: retransmissions of what a full queue drops are not what this is about.
             (_, Situation::Split) => 2500,
+            // And for a whole receive window: MP_FASTCLOSE is said once on each subflow, on a reset, which nobody repeats.
+            (_, Situation::AnabranchFastClose) => 5000,
             (Load::Large, _) => 1000,
             _ => 600,
         }),

@@ -24,5 +24,6 @@ mod source;
 pub mod stats;
 mod tree;
 pub mod units;
+pub mod whole_file;
 
 pub use source::{Place, ScenarioError, did_you_mean};

@@ -148,6 +148,7 @@ impl Node {
         match &self.value {
             Value::Integer(value) => Ok(*value as f64),
             Value::Float(value) if value.is_finite() => Ok(*value),
+            Value::Float(value) => Err(Problem::at(&self.span, format!("{value} is not a finite number"))),
             Value::String(text) => {
                 let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
                 number.ok_or_else(|| self.wrong_kind("a number"))

@@ -242,7 +242,7 @@ impl<'a> Prepared<'a> {
             add(pair, choice.path(flow.size), format!("{}", index + 1), flow, config, Some(Class::Contender));
         }
         if let Some(beside) = &traffic.beside {
-            let plain = plain_tcp(self.condition.base.clone());
+            let plain = self.condition.beside_config();
             let mut choice = beside.path.map_or_else(|| self.best(&plain), Choice::Fixed);
             let drawn = source(experiment, "beside", beside.flows).draw(seed).map_err(impossible)?;
             for (index, flow) in drawn.into_iter().enumerate() {
@@ -312,7 +312,15 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
-/// The network of an experiment in a run with `seed`, on which only random starts of traces depend.
+/// The network of an experiment in a run with `seed`, on which only random starts of traces depend: the first pair is
+/// its client and its server, with its paths in order.
+///
+/// # Errors
+/// If no network can be made of it.
+pub fn topology(experiment: &Experiment, seed: u64) -> Result<Topology, RunError> {
+    build_topology(experiment, seed).map_err(impossible)
+}
+
 fn build_topology(experiment: &Experiment, seed: u64) -> Result<Topology, anabranch_sim::NetworkError> {
     let extra = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
     let paths: Vec<PathSpec> = experiment
@@ -333,8 +341,11 @@ fn build_topology(experiment: &Experiment, seed: u64) -> Result<Topology, anabra
             while experiment.paths.iter().any(|path| path.name == name) {
                 name.push('\'');
             }
-            let bottleneck =
-                PathSpec::new(name, common_duplex(common, experiment.traffic.direction, longest));
+            let apart = experiment.paths.iter().all(|path| path.luck_apart);
+            let link = common_duplex(common, experiment.traffic.direction, longest).with(|link| {
+                link.luck = luck(apart);
+            });
+            let bottleneck = PathSpec::new(name, link);
             topology::shared_bottleneck(&paths, &bottleneck, &[])
         }
     }
@@ -359,6 +370,7 @@ fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64) -> Duplex
         ecn_threshold: path.ecn_threshold.map(queue),
         rtt: Some(rtt),
         when_down: if path.keep_when_down { WhenDown::Keep } else { WhenDown::Drop },
+        luck: luck(path.luck_apart),
         mtu: path.mtu,
         reports_mtu: path.reports_mtu,
         ..LinkConfig::default()
@@ -414,6 +426,10 @@ fn oriented(data: LinkConfig, acks: LinkConfig, direction: Direction) -> Duplex 
         Direction::Upload => Duplex { up: data, down: acks },
         Direction::Download => Duplex { up: acks, down: data },
     }
+}
+
+fn luck(apart: bool) -> link::Luck {
+    if apart { link::Luck::Apart } else { link::Luck::Shared }
 }
 
 fn queue(size: QueueSize) -> QueueLimit {

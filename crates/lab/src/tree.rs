@@ -165,27 +165,36 @@ pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String
     let offset = left.len() + 1 + (right.len() - right.trim_start().len());
     let right = right.trim();
     let span = Span { source, range: offset..offset + right.len() };
-    let value = match Table::parse(&format!("x = {right}\n"), source) {
-        Ok(mut table) if table.entries.len() == 1 => relocate(table.entries.remove(0).node, &span).value,
+    let lead = "x = ";
+    let place = |there: &Span| {
+        let at = |byte: usize| (byte + offset).saturating_sub(lead.len()).min(text.len());
+        Span { source, range: at(there.range.start)..at(there.range.end) }
+    };
+    let value = match Table::parse(&format!("{lead}{right}\n"), source) {
+        Ok(mut table) if table.entries.len() == 1 => placed(table.entries.remove(0).node, &place).value,
+        // No plain text begins so.
+        Err(problem) if right.starts_with('{') => {
+            return Err(Problem { span: problem.span.as_ref().map(place), ..problem });
+        }
         _ => Value::String(right.to_owned()),
     };
     Ok((keys, Node { span, value }))
 }
 
-/// Lets a whole tree point at one place.
-pub(crate) fn relocate(node: Node, span: &Span) -> Node {
+/// Lets all parts of a tree point to where `place` says that they are.
+fn placed(node: Node, place: &impl Fn(&Span) -> Span) -> Node {
     let value = match node.value {
-        Value::Array(items) => Value::Array(items.into_iter().map(|item| relocate(item, span)).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| placed(item, place)).collect()),
         Value::Table(table) => Value::Table(Table {
             entries: table
                 .entries
                 .into_iter()
-                .map(|e| Entry { key: e.key, key_span: span.clone(), node: relocate(e.node, span) })
+                .map(|e| Entry { key: e.key, key_span: place(&e.key_span), node: placed(e.node, place) })
                 .collect(),
         }),
         value => value,
     };
-    Node { span: span.clone(), value }
+    Node { span: place(&node.span), value }
 }
 
 #[cfg(test)]
@@ -195,6 +204,21 @@ mod tests {
     fn assignment(text: &str) -> (Vec<String>, Value) {
         let (keys, node) = parse_assignment(text, 0).unwrap();
         (keys.into_iter().map(|(key, _)| key).collect(), node.value)
+    }
+
+    #[test]
+    fn each_part_of_a_value_on_the_command_line_has_its_place() {
+        let text = "congestion = { name = \"bbr\", beta = 2 }";
+        let (_, node) = parse_assignment(text, 0).unwrap();
+        let beta = node.table("").unwrap().get("beta").unwrap();
+        assert_eq!((&text[beta.key_span.range.clone()], &text[beta.node.span.range.clone()]), ("beta", "2"));
+        assert_eq!(&text[node.span.range], "{ name = \"bbr\", beta = 2 }");
+        let text = "congestion={name=\"bbr\", beta=1, beta=2}";
+        let problem = parse_assignment(text, 0).unwrap_err();
+        assert_eq!(
+            (&text[problem.span.unwrap().range], problem.message.as_str()),
+            ("beta", "this is not TOML: duplicate key")
+        );
     }
 
     #[test]

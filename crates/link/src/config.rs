@@ -73,6 +73,18 @@ pub enum WhenDown {
     Keep,
 }
 
+/// Which packets share the luck of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Luck {
+    /// All of them: the n-th draw belongs to the n-th packet offered.
+    #[default]
+    Shared,
+    /// Packets that carry data and packets that do not are numbered apart and draw apart: the n-th draw belongs to the
+    /// n-th packet with data, whatever else is offered in between. So two senders whose acknowledgements, handshakes
+    /// and options differ lose the same of their data packets.
+    Apart,
+}
+
 /// The configuration of one link, in one direction. [`Link::new`](crate::Link::new) checks it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
@@ -90,8 +102,11 @@ pub struct LinkConfig {
     pub rtt: Option<Duration>,
     /// Random loss. Default: none.
     pub loss: Loss,
-    /// Numbers of packets to drop, in any order; the first packet offered is number 1. Default: none.
+    /// Numbers of packets to drop, in any order; the first packet offered is number 1, or with [`Luck::Apart`] the
+    /// first one with data. Default: none.
     pub drop_list: Vec<u64>,
+    /// Which packets share their luck. Default: all.
+    pub luck: Luck,
     /// Random delay on top of `delay`. Default: none.
     pub jitter: Option<Jitter>,
     /// Packets held back to be overtaken. Default: none.
@@ -121,6 +136,7 @@ impl Default for LinkConfig {
             rtt: None,
             loss: Loss::None,
             drop_list: Vec::new(),
+            luck: Luck::Shared,
             jitter: None,
             reordering: None,
             duplicate: 0.0,

@@ -10,8 +10,9 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts one more packet.
     #[inline]
-    pub(crate) fn add(&mut self, wire_bytes: u32) {
+    pub fn add(&mut self, wire_bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(wire_bytes);
     }

@@ -4,7 +4,7 @@ use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::jitter::JitterProcess;
 use crate::loss::LossProcess;
-use crate::{LinkConfig, Loss, LossCause, Reordering};
+use crate::{LinkConfig, Loss, LossCause, Luck, Reordering};
 
 /// What was drawn for one packet.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +25,21 @@ impl Fate {
         Fate { loss: None, extra: Duration::ZERO, overtaken: false, duplicate: false };
 }
 
+/// The luck of a link's packets.
+#[derive(Clone, Debug)]
+pub(crate) struct Impairments {
+    /// Of all packets, or of those that carry data.
+    first: Draws,
+    /// Of those that carry none, if they have a luck of their own.
+    bare: Option<Draws>,
+}
+
 /// The random parts of a link, each with its own stream. A part that the configuration never uses draws
 /// nothing; one that it uses draws once for each packet offered, whatever becomes of the packet.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Impairments {
+struct Draws {
+    /// Packets that have drawn.
+    offered: u64,
     loss: Option<LossProcess>,
     drop_list: DropList,
     jitter: Option<JitterProcess>,
@@ -39,29 +50,72 @@ pub(crate) struct Impairments {
 impl Impairments {
     /// The impairments of the link `name`; `None` if it has none, so that a plain link pays nothing.
     pub(crate) fn new(seed: u64, name: &str, config: &LinkConfig) -> Option<Box<Impairments>> {
+        let first = Draws::new(seed, name, name, config, &config.drop_list);
+        let bare = match config.luck {
+            Luck::Shared => None,
+            Luck::Apart => Some(Draws::new(seed, &bare(name), name, config, &[])),
+        };
+        // A link that tells packets apart has to count them from the start.
+        let none = bare.is_none() && first.is_nothing();
+        (!none).then(|| Box::new(Impairments { first, bare }))
+    }
+
+    /// Those of a link that had none while `offered` packets were offered.
+    pub(crate) fn none(offered: u64) -> Box<Impairments> {
+        Box::new(Impairments { first: Draws { offered, ..Draws::default() }, bare: None })
+    }
+
+    /// The fate of the next packet, which is offered `now` and carries `data` or does not.
+    pub(crate) fn draw(&mut self, now: Time, data: bool) -> Fate {
+        match &mut self.bare {
+            Some(bare) if !data => bare.draw(now),
+            _ => self.first.draw(now),
+        }
+    }
+
+    /// Another loss model of the link `name` from `now` on.
+    pub(crate) fn change_loss(&mut self, now: Time, model: Loss, seed: u64, name: &str) {
+        self.first.change_loss(now, model, seed, name, name);
+        if let Some(own) = &mut self.bare {
+            own.change_loss(now, model, seed, &bare(name), name);
+        }
+    }
+}
+
+/// The name by which the streams of packets without data are drawn.
+fn bare(name: &str) -> String {
+    format!("{name}.bare")
+}
+
+impl Draws {
+    /// The draws by the name `name` on the link `link`.
+    fn new(seed: u64, name: &str, link: &str, config: &LinkConfig, drop_list: &[u64]) -> Draws {
         let stream = |part: &str| RandomStream::new(seed, &format!("link.{name}.{part}"));
-        let impairments = Impairments {
-            loss: (config.loss != Loss::None).then(|| LossProcess::new(seed, name, config.loss)),
-            drop_list: DropList::new(&config.drop_list),
+        Draws {
+            offered: 0,
+            loss: (config.loss != Loss::None).then(|| LossProcess::new(seed, name, link, config.loss)),
+            drop_list: DropList::new(drop_list),
             jitter: config.jitter.map(|jitter| JitterProcess::new(seed, name, jitter.shape)),
             reordering: config.reordering.map(|reordering| (stream("reorder"), reordering)),
             duplicate: (config.duplicate > 0.0).then(|| (stream("duplicate"), config.duplicate)),
-        };
-        let none = impairments.loss.is_none()
-            && impairments.drop_list.is_done()
-            && impairments.jitter.is_none()
-            && impairments.reordering.is_none()
-            && impairments.duplicate.is_none();
-        (!none).then(|| Box::new(impairments))
+        }
     }
 
-    /// The fate of the packet with this number (counted from 1), which is offered `now`.
-    pub(crate) fn draw(&mut self, now: Time, number: u64) -> Fate {
+    fn is_nothing(&self) -> bool {
+        self.loss.is_none()
+            && self.drop_list.is_done()
+            && self.jitter.is_none()
+            && self.reordering.is_none()
+            && self.duplicate.is_none()
+    }
+
+    fn draw(&mut self, now: Time) -> Fate {
+        self.offered += 1;
         let mut fate = Fate::NOTHING;
         if let Some(loss) = &mut self.loss {
             fate.loss = loss.draw(now);
         }
-        if self.drop_list.names(number) {
+        if self.drop_list.names(self.offered) {
             fate.loss = Some(LossCause::Listed);
         }
         if let Some(jitter) = &mut self.jitter {
@@ -79,12 +133,12 @@ impl Impairments {
         fate
     }
 
-    /// Another loss model from `now` on, when so many packets have been offered to the link `name`.
-    pub(crate) fn change_loss(&mut self, now: Time, model: Loss, seed: u64, name: &str, offered: u64) {
+    fn change_loss(&mut self, now: Time, model: Loss, seed: u64, name: &str, link: &str) {
+        let offered = self.offered;
         self.loss
             .get_or_insert_with(|| {
                 // Nothing was drawn while nothing could be lost, but the n-th draw is still the n-th packet's.
-                let mut loss = LossProcess::new(seed, name, Loss::None);
+                let mut loss = LossProcess::new(seed, name, link, Loss::None);
                 loss.skip(offered);
                 loss
             })
@@ -124,6 +178,7 @@ impl DropList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::GilbertElliott;
 
     #[test]
     fn the_drop_list_names_its_numbers_in_any_order_and_once() {
@@ -144,11 +199,58 @@ mod tests {
     fn loss_that_begins_later_draws_as_if_it_had_been_there() {
         let config = LinkConfig { loss: Loss::Bernoulli(0.3), ..LinkConfig::default() };
         let mut always = Impairments::new(1, "a", &config).unwrap();
-        let mut later = Impairments::default();
-        later.change_loss(Time(5), config.loss, 1, "a", 100);
+        let mut later = Impairments::none(100);
+        later.change_loss(Time(5), config.loss, 1, "a");
         for number in 1..300 {
-            let loss = always.draw(Time(number), number).loss;
-            assert!(number <= 100 || loss == later.draw(Time(number), number).loss);
+            let loss = always.draw(Time(number), true).loss;
+            assert!(number <= 100 || loss == later.draw(Time(number), true).loss);
+        }
+    }
+
+    #[test]
+    fn data_packets_have_the_same_luck_whatever_is_between_them() {
+        let channel = GilbertElliott {
+            mean_good: Duration::from_millis(2),
+            mean_bad: Duration::from_millis(1),
+            loss_good: 0.01,
+            loss_bad: 0.6,
+        };
+        for loss in [Loss::Bernoulli(0.3), Loss::GilbertElliott(channel)] {
+            let config =
+                LinkConfig { loss, drop_list: vec![7, 99], luck: Luck::Apart, ..LinkConfig::default() };
+            let mut alone = Impairments::new(1, "a", &config).unwrap();
+            let mut between = alone.clone();
+            let shared = LinkConfig { luck: Luck::Shared, ..config.clone() };
+            let mut as_ever = Impairments::new(1, "a", &shared).unwrap();
+            let (mut lost, mut bare_lost) = (0, 0);
+            for number in 1..2000_u64 {
+                let now = Time::from_millis(number) + Duration(1);
+                let fate = alone.draw(now, true).loss;
+                assert_eq!(fate, as_ever.draw(now, true).loss, "without others it is the shared luck");
+                for _ in 0..number % 3 {
+                    bare_lost += u64::from(between.draw(now, false).loss.is_some());
+                }
+                assert_eq!(fate, between.draw(now, true).loss, "{number}");
+                lost += u64::from(fate.is_some());
+                assert!(number != 99 || fate == Some(LossCause::Listed));
+            }
+            assert!(lost > 200 && bare_lost > 200, "{lost} {bare_lost}");
+        }
+    }
+
+    #[test]
+    fn a_channel_that_begins_later_is_counted_by_kind() {
+        let config = LinkConfig { luck: Luck::Apart, ..LinkConfig::default() };
+        let loss = Loss::Bernoulli(0.3);
+        let mut always = Impairments::new(1, "a", &LinkConfig { loss, ..config.clone() }).unwrap();
+        let mut later = Impairments::new(1, "a", &config).unwrap();
+        for number in 1..500_u64 {
+            let (now, data) = (Time(number), number % 3 > 0);
+            if number == 250 {
+                later.change_loss(now, loss, 1, "a");
+            }
+            let (a, b) = (always.draw(now, data).loss, later.draw(now, data).loss);
+            assert!(number < 250 || a == b, "{number}");
         }
     }
 }

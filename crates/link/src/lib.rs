@@ -27,7 +27,9 @@
 //! 1. **Offered.** [`Link::push`] gives it the next number, counted from 1, and draws its luck: lost or
 //!    not, how much jitter, overtaken or not, duplicated or not. The n-th draw belongs to the n-th packet
 //!    offered, whatever happens to it next, so two runs with one seed that offer the same packets lose the
-//!    same packets (common random numbers).
+//!    same packets (common random numbers). With [`Luck::Apart`] it belongs to the n-th packet that carries data
+//!    ([`Link::push_as`]), so that the same data packets are lost where the others differ, as between a
+//!    simulation and an emulation of it.
 //! 2. **Dropped on entry**, if the link is down, if it is longer than the MTU, if its draw or the drop list says so, or if the queue is
 //!    full; in this order. A lost packet takes neither queue space nor capacity, as with Linux's netem.
 //! 3. **Waiting**: in the queue, first in first out, or in service. Its departure time is known at once.
@@ -56,7 +58,7 @@ mod server;
 mod timeline;
 mod trace;
 
-pub use config::{Capacity, LinkConfig, Reordering, WhenDown};
+pub use config::{Capacity, LinkConfig, Luck, Reordering, WhenDown};
 pub use counters::{Counters, Tally};
 pub use error::LinkConfigError;
 pub use jitter::{Jitter, JitterShape};

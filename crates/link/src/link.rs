@@ -16,7 +16,7 @@ use crate::impairments::{Fate, Impairments};
 use crate::queue::{Admission, ResolvedLimit};
 use crate::server::Server;
 use crate::timeline::Timeline;
-use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Polled, Pushed, WhenDown};
+use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Luck, Polled, Pushed, WhenDown};
 
 /// One network link in one direction, which carries packets `P`.
 ///
@@ -48,8 +48,9 @@ pub struct Link<P> {
     server: Server,
     delay: Duration,
     limit: ResolvedLimit,
-    /// Whoever would not fit this is marked.
+    /// Whoever would not fit this is marked, where anybody ever is.
     threshold: ResolvedLimit,
+    marks: bool,
     counters: Counters,
     /// The link has been busy without a break from the one to the other, which may be in the future.
     busy_from: Time,
@@ -63,6 +64,7 @@ pub struct Link<P> {
     when_down: WhenDown,
     mtu: u32,
     reports_mtu: bool,
+    luck: Luck,
     /// The work left of the packet in service when the link went down.
     stopped_work: u64,
     /// Dropped while they waited, and not handed out yet.
@@ -74,7 +76,8 @@ pub struct Link<P> {
 
 impl<P> Link<P> {
     /// The link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
-    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`.
+    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`Luck::Apart`] packets without
+    /// data have `link.<name>.bare.loss` and so on, and the state of the channel is the same.
     ///
     /// # Errors
     /// A [`LinkConfigError`] that says what is wrong with the configuration and what would be right.
@@ -100,6 +103,7 @@ impl<P> Link<P> {
             delay: config.delay,
             limit,
             threshold,
+            marks: config.ecn_threshold.is_some(),
             counters: Counters::default(),
             busy_from: Time::ZERO,
             busy_until: Time::ZERO,
@@ -110,6 +114,7 @@ impl<P> Link<P> {
             when_down: config.when_down,
             mtu: config.mtu.unwrap_or(u32::MAX),
             reports_mtu: config.reports_mtu,
+            luck: config.luck,
             stopped_work: 0,
             dropped: VecDeque::new(),
             timeline,
@@ -130,7 +135,7 @@ impl<P> Link<P> {
         P: Clone,
     {
         if !self.easy {
-            return self.push_any(now, packet, wire_bytes);
+            return self.push_any(now, packet, wire_bytes, true);
         }
         self.settle(now);
         self.counters.offered.add(wire_bytes);
@@ -145,8 +150,27 @@ impl<P> Link<P> {
         Pushed::Queued
     }
 
-    /// As [`push`](Link::push), for a link that is not easy.
-    fn push_any(&mut self, now: Time, packet: P, wire_bytes: u32) -> Pushed<P>
+    /// As [`push`](Link::push), for a packet that carries data or does not, which matters with [`Luck::Apart`] alone.
+    #[inline]
+    pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
+    where
+        P: Clone,
+    {
+        if self.easy {
+            self.push(now, packet, wire_bytes)
+        } else {
+            self.push_any(now, packet, wire_bytes, data)
+        }
+    }
+
+    /// Whether it matters to this link if a packet carries data.
+    #[inline]
+    pub fn tells_data_apart(&self) -> bool {
+        self.luck == Luck::Apart
+    }
+
+    /// As [`push_as`](Link::push_as), for a link that is not easy.
+    fn push_any(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
     where
         P: Clone,
     {
@@ -157,7 +181,7 @@ impl<P> Link<P> {
         self.counters.offered.add(wire_bytes);
         let fate = match &mut self.impairments {
             None => Fate::NOTHING,
-            Some(impairments) => impairments.draw(now, self.counters.offered.packets),
+            Some(impairments) => impairments.draw(now, data),
         };
         let was_empty = self.slots.is_empty();
         let pushed = if !self.up {
@@ -308,7 +332,8 @@ impl<P> Link<P> {
         let departure = self.server.serve(now, idle, wire_bytes);
         self.busy_until = departure;
         let waiting = self.slots.len() - self.departed;
-        let marked = self.threshold.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse;
+        let marked =
+            self.marks && self.threshold.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse;
         let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, marked);
         let mut slot = Slot { arrival: Time::ZERO, departure, extra, wire_bytes, packet };
         slot.set_arrival(self.delay, &mut self.last_arrival);

@@ -113,11 +113,12 @@ pub(crate) struct LossProcess {
 }
 
 impl LossProcess {
-    /// The loss of the link `name`, from time zero.
-    pub(crate) fn new(seed: u64, name: &str, model: Loss) -> LossProcess {
+    /// The loss of packets that draw by the name `name` on the link `link`, from time zero. Whoever draws, the channel
+    /// is the link's.
+    pub(crate) fn new(seed: u64, name: &str, link: &str, model: Loss) -> LossProcess {
         let mut process = LossProcess {
             packets: RandomStream::new(seed, &format!("link.{name}.loss")),
-            sojourns: RandomStream::new(seed, &format!("link.{name}.loss.state")),
+            sojourns: RandomStream::new(seed, &format!("link.{link}.loss.state")),
             model: Loss::None,
             bad: false,
             until: Time::NEVER,
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn bernoulli_loses_its_share() {
-        let mut process = LossProcess::new(1, "a", Loss::Bernoulli(0.05));
+        let mut process = LossProcess::new(1, "a", "a", Loss::Bernoulli(0.05));
         let n = lost(&mut process, (0..200_000).map(Time)).len();
         assert!((9_600..10_400).contains(&n), "{n}");
     }
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn gilbert_elliott_loses_what_the_formula_says() {
         assert!((CHANNEL.mean_loss() - (0.8 * 0.01 + 0.2 * 0.4)).abs() < 1e-12);
-        let mut process = LossProcess::new(1, "a", Loss::GilbertElliott(CHANNEL));
+        let mut process = LossProcess::new(1, "a", "a", Loss::GilbertElliott(CHANNEL));
         let n = 2_000_000;
         let lost = lost(&mut process, (0..n).map(Time::from_millis)).len();
         let mean = lost as f64 / n as f64;
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn gilbert_elliott_loses_in_bursts() {
-        let mut process = LossProcess::new(1, "a", Loss::GilbertElliott(CHANNEL));
+        let mut process = LossProcess::new(1, "a", "a", Loss::GilbertElliott(CHANNEL));
         let lost: Vec<bool> = (0..200_000).map(|i| process.draw(Time::from_millis(i)).is_some()).collect();
         let after_loss: Vec<bool> = lost.windows(2).filter(|w| w[0]).map(|w| w[1]).collect();
         let again = after_loss.iter().filter(|&&l| l).count() as f64 / after_loss.len() as f64;
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_channel_moves_in_time_whoever_looks() {
-        let mut often = LossProcess::new(3, "a", Loss::GilbertElliott(CHANNEL));
+        let mut often = LossProcess::new(3, "a", "a", Loss::GilbertElliott(CHANNEL));
         let mut seldom = often.clone();
         for i in 0..100_000_u64 {
             let now = Time::from_millis(i);
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_second_channel_has_the_same_luck_whoever_looked_at_the_first() {
-        let mut looked = LossProcess::new(3, "a", Loss::GilbertElliott(CHANNEL));
+        let mut looked = LossProcess::new(3, "a", "a", Loss::GilbertElliott(CHANNEL));
         let mut unseen = looked.clone();
         let other = GilbertElliott { mean_bad: Duration::from_millis(30), ..CHANNEL };
         for i in 0..1000 {
@@ -249,8 +250,8 @@ mod tests {
 
     #[test]
     fn a_change_of_model_does_not_shift_the_draws() {
-        let mut constant = LossProcess::new(3, "a", Loss::Bernoulli(0.1));
-        let mut changed = LossProcess::new(3, "a", Loss::GilbertElliott(CHANNEL));
+        let mut constant = LossProcess::new(3, "a", "a", Loss::Bernoulli(0.1));
+        let mut changed = LossProcess::new(3, "a", "a", Loss::GilbertElliott(CHANNEL));
         for i in 0..1000 {
             let now = Time::from_millis(i);
             if i == 500 {

@@ -1,8 +1,9 @@
 //! The task that moves packets between the devices of a host and its stack.
 //!
 //! It works in rounds: read what has come, without the lock; hand it to the stack and take from it what
-//! is to be sent, under the lock; then wake who is to be woken, and send, without the lock. When a round
-//! has found nothing it sleeps until a device, a stream or the clock wakes it.
+//! is to be sent, under the lock; then wake who is to be woken, and send, without the lock. After a round that has
+//! woken somebody it rests until they have had their turn: what has come is then read while it is in a cache of the
+//! processor. When a round has found nothing it sleeps until a device, a stream or the clock wakes it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,16 +22,21 @@ use anabranch_wire::{
 };
 use tokio::time::Sleep;
 
+use crate::buffer::Parts;
 use crate::device::{Capabilities, Device, Offload, Packet};
 use crate::echo::EchoLimit;
-use crate::shared::{Core, Shared, sum_of_parts};
+use crate::shared::{Core, Shared};
 
 /// How much is read from one device, and taken from the stack, in one round: enough to spread the cost of
 /// a round, few enough to stay in the cache of a core.
 const BATCH_PACKETS: usize = 64;
 /// The same in bytes, for devices with super-packets.
 const BATCH_BYTES: usize = 256 << 10;
-/// How many rounds without a rest for the other tasks.
+/// As how many packets of a batch a SYN counts. Where the peer is this machine its answer is there at once, and the
+/// peer takes for its round trip what passes until that is acknowledged: Linux makes small packets for good where
+/// this were some milliseconds (`tcp_tso_rtt_log`).
+const SYN_WEIGHT: usize = 8;
+/// How many rounds without a rest for the other tasks, if none of them is woken.
 const ROUNDS: usize = 16;
 /// How many packets wait for a device that takes none, until the stack is asked for no more.
 const QUEUE: usize = 256;
@@ -200,13 +206,11 @@ impl Driver {
         segment_size: u32,
     ) -> usize {
         let len = segment.payload_len as usize;
-        let payload = match departure.connection.and_then(|id| core.flows.get(&id)) {
-            Some(flow) => flow.send.parts(departure.stream_offset + u64::from(into), len),
-            None => (len == 0).then_some((&[][..], &[][..])),
-        };
+        let flow = departure.connection.filter(|_| len > 0).and_then(|id| core.flows.get(&id));
+        let payload = flow.and_then(|flow| flow.send.parts(departure.stream_offset + u64::from(into), len));
         let mut packet = self.spare.pop().unwrap_or_default();
         let capabilities = self.ports[at].capabilities;
-        if payload.and_then(|parts| write(segment, parts, capabilities, &mut packet)).is_none() {
+        if write(segment, payload, capabilities, &mut packet).is_none() {
             core.counters.unwritable += 1;
             self.spare.push(packet);
             return 0;
@@ -238,6 +242,9 @@ impl Driver {
                 continue;
             }
             let (whole, size) = (self.segment, departure.segment_size);
+            if whole.flags.has(Flags::SYN) {
+                packets += SYN_WEIGHT - 1;
+            }
             if port.capabilities.segmentation_offload || size == 0 {
                 bytes += self.put(core, now, at, &departure, (0, &whole), size);
                 packets += 1;
@@ -282,22 +289,23 @@ impl Driver {
         self.wake();
     }
 
-    /// One round. Ready when it is to sleep.
-    fn round(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+    /// One round.
+    fn round(&mut self, cx: &mut Context<'_>) -> io::Result<Step> {
         let mut more = self.receive(cx)?;
         more |= self.work(cx);
+        let woke = !self.woken.is_empty();
         self.wake();
         let sent = self.send(cx)?;
         // What was sent has made room for what the stack still has.
         more |= sent && self.stalled;
         if more {
-            return Ok(Poll::Pending);
+            return Ok(if woke { Step::Rest } else { Step::Again });
         }
         let instant = self.shared.clock.instant(self.due);
         if self.sleep.deadline() != instant {
             self.sleep.as_mut().reset(instant);
         }
-        Ok(if self.sleep.as_mut().poll(cx).is_ready() { Poll::Pending } else { Poll::Ready(()) })
+        Ok(if self.sleep.as_mut().poll(cx).is_ready() { Step::Again } else { Step::Sleep })
     }
 
     /// Whether nobody is left who could want anything.
@@ -318,12 +326,16 @@ impl Future for Driver {
                     driver.fail(&error);
                     return Poll::Ready(Err(error));
                 }
-                Ok(Poll::Pending) => {}
-                Ok(Poll::Ready(())) if driver.is_over() => return Poll::Ready(Ok(())),
-                Ok(Poll::Ready(())) => return Poll::Pending,
+                Ok(Step::Again) => {}
+                Ok(Step::Rest) => break,
+                Ok(Step::Sleep) if driver.is_over() => return Poll::Ready(Ok(())),
+                Ok(Step::Sleep) => return Poll::Pending,
             }
         }
-        cx.waker().wake_by_ref();
+        // Whoever has been woken is asked first. Where that is the future that the runtime blocks on, and no task has
+        // anything to do, tokio would come to it after dozens of turns of a driver that just woke itself.
+        let rest = std::pin::pin!(tokio::task::yield_now()).poll(cx);
+        debug_assert!(rest.is_pending());
         Poll::Pending
     }
 }
@@ -334,6 +346,16 @@ impl Drop for Driver {
         let error = io::Error::new(io::ErrorKind::NotConnected, "the driver of this host has ended");
         self.fail(&error);
     }
+}
+
+/// What comes after a round.
+enum Step {
+    /// Another: there is more to do.
+    Again,
+    /// Another, once those who were woken have had their turn.
+    Rest,
+    /// Nothing until somebody wakes the driver.
+    Sleep,
 }
 
 /// What came of a packet.
@@ -396,29 +418,34 @@ fn has_dss_checksum(options: &Options) -> bool {
     mapped || options.mptcp.iter().flatten().any(first)
 }
 
-/// Writes a segment with its payload to `packet`. None if it cannot be written.
+/// Writes a segment with its payload to `packet`. None if it cannot be written, or its payload is not here.
 fn write(
     segment: &Segment,
-    payload: (&[u8], &[u8]),
+    payload: Option<Parts<'_>>,
     capabilities: Capabilities,
     packet: &mut Packet,
 ) -> Option<()> {
-    packet.set_len(HEADERS + segment.payload_len as usize);
+    let payload_len = segment.payload_len as usize;
+    packet.set_len(HEADERS + payload_len);
     let header = emit_header(segment, &IpFields::default(), packet.bytes_mut()).ok()?;
-    let len = header.len() + payload.0.len() + payload.1.len();
-    packet.set_len(len);
+    packet.set_len(header.len() + payload_len);
     let offload = capabilities.checksum_offload;
     let bytes = packet.bytes_mut();
-    let (first, second) = bytes[header.len()..].split_at_mut(payload.0.len());
-    if offload {
-        first.copy_from_slice(payload.0);
-        second.copy_from_slice(payload.1);
-        header.finish_with_sum(bytes, Checksum::Offload, 0);
-    } else {
-        let sum = checksum::copy_and_sum(payload.0, first);
-        let rest = checksum::copy_and_sum(payload.1, second);
-        header.finish_with_sum(bytes, Checksum::Full, sum_of_parts(sum, payload.0.len(), rest));
+    let (mut at, mut sum) = (header.len(), 0);
+    for part in payload.into_iter().flatten() {
+        let place = bytes.get_mut(at..at + part.len())?;
+        if offload {
+            place.copy_from_slice(part);
+        } else {
+            let before = (at - header.len()) as u64;
+            sum = checksum::concat(sum, before, checksum::copy_and_sum(part, place));
+        }
+        at += part.len();
     }
+    if at != bytes.len() {
+        return None;
+    }
+    header.finish_with_sum(bytes, if offload { Checksum::Offload } else { Checksum::Full }, sum);
     packet.offload = Offload { partial_checksum: offload, segment_size: 0 };
     Some(())
 }

@@ -8,8 +8,8 @@ use anabranch_stack::segment::Address;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::Time;
 
+use crate::buffer::Buffer;
 use crate::held::Held;
-use crate::ring::Ring;
 
 /// One connection.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub(crate) struct Flow {
     /// Its number among all of this host, from 1.
     pub number: u64,
     /// What was written and may have to be sent again.
-    pub send: Ring,
+    pub send: Buffer,
     /// What has arrived and was not read.
-    pub receive: Ring,
+    pub receive: Buffer,
     /// What has arrived and nobody knows yet where it belongs.
     pub held: Option<Box<Held>>,
     /// How much was written.
@@ -68,8 +68,8 @@ impl Flow {
     pub fn new(now: Time, number: u64, local: Address, remote: Address) -> Flow {
         Flow {
             number,
-            send: Ring::default(),
-            receive: Ring::default(),
+            send: Buffer::default(),
+            receive: Buffer::default(),
             held: None,
             written: 0,
             read: 0,

@@ -23,10 +23,15 @@ use crate::notice::Notice;
 use crate::shared::{Core, Listening, Shared};
 use crate::stream::MptcpStream;
 
-/// How connections behave on a real network unless somebody asks for more: as Linux's, and where full segments
-/// vanish without a word the path MTU is searched for (RFC 4821), since ICMP is often dropped on the way.
+/// How connections behave on a real network unless somebody asks for more: as Linux's; where full segments
+/// vanish without a word the path MTU is searched for (RFC 4821), since ICMP is often dropped on the way; and send
+/// buffers grow with the windows.
 pub fn default_config() -> ConnectionConfig {
-    ConnectionConfig { path_mtu: PathMtuDiscovery::Probe, ..ConnectionConfig::linux() }
+    ConnectionConfig {
+        path_mtu: PathMtuDiscovery::Probe,
+        send_buffer_start: Some(Bytes::from_kib(64)),
+        ..ConnectionConfig::linux()
+    }
 }
 
 /// How much payload the stack hands out at once, in bytes: as much as fits into an IP packet.
@@ -62,6 +67,7 @@ pub struct HostBuilder {
     devices: Vec<(Box<dyn Device>, Vec<IpAddr>)>,
     backup: Vec<IpAddr>,
     max_connections: usize,
+    buffer_memory: u64,
     seed: Option<u64>,
     notices: Option<UnboundedSender<Notice>>,
     capture: Option<Capture>,
@@ -80,6 +86,7 @@ impl Default for HostBuilder {
             devices: Vec::new(),
             backup: Vec::new(),
             max_connections: 65_536,
+            buffer_memory: 128 << 20,
             seed: None,
             notices: None,
             capture: None,
@@ -104,6 +111,13 @@ impl HostBuilder {
     /// How many connections there may be at once; a SYN beyond is refused. Default: 65,536.
     pub fn max_connections(mut self, max: usize) -> HostBuilder {
         self.max_connections = max;
+        self
+    }
+
+    /// How much memory, in bytes, the buffers of all connections may take before no send buffer grows beyond what
+    /// it begins with (`send_buffer_start`) any more. Default: 128 MiB.
+    pub fn buffer_memory(mut self, bytes: u64) -> HostBuilder {
+        self.buffer_memory = bytes;
         self
     }
 
@@ -190,7 +204,10 @@ impl HostBuilder {
         let mut endpoint = Endpoint::with_observer(config, entropy, Watcher::new(tap.is_some()));
         // What a device does not cut itself, the driver cuts.
         endpoint.set_burst_limit(BURST);
-        let shared = Arc::new(Shared::new(Core::new(endpoint, addresses, self.notices, tap), clock));
+        let shared = Arc::new(Shared::new(
+            Core::new(endpoint, addresses, self.notices, tap, self.buffer_memory),
+            clock,
+        ));
         let host = Host { handle: Handle::new(Arc::clone(&shared)), mtu };
         tokio::spawn(Driver::new(shared, ports, port_of));
         Ok(host)

@@ -3,6 +3,7 @@
 //! A [`Host`] has devices, on which IP packets come and go, and addresses of its own, each a path. It
 //! opens and accepts connections, which are streams of bytes as tokio knows them.
 
+mod buffer;
 mod capture;
 mod clock;
 pub mod device;
@@ -16,7 +17,6 @@ mod host;
 mod listener;
 pub mod middlebox;
 mod notice;
-mod ring;
 #[cfg(target_os = "linux")]
 pub mod setup;
 mod shared;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use anabranch_net::device::{Capabilities, memory};
 use anabranch_net::{Capture, Host};
 use anabranch_wire::{Checksums, parse};
-use common::{Path, builders, config, content, server_address};
+use common::{Path, builders, config, content, receive_all, server_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What was written, for whoever wants to look.
@@ -91,13 +91,7 @@ const LEN: usize = 300_000;
 
 /// Sends [`LEN`] bytes from `client` to `server`.
 async fn transfer(client: &Host, server: &Host) {
-    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
-    let receive = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut got = Vec::new();
-        stream.read_to_end(&mut got).await.unwrap();
-        got
-    });
+    let receive = receive_all(server);
     let mut stream = client.connect(server_address(), config()).await.unwrap();
     stream.write_all(&content(LEN)).await.unwrap();
     stream.shutdown().await.unwrap();

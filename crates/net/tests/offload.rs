@@ -15,8 +15,8 @@ use anabranch_net::device::{Capabilities, Device, Offload, Packet, memory};
 use anabranch_stack::segment::{Flags, Segment};
 use anabranch_stack::stats::SubflowCounters;
 use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse};
-use common::{client_ip, config, content, server_address, server_ip};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use common::{client_ip, config, content, receive_all, server_address, server_ip};
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 const OFFLOAD: Capabilities = Capabilities { mtu: 1500, checksum_offload: true, segmentation_offload: true };
@@ -118,22 +118,15 @@ impl<D: Device> Device for Card<D> {
 async fn transfer(left: impl Device + 'static, right: impl Device + 'static) -> SubflowCounters {
     let client = Host::builder().seed(1).device(left, &[client_ip(0)]).start().unwrap();
     let server = Host::builder().seed(2).device(right, &[server_ip(0)]).start().unwrap();
-    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
     let sent = content(BYTES);
-    let expected = sent.clone();
-    let receive = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut got = Vec::new();
-        stream.read_to_end(&mut got).await.unwrap();
-        got
-    });
+    let receive = receive_all(&server);
     let mut stream = client.connect(server_address(), config()).await.unwrap();
     let limit = Duration::from_secs(600);
     timeout(limit, stream.write_all(&sent)).await.expect("in time").unwrap();
     stream.shutdown().await.unwrap();
     timeout(limit, stream.drained()).await.expect("in time").unwrap();
     let got = timeout(limit, receive).await.expect("in time").unwrap();
-    assert!(got == expected, "{} bytes, or others", got.len());
+    assert!(got == sent, "{} bytes, or others", got.len());
     assert_eq!(client.counters().unwritable, 0);
     stream.subflow_stats()[0].counters
 }

@@ -11,7 +11,7 @@ use anabranch_net::device::{Capabilities, Device, Packet, memory};
 use anabranch_net::{Host, default_config};
 use anabranch_stack::config::{ConnectionConfig, PathMtuDiscovery};
 use anabranch_stack::event::CloseReason;
-use common::{Path, config, content, hosts, server_address};
+use common::{Path, config, content, hosts, receive_all, server_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
@@ -387,13 +387,7 @@ async fn a_device_that_is_full_is_waited_for_and_loses_nothing() {
     let left = Stutter { inner: left, taken: 0, pause };
     let client = Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
     let server = Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
-    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
-    let receive = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut got = Vec::new();
-        stream.read_to_end(&mut got).await.unwrap();
-        got
-    });
+    let receive = receive_all(&server);
     let begun = Instant::now();
     let mut stream = client.connect(server_address(), config()).await.unwrap();
     stream.write_all(&content(4 << 20)).await.unwrap();

@@ -41,6 +41,15 @@ struct Routes {
     last: Option<(IpAddr, u32)>,
 }
 
+impl Routes {
+    #[inline(never)]
+    fn look_up(&mut self, to: IpAddr) -> Option<u32> {
+        let found = self.by_destination.binary_search_by_key(&to, |entry| entry.0).ok()?;
+        self.last = Some(self.by_destination[found]);
+        Some(self.by_destination[found].1)
+    }
+}
+
 /// A router says that a packet was too long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuReport {
@@ -197,16 +206,13 @@ impl<R: Recorder> Fabric<R> {
         let table = self.routes.get_mut(host as usize)?.get_mut(usize::from(path.0))?;
         match table.last {
             Some((destination, hop)) if destination == to => Some(hop),
-            _ => {
-                let found = table.by_destination.binary_search_by_key(&to, |entry| entry.0).ok()?;
-                table.last = Some(table.by_destination[found]);
-                Some(table.by_destination[found].1)
-            }
+            _ => table.look_up(to),
         }
     }
 
     /// Offers a packet to the link that is its present hop.
-    #[inline(always)]
+    // Once and not in each caller: the instruction cache is small.
+    #[inline(never)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[ticket.hop as usize];
         let link = &mut self.links[index as usize];
@@ -216,7 +222,9 @@ impl<R: Recorder> Fabric<R> {
             recorder.on_link_enter(now, LinkId(index), &self.pool.get(ticket.packet), wire_bytes);
         }
         let copies = link.counters().duplicated.packets;
-        match link.push(now, ticket, wire_bytes) {
+        let data = !link.tells_data_apart() || self.pool.carries_data(ticket.packet);
+        let turn = link.next_event();
+        match link.push_as(now, ticket, wire_bytes, data) {
             Pushed::Queued => {
                 if link.counters().duplicated.packets > copies {
                     self.pool.duplicate(ticket.packet);
@@ -235,7 +243,10 @@ impl<R: Recorder> Fabric<R> {
                 self.pool.release(ticket.packet);
             }
         }
-        self.calendar.set(index, self.links[index as usize].next_event());
+        let next = self.links[index as usize].next_event();
+        if next != turn {
+            self.calendar.set(index, next);
+        }
     }
 
     /// The router behind link `index` has dropped a packet that is too long. Its word is back after the

@@ -263,6 +263,12 @@ impl Pool {
         segment
     }
 
+    /// Whether the segment at `place` has payload.
+    #[inline(never)]
+    pub(crate) fn carries_data(&self, place: u32) -> bool {
+        self.get(place).payload_len > 0
+    }
+
     /// A router has marked the packet, if its sender can take that (RFC 3168).
     #[cold]
     pub(crate) fn mark(&mut self, place: u32) {

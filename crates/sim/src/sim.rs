@@ -38,9 +38,9 @@ pub struct Sim<R: Recorder = ()> {
     pub(crate) unfinished: usize,
     pub(crate) sized: bool,
     events: u64,
-    /// What became of a payload; used again for every packet.
     /// What routers have said of packets that were too long.
     reports: Vec<MtuReport>,
+    /// What became of a payload; used again for every packet.
     placed: Vec<Placement>,
     /// The segment between the pool and a stack; used again for every packet.
     segment: Segment,

@@ -7,7 +7,7 @@ use anabranch_link::{Change, Jitter, JitterShape, LinkConfig, Loss, QueueLimit, 
 use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{FlowSpec, Outcome, Sim};
 use anabranch_stack::config::{ConnectionConfig, Profile};
-use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::congestion::{CongestionKind, CubicOptions};
 use anabranch_units::{Bytes, Duration, RandomStream, Time};
 
 fn between(random: &mut RandomStream, low: u64, high: u64) -> u64 {
@@ -56,7 +56,8 @@ fn run(seed: u64) {
     let mut config = ConnectionConfig::new(profile);
     config.mptcp = random.chance(0.8);
     config.simultaneous &= config.mptcp;
-    let controls = [CongestionKind::NewReno, CongestionKind::Cubic, CongestionKind::Lia];
+    let controls =
+        [CongestionKind::NewReno, CongestionKind::Cubic(CubicOptions::DEFAULT), CongestionKind::Lia];
     config.congestion = controls[random.below(3) as usize].clone();
     config.rto.backoff |= paths.len() == 1;
     let flows: Vec<FlowSpec> = (0..between(&mut random, 1, 4))

@@ -29,26 +29,8 @@ fn on_ack(c: &mut Criterion) {
                     },
                 );
             }
-            let mut ack = Ack {
-                now: Time::ZERO,
-                acked_bytes: MSS,
-                acked_segments: 1,
-                lost_bytes: 0,
-                rtt: Some(Duration::from_millis(20)),
-                srtt: Duration::from_millis(20),
-                min_rtt: Duration::from_millis(20),
-                one_way_delay_us: None,
-                delivery_rate: None,
-                delivery: None,
-                loss: None,
-                app_limited: false,
-                cwnd_limited: true,
-                ce: false,
-                inflight_bytes: 30 * MSS,
-                in_recovery: false,
-                una_advanced: true,
-                round_start: false,
-            };
+            let rtt = Duration::from_millis(20);
+            let mut ack = Ack { inflight_bytes: 30 * MSS, ..Ack::of(Time::ZERO, MSS, 1, rtt) };
             let mut turn = 0;
             group.bench_function(kind.name(), |b| {
                 b.iter(|| {

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use anabranch_units::{Bytes, Duration, RandomStream};
 
-use crate::congestion::CongestionKind;
+use crate::congestion::{CongestionKind, CubicOptions};
 use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::PathId;
@@ -301,6 +301,9 @@ pub struct ConnectionConfig {
     pub readable_from: Bytes,
     /// How many bytes may be written and not yet acknowledged.
     pub send_buffer: Bytes,
+    /// How many at first: then twice what the windows let be under way until all of it is acknowledged in order, as
+    /// Linux's `tcp_wmem`, up to `send_buffer`. All of `send_buffer` from the beginning if there is none.
+    pub send_buffer_start: Option<Bytes>,
     /// The connection is aborted when data stays unacknowledged for so long.
     pub user_timeout: Duration,
     /// An idle connection that has heard nothing for so long probes its peer, and ends when that is silent
@@ -382,12 +385,13 @@ impl ConnectionConfig {
             consume_at_once: false,
             readable_from: Bytes::ZERO,
             send_buffer: Bytes::from_kib(16 << 10),
+            send_buffer_start: None,
             user_timeout: Duration::from_secs(924),
             keepalive: None,
             time_wait: Duration::from_secs(60),
             close_timeout: Duration::from_secs(60),
             scheduler: SchedulerKind::MinRtt,
-            congestion: CongestionKind::Cubic,
+            congestion: CongestionKind::Cubic(CubicOptions::DEFAULT),
             lisa: false,
             path_manager: PathManagerKind::FullMesh,
             max_subflows: 8,

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::segment::Key;
+use crate::segment::{Address, Key};
 use crate::seq::Dsn;
 
 /// The token of a key: the leftmost 32 bits of its SHA-256.
@@ -65,6 +65,23 @@ pub fn add_address_hmac(sender_key: Key, receiver_key: Key, id: u8, ip: IpAddr, 
     u64::from_be_bytes(last)
 }
 
+/// The hash of both ends of a subflow under a secret, for its initial sequence number (RFC 6528 section 3).
+pub fn isn_hash(secret: [Key; 2], local: Address, remote: Address) -> u32 {
+    let mut digest = Sha256::new();
+    for key in secret {
+        digest.update(key.0.to_be_bytes());
+    }
+    for end in [local, remote] {
+        match end.ip {
+            IpAddr::V4(v4) => digest.update(v4.octets()),
+            IpAddr::V6(v6) => digest.update(v6.octets()),
+        }
+        digest.update(end.port.to_be_bytes());
+    }
+    let digest = digest.finalize();
+    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
+}
+
 /// Whether two codes are equal, in a time that does not depend on where they differ.
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
@@ -95,6 +112,19 @@ mod tests {
         assert_eq!(ack[..8], 0x8205_37c6_d144_47d1_u64.to_be_bytes());
         assert_eq!(ack[8..16], 0x7344_e628_d2e4_af41_u64.to_be_bytes());
         assert_eq!(ack[16..], 0xcbb8_0463_u32.to_be_bytes());
+    }
+
+    #[test]
+    fn initial_numbers_are_hashed_from_both_ends_under_a_secret() {
+        let end = |ip: &str, port| Address::new(ip.parse().unwrap(), port);
+        let (local, remote) = (end("192.0.2.1", 49_152), end("198.51.100.2", 80));
+        assert_eq!(isn_hash([A, B], local, remote), 0x609a_5c13);
+        assert_eq!(isn_hash([A, B], end("2001:db8::1", 49_152), end("2001:db8::2", 80)), 0x260b_c901);
+        let others =
+            [([B, A], local, remote), ([A, B], remote, local), ([A, B], local, end("198.51.100.2", 81))];
+        for (secret, local, remote) in others {
+            assert_ne!(isn_hash(secret, local, remote), 0x609a_5c13);
+        }
     }
 
     #[test]

@@ -198,6 +198,11 @@ pub trait Parameterised: Clone {
     /// Sets a parameter; false, and nothing changed, if it has none of that name or the value is
     /// not in its domain.
     fn set_parameter(&mut self, name: &str, value: Value) -> bool;
+
+    /// Two parameters of which the first must not be greater than the second, and is.
+    fn contradiction(&self) -> Option<[&'static str; 2]> {
+        None
+    }
 }
 
 /// Looks `name` up in the table `parameters` and sets it in `options`, if the value is in its domain.

@@ -3,7 +3,8 @@
 mod congestion_common;
 
 use anabranch_stack::congestion::{
-    Ack, AnyCongestion, CongestionControl, CongestionEvent, CongestionKind, Delivery, Loss, SubflowStart,
+    Ack, AnyCongestion, BbrOptions, CongestionControl, CongestionEvent, CongestionKind, Delivery, Loss,
+    SubflowStart,
 };
 use anabranch_stack::event::SubflowId;
 use anabranch_units::{Duration, Rate, Time};
@@ -149,7 +150,7 @@ proptest! {
     fn a_model_of_the_path_never_asks_for_less_than_a_segment_or_for_no_rate(
         ops in prop::collection::vec((0..4_u8, 0..10_000_000_000_u64, any_op()), 1..120),
     ) {
-        let mut congestion = CongestionKind::Bbr.build();
+        let mut congestion = CongestionKind::Bbr(BbrOptions::DEFAULT).build();
         let mut now = Time::ZERO;
         congestion.on_subflow_up(SubflowId(0), &start());
         for (id, wait, op) in &ops {
@@ -202,7 +203,7 @@ proptest! {
             }
             congestion.on_recovered(id, Time::from_millis(20));
             let factor = match kind.name() {
-                "cubic" | "cubic_hystart" => 0.7,
+                "cubic" | "cubic_hystart" | "cubic_linux" => 0.7,
                 _ => 0.5,
             };
             let expected = ((f64::from(window) * factor + 1e-9).floor() as u64).max(2) * MSS;

@@ -6,7 +6,7 @@ use anabranch_stack::congestion::{
     Ack, AnyCongestion, CongestionControl, CongestionEvent, CongestionKind, SubflowStart,
 };
 use anabranch_units::Time;
-use congestion_common::{A, MSS, ack, start};
+use congestion_common::{A, MSS, ack, loss, start};
 use proptest::prelude::*;
 
 const NOW: Time = Time::from_secs(1);
@@ -15,6 +15,11 @@ fn subflow(name: &str, window: u32) -> AnyCongestion {
     let mut congestion = CongestionKind::from_name(name).unwrap().build();
     congestion.on_subflow_up(A, &SubflowStart { initial_window: window, prr: true, ..start() });
     congestion
+}
+
+/// A loss is found with so many segments in flight, of which so many were not yet acknowledged selectively.
+fn lose(congestion: &mut AnyCongestion, flight: u64, recover: u64) {
+    congestion.on_congestion(A, &CongestionEvent { recover_bytes: recover * MSS, ..loss(NOW, flight) });
 }
 
 /// A selective acknowledgement of one segment, with so many segments in flight after it.
@@ -44,16 +49,7 @@ fn figure_1_one_loss_in_twenty_segments() {
     // Two acknowledgements have come, and let two new segments go (limited transmit): 22 are out, of
     // which 0 is lost and 1 to 3 are acknowledged by the third.
     let mut inflight = 18;
-    congestion.on_congestion(
-        A,
-        &CongestionEvent {
-            now: NOW,
-            flight_bytes: 22 * MSS,
-            recover_bytes: 20 * MSS,
-            ecn: false,
-            reduced: false,
-        },
-    );
+    lose(&mut congestion, 22, 20);
     assert_eq!(congestion.ssthresh(A), Some(10 * MSS));
     let (mut windows, mut sent) = (vec![], vec![]);
     for acked in 3..=21 {
@@ -80,16 +76,7 @@ fn figure_1_one_loss_in_twenty_segments() {
 #[test]
 fn figure_2_fifteen_losses_in_twenty_segments() {
     let mut congestion = subflow("newreno", 20);
-    congestion.on_congestion(
-        A,
-        &CongestionEvent {
-            now: NOW,
-            flight_bytes: 22 * MSS,
-            recover_bytes: 20 * MSS,
-            ecn: false,
-            reduced: false,
-        },
-    );
+    lose(&mut congestion, 22, 20);
     let mut inflight = 4;
     let (mut windows, mut sent) = (vec![], vec![]);
     for acked in 17..=19 {
@@ -114,16 +101,7 @@ fn figure_2_fifteen_losses_in_twenty_segments() {
 #[test]
 fn one_segment_goes_at_once_where_a_timer_has_found_the_loss() {
     let mut congestion = subflow("newreno", 20);
-    congestion.on_congestion(
-        A,
-        &CongestionEvent {
-            now: NOW,
-            flight_bytes: 20 * MSS,
-            recover_bytes: 18 * MSS,
-            ecn: false,
-            reduced: false,
-        },
-    );
+    lose(&mut congestion, 20, 18);
     let mut inflight = 15;
     assert!(congestion.cwnd(A) >= 16 * MSS);
     congestion.on_sent(A, NOW, MSS);

@@ -2,11 +2,14 @@
 
 mod congestion_common;
 
-use anabranch_stack::congestion::{Ack, AnyCongestion, CongestionControl, CongestionKind, SubflowStart};
+use anabranch_stack::congestion::{
+    Ack, AnyCongestion, CongestionControl, CongestionKind, CubicOptions, SubflowStart,
+};
 use anabranch_units::{Duration, Time};
 use congestion_common::{A, B, MSS, ack, connection, loss, round, start, window};
 
 const NOW: Time = Time::from_secs(1);
+const HYSTART: CongestionKind = CongestionKind::CubicHystart(CubicOptions::DEFAULT);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -168,6 +171,26 @@ fn cubic_converges_fast_when_the_window_is_below_the_last_maximum() {
 }
 
 #[test]
+fn cubic_without_fast_convergence_aims_at_the_window_of_the_loss() {
+    let options = CubicOptions { fast_convergence: false };
+    let mut congestion = CongestionKind::Cubic(options).build();
+    let start =
+        SubflowStart { initial_window: 1000, initial_ssthresh: Some(2), rtt: Some(ms(50)), ..start() };
+    congestion.on_subflow_up(A, &start);
+    for window in [1000, 700] {
+        congestion.on_congestion(A, &loss(NOW, window));
+        congestion.on_recovered(A, NOW);
+    }
+    // W_max is 700, and not 595.
+    let k = ((700.0 - 490.0) / 0.4_f64).cbrt();
+    let mut now = NOW;
+    while (now - NOW).as_secs_f64() < k {
+        now = round(&mut congestion, A, now, ms(50));
+    }
+    assert!(close(window(&congestion, A), 700.0, 0.005), "{}", window(&congestion, A));
+}
+
+#[test]
 fn cubic_target_grows_by_half_a_window_at_most() {
     let mut congestion = after_loss(1000);
     congestion.on_ack(A, &ack(NOW, 1));
@@ -284,7 +307,7 @@ fn slow_start(kind: CongestionKind, rtts: &[u64]) -> AnyCongestion {
 #[test]
 fn hystart_lets_eight_segments_of_an_acknowledgement_count_where_segments_are_not_paced() {
     for (paced, grown) in [(false, 8), (true, 30)] {
-        let mut congestion = CongestionKind::CubicHystart.build();
+        let mut congestion = HYSTART.build();
         congestion.on_subflow_up(A, &SubflowStart { paced, ..start() });
         congestion.on_ack(A, &ack(NOW, 30));
         assert_eq!(congestion.cwnd(A), (10 + grown) * MSS);
@@ -293,8 +316,8 @@ fn hystart_lets_eight_segments_of_an_acknowledgement_count_where_segments_are_no
 
 #[test]
 fn hystart_goes_on_as_long_as_the_rtt_stays() {
-    let with = slow_start(CongestionKind::CubicHystart, &[40, 43, 40, 43]);
-    let without = slow_start(CongestionKind::Cubic, &[40, 43, 40, 43]);
+    let with = slow_start(HYSTART, &[40, 43, 40, 43]);
+    let without = slow_start(CongestionKind::Cubic(CubicOptions::DEFAULT), &[40, 43, 40, 43]);
     assert_eq!(with.cwnd(A), 160 * MSS);
     assert_eq!(with.cwnd(A), without.cwnd(A));
 }
@@ -302,13 +325,13 @@ fn hystart_goes_on_as_long_as_the_rtt_stays() {
 #[test]
 fn hystart_slows_down_when_the_rtt_grows_by_an_eighth_and_ends_five_rounds_later() {
     // The eighth sample of the second round tells: 7 segments were acknowledged before, 3 after.
-    let congestion = slow_start(CongestionKind::CubicHystart, &[40, 45]);
+    let congestion = slow_start(HYSTART, &[40, 45]);
     let expected = 20.0 + 7.0 * 2.0 + 3.0 * 2.0 * 0.25;
     assert_eq!(window(&congestion, A), expected);
     assert_eq!(congestion.ssthresh(A), None);
-    let congestion = slow_start(CongestionKind::CubicHystart, &[40, 45, 50, 55, 60, 65]);
+    let congestion = slow_start(HYSTART, &[40, 45, 50, 55, 60, 65]);
     assert_eq!(congestion.ssthresh(A), None);
-    let congestion = slow_start(CongestionKind::CubicHystart, &[40, 45, 50, 55, 60, 65, 70]);
+    let congestion = slow_start(HYSTART, &[40, 45, 50, 55, 60, 65, 70]);
     assert!(congestion.ssthresh(A).is_some());
     assert!(congestion.cwnd(A) < 120 * MSS);
 }
@@ -316,21 +339,43 @@ fn hystart_slows_down_when_the_rtt_grows_by_an_eighth_and_ends_five_rounds_later
 #[test]
 fn hystart_takes_4_to_16_ms_for_an_increase() {
     for (rtts, slower) in [([20, 23], false), ([20, 24], true), ([200, 215], false), ([200, 216], true)] {
-        let congestion = slow_start(CongestionKind::CubicHystart, &rtts);
+        let congestion = slow_start(HYSTART, &rtts);
         assert_eq!(congestion.cwnd(A) < 40 * MSS, slower, "{rtts:?}");
     }
 }
 
 #[test]
+fn hystart_compares_a_round_trip_with_the_one_before() {
+    // 48 are not 5.5 more than 44, though 5 more than 40.
+    assert_eq!(slow_start(HYSTART, &[40, 44, 48]).cwnd(A), 80 * MSS);
+}
+
+#[test]
 fn hystart_resumes_when_the_rtt_falls_again() {
-    let congestion = slow_start(CongestionKind::CubicHystart, &[40, 45, 40, 40, 40, 40, 40, 40]);
+    let congestion = slow_start(HYSTART, &[40, 45, 40, 40, 40, 40, 40, 40]);
     assert_eq!(congestion.ssthresh(A), None);
     assert!(congestion.cwnd(A) > 1000 * MSS);
+    // The eighth sample tells that too: 7 acknowledgements of 3 segments before, 3 after.
+    let congestion = slow_start(HYSTART, &[40, 45, 40]);
+    assert_eq!(window(&congestion, A), 35.5 + 7.0 * 3.0 * 0.25 + 3.0 * 3.0);
+}
+
+#[test]
+fn hystart_takes_the_least_rtt_of_a_round_trip() {
+    let mut congestion = HYSTART.build();
+    congestion.on_subflow_up(A, &SubflowStart { paced: true, ..start() });
+    for n in 0..20 {
+        // Of the second one all but one are longer.
+        let rtt = if n < 10 || n == 12 { 40 } else { 60 };
+        let one = ack(NOW + ms(n), 1);
+        congestion.on_ack(A, &Ack { rtt: Some(ms(rtt)), round_start: n % 10 == 0, ..one });
+    }
+    assert_eq!(congestion.cwnd(A), 30 * MSS);
 }
 
 #[test]
 fn hystart_takes_part_in_the_first_slow_start_alone() {
-    let mut congestion = CongestionKind::CubicHystart.build();
+    let mut congestion = HYSTART.build();
     congestion.on_subflow_up(A, &SubflowStart { initial_window: 200, ..start() });
     congestion.on_rto(A, NOW, 200 * MSS, false);
     for (n, rtt) in [40_u64, 80, 160, 320].into_iter().enumerate() {
@@ -340,5 +385,6 @@ fn hystart_takes_part_in_the_first_slow_start_alone() {
             congestion.on_ack(A, &Ack { rtt: Some(ms(rtt)), round_start: i == 0, ..ack(now, 1) });
         }
     }
-    assert_eq!(congestion.ssthresh(A), Some(140 * MSS));
+    // As ever: it doubles, from the eleven of the first round on.
+    assert_eq!((congestion.ssthresh(A), congestion.cwnd(A)), (Some(140 * MSS), 88 * MSS));
 }

@@ -167,10 +167,10 @@ fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
     });
 }
 
-/// The place of LIA among the congestion controls.
-fn lia() -> u8 {
+/// The place of a congestion control among all.
+fn place(name: &str) -> u8 {
     let all = anabranch_stack::congestion::CongestionKind::ALL;
-    all.iter().position(|kind| kind.name() == "lia").expect("it is there") as u8
+    all.iter().position(|kind| kind.name() == name).expect("it is there") as u8
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_copy_that_need_not_go_any_more_makes_room() {
         knobs: [
             Knobs {
                 flips: 11_584,
-                congestion: lia(),
+                congestion: place("lia"),
                 receive_buffer: (20_000, 0),
                 ack: (1, 40, 0),
                 ..Knobs::PLAIN
@@ -207,6 +207,37 @@ fn a_copy_that_need_not_go_any_more_makes_room() {
             Op::Backup(Side::Client, 1, true),
             Op::Delay(0, 10),
         ],
+        ..Case::plain()
+    });
+}
+
+/// Timeouts of 200 ms without backoff or timestamps, and round trips of 449 ms: every segment is sent again before it
+/// is acknowledged, by one subflow and then by the other, until the user timeout. It must end, if not well.
+#[test]
+fn a_timeout_that_never_learns_ends_with_the_user_timeout() {
+    let plain = Knobs { receive_buffer: (20_000, 0), ..Knobs::PLAIN };
+    run(&Case {
+        ns3: true,
+        path_manager: 1,
+        servers: 2,
+        rto_min_ms: 200,
+        rto_max_ms: 3000,
+        user_timeout_ms: 900_000,
+        time_wait_ms: 500,
+        knobs: [
+            Knobs { flips: 50_906, mss: 8900, send_buffer: 20_000, ack: (2, 40, 2), ..plain },
+            Knobs {
+                flips: 32,
+                scheduler: 6,
+                congestion: place("bbr"),
+                mss: 308,
+                send_buffer: 9037,
+                ack: (1, 40, 0),
+                ..plain
+            },
+        ],
+        paths: vec![PathSetup { delay_us: 224_528, ..PATH }],
+        ops: vec![Op::Write(Side::Client, 37_801), Op::Write(Side::Server, 40_000)],
         ..Case::plain()
     });
 }

@@ -3,11 +3,13 @@
 mod scheduler_common;
 
 use anabranch_stack::scheduler::{
-    CustomScheduler, CustomSchedulerKind, Decision, MinRtt, RoundRobinOptions, Rule, Scheduler,
-    SchedulerKind, View,
+    AssignKind, CustomScheduler, CustomSchedulerKind, DapsOptions, Decision, MinRtt, Pending,
+    RoundRobinOptions, Rule, Scheduler, SchedulerKind, SubflowView, View,
 };
+use anabranch_stack::seq::DataRange;
+use anabranch_units::Duration;
 use proptest::prelude::*;
-use scheduler_common::{Connection, Licence, MSS, any_connection, subflow};
+use scheduler_common::{Connection, Licence, MSS, any_connection, set, subflow};
 
 fn all() -> Vec<SchedulerKind> {
     let mut all = SchedulerKind::ALL.to_vec();
@@ -59,6 +61,62 @@ proptest! {
                 let in_window = connection.window_end >= first.start + s.mss;
                 prop_assert!(!(whole && in_window), "{name}: {:?} has room for {:?}", s, first);
             }
+        }
+    }
+}
+
+/// All, and DAPS as it takes data from further on.
+fn all_and_reordering() -> Vec<SchedulerKind> {
+    let mut all = all();
+    all.push(SchedulerKind::Daps(DapsOptions { reorder: true, ..DapsOptions::DEFAULT }));
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    // Whoever takes later data first comes back for what he has left out, and what waits on a subflow that fails is
+    // given to another: the stream goes out whole and once, and at no time does everybody wait for nothing.
+    #[test]
+    fn the_stream_goes_out_whole_and_nobody_leaves_a_hole(
+        paths in prop::collection::vec((5..200_u64, 1..25_u64, prop::option::of(2..30_u64)), 2..5),
+        segments in 1..300_u64, odd in 0..MSS, window in 2..120_u64, failing in 0..12_usize, back in 1..20_usize,
+    ) {
+        let subflows: Vec<_> = paths.iter().enumerate().map(|(id, (srtt, cwnd, ssthresh))| {
+            SubflowView { ssthresh: ssthresh.map(|n| n * MSS), ..subflow(id as u8, *srtt, *cwnd) }
+        }).collect();
+        let total = segments * MSS + odd;
+        for kind in all_and_reordering() {
+            let reorders = matches!(&kind, SchedulerKind::Daps(options) if options.reorder);
+            let mut connection = with_licence(&Connection::new(subflows.clone(), total), &kind);
+            connection.licence.reorders |= reorders;
+            let mut scheduler = kind.build();
+            let mut given = Vec::new();
+            for round in 0.. {
+                connection.now += Duration::from_millis(10);
+                connection.window_end = connection.data_una + window * MSS;
+                connection.run(&mut scheduler);
+                prop_assert!(!connection.log.is_empty(), "{kind:?} waits for nothing: {connection:#?}");
+                // What is queued on a subflow when it fails must go elsewhere.
+                connection.subflows[0].potentially_failed = (failing..failing + back).contains(&round);
+                connection.run(&mut scheduler);
+                let (fails, left) = (!connection.subflows[0].may_carry(), connection.subflows[0].queued);
+                let queues = connection.licence.queues;
+                prop_assert!(!fails || !queues || left == 0, "{kind:?} leaves {left} bytes: {connection:#?}");
+                given.extend(connection.log.drain(..).filter(|(.., what)| *what == AssignKind::New).map(|(_, range, _)| range));
+                (0..paths.len() as u8).for_each(|id| connection.acknowledge(id));
+                connection.data_acknowledge(connection.unassigned.first().map_or(total, |first| first.start));
+                if connection.unassigned.is_empty() {
+                    break;
+                }
+            }
+            given.sort_by_key(|range| range.start);
+            let mut next = 0;
+            for range in given {
+                prop_assert_eq!(range.start, next, "{:?}", kind);
+                next = range.end;
+            }
+            prop_assert_eq!(next, total, "{:?}", kind);
         }
     }
 }
@@ -117,6 +175,35 @@ fn a_window_that_ends_inside_a_segment_is_not_filled_while_acknowledgements_are_
         connection.data_acknowledge(2 * MSS);
         connection.run(&mut kind.build());
         assert_eq!(connection.bytes_on(0), 2 * MSS + 600, "{kind:?}");
+    }
+}
+
+/// The kernel's sign for opportunistic retransmission: the next segment does not fit into the window.
+#[test]
+fn a_window_with_less_than_a_segment_left_is_full() {
+    for kind in all().into_iter().filter(|kind| kind.name() != "linux") {
+        let rule = |window_end: u64, inflight: u64| {
+            let mut connection = Connection::new(vec![subflow(0, 20, 10), subflow(1, 80, 1)], 40 * MSS);
+            connection.licence = Licence::of(kind.name());
+            for subflow in &mut connection.subflows {
+                subflow.inflight = inflight.min(subflow.cwnd);
+                subflow.unacked = subflow.inflight;
+            }
+            connection.unassigned = vec![DataRange::new(10 * MSS, 40 * MSS)];
+            connection.outstanding =
+                vec![Pending { range: DataRange::new(0, 10 * MSS), tried: set(&[0, 1]) }];
+            connection.window_end = window_end;
+            match kind.build().decide(&connection.view()) {
+                Decision::Wait { why, .. } => Some(why.rule),
+                _ => None,
+            }
+        };
+        assert_eq!(rule(10 * MSS + 900, 5 * MSS), Some(Rule::WindowFull), "{kind:?}");
+        // No room either: that is said first, as acknowledgements bring it.
+        if !Licence::of(kind.name()).queues {
+            let full = rule(10 * MSS + 900, 10 * MSS);
+            assert!(matches!(full, Some(Rule::NoRoom | Rule::Turn)), "{kind:?}: {full:?}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod harness;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_stack::scheduler::{DmptcpOptions, RoundRobinOptions, SchedulerKind};
+use anabranch_stack::scheduler::{DapsOptions, DmptcpOptions, RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Time};
 use harness::{Pair, Path, Side};
 
@@ -36,6 +36,7 @@ fn with(scheduler: SchedulerKind) -> ConnectionConfig {
 fn every_scheduler_with_every_congestion_control_ends_a_transfer_with_losses() {
     let mut schedulers = SchedulerKind::ALL.to_vec();
     schedulers.push(SchedulerKind::RoundRobin(RoundRobinOptions { segments: 2, cwnd_limited: false }));
+    schedulers.push(SchedulerKind::Daps(DapsOptions { reorder: true, ..DapsOptions::DEFAULT }));
     for profile in Profile::ALL {
         for scheduler in &schedulers {
             for congestion in CongestionKind::ALL {

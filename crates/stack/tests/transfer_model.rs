@@ -1,7 +1,7 @@
 //! The transfer model against the values that are worked out in the paper and by hand.
 
 use anabranch_stack::transfer_model::{
-    MAX_ROUNDS, MAX_WINDOW, ModelOptions, PathState, Round, TimeoutWindow, TransferModel,
+    MAX_ROUNDS, MAX_WINDOW, ModelOptions, PathState, Round, Survivors, TimeoutWindow, TransferModel,
 };
 use proptest::prelude::*;
 
@@ -144,6 +144,40 @@ fn a_coupled_increase_takes_its_steps_evenly() {
 }
 
 #[test]
+fn without_a_floor_the_threshold_after_a_loss_is_half_the_window_whatever_that_is() {
+    let raw = with(|options| options.threshold_floor = false);
+    let round = |model: &TransferModel, cwnd| model.rounds(path(cwnd, Some(80), 0.1), 2).last().unwrap();
+    for (cwnd, half) in [(1, 0), (2, 1), (3, 1), (4, 2)] {
+        assert!(nodes(&round(&raw, cwnd)).contains(&(1, Some(half))), "{cwnd}");
+        assert!(nodes(&round(&TransferModel::default(), cwnd)).contains(&(1, Some(2))), "{cwnd}");
+    }
+    // A window of 1 below a threshold of 2 doubles; above it, it grows by what the round adds: here nothing.
+    let still = |floor: bool| {
+        let model = with(|options| (options.threshold_floor, options.increase) = (floor, 0.0));
+        delivered(&model, path(1, Some(80), 0.3), 12)
+    };
+    assert!(still(false) < still(true), "{} and {}", still(false), still(true));
+}
+
+#[test]
+fn a_fast_recovery_takes_four_that_arrive_or_if_asked_three() {
+    let three = with(|options| options.survivors = Survivors::Three);
+    let round = |model: &TransferModel, cwnd| model.rounds(path(cwnd, Some(0), 0.1), 2).last().unwrap();
+    assert_eq!(nodes(&round(&three, 3)), [(4, Some(0)), (1, Some(2))]);
+    // One of four is lost: 4 p q^3.
+    let four = round(&three, 4);
+    assert_eq!(nodes(&four), [(5, Some(0)), (2, Some(2)), (1, Some(2))]);
+    assert!((four.states[1].probability - 4.0 * 0.1 * 0.9_f64.powi(3)).abs() < 1e-15);
+    // One or two of five: 5 p q^4 + 10 p^2 q^3.
+    let five = round(&three, 5).states[1].probability;
+    assert!((five - (0.5 * 0.9_f64.powi(4) + 0.1 * 0.9_f64.powi(3))).abs() < 1e-15, "{five}");
+    assert!(
+        delivered(&three, path(8, None, 0.05), 6)
+            > delivered(&TransferModel::default(), path(8, None, 0.05), 6)
+    );
+}
+
+#[test]
 fn a_window_limit_holds_in_slow_start_and_in_congestion_avoidance() {
     let limit = |limit| with(|options| options.window_limit = Some(limit));
     assert_eq!(windows(&limit(50), path(10, None, 0.0), 5), [10, 20, 40, 50, 50]);
@@ -219,13 +253,18 @@ fn odd_input_has_a_meaning() {
 
 fn any_options() -> impl Strategy<Value = ModelOptions> {
     let limit = prop::option::of(0_u32..400);
-    (any::<bool>(), any::<bool>(), any::<bool>(), prop_oneof![Just(1.0), 0.0..1.0], limit).prop_map(
-        |(clip_at_ssthresh, initial, whole_rounds_only, increase, window_limit)| ModelOptions {
-            clip_at_ssthresh,
-            timeout_window: if initial { TimeoutWindow::Initial } else { TimeoutWindow::One },
-            whole_rounds_only,
-            increase,
-            window_limit,
+    (any::<[bool; 5]>(), prop_oneof![Just(1.0), 0.0..1.0], limit).prop_map(
+        |([clip_at_ssthresh, initial, whole_rounds_only, threshold_floor, three], increase, window_limit)| {
+            ModelOptions {
+                clip_at_ssthresh,
+                timeout_window: if initial { TimeoutWindow::Initial } else { TimeoutWindow::One },
+                whole_rounds_only,
+                increase,
+                coupled_increase: false,
+                threshold_floor,
+                survivors: if three { Survivors::Three } else { Survivors::Four },
+                window_limit,
+            }
         },
     )
 }

@@ -1,7 +1,7 @@
 //! The model written down once more, as slowly and as plainly as the paper has it: the tree of
 //! states without merging, and the binomial sums term by term.
 
-use anabranch_stack::transfer_model::{ModelOptions, PathState, TimeoutWindow, TransferModel};
+use anabranch_stack::transfer_model::{ModelOptions, PathState, Survivors, TimeoutWindow, TransferModel};
 use proptest::prelude::*;
 
 /// Relative error of the walk; see the accuracy tests. Windows below 256 are exact, larger ones not.
@@ -42,9 +42,10 @@ impl Tree {
         }
         self.expected[round] += probability * f64::from(cwnd);
         let none = self.probability(cwnd, 0..=0);
-        let fast = if cwnd > 4 { self.probability(cwnd, 1..=cwnd - 4) } else { 0.0 };
-        let timeout = self.probability(cwnd, 1.max(cwnd.saturating_sub(3))..=cwnd);
-        let after_loss = 2.max(cwnd / 2);
+        let survivors = if self.options.survivors == Survivors::Four { 4 } else { 3 };
+        let fast = if cwnd > survivors { self.probability(cwnd, 1..=cwnd - survivors) } else { 0.0 };
+        let timeout = self.probability(cwnd, 1.max((cwnd + 1).saturating_sub(survivors))..=cwnd);
+        let after_loss = if self.options.threshold_floor { 2.max(cwnd / 2) } else { cwnd / 2 };
         let grown = if cwnd >= ssthresh {
             let steps = |rounds: usize| (rounds as f64 * self.options.increase).floor() as u32;
             cwnd + steps(round + 1) - steps(round)
@@ -99,9 +100,14 @@ proptest! {
         window_limit in prop_oneof![Just(None), (0_u32..100).prop_map(Some)],
         rounds in 1_usize..=8,
         part in 0.0..1.0,
+        (threshold_floor, three) in any::<(bool, bool)>(),
     ) {
         let timeout_window = if initial { TimeoutWindow::Initial } else { TimeoutWindow::One };
-        let options = ModelOptions { clip_at_ssthresh, timeout_window, increase, window_limit, ..ModelOptions::default() };
+        let survivors = if three { Survivors::Three } else { Survivors::Four };
+        let options = ModelOptions {
+            clip_at_ssthresh, timeout_window, increase, window_limit, threshold_floor, survivors,
+            ..ModelOptions::default()
+        };
         let start = PathState { cwnd, ssthresh, loss };
         let model = TransferModel::new(options);
         let expected = oracle(options, start, rounds);

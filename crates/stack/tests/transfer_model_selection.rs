@@ -169,6 +169,40 @@ fn a_window_limit_lets_slower_paths_in() {
     assert_eq!(select_subflows(&paths, Bytes(38 * MSS + 1), &model).len(), 2);
 }
 
+/// RFC 6356 worked out by hand: `alpha cwnd_i / cwnd_total` is, with windows of 8 on 20 and 80 ms, 8 (8 / 0.02^2) /
+/// (8 / 0.02 + 8 / 0.08)^2 = 160000 / 250000; with three of 20 ms, 160000 / 1300^2.
+#[test]
+fn a_coupled_increase_is_what_lia_leaves_each_path() {
+    let avoiding = |rtt_ms| PathEstimate { ssthresh: Some(1), ..path(rtt_ms) };
+    let delivered = |paths: &[PathEstimate], increase: f64, coupled_increase: bool| {
+        let model =
+            TransferModel::new(ModelOptions { increase, coupled_increase, ..ModelOptions::default() });
+        let explanation = explain_selection(paths, Bytes(1 << 40), &model);
+        let slow = explanation.candidates.iter().find(|one| paths[one.path].srtt > Duration::from_millis(20));
+        slow.expect("it is weighed").contributions.iter().map(|one| one.segments).collect::<Vec<_>>()
+    };
+    let two = [avoiding(20), avoiding(80)];
+    // Four round trips: a segment more after the second and after the fourth, and not after each.
+    assert_eq!(delivered(&two, 1.0, false), [8.0 + 9.0 + 10.0 + 11.0]);
+    assert_eq!(delivered(&two, 1.0, true), [8.0 + 8.0 + 9.0 + 9.0]);
+    // A part of 64 hundredths: one after the fourth.
+    assert_eq!(delivered(&two, 0.5, true), [32.0]);
+    assert_eq!(delivered(&[avoiding(20), avoiding(20), avoiding(20), avoiding(80)], 1.0, true), [32.0; 3]);
+    // A path without an RTT has no rate.
+    let unknown = PathEstimate { srtt: Duration::ZERO, ..avoiding(20) };
+    assert_eq!(delivered(&[avoiding(20), avoiding(80), unknown], 1.0, true), delivered(&two, 1.0, true));
+    // Beside next to nothing it is a TCP.
+    let little = PathEstimate { cwnd: 1, ..avoiding(2000) };
+    let alone = |coupled| delivered(&[avoiding(20), little], 1.0, coupled)[0];
+    assert!(alone(true) > 0.95 * alone(false) && alone(true) < alone(false));
+    // And what is chosen follows from it: 34 segments are enough, or not.
+    let coupled = TransferModel::new(ModelOptions { coupled_increase: true, ..ModelOptions::default() });
+    let count = |segments: u64, model| select_subflows(&two, Bytes(segments * MSS), model).len();
+    assert_eq!([34, 35].map(|segments| count(segments, &coupled)), [1, 2]);
+    let by_itself = TransferModel::default();
+    assert_eq!([38, 39].map(|segments| count(segments, &by_itself)), [1, 2]);
+}
+
 #[test]
 fn paths_beyond_the_limit_are_not_looked_at() {
     let mut paths = vec![path(50); MAX_PATHS + 3];

@@ -166,11 +166,44 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     }
 }
 
+/// Whether an IP packet carries data of its transport: all do but TCP segments without payload. What is no whole
+/// packet counts as one that does.
+pub fn carries_data(packet: &[u8]) -> bool {
+    let Ok(header) = parse(packet, false) else { return true };
+    match packet.get(header.payload.start + 12) {
+        Some(offset) if header.protocol == TCP => header.payload.len() > usize::from(offset >> 4) * 4,
+        _ => true,
+    }
+}
+
 /// The two bits of `ecn` in the IP header.
 pub(crate) fn ecn_bits(ecn: Ecn) -> u8 {
     match ecn {
         Ecn::NotEct => 0,
         Ecn::Ect0 => 2,
         Ecn::Ce => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::carries_data;
+
+    #[test]
+    fn segments_without_payload_carry_no_data() {
+        let mut v4 = [0_u8; 60];
+        (v4[0], v4[3], v4[9], v4[32]) = (0x45, 52, 6, 8 << 4);
+        assert!(!carries_data(&v4[..52]));
+        v4[3] = 53;
+        assert!(carries_data(&v4[..53]));
+        v4[9] = 17;
+        v4[3] = 28;
+        assert!(carries_data(&v4[..28]));
+        let mut v6 = [0_u8; 80];
+        (v6[0], v6[5], v6[6], v6[52]) = (0x60, 20, 6, 5 << 4);
+        assert!(!carries_data(&v6[..60]));
+        v6[5] = 21;
+        assert!(carries_data(&v6[..61]));
+        assert!(carries_data(&[]) && carries_data(&[0x45]));
     }
 }

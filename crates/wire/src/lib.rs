@@ -43,6 +43,6 @@ pub use echo::{echo_reply, echo_request};
 pub use emit::{Checksum, Header, IpFields, complete_checksum, emit, emit_header};
 pub use error::{EmitError, ParseError};
 pub use icmp::{IcmpError, IcmpKind, parse_icmp};
-pub use ip::mark_congestion;
+pub use ip::{carries_data, mark_congestion};
 pub use parse::{Checksums, Parsed, parse};
 pub use too_big::too_big;

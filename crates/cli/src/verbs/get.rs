@@ -39,6 +39,7 @@ mod linux {
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
+    use anabranch_lab::whole_file::WholeFile;
     use anabranch_net::Host;
     use anabranch_stack::stats::SubflowStats;
     use anabranch_units::{Bytes, Rate};
@@ -86,39 +87,31 @@ mod linux {
         })
     }
 
-    /// A file that has its name only when it is whole.
-    struct Sink {
-        out: Box<dyn Write>,
-        /// The name that it has until then, and the one that it gets. None for standard output.
-        names: Option<(PathBuf, PathBuf)>,
+    /// Where the bytes go.
+    enum Sink {
+        Stdout(std::io::Stdout),
+        File(WholeFile),
     }
 
     impl Sink {
         fn open(target: Option<&Path>) -> std::io::Result<Sink> {
-            let Some(target) = target else {
-                return Ok(Sink { out: Box::new(std::io::stdout()), names: None });
-            };
-            let mut part = target.as_os_str().to_owned();
-            part.push(".part");
-            let part = PathBuf::from(part);
-            let out = Box::new(std::fs::File::create(&part)?);
-            Ok(Sink { out, names: Some((part, target.to_owned())) })
-        }
-
-        fn finish(mut self) -> std::io::Result<()> {
-            self.out.flush()?;
-            match self.names.take() {
-                Some((part, target)) => std::fs::rename(part, target),
-                None => Ok(()),
+            match target {
+                Some(path) => WholeFile::create(path).map(Sink::File),
+                None => Ok(Sink::Stdout(std::io::stdout())),
             }
         }
-    }
 
-    impl Drop for Sink {
-        fn drop(&mut self) {
-            // What is not whole must not look like it.
-            if let Some((part, _)) = &self.names {
-                let _ = std::fs::remove_file(part);
+        fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+            match self {
+                Sink::Stdout(out) => out.write_all(bytes),
+                Sink::File(whole) => whole.file().write_all(bytes),
+            }
+        }
+
+        fn finish(self) -> std::io::Result<()> {
+            match self {
+                Sink::Stdout(mut out) => out.flush(),
+                Sink::File(whole) => whole.commit(),
             }
         }
     }
@@ -316,7 +309,7 @@ mod linux {
             let frame =
                 frame.map_err(|error| Broken::Off(format!("the connection broke: {}", cause(&error))))?;
             if let Some(data) = frame.data_ref() {
-                sink.out.write_all(data).map_err(cannot)?;
+                sink.write_all(data).map_err(cannot)?;
                 transfer.received += data.len() as u64;
                 transfer.bar.set_position(transfer.received);
             }

@@ -5,6 +5,8 @@ pub mod check;
 pub mod compare;
 #[cfg(target_os = "linux")]
 pub mod doctor;
+#[cfg(target_os = "linux")]
+pub mod emulate;
 pub mod get;
 pub mod list;
 pub mod model;
@@ -13,3 +15,5 @@ pub mod select;
 pub mod serve;
 #[cfg(target_os = "linux")]
 pub mod tun;
+#[cfg(target_os = "linux")]
+pub mod validate;

@@ -113,7 +113,7 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
         },
         congestion: match result.class {
             Class::Contender => condition.configs[job.contender].congestion.name().to_owned(),
-            Class::Beside => condition.beside_congestion().to_owned(),
+            Class::Beside => condition.beside_config().congestion.name().to_owned(),
         },
         condition: condition.name.clone(),
         flow: report.name.clone(),

@@ -1,4 +1,5 @@
-//! Anabranch's side: a host with a TUN device for each path, behind links and middleboxes.
+//! Anabranch's side: a host behind middleboxes, whose packets the links of the emulator carry to a TUN device of the
+//! kernel for each path.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use anabranch_emulate::{Engine, EngineOptions, Lane, PacketSocket, Port, Wiring};
 use anabranch_net::device::Device;
 use anabranch_net::device::filtered::FilteredDevice;
-use anabranch_net::device::linked::LinkedDevice;
-use anabranch_net::device::tun::{TunDevice, TunOptions};
+use anabranch_net::device::tun::{self, TunDevice, TunOptions};
 use anabranch_net::middlebox::{
     AlterPayload, Chain, Coalesce, Reset, RewriteSequence, Split, StripFrom, StripMptcp, Switch,
 };
@@ -42,6 +43,28 @@ pub struct Ours {
     pub resets: Vec<Reset>,
     altered: Arc<AtomicU64>,
     notices: UnboundedReceiver<Notice>,
+    /// Moves packets as long as it is there.
+    _engine: Option<Engine>,
+}
+
+/// Longer than what the middleboxes make.
+const MAX_PACKET: usize = 9216;
+
+/// What TUN devices have unless they are told otherwise.
+const MTU: u32 = 1500;
+
+/// Puts path `at`, with a link in each direction, between the kernel's device and a socket.
+fn join(cell: &Cell, at: usize, wiring: &mut Wiring) -> io::Result<PacketSocket> {
+    let name = shape::device(at);
+    let kernel = Port::new(tun::open(&name).map_err(io::Error::other)?)?;
+    let (port, socket) = PacketSocket::pair(MTU)?;
+    let (from, to) = (wiring.ports.len(), wiring.ports.len() + 1);
+    wiring.ports.extend([kernel, port]);
+    for (direction, from, to) in [("in", from, to), ("out", to, from)] {
+        wiring.lanes.push(Lane { from, to, links: vec![wiring.links.len()] });
+        wiring.links.push((format!("{name}.{direction}"), shape::link(cell, at)));
+    }
+    Ok(socket)
 }
 
 /// Starts the host of `cell`.
@@ -50,30 +73,33 @@ pub fn start(cell: &Cell) -> Result<Ours, String> {
     let mut builder = Host::builder().notices(sender);
     let (mut switches, mut resets) = (Vec::new(), Vec::new());
     let altered = Arc::new(AtomicU64::new(0));
+    let offload = cell.situation == Situation::Offload;
+    let mut wiring = Wiring { links: Vec::new(), lanes: Vec::new(), ports: Vec::new() };
     for at in 0..cell.paths.count() {
         let name = shape::device(at);
-        let offload = cell.situation == Situation::Offload;
-        let tun = TunDevice::attach(&name, TunOptions { offload }).map_err(|error| error.to_string())?;
         let ip = shape::anabranch_ip(cell.family, at);
         let device: Box<dyn Device> = if offload {
-            Box::new(tun)
+            Box::new(TunDevice::attach(&name, TunOptions { offload }).map_err(|error| error.to_string())?)
         } else {
-            let link = shape::link(cell, at);
-            let linked = LinkedDevice::new(tun, &name, 1, link.clone(), link)
-                .map_err(|error| format!("{name}: {error}"))?;
+            let socket = join(cell, at, &mut wiring).map_err(|error| format!("{name}: {error}"))?;
             let (switch, reset) = (Switch::new(), Reset::new());
             let chain = Chain::new().then(switch.clone()).then(reset.clone());
             switches.push(switch);
             resets.push(reset);
-            Box::new(FilteredDevice::new(linked, middlebox(cell, at, chain, &altered)))
+            Box::new(FilteredDevice::new(socket, middlebox(cell, at, chain, &altered)))
         };
         builder = builder.device(device, &[ip]);
         if at > 0 && cell.situation == Situation::AnabranchBackup {
             builder = builder.backup(ip);
         }
     }
+    let options = EngineOptions { max_packet: MAX_PACKET, ..EngineOptions::default() };
+    let engine = match offload {
+        true => None,
+        false => Some(Engine::start(wiring, &options).map_err(|error| format!("the links: {error}"))?),
+    };
     let host = builder.start().map_err(|error| format!("the host: {error}"))?;
-    Ok(Ours { host, switches, resets, altered, notices })
+    Ok(Ours { host, switches, resets, altered, notices, _engine: engine })
 }
 
 fn middlebox(cell: &Cell, at: usize, chain: Chain, altered: &Arc<AtomicU64>) -> Chain {

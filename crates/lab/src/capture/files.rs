@@ -1,12 +1,13 @@
 //! Which simulation is captured into which file; the files are there whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use crate::compare::Job;
 use crate::scenario::Scenario;
+use crate::whole_file::WholeFile;
 
 /// At which host a capture is taken.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -59,20 +60,11 @@ struct Planned {
     file: CaptureFile,
 }
 
-/// A capture file that has its name only when it is whole: it is written under another one, and removed if it
-/// never gets its own. A device or a pipe is written to as it is.
+/// A capture file that has its name only when it is whole; a device or a pipe is written to as it is.
 #[derive(Debug)]
 pub struct CaptureFile {
     path: PathBuf,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    /// A file to be, still under another name, and where it goes.
-    Temporary(tempfile::NamedTempFile, PathBuf),
-    /// A device or a pipe, which is written to and never replaced.
-    Special(File),
+    whole: WholeFile,
 }
 
 impl CaptureFile {
@@ -81,8 +73,8 @@ impl CaptureFile {
     /// # Errors
     /// If there cannot be such a file.
     pub fn create(path: &Path) -> Result<CaptureFile, CaptureError> {
-        match open(path) {
-            Ok(kind) => Ok(CaptureFile { path: path.to_owned(), kind }),
+        match WholeFile::create(path) {
+            Ok(whole) => Ok(CaptureFile { path: path.to_owned(), whole }),
             Err(error) => Err(CaptureError { path: path.to_owned(), error }),
         }
     }
@@ -92,11 +84,7 @@ impl CaptureFile {
     /// # Errors
     /// If the process has no room for another open file.
     pub fn writer(&self) -> Result<File, CaptureError> {
-        let handle = match &self.kind {
-            Kind::Temporary(file, _) => file.as_file(),
-            Kind::Special(file) => file,
-        };
-        handle.try_clone().map_err(|error| self.failure(error))
+        self.whole.file().try_clone().map_err(|error| self.failure(error))
     }
 
     /// That it could not be written.
@@ -109,13 +97,11 @@ impl CaptureFile {
     /// # Errors
     /// If it cannot be named; then it is gone.
     pub fn commit(self) -> Result<PathBuf, CaptureError> {
-        let CaptureFile { path, kind } = self;
-        if let Kind::Temporary(temporary, target) = kind
-            && let Err(error) = temporary.persist(target)
-        {
-            return Err(CaptureError { path, error: error.error });
+        let CaptureFile { path, whole } = self;
+        match whole.commit() {
+            Ok(()) => Ok(path),
+            Err(error) => Err(CaptureError { path, error }),
         }
-        Ok(path)
     }
 }
 
@@ -203,32 +189,4 @@ fn named(path: &Path, names: &[&str]) -> PathBuf {
         file.push(extension);
     }
     path.with_file_name(file)
-}
-
-fn open(path: &Path) -> io::Result<Kind> {
-    let mut target = path.to_owned();
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(metadata) if !metadata.is_file() => {
-            return OpenOptions::new().write(true).open(path).map(Kind::Special);
-        }
-        // A file that could not be written to is not replaced either.
-        Ok(_) => {
-            drop(OpenOptions::new().write(true).open(path)?);
-            // The file behind a link is replaced, not the link.
-            target = std::fs::canonicalize(path)?;
-        }
-        Err(_) => {}
-    }
-    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".anabranch-").suffix(".partial");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // As any new file; the process's mask is applied.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(directory).map(|file| Kind::Temporary(file, target))
 }

@@ -90,6 +90,9 @@ fn experiment(out: &mut Lines, experiment: &Experiment) {
     }
     if let Some(beside) = &traffic.beside {
         out.line("beside", format!("{} {:?}", beside.flows, beside.path));
+        if let Some(congestion) = &beside.congestion {
+            out.line("beside_congestion", format!("{congestion:?}"));
+        }
     }
 }
 
@@ -126,6 +129,9 @@ fn path(out: &mut Lines, path: &Path) {
     );
     out.line("duplicate", format!("{:?}", path.duplicate));
     out.line("drop", format!("{:?}", path.drop));
+    if path.luck_apart {
+        out.line("luck", "apart");
+    }
     out.line("keep_when_down", path.keep_when_down);
     if let Some(mtu) = path.mtu {
         out.line("mtu", format!("{mtu} {}", path.reports_mtu));

@@ -131,12 +131,14 @@ pub const ALL: &[Knob] = &[
     },
     Knob {
         name: "send-buffer",
-        what: "bytes that may be written and not yet acknowledged",
-        set: |config, node| {
-            config.send_buffer = buffer(node)?;
-            Ok(())
+        what: "bytes written and not yet acknowledged: a size, or `{ initial, max }` for autotuning",
+        set: set_send_buffer,
+        get: |config| match config.send_buffer_start {
+            None => format!("{} B", config.send_buffer.0),
+            Some(initial) => {
+                format!("{{ initial = {} B, max = {} B }}", initial.0, config.send_buffer.0)
+            }
         },
-        get: |config| format!("{} B", config.send_buffer.0),
     },
     knob!("user-timeout", "unacknowledged time after which a connection is aborted", time, user_timeout),
     Knob {
@@ -197,19 +199,42 @@ fn set_receive_buffer(config: &mut ConnectionConfig, node: &Node) -> Result<(), 
         config.receive_buffer = ReceiveBuffer::Fixed(buffer(node)?);
         return Ok(());
     };
-    let table = crate::reader::Reader::of(node, "receive-buffer", &["initial", "max"])?;
     let old = config.receive_buffer;
-    let initial = table.optional("initial", buffer)?.unwrap_or(old.initial());
-    let max = table.optional("max", buffer)?.unwrap_or(old.max().max(initial));
-    if initial > max {
-        return Err(Problem::at(
-            &node.span,
-            format!("the receive buffer starts at {initial} and ends at {max}"),
-        )
-        .help("give a `max` that is not below `initial`"));
-    }
+    let (initial, max) = initial_and_max(node, "receive-buffer", old.initial(), old.max())?;
     config.receive_buffer = ReceiveBuffer::Auto { initial, max };
     Ok(())
+}
+
+fn set_send_buffer(config: &mut ConnectionConfig, node: &Node) -> Result<(), Problem> {
+    let Value::Table(_) = &node.value else {
+        config.send_buffer = buffer(node)?;
+        config.send_buffer_start = None;
+        return Ok(());
+    };
+    let old = config.send_buffer;
+    let (initial, max) = initial_and_max(node, "send-buffer", config.send_buffer_start.unwrap_or(old), old)?;
+    config.send_buffer = max;
+    config.send_buffer_start = Some(initial);
+    Ok(())
+}
+
+/// The two sizes of a buffer that grows, with what it had where one is not given.
+fn initial_and_max(
+    node: &Node,
+    name: &'static str,
+    initial: Bytes,
+    max: Bytes,
+) -> Result<(Bytes, Bytes), Problem> {
+    let table = crate::reader::Reader::of(node, name, &["initial", "max"])?;
+    let initial = table.optional("initial", buffer)?.unwrap_or(initial);
+    let max = table.optional("max", buffer)?.unwrap_or(max.max(initial));
+    if initial > max {
+        let text = format!("the {name} starts at {initial} and ends at {max}");
+        return Err(
+            Problem::at(&node.span, text.replace('-', " ")).help("give a `max` that is not below `initial`")
+        );
+    }
+    Ok((initial, max))
 }
 
 fn set_path_manager(config: &mut ConnectionConfig, node: &Node) -> Result<(), Problem> {

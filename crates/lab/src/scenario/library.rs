@@ -25,6 +25,9 @@ pub const ALL: &[Embedded] = embedded![
     "path-failure",
     "shared-bottleneck",
     "beside-tcp",
+    "fair-disjoint",
+    "fair-shared",
+    "every-scheduler",
 ];
 
 /// The traces that the scenarios above name.

@@ -14,6 +14,7 @@ mod path;
 mod traffic;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use std::sync::Arc;
 
@@ -102,8 +103,10 @@ pub struct Path {
     pub reorder: Option<(f64, Duration)>,
     /// The probability that a data packet arrives twice.
     pub duplicate: f64,
-    /// Data packets to drop, by number from 1.
+    /// Packets of the data direction to drop, by number from 1.
     pub drop: Vec<u64>,
+    /// Packets with data and without are numbered apart, for what is lost and what is dropped.
+    pub luck_apart: bool,
     /// Whether what waits stays when the path goes down.
     pub keep_when_down: bool,
     /// The longest packet that passes, in bytes with its IP header; none if any does.
@@ -312,12 +315,19 @@ pub struct Beside {
     pub flows: u32,
     /// The position of the path they take; none: that with the smallest lower bound.
     pub path: Option<usize>,
+    /// Their congestion control; none: that of the connections, or NewReno where it is coupled.
+    pub congestion: Option<CongestionKind>,
 }
 
 impl Condition {
-    /// The congestion control of plain TCP flows that are no contenders.
-    pub fn beside_congestion(&self) -> String {
-        plain_tcp(self.base.clone()).congestion.name().to_owned()
+    /// What the plain TCP flows beside the contender's are.
+    pub fn beside_config(&self) -> ConnectionConfig {
+        let mut config = plain_tcp(self.base.clone());
+        let beside = self.experiment.traffic.beside.as_ref();
+        if let Some(congestion) = beside.and_then(|beside| beside.congestion.as_ref()) {
+            config.congestion = congestion.clone();
+        }
+        config
     }
 }
 

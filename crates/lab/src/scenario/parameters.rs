@@ -25,10 +25,9 @@ pub(crate) fn read<K: Parameterised>(node: &Node, defaults: Option<&Table>) -> R
         Value::String(text) if text.contains(':') => {
             let mut parts = parts(text, &node.span).into_iter();
             let mut kind = of_name::<K>(&parts.next().unwrap_or_else(|| node.clone()), defaults)?;
-            for part in parts {
-                let entry = assignment(&part)?;
-                apply(&mut kind, [&entry])?;
-            }
+            let example = example(&kind);
+            let entries = parts.map(|part| assignment(&part, &example)).collect::<Result<Vec<_>, _>>()?;
+            apply(&mut kind, &entries)?;
             Ok(kind)
         }
         _ => of_name(node, defaults),
@@ -57,7 +56,14 @@ pub(super) fn apply<'a, K: Parameterised>(
     kind: &mut K,
     entries: impl IntoIterator<Item = &'a Entry>,
 ) -> Result<(), Problem> {
+    let mut seen: Vec<&Entry> = Vec::new();
     for entry in entries {
+        if seen.iter().any(|other| other.key == entry.key) {
+            return Err(
+                Problem::at(&entry.key_span, format!("`{}` is given twice", entry.key)).help("give it once")
+            );
+        }
+        seen.push(entry);
         let specs = specs(kind);
         let Some(spec) = specs.iter().find(|spec| spec.name == entry.key) else {
             let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
@@ -73,11 +79,27 @@ pub(super) fn apply<'a, K: Parameterised>(
         let value = setting(spec, &entry.node)?;
         if !kind.set_parameter(spec.name, value) {
             let shown = spec.domain.show(&value);
-            return Err(Problem::at(&entry.node.span, format!("{shown} is out of range"))
-                .help(format!("`{}` is {}: give {}", spec.name, spec.what, spec.domain)));
+            return Err(
+                Problem::at(&entry.node.span, format!("{shown} is out of range")).help(what_is_right(spec))
+            );
         }
     }
-    Ok(())
+    let Some([less, more]) = kind.contradiction() else { return Ok(()) };
+    let Some(entry) = seen.into_iter().rfind(|entry| entry.key == less || entry.key == more) else {
+        return Ok(());
+    };
+    let value = |name| {
+        let all = kind.parameters();
+        let found = all.iter().find(|(spec, _)| spec.name == name);
+        found.map_or(String::new(), |(spec, value)| spec.domain.show(value))
+    };
+    let (low, high) = (value(less), value(more));
+    let what = format!("`{less}` is {low} and more than `{more}`, which is {high}");
+    Err(Problem::at(&entry.node.span, what).help(format!("set both, with `{less}` at most `{more}`")))
+}
+
+fn what_is_right(spec: &Spec) -> String {
+    format!("`{}` ({}): give {}", spec.name, spec.what, spec.domain)
 }
 
 /// The names of the parameters of `kind`.
@@ -105,8 +127,10 @@ pub(super) fn check_defaults<K: Parameterised>(table: &Table) -> Result<(), Prob
 
 /// The value that `node` gives to a parameter. Its range is checked by whoever sets it.
 fn setting(spec: &Spec, node: &Node) -> Result<Setting, Problem> {
-    let help =
-        |problem: Problem| problem.help(format!("`{}` is {}: give {}", spec.name, spec.what, spec.domain));
+    let help = |problem: Problem| problem.help(what_is_right(spec));
+    if matches!(&node.value, Value::String(text) if text.trim().is_empty()) {
+        return Err(help(Problem::at(&node.span, format!("`{}` has no value", spec.name))));
+    }
     if let (Some(word), Value::String(text)) = (spec.domain.open_word(), &node.value)
         && text.trim() == word
     {
@@ -159,12 +183,28 @@ fn parts(text: &str, span: &Span) -> Vec<Node> {
         .collect()
 }
 
+/// How a parameter of `kind` is written behind its name, as a help.
+fn example<K: Parameterised>(kind: &K) -> String {
+    let Some((spec, default)) = kind.parameters().into_iter().next() else {
+        return format!("this {} has no parameters: write its name alone", K::WHAT);
+    };
+    let value = match spec.domain {
+        Domain::Numbers(..) => "1/2".to_owned(),
+        domain => domain.show(&default).replace(' ', ""),
+    };
+    format!("write NAME:KEY=VALUE, here for example `{}={value}`", spec.name)
+}
+
 /// `KEY=VALUE`.
-fn assignment(part: &Node) -> Result<Entry, Problem> {
+fn assignment(part: &Node, help: &str) -> Result<Entry, Problem> {
     let text = part.string()?;
-    let Some((key, value)) = text.split_once('=') else {
-        return Err(Problem::at(&part.span, format!("`{text}` gives no value"))
-            .help("write NAME:KEY=VALUE, for example `blest:lambda=1.2`"));
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => (key, value),
+        Some(_) => return Err(Problem::at(&part.span, "this value has no parameter before it").help(help)),
+        None if text.trim().is_empty() => {
+            return Err(Problem::at(&part.span, "there is nothing behind the `:`").help(help));
+        }
+        None => return Err(Problem::at(&part.span, format!("`{text}` gives no value")).help(help)),
     };
     let span = |from: usize, len: usize| match part.span.range.len() == text.len() {
         true => {

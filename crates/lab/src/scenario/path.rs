@@ -25,6 +25,7 @@ pub(super) const KEYS: &[&str] = &[
     "reorder",
     "duplicate",
     "drop",
+    "luck",
     "when-down",
     "mtu",
     "mtu-reports",
@@ -123,6 +124,7 @@ fn read(node: &Node, index: usize, files: &Files<'_>) -> Result<Path, Problem> {
         reorder: path.optional("reorder", reorder)?,
         duplicate: path.optional("duplicate", Node::probability)?.unwrap_or(0.0),
         drop: path.optional("drop", numbers)?.unwrap_or_default(),
+        luck_apart: path.optional("luck", |node| node.choice("luck", &["shared", "apart"]))? == Some(1),
         keep_when_down: match path.optional("when-down", |node| node.choice("rule", &["drop", "keep"]))? {
             Some(choice) => choice == 1,
             None => false,

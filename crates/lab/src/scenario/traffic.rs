@@ -3,6 +3,7 @@
 use anabranch_sim::traffic::Sizes;
 use anabranch_units::{Duration, Time};
 
+use super::contender::congestion;
 use super::parse::path_position;
 use super::{Background, Beside, Direction, FlowSize, Path, Start, Traffic};
 use crate::reader::Reader;
@@ -161,10 +162,11 @@ fn background(node: &Node, paths: &[Path]) -> Result<Background, Problem> {
 }
 
 fn beside(node: &Node, paths: &[Path]) -> Result<Beside, Problem> {
-    let table = Reader::of(node, "beside", &["flows", "path"])?;
+    let table = Reader::of(node, "beside", &["flows", "path", "congestion"])?;
     Ok(Beside {
         flows: table.required("flows", "30", |node| node.integer(1, MOST_FLOWS))? as u32,
         path: table.optional("path", |node| path_position(node, paths))?,
+        congestion: table.optional("congestion", congestion)?,
     })
 }
 

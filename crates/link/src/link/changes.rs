@@ -4,6 +4,7 @@ use anabranch_units::Time;
 
 use super::Link;
 use crate::error::LinkConfigError;
+use crate::impairments::Impairments;
 use crate::server::{self, Server};
 use crate::timeline::Change;
 use crate::{Capacity, DropReason, Dropped, WhenDown};
@@ -40,8 +41,8 @@ impl<P> Link<P> {
             Change::Loss(loss) => {
                 let offered = self.counters.offered.packets;
                 self.impairments
-                    .get_or_insert_default()
-                    .change_loss(at, *loss, self.seed, &self.name, offered);
+                    .get_or_insert_with(|| Impairments::none(offered))
+                    .change_loss(at, *loss, self.seed, &self.name);
             }
             Change::Delay(delay) => {
                 self.delay = *delay;

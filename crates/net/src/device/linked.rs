@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use anabranch_link::{Arrival, Counters, DropReason, Link, LinkConfig, LinkConfigError, Polled, Pushed};
 use anabranch_units::Time;
-use anabranch_wire::{mark_congestion, too_big};
+use anabranch_wire::{carries_data, mark_congestion, too_big};
 use tokio::time::Sleep;
 
 use super::{Capabilities, Device, Packet};
@@ -112,8 +112,7 @@ impl<D: Device> LinkedDevice<D> {
         while let Poll::Ready(result) = self.inner.poll_receive(cx, &mut self.spare) {
             result?;
             let packet = std::mem::take(&mut self.spare);
-            let len = packet.len() as u32;
-            let pushed = self.incoming.push(now, packet, len);
+            let pushed = offer(&mut self.incoming, now, packet);
             if let Some(answer) = answer_of(&self.incoming, &pushed)
                 && self.answers_out.len() < ANSWERS
             {
@@ -138,6 +137,13 @@ impl<D: Device> LinkedDevice<D> {
         }
         Ok(None)
     }
+}
+
+/// Gives a packet to `link`.
+fn offer(link: &mut Link<Packet>, now: Time, packet: Packet) -> Pushed<Packet> {
+    let len = packet.len() as u32;
+    let data = !link.tells_data_apart() || carries_data(packet.bytes());
+    link.push_as(now, packet, len, data)
 }
 
 /// What a router answers to a packet that `link` has not taken; mostly nothing: what is dropped is gone, and
@@ -178,9 +184,8 @@ impl<D: Device> Device for LinkedDevice<D> {
     fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
         let now = self.clock.now();
         let packet = std::mem::take(packet);
-        let len = packet.len() as u32;
         let before = self.outgoing.next_event();
-        let pushed = self.outgoing.push(now, packet, len);
+        let pushed = offer(&mut self.outgoing, now, packet);
         let answer = answer_of(&self.outgoing, &pushed).filter(|_| self.answers.len() < ANSWERS);
         if self.outgoing.next_event() < before || answer.is_some() {
             // Somebody has to come back for it.

@@ -1,5 +1,6 @@
 //! Every judgement, on facts that are written down here.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::*;
@@ -36,6 +37,18 @@ fn default_route(dev: &str) -> Route {
     }
 }
 
+fn endpoint(address: &str, dev: Option<&str>) -> MptcpEndpoint {
+    MptcpEndpoint {
+        address: address.parse().unwrap(),
+        id: 2,
+        dev: dev.map(str::to_owned),
+        subflow: true,
+        signal: false,
+        backup: true,
+        fullmesh: false,
+    }
+}
+
 /// A host of which nothing bad can be said.
 fn healthy() -> Facts {
     let host = Host {
@@ -48,6 +61,7 @@ fn healthy() -> Facts {
         interface: interface.into(),
         address: address.parse().unwrap(),
         leaves_by: Some(interface.into()),
+        enters: true,
     };
     let sysctls = [
         ("net/mptcp/enabled", "1"),
@@ -62,6 +76,7 @@ fn healthy() -> Facts {
         kernel: "6.1.0-13-amd64".into(),
         sysctls: sysctls.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         mptcp_limits: Some((4, 4)),
+        mptcp_endpoints: Some(vec![endpoint("198.51.100.2", Some("wwan0"))]),
         tun: TunFile::Opens { offload: true },
         capabilities: Some(Capabilities { root: true, net_admin: true, inherited: false }),
         programs: vec![("ip", Some("iproute2-6.1.0".into())), ("nft", Some("nftables v1.0.6".into()))],
@@ -157,9 +172,13 @@ fn each_trouble_is_seen_and_named() {
             f.sources[1].leaves_by = Some("wlan0".into());
         }),
         ("source-routes", Level::Warn, "has no way out", |f| f.sources[1].leaves_by = None),
-        ("source-routes", Level::Warn, "strict reverse path filters", |f| {
-            f.sources[1].leaves_by = Some("wlan0".into());
+        ("rp-filter", Level::Warn, "afar to 198.51.100.2 of wwan0, as", |f| {
+            f.sources[1].enters = false;
             host(f).sysctls.insert("net/ipv4/conf/all/rp_filter".into(), "1".into());
+        }),
+        ("rp-filter", Level::Warn, "afar to 198.51.100.2 of wwan0, as", |f| {
+            f.sources[1].enters = false;
+            host(f).sysctls.insert("net/ipv4/conf/wwan0/rp_filter".into(), "1".into());
         }),
         ("firewall", Level::Warn, "ip filter FORWARD drops", |f| {
             host(f).nft_chains.push(NftChain {
@@ -194,6 +213,18 @@ fn each_trouble_is_seen_and_named() {
         }),
         ("mptcp-limits", Level::Warn, "joins to 0", |f| f.mptcp_limits = Some((0, 2))),
         ("mptcp-limits", Level::Warn, "says nothing", |f| f.mptcp_limits = None),
+        ("mptcp-endpoints", Level::Warn, "says nothing", |f| f.mptcp_endpoints = None),
+        ("mptcp-endpoints", Level::Warn, "no interface has", |f| {
+            f.mptcp_endpoints = Some(vec![endpoint("198.51.100.3", Some("wwan0"))]);
+        }),
+        ("mptcp-endpoints", Level::Warn, "wwan0 has the address, so packets would leave wlan0", |f| {
+            f.mptcp_endpoints = Some(vec![endpoint("198.51.100.2", Some("wlan0"))]);
+        }),
+        ("mptcp-endpoints", Level::Warn, "wwan0 is down", |f| host(f).links[1].flags.clear()),
+        ("mptcp-endpoints", Level::Warn, "no dev, and what wwan0 should carry leaves by wlan0", |f| {
+            f.mptcp_endpoints = Some(vec![endpoint("198.51.100.2", None)]);
+            f.sources[1].leaves_by = Some("wlan0".into());
+        }),
         ("buffers", Level::Warn, "at most 167 Mbit/s", |f| {
             sysctl(f, "net/ipv4/tcp_wmem", "4096 16384 2097152")
         }),
@@ -214,6 +245,36 @@ fn an_older_name_of_the_path_manager_does_not_overrule_the_newer() {
         sysctl(facts, "net/mptcp/path_manager", "kernel");
     });
     assert_eq!(check.level, Level::Ok);
+}
+
+#[test]
+fn a_filter_that_lets_in_and_an_endpoint_that_is_bound_are_no_trouble() {
+    let strict = |value: &'static str| {
+        after("rp-filter", move |facts| {
+            facts.sources[1].enters = false;
+            // The higher of the two counts, and 2 is loose.
+            host(facts).sysctls.insert("net/ipv4/conf/all/rp_filter".into(), "1".into());
+            host(facts).sysctls.insert("net/ipv4/conf/wwan0/rp_filter".into(), value.into());
+        })
+        .level
+    };
+    assert_eq!((strict("0"), strict("1"), strict("2")), (Level::Warn, Level::Warn, Level::Ok));
+    let bound = after("mptcp-endpoints", |facts| facts.sources[1].leaves_by = Some("wlan0".into()));
+    assert_eq!(bound.level, Level::Ok, "{bound:?}");
+    let announced = after("mptcp-endpoints", |facts| {
+        let other = MptcpEndpoint { subflow: false, signal: true, ..endpoint("203.0.113.1", None) };
+        facts.mptcp_endpoints = Some(vec![other]);
+    });
+    assert_eq!(announced.level, Level::Ok, "{announced:?}");
+}
+
+#[test]
+fn the_remedy_of_an_endpoint_makes_it_anew_where_its_address_is() {
+    let check = after("mptcp-endpoints", |facts| {
+        facts.mptcp_endpoints = Some(vec![endpoint("198.51.100.2", Some("wlan0"))]);
+    });
+    let remedy = "ip mptcp endpoint delete id 2; ip mptcp endpoint add 198.51.100.2 dev wwan0 subflow backup";
+    assert_eq!(check.remedy.as_deref(), Some(remedy));
 }
 
 #[test]
@@ -240,18 +301,21 @@ fn a_probe_says_what_it_can_tell() {
         });
         (check.level, check.what)
     };
-    let (ok, what) = level(ProbeOutcome::Multipath { data: true }, &[]);
+    let (ok, what) = level(ProbeOutcome::Multipath, &[]);
     assert!(ok == Level::Ok && what.contains("with data") && what.contains("not of the other interfaces"));
-    let (ok, what) = level(ProbeOutcome::Multipath { data: false }, &[]);
+    let (ok, what) = level(ProbeOutcome::Handshake, &[]);
     assert!(ok == Level::Ok && what.contains("with data it was not tried"));
-    let expected: [(ProbeOutcome, &[&str], &str); 8] = [
+    let expected: [(ProbeOutcome, &[&str], &str); 11] = [
         (ProbeOutcome::FellBack, &["MPCapableFallbackSYNACK"], "either it does not"),
         (ProbeOutcome::FellBack, &["MPCapableSYNTXDrop"], "drops them"),
         (ProbeOutcome::FellBack, &["MPCapableSYNTXDisabled"], "blackhole_timeout"),
         (ProbeOutcome::FellBackLater, &[], "not with data"),
         (ProbeOutcome::NoMptcp("x".into()), &[], "gives no multipath tcp socket"),
         (ProbeOutcome::NoName("x".into()), &[], "cannot be tried"),
-        (ProbeOutcome::NoConnection("x".into()), &[], "did not answer"),
+        (ProbeOutcome::NoConnection("x".into()), &[], "with the option or without"),
+        (ProbeOutcome::Refused, &[], "refuses connections"),
+        (ProbeOutcome::PlainAlone(Duration::from_secs(7)), &[], "for 7 s, and does to one without"),
+        (ProbeOutcome::Silent(Duration::from_secs(7)), &[], "no answer in 7 s"),
         (ProbeOutcome::Unknown("x".into()), &[], "cannot be told"),
     ];
     for (outcome, counters, word) in expected {
@@ -259,4 +323,22 @@ fn a_probe_says_what_it_can_tell() {
         assert_eq!(level, Level::Warn, "{outcome:?}");
         assert!(what.to_lowercase().contains(word), "{outcome:?}: {what}");
     }
+}
+
+/// An address that was asked for is not said twice.
+#[test]
+fn a_probe_names_its_target_once() {
+    let what = |target: &str| {
+        let check = after("option-30", |facts| {
+            facts.probe = Some(Probe {
+                target: target.into(),
+                address: "192.0.2.9:80".parse().ok(),
+                outcome: ProbeOutcome::Refused,
+                counters: BTreeMap::new(),
+            });
+        });
+        check.what
+    };
+    assert!(what("host").contains("host (192.0.2.9:80) refuses"), "{}", what("host"));
+    assert!(what("192.0.2.9:80").contains(": 192.0.2.9:80 refuses"), "{}", what("192.0.2.9:80"));
 }

@@ -6,6 +6,8 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::Path;
 
+use serde::Deserialize;
+
 use super::probe::Probe;
 use crate::setup::{Action, Capabilities, Host, Shown, System, show};
 
@@ -34,6 +36,31 @@ pub struct Source {
     pub address: IpAddr,
     /// The interface that is taken to somewhere far away; none if there is no way.
     pub leaves_by: Option<String>,
+    /// What comes from there by the interface gets in, as far as routes and reverse path filters go.
+    pub enters: bool,
+}
+
+/// An address that the kernel's own Multipath TCP uses, as `ip -json mptcp endpoint` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct MptcpEndpoint {
+    /// The address.
+    pub address: IpAddr,
+    /// Its address ID.
+    pub id: u8,
+    /// The interface that subflows from it are bound to.
+    pub dev: Option<String>,
+    /// The kernel joins from it.
+    #[serde(default)]
+    pub subflow: bool,
+    /// The kernel announces it.
+    #[serde(default)]
+    pub signal: bool,
+    /// Its subflows are backups.
+    #[serde(default)]
+    pub backup: bool,
+    /// The kernel joins from it to each address of the peer.
+    #[serde(default)]
+    pub fullmesh: bool,
 }
 
 /// A host at a moment.
@@ -45,6 +72,8 @@ pub struct Facts {
     pub sysctls: BTreeMap<String, String>,
     /// `ip mptcp limits`: announced addresses that are accepted, and subflows.
     pub mptcp_limits: Option<(u32, u32)>,
+    /// `ip mptcp endpoint`; none if it cannot be asked.
+    pub mptcp_endpoints: Option<Vec<MptcpEndpoint>>,
     /// `/dev/net/tun`.
     pub tun: TunFile,
     /// What this process may do.
@@ -103,7 +132,10 @@ impl Facts {
                 let far = FAR[usize::from(address.is_ipv6())];
                 let line = format!("ip -json route get {far} from {address}");
                 let leaves_by = system.act(&Action::run(&line)).ok().and_then(|text| route_device(&text));
-                sources.push(Source { interface: link.ifname.clone(), address, leaves_by });
+                // Reverse path filters are IPv4's alone.
+                let line = format!("ip -json route get {address} from {far} iif {}", link.ifname);
+                let enters = address.is_ipv6() || system.act(&Action::run(&line)).is_ok();
+                sources.push(Source { interface: link.ifname.clone(), address, leaves_by, enters });
             }
             if let Some(features) = &mut features
                 && let Ok(text) = system.act(&Action::run(&format!("ethtool -k {}", link.ifname)))
@@ -112,10 +144,12 @@ impl Facts {
             }
         }
         let limits = system.act(&Action::run("ip mptcp limits show")).ok();
+        let endpoints = system.act(&Action::run("ip -json mptcp endpoint show")).ok();
         Facts {
             kernel: system.read("/proc/sys/kernel/osrelease").unwrap_or_default(),
             sysctls,
             mptcp_limits: limits.and_then(|text| parse_limits(&text)),
+            mptcp_endpoints: endpoints.and_then(|text| parse_endpoints(&text)),
             tun: tun_file(),
             capabilities: Capabilities::read(system),
             programs: programs.map(|(name, text)| (name, text.map(|text| text.trim().to_owned()))).to_vec(),
@@ -154,6 +188,11 @@ fn parse_limits(text: &str) -> Option<(u32, u32)> {
     Some((after("add_addr_accepted")?, after("subflows")?))
 }
 
+/// A list in JSON, or nothing at all if it is empty.
+fn parse_endpoints(text: &str) -> Option<Vec<MptcpEndpoint>> {
+    if text.trim().is_empty() { Some(Vec::new()) } else { serde_json::from_str(text).ok() }
+}
+
 /// Lines such as `tx-checksumming: on [fixed]`.
 fn parse_features(text: &str) -> BTreeMap<String, bool> {
     let feature = |line: &str| {
@@ -181,5 +220,11 @@ mod tests {
         assert_eq!(features.into_iter().collect::<Vec<_>>(), expected);
         assert_eq!(route_device(r#"[{"dst":"203.0.113.86","dev":"eth0"}]"#), Some("eth0".into()));
         assert_eq!(route_device("[]"), None);
+        let endpoints =
+            r#"[{"address":"192.0.3.2","id":2,"subflow":true,"dev":"r1"},{"address":"::1","id":3}]"#;
+        let endpoints = parse_endpoints(endpoints).unwrap();
+        assert_eq!((endpoints[0].dev.as_deref(), endpoints[0].subflow), (Some("r1"), true));
+        assert_eq!((endpoints[1].id, endpoints[1].dev.as_deref(), endpoints[1].signal), (3, None, false));
+        assert_eq!((parse_endpoints(" "), parse_endpoints("no json")), (Some(Vec::new()), None));
     }
 }

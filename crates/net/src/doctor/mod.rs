@@ -11,7 +11,7 @@ mod checks_tests;
 
 use serde::Serialize;
 
-pub use facts::{Facts, Source, TunFile};
+pub use facts::{Facts, MptcpEndpoint, Source, TunFile};
 pub use probe::{Probe, ProbeOutcome, probe};
 
 /// How it stands.

@@ -16,6 +16,8 @@ use crate::setup::{Action, System};
 /// Longer than the kernel tries with the option: it leaves it out after two or three SYNs without an answer
 /// (`net.mptcp.syn_retrans_before_tcp_fallback`), which is after 3 s to 7 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a connection without the option, where one with it had no answer.
+const PLAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// For the answer to a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where a web server is asked for something, so that segments with data are looked at as well.
@@ -41,13 +43,18 @@ pub enum ProbeOutcome {
     NoMptcp(String),
     /// There is no such host.
     NoName(String),
-    /// Nobody answered.
+    /// There is no way there, or nobody answered, to a connection without the option neither.
     NoConnection(String),
-    /// It is Multipath TCP.
-    Multipath {
-        /// Data went both ways, and it still was.
-        data: bool,
-    },
+    /// The host, or something on the way, refused the connection.
+    Refused,
+    /// Nobody answered within this time, and then somebody did to a plain TCP.
+    PlainAlone(Duration),
+    /// It is Multipath TCP in the handshake, and data was not tried.
+    Handshake,
+    /// It is Multipath TCP in the handshake, and a request on it had no answer within this time.
+    Silent(Duration),
+    /// Data went both ways, and it still was Multipath TCP.
+    Multipath,
     /// It began as Multipath TCP and was plain TCP when data had gone both ways.
     FellBackLater,
     /// It became plain TCP in the handshake.
@@ -56,7 +63,7 @@ pub enum ProbeOutcome {
     Unknown(String),
 }
 
-/// Connects to `target`, which is `HOST` or `HOST:PORT`; port 80 unless given. Takes up to 15 s.
+/// Connects to `target`, which is `HOST` or `HOST:PORT`; port 80 unless given. Takes up to 15 s (and what the resolver takes).
 pub fn probe(target: &str, system: &mut dyn System) -> Probe {
     let before = counters(system);
     let mut address = None;
@@ -84,11 +91,13 @@ fn attempt(target: &str, system: &mut dyn System, address: &mut Option<SocketAdd
         Ok(false) => return ProbeOutcome::FellBack,
         Ok(true) => {}
     }
-    if !HTTP_PORTS.contains(&resolved.port()) || !exchange(&mut stream, target) {
-        return ProbeOutcome::Multipath { data: false };
+    if !HTTP_PORTS.contains(&resolved.port()) {
+        return ProbeOutcome::Handshake;
     }
+    let answered = exchange(&mut stream, target);
     match is_multipath(&stream, system) {
-        Ok(true) => ProbeOutcome::Multipath { data: true },
+        Ok(true) if answered => ProbeOutcome::Multipath,
+        Ok(true) => ProbeOutcome::Silent(ANSWER_TIMEOUT),
         Ok(false) => ProbeOutcome::FellBackLater,
         Err(error) => ProbeOutcome::Unknown(error),
     }
@@ -111,7 +120,13 @@ fn open(address: SocketAddr) -> Result<TcpStream, ProbeOutcome> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))
         .map_err(|error| ProbeOutcome::NoMptcp(error.to_string()))?;
-    let failed = |error: Errno| ProbeOutcome::NoConnection(error.to_string());
+    let failed = |error: Errno| match error {
+        Errno::CONNREFUSED => ProbeOutcome::Refused,
+        Errno::TIMEDOUT if TcpStream::connect_timeout(&address, PLAIN_TIMEOUT).is_ok() => {
+            ProbeOutcome::PlainAlone(CONNECT_TIMEOUT)
+        }
+        error => ProbeOutcome::NoConnection(error.to_string()),
+    };
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(failed(error)),

@@ -10,6 +10,8 @@ use anabranch_net::device::{Capabilities, memory};
 use anabranch_net::{Host, HostBuilder};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Duration, Rate};
+use tokio::io::AsyncReadExt;
+use tokio::task::JoinHandle;
 
 /// One path between the hosts.
 #[derive(Clone, Copy)]
@@ -85,6 +87,17 @@ pub fn hosts(paths: &[Path]) -> (Host, Host) {
 
 pub fn config() -> ConnectionConfig {
     ConnectionConfig::linux()
+}
+
+/// Accepts a connection at `server` and reads all that comes.
+pub fn receive_all(server: &Host) -> JoinHandle<Vec<u8>> {
+    let mut listener = server.listen(PORT, config(), 4).unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).await.unwrap();
+        got
+    })
 }
 
 /// Bytes that tell their place.

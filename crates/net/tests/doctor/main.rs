@@ -66,11 +66,11 @@ fn option_30_comes_through_or_not() {
     let _other = Server::new(&lab, "203.0.113.9", 4000, 262);
     let _plain = Server::new(&lab, "203.0.113.9", 5000, 0);
     let _six = Server::new(&lab, "2001:db8:9::9", 8080, 262);
-    assert_eq!(outcome(&lab, "203.0.113.9:8080"), ProbeOutcome::Multipath { data: true });
-    assert_eq!(outcome(&lab, "203.0.113.9:4000"), ProbeOutcome::Multipath { data: false });
-    assert_eq!(outcome(&lab, "[2001:db8:9::9]:8080"), ProbeOutcome::Multipath { data: true });
+    assert_eq!(outcome(&lab, "203.0.113.9:8080"), ProbeOutcome::Multipath);
+    assert_eq!(outcome(&lab, "203.0.113.9:4000"), ProbeOutcome::Handshake);
+    assert_eq!(outcome(&lab, "[2001:db8:9::9]:8080"), ProbeOutcome::Multipath);
     assert_eq!(outcome(&lab, "203.0.113.9:5000"), ProbeOutcome::FellBack);
-    assert!(matches!(outcome(&lab, "203.0.113.9:1"), ProbeOutcome::NoConnection(_)));
+    assert_eq!(outcome(&lab, "203.0.113.9:1"), ProbeOutcome::Refused);
     assert!(matches!(outcome(&lab, "no.such.host.invalid"), ProbeOutcome::NoName(_)));
     let counters = lab.at_home(|system, _| probe("203.0.113.9:5000", system)).counters;
     assert_eq!(counters.get("MPCapableFallbackSYNACK"), Some(&1), "{counters:?}");
@@ -92,11 +92,34 @@ fn a_middlebox_looks_like_what_it_is() {
     far("nft add rule inet box in tcp option mptcp exists reset tcp option mptcp");
     assert_eq!(outcome(&lab, "203.0.113.9:8080"), ProbeOutcome::FellBack);
     far("nft flush chain inet box in");
-    assert_eq!(outcome(&lab, "203.0.113.9:8080"), ProbeOutcome::Multipath { data: true });
+    assert_eq!(outcome(&lab, "203.0.113.9:8080"), ProbeOutcome::Multipath);
     far("nft add rule inet box in tcp option mptcp exists drop");
     let dropped = lab.at_home(|system, _| probe("203.0.113.9:8080", system));
     assert_eq!(dropped.outcome, ProbeOutcome::FellBack);
     assert!(dropped.counters.contains_key("MPCapableSYNTXDrop"), "{:?}", dropped.counters);
+}
+
+/// One that drops what bears the option later: the answer to the SYN, or all behind the SYNs.
+#[test]
+fn a_middlebox_that_drops_is_no_silent_host() {
+    if !possible() {
+        return;
+    }
+    let lab = Lab::new();
+    let _server = Server::new(&lab, "203.0.113.9", 8080, 262);
+    let far = |line: &str| lab::must(&format!("ip netns exec {} bash -euc '{line}'", lab.far));
+    // Not where the server is, which would hear of the drop from its own kernel.
+    lab.home(
+        "nft \"add table inet box; add chain inet box in { type filter hook prerouting priority -300; }\"",
+    );
+    lab.home("nft \"add rule inet box in tcp flags & syn == syn tcp option mptcp exists drop\"");
+    let found = outcome(&lab, "203.0.113.9:8080");
+    assert!(matches!(found, ProbeOutcome::PlainAlone(_)), "{found:?}");
+    lab.home("nft flush chain inet box in");
+    far("nft \"add table inet box; add chain inet box in { type filter hook prerouting priority -300; }\"");
+    far("nft \"add rule inet box in tcp flags & syn == 0 tcp option mptcp exists drop\"");
+    let found = outcome(&lab, "203.0.113.9:8080");
+    assert!(matches!(found, ProbeOutcome::Silent(_)), "{found:?}");
 }
 
 fn found(lab: &Lab, id: &str) -> Check {
@@ -118,13 +141,28 @@ fn a_real_host_is_seen_as_it_is() {
     }
     // Both default routes are in the main table: what comes from r1's address leaves by r0.
     let astray = found(&lab, "source-routes");
+    assert!(astray.what.contains("198.51.100.2 of r1 leaves by r0"), "{astray:?}");
+    // Strict filters, as the lab has them, then drop what comes to it; loose ones do not.
     assert!(
-        astray.what.contains("198.51.100.2 of r1 leaves by r0") && astray.what.contains("strict"),
-        "{astray:?}"
+        found(&lab, "rp-filter").what.contains("to 198.51.100.2 of r1"),
+        "{:?}",
+        found(&lab, "rp-filter")
     );
+    lab.home("echo 2 > /proc/sys/net/ipv4/conf/r1/rp_filter");
+    assert_eq!(level("rp-filter"), Level::Ok);
+    lab.home(
+        "echo 1 > /proc/sys/net/ipv4/conf/r1/rp_filter; ip mptcp endpoint add 198.51.100.2 id 7 subflow",
+    );
+    assert!(found(&lab, "mptcp-endpoints").what.contains("no dev, and what r1 should carry leaves by r0"));
+    lab.home("ip mptcp endpoint delete id 7; ip mptcp endpoint add 198.51.100.2 dev r0 id 7 subflow");
+    let remedy = found(&lab, "mptcp-endpoints").remedy.unwrap();
+    lab.home(&remedy);
+    assert_eq!(level("mptcp-endpoints"), Level::Ok, "{:?}", found(&lab, "mptcp-endpoints"));
     lab.home("ip route add default via 198.51.100.1 dev r1 table 7; ip rule add from 198.51.100.2 lookup 7
               ip -6 route add default via 2001:db8:2::1 dev r1 table 7; ip -6 rule add from 2001:db8:2::2 lookup 7");
-    assert_eq!(level("source-routes"), Level::Ok, "{:?}", found(&lab, "source-routes"));
+    for id in ["source-routes", "rp-filter", "mptcp-endpoints"] {
+        assert_eq!(level(id), Level::Ok, "{:?}", found(&lab, id));
+    }
     lab.home("ip mptcp limits set subflow 2 add_addr_accepted 0");
     assert_eq!(level("mptcp-limits"), Level::Warn);
     lab.home("ip mptcp limits set subflow 2 add_addr_accepted 2");

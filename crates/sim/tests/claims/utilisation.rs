@@ -3,7 +3,7 @@
 use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{RunReport, Sim};
 use anabranch_stack::config::ConnectionConfig;
-use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::congestion::{CongestionKind, CubicOptions};
 use anabranch_units::{Bytes, Duration, Time};
 
 use crate::common::path;
@@ -31,7 +31,9 @@ fn steady_rate(paths: &[PathSpec], config: ConnectionConfig) -> (f64, RunReport)
 
 #[test]
 fn a_lone_flow_fills_a_clean_path() {
-    for congestion in [CongestionKind::NewReno, CongestionKind::Cubic, CongestionKind::Lia] {
+    for congestion in
+        [CongestionKind::NewReno, CongestionKind::Cubic(CubicOptions::DEFAULT), CongestionKind::Lia]
+    {
         for (mptcp, share) in [(false, TCP_SHARE), (true, MPTCP_SHARE)] {
             for profile in [ConnectionConfig::linux(), ConnectionConfig::ns3()] {
                 let config = ConnectionConfig { mptcp, congestion: congestion.clone(), ..profile };
@@ -48,7 +50,7 @@ fn a_lone_flow_fills_a_clean_path() {
 
 #[test]
 fn two_disjoint_paths_are_filled_together() {
-    for congestion in [CongestionKind::NewReno, CongestionKind::Cubic] {
+    for congestion in [CongestionKind::NewReno, CongestionKind::Cubic(CubicOptions::DEFAULT)] {
         for (slow_mbps, slow_rtt) in [(100, 20), (100, 80), (20, 60)] {
             let paths = [path("a", 100, 20), path("b", slow_mbps, slow_rtt)];
             let config = ConnectionConfig { congestion: congestion.clone(), ..ConnectionConfig::linux() };

@@ -6,7 +6,7 @@ use anabranch_link::{Change, Loss, QueueLimit, Step};
 use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{End, FlowId, RunReport, Sim};
 use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
-use anabranch_stack::congestion::{AnyCongestion, BbrState, CongestionControl, CongestionKind};
+use anabranch_stack::congestion::{AnyCongestion, BbrOptions, BbrState, CongestionControl, CongestionKind};
 use anabranch_stack::event::SubflowId;
 use anabranch_units::{Bytes, Rate, Time};
 
@@ -95,29 +95,56 @@ fn it_goes_through_all_its_states_and_looks_for_the_least_rtt_every_five_seconds
     }
 }
 
-#[test]
-fn a_path_that_becomes_ten_times_slower_is_found_out() {
-    // A queue of one BDP overflows then, and the losses tell. One of four does not: there the model goes on
-    // believing in the rate of before, as probing for the least RTT begins anew before a cycle is over.
+/// The same path, whose rate falls to a tenth after ten seconds.
+fn falling(queue: f64) -> Sim<()> {
     let mut path = path("a", 20, 40);
+    path.stretches[0].up.queue = QueueLimit::Bdp(queue);
     path.stretches[0].up.timeline =
         vec![Step { at: Time::from_secs(10), change: Change::Rate(Rate::from_mbps(2)) }];
-    let mut sim = sim(path, "bbr");
-    sim.run(Time::from_secs(25));
-    let host = sim.flows()[0].client;
+    sim(path, "bbr")
+}
+
+/// The pacing rate and the smoothed RTT in milliseconds.
+fn paced(sim: &Sim<()>) -> (Rate, f64) {
+    let stack = sim.stack(sim.flows()[0].client);
     let id = sim.connection(FlowId(0), End::Client).unwrap();
-    let rate = sim.stack(host).congestion(id).unwrap().pacing_rate(SubflowId(0)).unwrap();
-    assert!(rate < Rate::from_mbps(3), "{rate}");
+    let rate = stack.congestion(id).unwrap().pacing_rate(SubflowId(0)).unwrap();
+    (rate, stack.subflow_stats(id)[0].srtt.unwrap().as_millis_f64())
+}
+
+#[test]
+fn a_path_that_becomes_ten_times_slower_is_found_out() {
+    // A queue of one BDP overflows then, and the losses tell.
+    let mut sim = falling(1.0);
+    sim.run(Time::from_secs(25));
+    assert!(paced(&sim).0 < Rate::from_mbps(3), "{}", paced(&sim).0);
     let before = sim.report().flows[0].delivered;
     let after = sim.run(Time::from_secs(35)).flows[0].delivered;
     assert!((after - before) as f64 * 8.0 / 10.0 > 0.85 * 1.93e6);
 }
 
 #[test]
+fn a_slower_path_is_found_out_where_every_probe_is_cut_short() {
+    // A queue of four BDP makes round trips of a second, so that ProbeRTT comes before the end of each cycle. By the
+    // draft the bandwidth of before would never be forgotten: two minutes later it paced at 19 Mbit/s still.
+    let mut sim = falling(4.0);
+    sim.run(Time::from_secs(35));
+    assert!(paced(&sim).0 < Rate::from_mbps(3), "{}", paced(&sim).0);
+    let before = sim.report().flows[0].delivered;
+    let after = sim.run(Time::from_secs(90)).flows[0].delivered;
+    assert!((after - before) as f64 * 8.0 / 55.0 > 0.85 * 1.93e6);
+    // And the least RTT is found again, half of the queue with each ProbeRTT.
+    assert!(paced(&sim).1 < 120.0, "{} ms", paced(&sim).1);
+}
+
+#[test]
 fn each_subflow_has_its_own() {
     let paths = [deep(), path("b", 5, 80)];
     let topology = topology::disjoint(&paths, ServerAddresses::One).unwrap();
-    let config = ConnectionConfig { congestion: CongestionKind::Bbr, ..ConnectionConfig::linux() };
+    let config = ConnectionConfig {
+        congestion: CongestionKind::Bbr(BbrOptions::DEFAULT),
+        ..ConnectionConfig::linux()
+    };
     let flow = topology.pairs[0].flow("flow", Some(Bytes(30_000_000)), config);
     let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
     let fct = report.flows[0].fct.expect("it is delivered").as_secs_f64();

@@ -7,4 +7,5 @@ mod common;
 mod bbr;
 mod detection;
 mod ecn;
+mod properties;
 mod survey;

@@ -7,9 +7,9 @@ use anabranch_units::{Rate, Time};
 
 use super::classic::Windows;
 use super::{
-    Ack, Balia, Bbr, Classic, CongestionControl, CongestionEvent, Cubic, CustomCongestion, Dwc, DwcOptions,
-    Lia, NewReno, Olia, Sbd, SbdOptions, SubflowStart, Vegas, VegasOptions, Veno, VenoOptions, Wvegas,
-    WvegasOptions,
+    Ack, Balia, Bbr, BbrOptions, Classic, CongestionControl, CongestionEvent, Cubic, CubicLinux,
+    CubicOptions, CustomCongestion, Dwc, DwcOptions, Lia, NewReno, Olia, Sbd, SbdOptions, SubflowStart,
+    Vegas, VegasOptions, Veno, VenoOptions, Wvegas, WvegasOptions,
 };
 use crate::event::SubflowId;
 
@@ -19,9 +19,11 @@ pub enum CongestionKind {
     /// Reno with NewReno's recovery (RFC 5681, RFC 6582).
     NewReno,
     /// CUBIC (RFC 9438).
-    Cubic,
+    Cubic(CubicOptions),
     /// CUBIC with HyStart++ in slow start (RFC 9406).
-    CubicHystart,
+    CubicHystart(CubicOptions),
+    /// CUBIC and HyStart as Linux has them.
+    CubicLinux,
     /// The linked increases algorithm (RFC 6356).
     Lia,
     /// The opportunistic linked increases algorithm (CoNEXT 2012).
@@ -35,7 +37,7 @@ pub enum CongestionKind {
     /// Weighted Vegas (ICNP 2012).
     Wvegas(WvegasOptions),
     /// BBR version 3 (draft-ietf-ccwg-bbr).
-    Bbr,
+    Bbr(BbrOptions),
     /// Shared bottleneck detection (RFC 8382, INFOCOM 2016).
     Sbd(SbdOptions),
     /// Dynamic window coupling (ICNP 2011).
@@ -46,13 +48,14 @@ pub enum CongestionKind {
 
 impl CongestionKind {
     /// All that are built in.
-    pub const ALL: [CongestionKind; 12] = [
+    pub const ALL: [CongestionKind; 13] = [
         CongestionKind::NewReno,
-        CongestionKind::Cubic,
-        CongestionKind::CubicHystart,
+        CongestionKind::Cubic(CubicOptions::DEFAULT),
+        CongestionKind::CubicHystart(CubicOptions::DEFAULT),
+        CongestionKind::CubicLinux,
         CongestionKind::Vegas(VegasOptions::DEFAULT),
         CongestionKind::Veno(VenoOptions::DEFAULT),
-        CongestionKind::Bbr,
+        CongestionKind::Bbr(BbrOptions::DEFAULT),
         CongestionKind::Lia,
         CongestionKind::Olia,
         CongestionKind::Balia,
@@ -62,10 +65,11 @@ impl CongestionKind {
     ];
 
     /// The names of all that are built in, in the same order.
-    pub(super) const NAMES: [&'static str; 12] = [
+    pub(super) const NAMES: [&'static str; 13] = [
         "newreno",
         "cubic",
         "cubic_hystart",
+        "cubic_linux",
         "vegas",
         "veno",
         "bbr",
@@ -81,15 +85,16 @@ impl CongestionKind {
     pub fn name(&self) -> &str {
         match self {
             CongestionKind::NewReno => "newreno",
-            CongestionKind::Cubic => "cubic",
-            CongestionKind::CubicHystart => "cubic_hystart",
+            CongestionKind::Cubic(_) => "cubic",
+            CongestionKind::CubicHystart(_) => "cubic_hystart",
+            CongestionKind::CubicLinux => "cubic_linux",
             CongestionKind::Vegas(_) => "vegas",
             CongestionKind::Veno(_) => "veno",
             CongestionKind::Lia => "lia",
             CongestionKind::Olia => "olia",
             CongestionKind::Balia => "balia",
             CongestionKind::Wvegas(_) => "wvegas",
-            CongestionKind::Bbr => "bbr",
+            CongestionKind::Bbr(_) => "bbr",
             CongestionKind::Sbd(_) => "sbd",
             CongestionKind::Dwc(_) => "dwc",
             CongestionKind::Custom(custom) => &custom.name,
@@ -107,11 +112,14 @@ impl CongestionKind {
             CongestionKind::NewReno => {
                 "every subflow by itself: one segment more per round trip, half at a loss (RFC 5681)"
             }
-            CongestionKind::Cubic => {
+            CongestionKind::Cubic(_) => {
                 "every subflow by itself: a cubic function of the time since the last loss (RFC 9438)"
             }
-            CongestionKind::CubicHystart => {
+            CongestionKind::CubicHystart(_) => {
                 "CUBIC that leaves slow start when the round-trip time grows (RFC 9406)"
+            }
+            CongestionKind::CubicLinux => {
+                "CUBIC and HyStart as the Linux kernel has them: what to predict a Linux sender with"
             }
             CongestionKind::Lia => {
                 "coupled: all subflows together take what one TCP takes on the best path (RFC 6356)"
@@ -131,7 +139,7 @@ impl CongestionKind {
             CongestionKind::Wvegas(_) => {
                 "coupled: all subflows together keep 10 segments in queues (ICNP 2012)"
             }
-            CongestionKind::Bbr => {
+            CongestionKind::Bbr(_) => {
                 "every subflow by itself: a model of bandwidth and least RTT, version 3 (draft-ietf-ccwg-bbr)"
             }
             CongestionKind::Sbd(_) => {
@@ -148,11 +156,12 @@ impl CongestionKind {
     pub fn is_coupled(&self) -> bool {
         match self {
             CongestionKind::NewReno
-            | CongestionKind::Cubic
-            | CongestionKind::CubicHystart
+            | CongestionKind::Cubic(_)
+            | CongestionKind::CubicHystart(_)
+            | CongestionKind::CubicLinux
             | CongestionKind::Vegas(_)
             | CongestionKind::Veno(_)
-            | CongestionKind::Bbr => false,
+            | CongestionKind::Bbr(_) => false,
             CongestionKind::Lia
             | CongestionKind::Olia
             | CongestionKind::Balia
@@ -167,9 +176,12 @@ impl CongestionKind {
     pub fn build(&self) -> AnyCongestion {
         match self {
             CongestionKind::NewReno => AnyCongestion::NewReno(Classic::new(NewReno)),
-            CongestionKind::Cubic => AnyCongestion::Cubic(Classic::new(Cubic::default())),
-            CongestionKind::CubicHystart => {
-                AnyCongestion::Cubic(Classic::new(Cubic::default()).with_hystart())
+            CongestionKind::Cubic(options) => AnyCongestion::Cubic(Classic::new(Cubic::new(*options))),
+            CongestionKind::CubicHystart(options) => {
+                AnyCongestion::Cubic(Classic::new(Cubic::new(*options)).with_hystart())
+            }
+            CongestionKind::CubicLinux => {
+                AnyCongestion::CubicLinux(Classic::new(CubicLinux::default()).with_hystart_of_linux())
             }
             CongestionKind::Lia => AnyCongestion::Lia(Classic::new(Lia::default())),
             CongestionKind::Olia => AnyCongestion::Olia(Classic::new(Olia::default())),
@@ -177,7 +189,7 @@ impl CongestionKind {
             CongestionKind::Vegas(options) => AnyCongestion::Vegas(Classic::new(Vegas::new(*options))),
             CongestionKind::Veno(options) => AnyCongestion::Veno(Classic::new(Veno::new(*options))),
             CongestionKind::Wvegas(options) => AnyCongestion::Wvegas(Classic::new(Wvegas::new(*options))),
-            CongestionKind::Bbr => AnyCongestion::Bbr(Bbr::new()),
+            CongestionKind::Bbr(options) => AnyCongestion::Bbr(Bbr::with_options(*options)),
             CongestionKind::Sbd(options) => AnyCongestion::Sbd(Box::new(Classic::new(Sbd::new(*options)))),
             CongestionKind::Dwc(options) => AnyCongestion::Dwc(Box::new(Classic::new(Dwc::new(*options)))),
             CongestionKind::Custom(custom) => AnyCongestion::Custom((custom.build)()),
@@ -225,6 +237,8 @@ pub enum AnyCongestion {
     NewReno(Classic<NewReno>),
     /// CUBIC.
     Cubic(Classic<Cubic>),
+    /// Linux's CUBIC.
+    CubicLinux(Classic<CubicLinux>),
     /// LIA.
     Lia(Classic<Lia>),
     /// OLIA.
@@ -257,6 +271,7 @@ macro_rules! dispatch {
             AnyCongestion::Dwc($inner) => $call,
             AnyCongestion::NewReno($inner) => $call,
             AnyCongestion::Cubic($inner) => $call,
+            AnyCongestion::CubicLinux($inner) => $call,
             AnyCongestion::Lia($inner) => $call,
             AnyCongestion::Olia($inner) => $call,
             AnyCongestion::Balia($inner) => $call,

@@ -22,7 +22,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::hystart::{HyStart, Phase};
+use super::hystart::{Hystart, HystartKind, Phase};
 use super::lisa;
 use super::prr::Reducing;
 pub use super::rule::{Change, Reduction, Step, Window, WindowRule, Windows};
@@ -49,7 +49,9 @@ struct Subflow {
     before: Option<Before>,
     /// Since when nothing is in flight.
     idle_since: Option<Time>,
-    hystart: Option<HyStart>,
+    hystart: Option<Hystart>,
+    /// Segments leave at a pacing rate.
+    paced: bool,
     /// Bytes in flight.
     inflight: u64,
     /// It has not left its first slow start.
@@ -66,6 +68,7 @@ impl Subflow {
         before: None,
         idle_since: None,
         hystart: None,
+        paced: false,
         inflight: 0,
         starting: false,
         ignored: 0.0,
@@ -87,7 +90,7 @@ pub struct Classic<R> {
     rule: R,
     windows: Windows,
     subflows: Vec<Subflow>,
-    hystart: bool,
+    hystart: Option<HystartKind>,
     lisa: bool,
 }
 
@@ -103,12 +106,18 @@ impl Window {
 impl<R: WindowRule> Classic<R> {
     /// A connection without subflows, whose windows follow `rule`.
     pub fn new(rule: R) -> Classic<R> {
-        Classic { rule, windows: Windows::default(), subflows: Vec::new(), hystart: false, lisa: false }
+        Classic { rule, windows: Windows::default(), subflows: Vec::new(), hystart: None, lisa: false }
     }
 
     /// The same with HyStart++ (RFC 9406) in the first slow start of every subflow.
     pub fn with_hystart(mut self) -> Classic<R> {
-        self.hystart = true;
+        self.hystart = Some(HystartKind::PlusPlus);
+        self
+    }
+
+    /// The same with Linux's HyStart in the first slow start of every subflow, and in those after timeouts.
+    pub fn with_hystart_of_linux(mut self) -> Classic<R> {
+        self.hystart = Some(HystartKind::Linux);
         self
     }
 
@@ -178,7 +187,8 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         self.subflows[id.index()] = Subflow {
             initial_window,
             prr: start.prr,
-            hystart: self.hystart.then(|| HyStart::new(start.paced)),
+            hystart: self.hystart.map(|kind| Hystart::new(kind, start)),
+            paced: start.paced,
             starting: true,
             ..Subflow::DOWN
         };
@@ -230,7 +240,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         }
         let in_slow_start = window.in_slow_start();
         let phase = match &mut subflow.hystart {
-            Some(hystart) if in_slow_start => hystart.on_ack(ack),
+            Some(hystart) if in_slow_start => hystart.on_ack(ack, window),
             _ => Phase::SlowStart,
         };
         if ack.round_start
@@ -263,7 +273,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
                 subflow.hystart = None;
             } else {
                 acked = subflow.hystart.as_ref().map_or(acked, |hystart| acked.min(hystart.limit()));
-                let factor = phase.growth();
+                let factor = Hystart::growth(phase);
                 let grow = (acked * factor).min(window.ssthresh - window.segments);
                 window.segments += grow;
                 acked -= grow / factor;
@@ -319,9 +329,11 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
     }
 
     fn on_rto(&mut self, id: SubflowId, now: Time, flight_bytes: u64, again: bool) {
+        let hystart = self.hystart;
         let Some((window, subflow)) = self.parts(id) else { return };
         subflow.reducing = None;
         subflow.leave_start();
+        subflow.hystart = hystart.and_then(|kind| Hystart::after_timeout(kind, subflow.paced));
         window.recovering = false;
         if !again {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });

@@ -30,11 +30,23 @@ const BETA: f64 = 0.7;
 /// Growth per round trip in the Reno-friendly region, in segments.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// What CUBIC leaves open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CubicOptions {
+    /// A subflow that loses below its last `W_max` aims lower still (section 4.7).
+    pub fast_convergence: bool,
+}
+
+impl CubicOptions {
+    /// The RFC's.
+    pub const DEFAULT: CubicOptions = CubicOptions { fast_convergence: true };
+}
+
 /// The rule of CUBIC.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     subflows: Vec<State>,
-    fast_convergence: bool,
+    options: CubicOptions,
 }
 
 /// One subflow: the words of RFC 9438 section 4.1.2. Windows are in segments.
@@ -106,15 +118,15 @@ impl State {
 }
 
 impl Cubic {
-    /// With fast convergence or without.
-    pub fn new(fast_convergence: bool) -> Cubic {
-        Cubic { subflows: Vec::new(), fast_convergence }
+    /// With these options.
+    pub fn new(options: CubicOptions) -> Cubic {
+        Cubic { subflows: Vec::new(), options }
     }
 }
 
 impl Default for Cubic {
     fn default() -> Cubic {
-        Cubic::new(true)
+        Cubic::new(CubicOptions::DEFAULT)
     }
 }
 
@@ -155,7 +167,7 @@ impl WindowRule for Cubic {
         }
         state.cwnd_prior = window;
         // Section 4.7.
-        let yields = self.fast_convergence && window < state.w_max;
+        let yields = self.options.fast_convergence && window < state.w_max;
         state.w_max = if yields { window * (1.0 + BETA) / 2.0 } else { window };
         state.epoch = None;
         flight * BETA

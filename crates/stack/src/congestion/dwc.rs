@@ -13,15 +13,15 @@
 //!
 //! **Read differently**: the paper's text was not at hand, and the survey names no numbers. That "shortly"
 //! is the greater of the two RTTs, what a rise is, and LIA for the growth in a set are this project's
-//! reading, and results with `dwc` are results of that.
+//! reading, and results with `dwc` are results of that. The range that a delay is high in is that since the last own
+//! loss but one: since the last one alone a delay that grows all the time is always the highest.
 
 use anabranch_units::{Duration, Time};
 
 use super::Ack;
 use super::delay::entry;
 use super::lia::aggressiveness_among;
-use super::newreno;
-use super::rule::{Change, Reduction, WindowRule, Windows};
+use super::rule::{Change, WindowRule, Windows};
 use crate::event::SubflowId;
 
 /// What counts as a sign of the same bottleneck.
@@ -29,7 +29,7 @@ use crate::event::SubflowId;
 pub struct DwcOptions {
     /// So many of the greater RTT before or after a loss others' signs count.
     pub near: f64,
-    /// The smoothed RTT is in this upper part of what it has ranged over since the subflow's last loss.
+    /// The smoothed RTT is in this upper part of what it has ranged over since the subflow's last loss but one.
     pub delay_share: f64,
     /// And that range is at least so wide.
     pub delay_range: Duration,
@@ -70,13 +70,27 @@ struct State {
     set: u64,
     /// When it last lost a packet, or its delay was high.
     sign: Option<Time>,
-    /// The range of the smoothed RTT since the last own loss.
+    /// The range of the smoothed RTT since the last own loss, and that between the last two.
+    now: Range,
+    before: Range,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
     least: Duration,
     most: Duration,
 }
 
+impl Range {
+    const EMPTY: Range = Range { least: Duration::MAX, most: Duration::ZERO };
+
+    fn with(self, other: Range) -> Range {
+        Range { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+}
+
 impl State {
-    const NEW: State = State { set: 0, sign: None, least: Duration::MAX, most: Duration::ZERO };
+    const NEW: State = State { set: 0, sign: None, now: Range::EMPTY, before: Range::EMPTY };
 }
 
 impl Dwc {
@@ -107,7 +121,7 @@ impl Dwc {
     /// A loss of `id`.
     fn on_loss(&mut self, windows: &Windows, id: SubflowId, now: Time) {
         let state = entry(&mut self.subflows, id.index(), State::NEW);
-        *state = State { set: state.set, sign: Some(now), ..State::NEW };
+        *state = State { set: state.set, sign: Some(now), before: state.now, now: Range::EMPTY };
         if let Some(active) = self.active
             && self.is_near(windows, active.at, now, active.by, id)
         {
@@ -134,10 +148,10 @@ impl WindowRule for Dwc {
         if ack.srtt.is_zero() {
             return;
         }
-        state.least = state.least.min(ack.srtt);
-        state.most = state.most.max(ack.srtt);
-        let range = state.most.saturating_sub(state.least);
-        if range < delay_range || ack.srtt < state.least + range.mul_f64(delay_share) {
+        state.now = state.now.with(Range { least: ack.srtt, most: ack.srtt });
+        let Range { least, most } = state.now.with(state.before);
+        let range = most.saturating_sub(least);
+        if range < delay_range || ack.srtt < least + range.mul_f64(delay_share) {
             return;
         }
         state.sign = Some(ack.now);
@@ -152,10 +166,6 @@ impl WindowRule for Dwc {
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
         let coupled = aggressiveness_among(windows, |other| self.couples(id, other));
         acked * coupled.min(1.0 / windows.get(id).segments)
-    }
-
-    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
-        newreno::half(flight)
     }
 
     fn on_change(&mut self, windows: &Windows, id: SubflowId, now: Time, change: Change) {

@@ -22,8 +22,7 @@
 use anabranch_units::Time;
 
 use super::Ack;
-use super::classic::{Change, Reduction, WindowRule, Windows};
-use super::newreno;
+use super::classic::{Change, WindowRule, Windows};
 use crate::event::SubflowId;
 
 /// The rule of LIA.
@@ -45,10 +44,6 @@ impl WindowRule for Lia {
         }
         self.valid_for -= acked;
         acked * self.aggressiveness.min(1.0 / window)
-    }
-
-    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
-        newreno::half(flight)
     }
 
     #[inline]

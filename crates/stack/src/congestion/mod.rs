@@ -8,6 +8,7 @@ mod balia;
 mod bbr;
 pub mod classic;
 mod cubic;
+mod cubic_linux;
 mod delay;
 mod dwc;
 mod hystart;
@@ -27,9 +28,10 @@ use anabranch_units::{Duration, Rate, Time};
 
 pub use any::{AnyCongestion, CongestionKind, CustomCongestionKind};
 pub use balia::Balia;
-pub use bbr::{Bbr, State as BbrState};
+pub use bbr::{Bbr, BbrOptions, State as BbrState};
 pub use classic::{Classic, WindowRule};
-pub use cubic::Cubic;
+pub use cubic::{Cubic, CubicOptions};
+pub use cubic_linux::CubicLinux;
 pub use dwc::{Dwc, DwcOptions};
 pub use lia::{Lia, aggressiveness};
 pub use newreno::NewReno;
@@ -58,7 +60,9 @@ pub struct Ack {
     pub srtt: Duration,
     /// The least RTT sample; zero before one.
     pub min_rtt: Duration,
-    /// The relative one-way delay in microseconds: differences count, not the value.
+    /// The relative one-way delay in microseconds of the newest segment that is newly acknowledged and was sent once:
+    /// differences count, not the value. None where the acknowledgement may have waited for a timer: where it is of one
+    /// segment alone, in order.
     pub one_way_delay_us: Option<i64>,
     /// The rate at which data was delivered, over the last sample.
     pub delivery_rate: Option<Rate>,
@@ -80,6 +84,33 @@ pub struct Ack {
     pub una_advanced: bool,
     /// This acknowledgement starts a new round trip.
     pub round_start: bool,
+}
+
+impl Ack {
+    /// An acknowledgement of `segments` more that hold `bytes`, cumulative and on a window that is used, outside of
+    /// recovery, with a sample `rtt` that is the smoothed and the least one as well. Nothing is in flight any more.
+    pub const fn of(now: Time, bytes: u64, segments: u32, rtt: Duration) -> Ack {
+        Ack {
+            now,
+            acked_bytes: bytes,
+            acked_segments: segments,
+            lost_bytes: 0,
+            rtt: Some(rtt),
+            srtt: rtt,
+            min_rtt: rtt,
+            one_way_delay_us: None,
+            delivery_rate: None,
+            delivery: None,
+            loss: None,
+            app_limited: false,
+            cwnd_limited: true,
+            ce: false,
+            inflight_bytes: 0,
+            in_recovery: false,
+            una_advanced: true,
+            round_start: false,
+        }
+    }
 }
 
 /// What is known of the segment that was sent last among those newly acknowledged.

@@ -14,7 +14,7 @@
 //! everywhere in practice.
 
 use super::Ack;
-use super::classic::{Reduction, WindowRule, Windows};
+use super::classic::{WindowRule, Windows};
 use crate::event::SubflowId;
 
 /// The rule of NewReno.
@@ -26,13 +26,4 @@ impl WindowRule for NewReno {
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
         acked / windows.get(id).segments
     }
-
-    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
-        half(flight)
-    }
-}
-
-/// Half the flight in whole segments (RFC 5681 equation 4).
-pub(super) fn half(flight: f64) -> f64 {
-    libm::floor(flight / 2.0)
 }

@@ -25,8 +25,7 @@
 use anabranch_units::Time;
 
 use super::Ack;
-use super::newreno;
-use super::rule::{Change, MIN_SSTHRESH, MIN_WINDOW, Reduction, WindowRule, Windows};
+use super::rule::{Change, MIN_SSTHRESH, MIN_WINDOW, WindowRule, Windows};
 use crate::event::SubflowId;
 
 /// Equally good to within this part.
@@ -138,10 +137,6 @@ impl WindowRule for Olia {
     #[inline]
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
         acked * self.increase_among(windows, id, |_| true)
-    }
-
-    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
-        newreno::half(flight)
     }
 
     fn least_threshold(&self, windows: &Windows) -> f64 {

@@ -2,9 +2,32 @@
 
 use anabranch_units::Duration;
 
-use super::{CongestionKind, DwcOptions, SbdOptions, VegasOptions, VenoOptions, WvegasOptions};
+use super::{
+    BbrOptions, CongestionKind, CubicOptions, DwcOptions, SbdOptions, VegasOptions, VenoOptions,
+    WvegasOptions,
+};
 use crate::parameter;
 use crate::parameter::{Parameter, Parameterised, Spec, Value, set};
+
+const CUBIC: &[Parameter<CubicOptions>] = &[parameter!(
+    CubicOptions,
+    "fast-convergence",
+    "a loss below the last maximum aims lower still",
+    bool,
+    fast_convergence
+)];
+
+const BBR: &[Parameter<BbrOptions>] = &[
+    parameter!(BbrOptions, "loss-threshold", "loss in a round trip that is too much", number 0.0, 0.9, loss_threshold),
+    parameter!(BbrOptions, "beta", "what a loss leaves of the bounds", number 0.0, 1.0, beta),
+    parameter!(BbrOptions, "headroom", "part of the long-term bound that is left to others", number 0.0, 0.9, headroom),
+    parameter!(BbrOptions, "probe-rtt-interval", "time from one ProbeRTT to the next", time LEAST_PROBE, LONGEST_PROBE, probe_rtt_interval),
+    parameter!(BbrOptions, "probe-rtt-duration", "how long ProbeRTT lasts at least", time Duration::ZERO, LONGEST_INTERVAL, probe_rtt_duration),
+    parameter!(BbrOptions, "min-rtt-window", "how long the least RTT is remembered", time LEAST_PROBE, LONGEST_PROBE, min_rtt_window),
+];
+
+const LEAST_PROBE: Duration = Duration::from_millis(100);
+const LONGEST_PROBE: Duration = Duration::from_secs(3600);
 
 const VEGAS: &[Parameter<VegasOptions>] = &[
     parameter!(VegasOptions, "alpha", "segments in the queue below which the window grows", number 0.0, 1e6, alpha),
@@ -67,6 +90,8 @@ impl Parameterised for CongestionKind {
 
     fn parameters(&self) -> Vec<(Spec, Value)> {
         match self {
+            CongestionKind::Cubic(options) | CongestionKind::CubicHystart(options) => all(CUBIC, options),
+            CongestionKind::Bbr(options) => all(BBR, options),
             CongestionKind::Vegas(options) => all(VEGAS, options),
             CongestionKind::Veno(options) => all(VENO, options),
             CongestionKind::Wvegas(options) => all(WVEGAS, options),
@@ -78,6 +103,10 @@ impl Parameterised for CongestionKind {
 
     fn set_parameter(&mut self, name: &str, value: Value) -> bool {
         match self {
+            CongestionKind::Cubic(options) | CongestionKind::CubicHystart(options) => {
+                set(CUBIC, options, name, value)
+            }
+            CongestionKind::Bbr(options) => set(BBR, options, name, value),
             CongestionKind::Vegas(options) => set(VEGAS, options, name, value),
             CongestionKind::Veno(options) => set(VENO, options, name, value),
             CongestionKind::Wvegas(options) => set(WVEGAS, options, name, value),
@@ -85,6 +114,19 @@ impl Parameterised for CongestionKind {
             CongestionKind::Dwc(options) => set(DWC, options, name, value),
             _ => false,
         }
+    }
+
+    fn contradiction(&self) -> Option<[&'static str; 2]> {
+        let wrong: &[_] = match self {
+            CongestionKind::Vegas(options) => &[(options.alpha > options.beta, ["alpha", "beta"])],
+            CongestionKind::Sbd(options) => &[
+                (options.m > options.n, ["m", "n"]),
+                (options.f > options.m, ["f", "m"]),
+                (options.majority > options.observations, ["majority", "observations"]),
+            ],
+            _ => &[],
+        };
+        wrong.iter().find(|(is, _)| *is).map(|(_, names)| *names)
     }
 }
 
@@ -108,5 +150,7 @@ mod tests {
         assert!(vegas.set_parameter("alpha", Value::Number(3.0)));
         assert_eq!(vegas, CongestionKind::Vegas(VegasOptions { alpha: 3.0, ..VegasOptions::DEFAULT }));
         assert!(!vegas.set_parameter("alpha", Value::Number(-1.0)));
+        assert!(vegas.contradiction().is_none() && vegas.set_parameter("alpha", Value::Number(4.5)));
+        assert_eq!(vegas.contradiction(), Some(["alpha", "beta"]));
     }
 }

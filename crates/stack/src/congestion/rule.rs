@@ -150,13 +150,20 @@ pub trait WindowRule: Clone {
     }
 
     /// By how many segments the window of `id` grows in congestion avoidance when `acked` segments
-    /// were acknowledged. It may be negative or nothing; the window never falls below 1.
-    fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, ack: &Ack) -> f64;
+    /// were acknowledged. It may be negative or nothing, as it is for a rule that works by round trips alone and
+    /// says nothing here; the window never falls below 1.
+    #[inline]
+    fn increase(&mut self, _windows: &Windows, _id: SubflowId, _acked: f64, _ack: &Ack) -> f64 {
+        0.0
+    }
 
     /// The window in segments to which `id` is reduced, and its new threshold: it still has its window of
     /// before, and `flight` segments were in flight. The threshold is never below
-    /// [`WindowRule::least_threshold`], and the window is only after marks.
-    fn decrease(&mut self, windows: &Windows, id: SubflowId, flight: f64, reduction: Reduction) -> f64;
+    /// [`WindowRule::least_threshold`], and the window is only after marks. Half of the flight in whole segments
+    /// (RFC 5681 equation 4) if the rule says nothing else.
+    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
+        half(flight)
+    }
 
     /// The least threshold after a reduction, in segments, at least 1: 2 as in RFC 5681 if the rule
     /// says nothing else.
@@ -167,4 +174,9 @@ pub trait WindowRule: Clone {
     /// A window has changed by something else; `windows` has the new state.
     #[inline]
     fn on_change(&mut self, _windows: &Windows, _id: SubflowId, _now: Time, _change: Change) {}
+}
+
+/// Half the flight in whole segments (RFC 5681 equation 4).
+pub(super) fn half(flight: f64) -> f64 {
+    libm::floor(flight / 2.0)
 }

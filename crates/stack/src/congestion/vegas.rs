@@ -20,8 +20,7 @@ use anabranch_units::Time;
 
 use super::Ack;
 use super::delay::{Delays, Measured, entry};
-use super::newreno;
-use super::rule::{Change, Reduction, Step, Window, WindowRule, Windows};
+use super::rule::{Change, Step, Window, WindowRule, Windows};
 use crate::event::SubflowId;
 
 /// The least window, in segments.
@@ -94,14 +93,6 @@ impl WindowRule for Vegas {
             (window.segments, window.ssthresh)
         };
         Some(settled(segments, ssthresh))
-    }
-
-    fn increase(&mut self, _windows: &Windows, _id: SubflowId, _acked: f64, _ack: &Ack) -> f64 {
-        0.0
-    }
-
-    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
-        newreno::half(flight)
     }
 
     fn on_change(&mut self, _windows: &Windows, id: SubflowId, _now: Time, change: Change) {

@@ -21,8 +21,7 @@ use anabranch_units::{Duration, Time};
 
 use super::Ack;
 use super::delay::entry;
-use super::newreno;
-use super::rule::{Change, Reduction, WindowRule, Windows};
+use super::rule::{Change, Reduction, WindowRule, Windows, half};
 use crate::event::SubflowId;
 
 /// What a loss leaves where the queue is short.
@@ -103,7 +102,7 @@ impl WindowRule for Veno {
         if random && reduction == Reduction::Loss {
             libm::floor(flight * RANDOM_LOSS_LEAVES)
         } else {
-            newreno::half(flight)
+            half(flight)
         }
     }
 

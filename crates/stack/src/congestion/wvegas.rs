@@ -26,8 +26,7 @@ use anabranch_units::Time;
 
 use super::Ack;
 use super::delay::{Delays, Measured, entry};
-use super::newreno;
-use super::rule::{Change, Reduction, Step, WindowRule, Windows};
+use super::rule::{Change, Step, WindowRule, Windows};
 use super::vegas::{after_slow_start, reno_round, settled};
 use crate::event::SubflowId;
 
@@ -144,14 +143,6 @@ impl WindowRule for Wvegas {
         }
         let (segments, ssthresh) = self.avoid(windows, id, measured, ack);
         Some(settled(segments, ssthresh))
-    }
-
-    fn increase(&mut self, _windows: &Windows, _id: SubflowId, _acked: f64, _ack: &Ack) -> f64 {
-        0.0
-    }
-
-    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
-        newreno::half(flight)
     }
 
     fn on_change(&mut self, _windows: &Windows, id: SubflowId, _now: Time, change: Change) {

@@ -25,6 +25,8 @@ struct Told {
     lost_bytes: u64,
     lost_segments: u32,
     rtt: Option<Duration>,
+    /// Relative, in microseconds, of the newest of what it has newly acknowledged.
+    one_way_delay_us: Option<i64>,
     round_start: bool,
     /// Where the lowest segment begins that was taken for lost; meaningful with `lost_segments`.
     first_lost: u64,
@@ -185,11 +187,13 @@ impl Connection {
     /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
     #[inline(always)]
     pub(crate) fn tell_writable(&mut self) {
-        let enough = self.config.send_buffer.get() / 3 * 2;
-        // What is not acknowledged at the data level is the least that is held.
-        if self.send.blocked && self.send.buffered() <= enough && self.buffered() <= enough {
-            self.send.blocked = false;
-            self.push_event(Event::Writable);
+        if self.send.blocked {
+            let enough = self.send_limit() / 3 * 2;
+            // What is not acknowledged at the data level is the least that is held.
+            if self.send.buffered() <= enough && self.buffered() <= enough {
+                self.send.blocked = false;
+                self.push_event(Event::Writable);
+            }
         }
     }
 
@@ -275,7 +279,7 @@ fn congestion_ack(now: Time, subflow: &mut Subflow, told: &Told, in_recovery: bo
         rtt: told.rtt,
         srtt: subflow.rtt.srtt_or_zero(),
         min_rtt,
-        one_way_delay_us: subflow.one_way_delay_us,
+        one_way_delay_us: told.one_way_delay_us,
         delivery_rate: rate.map(|sample| sample.rate),
         delivery,
         loss,
@@ -311,7 +315,7 @@ fn apply_ack(
     let echo_before = |when: Time| echo.is_some_and(|echo| (echo.wrapping_sub(tick.value(when)) as i32) < 0);
     let echoes = |when: Time| echo == Some(tick.value(when));
 
-    let Subflow { board, rate, recovery, known_blocks, iss, .. } = subflow;
+    let Subflow { board, rate, recovery, .. } = subflow;
     // Round trips of what was sent once: of the oldest newly acknowledged segment (which a delayed
     // acknowledgement lengthens, as the timeout must know) and of the newest.
     let (mut oldest, mut newest, mut ambiguous) = (None, None, false);
@@ -336,61 +340,24 @@ fn apply_ack(
     });
     told.advanced = board.una() - una_before;
     let mut sample = oldest.filter(|_| !ambiguous).map(|sent| now.since(sent));
-    let mut latest = newest.map(|sent| now.since(sent));
+    let latest = newest.map(|sent| now.since(sent));
 
+    let mut newly = Newly { bytes: acked_bytes, segments: acked_segments, latest };
     let mut dsack_undo = false;
     if subflow.sack && !segment.options.sack.is_empty() {
         let blocks = segment.options.sack.as_slice();
-        // In the order of the sequence space: a block that was told after a higher one of the same
-        // acknowledgement would pass for reordering (RFC 8985 section 6.2, step 3).
-        let mut order = [0, 1, 2, 3];
-        let order = &mut order[..blocks.len().min(4)];
-        order.sort_unstable_by_key(|&index| offset_near(*iss, board.una(), blocks[index].0));
-        for &index in order.iter() {
-            let (left, right) = blocks[index];
-            let start = offset_near(*iss, board.una(), left);
-            let end = offset_near(*iss, board.una(), right);
-            // Offset 0 is that of the SYN, which no block can mean.
-            if start < 1 || end <= start || end as u64 > board.nxt() {
-                continue;
-            }
-            let (start, end) = (start as u64, end as u64);
-            // RFC 2883: the first block lies below the acknowledgement, or inside the second.
-            let holds_first = |&(left, right): &(Seq, Seq)| {
-                offset_near(*iss, board.una(), left) <= start as i64
-                    && offset_near(*iss, board.una(), right) >= end as i64
-            };
-            if index == 0 && (end <= ack || blocks.get(1).is_some_and(holds_first)) {
-                dsack_undo |= recovery.on_dsack(board, end);
-                continue;
-            }
-            if end <= board.una() {
-                continue;
-            }
-            let known = known_blocks
-                .iter()
-                .filter(|&&(s, e)| s <= start && e > start && e <= end)
-                .map(|&(_, e)| e)
-                .max()
-                .unwrap_or(0);
-            board.sack(start, end, known, |record| {
-                acked_bytes += record.space();
-                acked_segments += 1;
-                if !record.retransmitted() {
-                    latest = Some(now.since(record.sent));
-                }
-                rate.on_delivered(now, record.space(), record.sent, &record.stamp);
-                recovery.on_delivered(now, record, min_rtt, echo_before);
-            });
-            let slot =
-                known_blocks.iter().position(|&(s, e)| s <= start && e >= start).unwrap_or(index.min(3));
-            known_blocks[slot] = (start, end);
-        }
+        dsack_undo = apply_blocks(now, subflow, blocks, ack, min_rtt, &echo_before, &mut newly);
     }
+    let Subflow { board, rate, recovery, .. } = subflow;
     if let Some(timestamps) = segment.options.timestamps.filter(|_| subflow.timestamps) {
-        // Their clock less ours when the echoed segment left: the relative one-way delay.
-        let behind = i64::from(timestamps.value.wrapping_sub(timestamps.echo) as i32);
-        subflow.one_way_delay_us = Some(behind * tick.period().as_micros() as i64);
+        // The relative one-way delay: their clock less ours when the newest of what is now known to have arrived was
+        // sent. The echoed timestamp is that of an older segment while one is missing, and that of the first one where
+        // an acknowledgement has waited for a second. One of a single segment in order may have waited for a timer.
+        if let Some(age) = newly.latest.filter(|_| newly.segments > 1 || !segment.options.sack.is_empty()) {
+            let behind = i64::from(timestamps.value.wrapping_sub(tick.value(now - age)) as i32);
+            told.one_way_delay_us = Some(behind * tick.period().as_micros() as i64);
+            subflow.one_way_delay_us = told.one_way_delay_us;
+        }
         if sample.is_none() && told.advanced > 0 && timestamps.echo != 0 {
             let age = tick.value(now).wrapping_sub(timestamps.echo);
             if age < 1 << 31 {
@@ -411,7 +378,7 @@ fn apply_ack(
         subflow.rtt.sample(rtt);
         recovery.on_rtt_sample();
     }
-    told.rtt = latest.or(sample);
+    told.rtt = newly.latest.or(sample);
 
     let duplicate = told.advanced == 0
         && segment.payload_len == 0
@@ -444,16 +411,16 @@ fn apply_ack(
         },
     );
     if duplicate && !subflow.sack && recovery.state() == RecoveryState::Recovery {
-        acked_bytes += mss;
-        acked_segments += 1;
+        newly.bytes += mss;
+        newly.segments += 1;
     }
     subflow.counters.segments_lost += u64::from(lost_segments);
     subflow.round_lost += u64::from(lost_segments);
     told.lost_bytes = lost_bytes;
     told.lost_segments = lost_segments;
     told.first_lost = first_lost;
-    told.acked_bytes = acked_bytes;
-    told.acked_segments = acked_segments;
+    told.acked_bytes = newly.bytes;
+    told.acked_segments = newly.segments;
     if subflow.board.una() >= subflow.round_end {
         told.round_start = true;
         subflow.round_end = subflow.board.nxt().max(subflow.board.una() + 1);
@@ -465,4 +432,74 @@ fn apply_ack(
         }
     }
     told
+}
+
+/// What an acknowledgement has newly acknowledged.
+struct Newly {
+    bytes: u64,
+    segments: u32,
+    /// The round trip of the newest segment that was sent once.
+    latest: Option<Duration>,
+}
+
+/// Applies the SACK blocks of an acknowledgement of everything before `ack`. Returns whether they tell that no
+/// retransmission of the last reduction was necessary.
+// Apart, as most acknowledgements have none.
+#[inline(never)]
+fn apply_blocks(
+    now: Time,
+    subflow: &mut Subflow,
+    blocks: &[(Seq, Seq)],
+    ack: u64,
+    min_rtt: Duration,
+    echo_before: &impl Fn(Time) -> bool,
+    newly: &mut Newly,
+) -> bool {
+    let Subflow { board, rate, recovery, known_blocks, iss, .. } = subflow;
+    let mut dsack_undo = false;
+    // In the order of the sequence space: a block that was told after a higher one of the same
+    // acknowledgement would pass for reordering (RFC 8985 section 6.2, step 3).
+    let mut order = [0, 1, 2, 3];
+    let order = &mut order[..blocks.len().min(4)];
+    order.sort_unstable_by_key(|&index| offset_near(*iss, board.una(), blocks[index].0));
+    for &index in order.iter() {
+        let (left, right) = blocks[index];
+        let start = offset_near(*iss, board.una(), left);
+        let end = offset_near(*iss, board.una(), right);
+        // Offset 0 is that of the SYN, which no block can mean.
+        if start < 1 || end <= start || end as u64 > board.nxt() {
+            continue;
+        }
+        let (start, end) = (start as u64, end as u64);
+        // RFC 2883: the first block lies below the acknowledgement, or inside the second.
+        let holds_first = |&(left, right): &(Seq, Seq)| {
+            offset_near(*iss, board.una(), left) <= start as i64
+                && offset_near(*iss, board.una(), right) >= end as i64
+        };
+        if index == 0 && (end <= ack || blocks.get(1).is_some_and(holds_first)) {
+            dsack_undo |= recovery.on_dsack(board, end);
+            continue;
+        }
+        if end <= board.una() {
+            continue;
+        }
+        let known = known_blocks
+            .iter()
+            .filter(|&&(s, e)| s <= start && e > start && e <= end)
+            .map(|&(_, e)| e)
+            .max()
+            .unwrap_or(0);
+        board.sack(start, end, known, |record| {
+            newly.bytes += record.space();
+            newly.segments += 1;
+            if !record.retransmitted() {
+                newly.latest = Some(now.since(record.sent));
+            }
+            rate.on_delivered(now, record.space(), record.sent, &record.stamp);
+            recovery.on_delivered(now, record, min_rtt, echo_before);
+        });
+        let slot = known_blocks.iter().position(|&(s, e)| s <= start && e >= start).unwrap_or(index.min(3));
+        known_blocks[slot] = (start, end);
+    }
+    dsack_undo
 }

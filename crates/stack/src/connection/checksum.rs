@@ -75,9 +75,6 @@ impl Connection {
         let discard = Placement::Discard { connection: self.id, payload_offset: 0, len: segment.payload_len };
         let nxt = self.subflows[at].recv.nxt();
         let (gaps, gap) = self.subflows[at].recv.gaps(range);
-        if !range.is_empty() {
-            self.subflows[at].counters.data_segments_received += 1;
-        }
         if gaps == 0 {
             // A FIN alone, or what was here before.
             self.subflows[at].recv.arrive(now, range, fin, false, |_| ());
@@ -119,7 +116,7 @@ impl Connection {
             let told = self.subflows[at].dss_seen;
             self.fall_back(now, at, told);
             self.release_all(now, at, placed);
-            self.process_payload(now, at, segment, fin, placed);
+            self.process_part(now, at, segment, range, fin, placed);
             return;
         }
         self.take_in(now, at, segment, range, sum, placed);

@@ -19,6 +19,7 @@ impl Connection {
     }
 
     /// The application gives up: everything ends at once.
+    #[cold]
     pub(crate) fn abort(&mut self, now: Time, reason: CloseReason) {
         if self.phase == Phase::Ended {
             return;
@@ -41,6 +42,7 @@ impl Connection {
     }
 
     /// Sends what the end of the stream needs, once everything before it was given to subflows.
+    #[cold]
     pub(crate) fn progress_close(&mut self, now: Time) {
         if !self.send.closed || self.phase != Phase::Open || !self.send.unassigned.is_empty() {
             return;
@@ -64,6 +66,7 @@ impl Connection {
     }
 
     /// The DATA_FIN (in a plain TCP the FIN) is acknowledged.
+    #[cold]
     pub(crate) fn on_fin_acked(&mut self, now: Time) {
         if self.send.fin_acked || !self.send.fin_sent {
             return;
@@ -150,15 +153,22 @@ impl Connection {
         }
     }
 
-    /// A subflow is gone without a word.
-    pub(crate) fn close_subflow(&mut self, now: Time, at: usize) {
+    pub(super) fn set_closed(&mut self, at: usize) {
         self.subflows[at].state = TcpState::Closed;
+        self.lists_closed = true;
+    }
+
+    /// A subflow is gone without a word.
+    #[cold]
+    pub(crate) fn close_subflow(&mut self, now: Time, at: usize) {
+        self.set_closed(at);
         self.subflow_ended(now, at);
         self.check_ended(now);
         self.run_path_manager();
     }
 
     /// A subflow is given up: the peer is told by a reset.
+    #[cold]
     pub(crate) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
         if self.subflows[at].state == TcpState::SynSent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
@@ -169,6 +179,7 @@ impl Connection {
         self.run_path_manager();
     }
 
+    #[cold]
     pub(crate) fn enter_time_wait(&mut self, now: Time, at: usize) {
         self.subflows[at].state = TcpState::TimeWait;
         self.subflows[at].time_wait_until = now + self.config.time_wait;

@@ -132,7 +132,7 @@ impl Connection {
         self.become_plain(now, at);
         if tell {
             let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
-            self.subflows[at].signals.push_back(MptcpOption::Fail(dsn));
+            self.subflows[at].signals.push(MptcpOption::Fail(dsn));
         }
     }
 
@@ -216,6 +216,7 @@ impl Connection {
 
     /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection. False if it does not
     /// count further.
+    #[cold]
     pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if !segment.options.sack.is_empty() {
             // Several blocks may have left no room for a data acknowledgement that says nothing new.
@@ -237,6 +238,7 @@ impl Connection {
 
     /// The data level has waited for too long, and the peer does not speak of it any more: it has gone back
     /// to TCP without a word that has come through, and we follow. Linux does so in mid-connection.
+    #[cold]
     pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
         let only = self.subflows.iter().position(|subflow| subflow.bare && subflow.is_usable());
         let Some(at) = only else { return false };
@@ -301,6 +303,7 @@ impl Connection {
         self.fallback.failing.map_or(Time::NEVER, |failing| failing.resend_at.min(failing.deadline))
     }
 
+    #[cold]
     pub(super) fn on_fail_timer(&mut self, now: Time) {
         let Some(mut failing) = self.fallback.failing else { return };
         let Some(at) = self.subflows.iter().position(|subflow| subflow.held.is_some()) else {

@@ -62,6 +62,7 @@ fn is_acceptable(capable: &Capable, checksums: Checksums) -> bool {
 
 impl Connection {
     /// Adds a subflow; its SYN or SYN/ACK leaves with the next poll. None if there are too many.
+    #[cold]
     pub(crate) fn add_subflow(&mut self, now: Time, birth: SubflowBirth) -> Option<usize> {
         let free = self.subflows.iter().position(|subflow| subflow.is_closed());
         let at = match free {
@@ -88,6 +89,7 @@ impl Connection {
     }
 
     /// Takes in the options of the peer's SYN or SYN/ACK.
+    #[cold]
     pub(crate) fn take_syn_options(&mut self, at: usize, segment: &Segment) {
         let config = &self.config;
         let subflow = &mut self.subflows[at];
@@ -114,6 +116,7 @@ impl Connection {
     }
 
     /// The SYN, SYN/ACK, or third ACK of a join that is due.
+    #[cold]
     pub(crate) fn make_handshake(&mut self, now: Time, at: usize) -> Segment {
         let wait = {
             let subflow = &self.subflows[at];
@@ -233,6 +236,7 @@ impl Connection {
     }
 
     /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
+    #[cold]
     pub(crate) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
         let acks_syn = segment.flags.has(Flags::ACK) && segment.ack == self.subflows[at].iss.add(1);
         if segment.flags.has(Flags::RST) {
@@ -289,12 +293,14 @@ impl Connection {
     }
 
     /// The handshake has shown that the peer, or something between, does not speak MPTCP.
+    #[cold]
     fn speak_tcp(&mut self) {
         self.mode = Mode::Plain;
         self.checksummed = false;
     }
 
     /// The third ACK of the first handshake, with both keys.
+    #[cold]
     pub(crate) fn make_third_ack(&mut self, now: Time, at: usize) -> Segment {
         self.third_ack_wanted = false;
         let window = self.recv.window_field(self.subflows[at].receive_scale);
@@ -330,6 +336,7 @@ impl Connection {
         self.remote_dsn = Dsn(initial.0.wrapping_add(1));
     }
 
+    #[cold]
     fn on_join_syn_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         let Some(Join::SynAck { backup, address_id, hmac, nonce }) = find_join(&segment.options) else {
             // Section 3.2: a SYN/ACK without MP_JOIN is answered with a reset.
@@ -373,12 +380,14 @@ impl Connection {
 
     /// A SYN/ACK is not the one that was asked for. It has synchronised the subflow, so that the reset
     /// acknowledges it.
+    #[cold]
     fn reject_join(&mut self, at: usize) {
         self.subflows[at].state = TcpState::PreEstablished;
         self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
     }
 
     /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.
+    #[cold]
     pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
@@ -481,6 +490,7 @@ impl Connection {
     }
 
     /// The fourth ACK of a join has come.
+    #[cold]
     pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
         let handshake = self.subflows[at].handshake;
         if handshake.attempts == 1 {
@@ -490,6 +500,7 @@ impl Connection {
         self.schedule_wanted = true;
     }
 
+    #[cold]
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.state = TcpState::Established;
@@ -533,8 +544,9 @@ impl Connection {
     }
 
     /// A subflow could not be opened.
+    #[cold]
     pub(crate) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
-        self.subflows[at].state = TcpState::Closed;
+        self.set_closed(at);
         self.subflow_ended(now, at);
         if self.phase == Phase::Opening && self.live_subflows().next().is_none() {
             self.end(reason);

@@ -181,7 +181,7 @@ impl Connection {
                 let told = self.subflows[at].dss_seen;
                 self.fall_back(now, at, told);
                 self.release_all(now, at, placed);
-                self.process_payload(now, at, segment, fin, placed);
+                self.process_part(now, at, segment, range, fin, placed);
                 return;
             }
         }

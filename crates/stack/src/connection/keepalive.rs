@@ -38,6 +38,7 @@ impl Connection {
         Duration(self.config.user_timeout.0 / 8).max(self.max_rto())
     }
 
+    #[cold]
     pub(super) fn on_keepalive(&mut self, now: Time) {
         let Some(silence) = self.silence_admitted() else { return };
         if now.since(self.heard_at()) >= silence + self.config.user_timeout {

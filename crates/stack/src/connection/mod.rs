@@ -118,6 +118,8 @@ pub struct Connection {
     pub(crate) in_ready: bool,
     /// For the endpoint: it is in the queue of those that have events.
     pub(crate) in_eventful: bool,
+    /// For the endpoint: the addresses of a subflow that has closed may still be in the tables.
+    pub(crate) lists_closed: bool,
     limit: Limit,
     pub(crate) fallback: Fallback,
 
@@ -258,6 +260,7 @@ impl Connection {
             queued_at: Time::NEVER,
             in_ready: false,
             in_eventful: false,
+            lists_closed: false,
             config,
         }
     }
@@ -271,12 +274,13 @@ impl Connection {
         self.phase == Phase::Ended && self.live_subflows().next().is_none()
     }
 
-    /// The application writes `n` bytes; returns how many fit.
-    pub(crate) fn write(&mut self, now: Time, n: u64) -> u64 {
+    /// The application writes `n` bytes; returns how many fit. The send buffer may grow if `grows`.
+    pub(crate) fn write(&mut self, now: Time, n: u64, grows: bool) -> u64 {
         if self.phase == Phase::Ended || self.send.closed {
             return 0;
         }
-        let room = self.config.send_buffer.get().saturating_sub(self.buffered());
+        self.send.grows = grows;
+        let room = self.send_limit().saturating_sub(self.buffered());
         let accepted = n.min(room);
         if accepted > 0 {
             if self.send.buffered() == 0 {
@@ -289,6 +293,26 @@ impl Connection {
         }
         self.send.blocked = accepted < n;
         accepted
+    }
+
+    /// How much the send buffer may hold.
+    pub(crate) fn send_limit(&self) -> u64 {
+        let most = self.config.send_buffer.get();
+        let Some(start) = self.config.send_buffer_start else { return most };
+        let start = start.get().min(most);
+        if self.send.grows { start.max(self.wanted_send_buffer()).min(most) } else { start }
+    }
+
+    /// Twice what the windows let be under way until all of it is acknowledged in order: what goes by a fast
+    /// subflow waits for what goes by the slowest (RFC 6182 section 5.3).
+    fn wanted_send_buffer(&self) -> u64 {
+        let usable = || self.subflows.iter().filter(|subflow| subflow.is_usable());
+        let longest = usable().map(|subflow| subflow.rtt.srtt_or_zero().as_micros()).max().unwrap_or(0);
+        let under_way = |subflow: &Subflow| match subflow.rtt.srtt_or_zero().as_micros() {
+            0 => subflow.cwnd,
+            own => subflow.cwnd.saturating_mul(longest) / own,
+        };
+        usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
     }
 
     /// What the send buffer still holds: not acknowledged at the data level, or not yet on every
@@ -422,7 +446,7 @@ impl Connection {
     pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
         if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
             self.subflows[at].backup_asked = backup;
-            self.subflows[at].signals.push_back(MptcpOption::Priority { backup });
+            self.subflows[at].signals.push(MptcpOption::Priority { backup });
             self.schedule_wanted = true;
         }
     }

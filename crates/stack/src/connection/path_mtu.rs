@@ -12,6 +12,7 @@ impl Connection {
     /// A router has dropped the segment of subflow `at` that began at `seq`, because packets of more than
     /// `mtu` bytes do not pass. Whoever names a segment that is not under way has guessed (RFC 5927
     /// section 7.2), and is not believed.
+    #[cold]
     pub(crate) fn on_too_big<O: Observer>(
         &mut self,
         now: Time,
@@ -56,6 +57,7 @@ impl Connection {
     }
 
     /// The retransmission timer of subflow `at` has run out, and all of it is taken for lost.
+    #[cold]
     pub(crate) fn suspect_path_mtu(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
         let first = subflow.board.records().front().map_or(0, |record| record.len);
@@ -82,6 +84,7 @@ impl Connection {
 
     /// Segments of subflow `at` were just taken for lost, the lowest from offset `first` on; `entered` says
     /// that a reduction of the window would follow. Returns whether it is excused.
+    #[cold]
     pub(crate) fn excuses_loss(
         &mut self,
         now: Time,

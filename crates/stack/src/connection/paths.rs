@@ -92,6 +92,7 @@ impl PathsState {
 
 impl Connection {
     /// Joins may begin: tells the path manager once.
+    #[cold]
     pub(crate) fn start_path_manager(&mut self) {
         let Some(first) = self.subflows.first() else { return };
         let event = PathEvent::Established {
@@ -105,6 +106,7 @@ impl Connection {
     }
 
     /// Carries out what the path manager asks for.
+    #[cold]
     pub(crate) fn run_path_manager(&mut self) {
         while let Some(command) = self.path_manager.poll() {
             if self.mode != Mode::Mptcp || self.phase == Phase::Ended {
@@ -149,7 +151,7 @@ impl Connection {
                 PathCommand::SetBackup(id, backup) => {
                     if let Some(at) = self.subflow_index(id) {
                         self.subflows[at].backup_asked = backup;
-                        self.subflows[at].signals.push_back(MptcpOption::Priority { backup });
+                        self.subflows[at].signals.push(MptcpOption::Priority { backup });
                     }
                 }
             }
@@ -194,11 +196,12 @@ impl Connection {
             .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local.ip) != avoid)
             .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt.srtt()));
         if let Some(at) = best {
-            self.subflows[at].signals.push_back(option);
+            self.subflows[at].signals.push(option);
         }
     }
 
     /// Announcements that are due. Only once the peer has confirmed that it has our key.
+    #[cold]
     pub(crate) fn send_announcements(&mut self, now: Time) {
         if self.mode != Mode::Mptcp || !self.confirmed || self.phase != Phase::Open {
             return;
@@ -229,6 +232,7 @@ impl Connection {
     }
 
     /// The peer announces an address, or echoes an announcement of ours.
+    #[cold]
     pub(crate) fn on_add_address(&mut self, at: usize, add: &AddAddress) {
         let Some(remote_key) = self.remote_key else { return };
         let Some(hmac) = add.hmac else {
@@ -239,7 +243,7 @@ impl Connection {
         if !crypto::equal(&hmac.to_be_bytes(), &expected.to_be_bytes()) {
             return;
         }
-        self.subflows[at].signals.push_back(MptcpOption::AddAddress(AddAddress { hmac: None, ..*add }));
+        self.subflows[at].signals.push(MptcpOption::AddAddress(AddAddress { hmac: None, ..*add }));
         let port = add.port.unwrap_or(self.subflows[at].remote.port);
         let address = Address::new(add.ip, port);
         if let Some((_, known)) = self.paths.remote.iter_mut().find(|(id, _)| *id == add.id) {
@@ -258,6 +262,7 @@ impl Connection {
     }
 
     /// The peer withdraws addresses: each path is probed, and reset if it does not answer (section 3.4.2).
+    #[cold]
     pub(crate) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
         for &id in ids.as_slice() {
             self.paths.remote.retain(|(known, _)| *known != id);
@@ -272,6 +277,7 @@ impl Connection {
     }
 
     /// A local address has gone or come back.
+    #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         if up {
             self.path_manager.on_event(&PathEvent::LocalUp(ip));

@@ -159,6 +159,7 @@ impl Connection {
     }
 
     /// It is acknowledged, and its payload reported as a duplicate.
+    #[cold]
     fn discard_old(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
         let subflow = &mut self.subflows[at];
         subflow.recv.want_ack();
@@ -178,6 +179,7 @@ impl Connection {
 
     /// RFC 9293 section 3.10.7.4 for TIME-WAIT: the peer's FIN again shows that our acknowledgement was
     /// lost, and starts the wait anew. So does a DATA_FIN (RFC 8684 section 3.3.3).
+    #[cold]
     fn on_segment_in_time_wait(&mut self, now: Time, at: usize, segment: &Segment) {
         let subflow = &mut self.subflows[at];
         if segment.flags.has(Flags::RST) {
@@ -294,6 +296,7 @@ impl Connection {
     }
 
     /// The peer's stream ends at `end`.
+    #[cold]
     pub(super) fn on_data_fin(&mut self, at: usize, end: i64) {
         // What lies outside the window does not count (RFC 8684 section 3.8).
         if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
@@ -303,9 +306,9 @@ impl Connection {
         self.subflows[at].recv.want_ack();
     }
 
-    /// Header prediction: takes the payload of a segment that is the next one on its subflow and in the
-    /// stream, with nothing missing before it or held behind it, and no end in sight. Returns whether it
-    /// was one; most are.
+    /// Header prediction: takes the payload of a segment that is the next one on its subflow, and in a plain TCP in
+    /// the stream, with nothing missing before it or held behind it on the subflow, and no end in sight. Returns
+    /// whether it was one; most are.
     #[inline]
     fn take_expected(
         &mut self,
@@ -333,27 +336,54 @@ impl Connection {
                 _ => return false,
             }
         };
-        if self.checksummed || subflow.held.is_some() || in_stream != recv.nxt() as i64 {
+        if self.checksummed || subflow.held.is_some() || in_stream < 0 {
             return false;
         }
-        let stream = DataRange::new(recv.nxt(), recv.nxt() + len);
+        let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
+        let in_order = recv.expects(stream);
+        // Other subflows may be ahead or behind in the stream, but in a plain TCP there are none.
+        let placeable = in_order || self.mode == Mode::Mptcp;
         let expected = segment.seq == subflow.recv.ack() && !segment.flags.has(Flags::FIN) && len > 0;
-        if !expected || !recv.expects(stream) || !subflow.recv.is_complete() {
+        if !expected || !placeable || !subflow.recv.is_complete() {
             return false;
         }
-        recv.take_expected(stream);
         let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
         subflow.recv.take_expected(now, len, full_sized);
         subflow.counters.data_segments_received += 1;
-        subflow.counters.bytes_delivered += len;
-        placed.push(Placement::Deliver {
-            connection: self.id,
-            subflow: subflow.id,
-            payload_offset: 0,
-            stream,
-        });
-        self.after_arrival(now, true);
+        if in_order {
+            recv.take_expected(stream);
+            subflow.counters.bytes_delivered += len;
+            let (connection, subflow) = (self.id, subflow.id);
+            placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
+            self.after_arrival(now, true);
+        } else {
+            self.place(now, at, stream, placed);
+        }
         true
+    }
+
+    /// The payload of one segment belongs at `stream`, which others may be before or behind.
+    #[inline(never)]
+    fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
+        let Connection { recv, subflows, id: connection, .. } = self;
+        let Subflow { counters, id: subflow, .. } = &mut subflows[at];
+        let mut delivered = 0;
+        let advanced = recv.arrive(stream, |part| {
+            delivered += part.len();
+            placed.push(Placement::Deliver {
+                connection: *connection,
+                subflow: *subflow,
+                payload_offset: (part.start - stream.start) as u32,
+                stream: part,
+            });
+        });
+        counters.bytes_delivered += delivered;
+        counters.bytes_duplicate += stream.len() - delivered;
+        if delivered == 0 {
+            let len = stream.len() as u32;
+            placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
+        }
+        self.after_arrival(now, advanced);
     }
 
     pub(super) fn process_payload(
@@ -371,11 +401,28 @@ impl Connection {
             return;
         }
         let start = offset as u64;
-        let mut range = DataRange::new(start, start + u64::from(segment.payload_len));
+        let range = DataRange::new(start, start + u64::from(segment.payload_len));
+        if segment.payload_len > 0 {
+            self.subflows[at].counters.data_segments_received += 1;
+        }
         if self.checksummed {
             self.receive_checked(now, at, segment, range, fin, placed);
-            return;
+        } else {
+            self.process_part(now, at, segment, range, fin, placed);
         }
+    }
+
+    /// What `range` of the subflow, the end of a segment or all of it, is for the stream.
+    pub(super) fn process_part(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        mut range: DataRange,
+        fin: bool,
+        placed: &mut Vec<Placement>,
+    ) {
+        let end = range.end;
         let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Parts::NONE };
         let mut mapped_to = parts.end.max(range.start);
         if core::mem::take(&mut self.subflows[at].contradicted) {
@@ -383,7 +430,7 @@ impl Connection {
             if self.mode == Mode::Mptcp {
                 return;
             }
-            self.process_payload(now, at, segment, fin, placed);
+            self.process_part(now, at, segment, range, fin, placed);
             return;
         }
         let limit = (self.recv.edge() as i64 - self.fallback.recv_shift).max(0) as u64;
@@ -402,19 +449,17 @@ impl Connection {
             range.end = mapped_to.max(range.start);
             if range.is_empty() {
                 if !unmapped.is_empty() {
-                    self.subflows[at].counters.data_segments_received += 1;
                     self.hold_unmapped(now, at, segment, unmapped, fin, placed);
                 }
                 return;
             }
         }
         let fin_behind = fin;
-        let fin = fin && mapped_to >= start + u64::from(segment.payload_len);
+        let fin = fin && mapped_to >= end;
+        // What comes before it was gone through before.
+        let before = (u64::from(segment.payload_len) + range.start - end) as i64;
         let Connection { recv, subflows, id, .. } = self;
         let Subflow { recv: subflow_recv, counters, id: subflow_id, mss, .. } = &mut subflows[at];
-        if segment.payload_len > 0 {
-            counters.data_segments_received += 1;
-        }
         let full_sized = subflow_recv.measure(segment.payload_len, *mss);
         let (mut delivered, mut advanced) = (0, false);
         subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
@@ -429,11 +474,11 @@ impl Connection {
                 let stream = DataRange::new(stream_start.max(0) as u64, stream_end as u64);
                 advanced |= recv.arrive(stream, |new| {
                     delivered += new.len();
-                    let from_segment = new.start as i64 - stream_start + (part.start - range.start) as i64;
+                    let from_part = new.start as i64 - stream_start + (part.start - range.start) as i64;
                     placed.push(Placement::Deliver {
                         connection: *id,
                         subflow: *subflow_id,
-                        payload_offset: from_segment as u32,
+                        payload_offset: (before + from_part) as u32,
                         stream: new,
                     });
                 });
@@ -443,13 +488,17 @@ impl Connection {
         let duplicate = range.len() - delivered.min(range.len());
         counters.bytes_duplicate += duplicate;
         if delivered == 0 && segment.payload_len > 0 {
-            placed.push(Placement::Discard { connection: *id, payload_offset: 0, len: range.len() as u32 });
+            let (payload_offset, len) = (before as u32, range.len() as u32);
+            placed.push(Placement::Discard { connection: *id, payload_offset, len });
         }
         self.after_arrival(now, advanced);
         if self.subflows[at].held.is_some() && self.mode == Mode::Mptcp {
             self.release_mapped(now, at, placed);
         }
-        if !unmapped.is_empty() {
+        if !unmapped.is_empty() && self.mode == Mode::Plain {
+            // What was held has led back to TCP.
+            self.process_part(now, at, segment, unmapped, fin_behind, placed);
+        } else if !unmapped.is_empty() {
             self.hold_unmapped(now, at, segment, unmapped, fin_behind, placed);
         }
         let Subflow { recv, mappings, .. } = &mut self.subflows[at];
@@ -501,6 +550,7 @@ impl Connection {
     }
 
     /// A reset that is valid by its sequence number.
+    #[cold]
     fn on_reset(&mut self, now: Time, at: usize, segment: &Segment) {
         if self.mode == Mode::Mptcp {
             let fast_close = segment
@@ -537,6 +587,7 @@ impl Connection {
     }
 
     /// The connection was aborted by the peer (RFC 8684 section 3.5).
+    #[cold]
     fn on_fast_close(&mut self, now: Time, at: usize, by_reset: bool) {
         for other in 0..self.subflows.len() {
             if by_reset && other == at {
@@ -550,6 +601,7 @@ impl Connection {
 
     /// The peer's FIN was reached in order. Without an option beside it, while our stream goes on, it is
     /// the end of a TCP stream (RFC 8684 section 3.7).
+    #[cold]
     fn on_end_of_subflow(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
         let bare = segment.options.dss.is_none() && segment.options.mptcp[0].is_none();
         if bare && self.mode == Mode::Mptcp && !self.send.fin_acked && self.may_fall_back(at) {
@@ -560,6 +612,7 @@ impl Connection {
     }
 
     /// The peer's FIN was reached in order.
+    #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.state = match subflow.state {

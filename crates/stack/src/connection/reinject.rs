@@ -29,6 +29,7 @@ pub(super) struct HeadRepair {
 
 impl Connection {
     /// A subflow's retransmission timer has run out: its data may go on another as well.
+    #[cold]
     pub(crate) fn reinject_after_timeout(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id.index() != at && other.is_usable());
         if self.mode != Mode::Mptcp || !others {
@@ -67,7 +68,7 @@ impl Connection {
             return;
         }
         let freed = self.freed();
-        if (self.send.una - freed) < self.config.send_buffer.get() / 2 {
+        if (self.send.una - freed) < self.send_limit() / 2 {
             return;
         }
         let laggard = self.subflows.iter().position(|subflow| {
@@ -102,6 +103,7 @@ impl Connection {
     }
 
     /// A dead subflow's data: what it never sent is as if never assigned, the rest is reinjected.
+    #[cold]
     pub(crate) fn recover_from_dead(&mut self, at: usize) {
         self.empty_queue(at);
         // Nobody sends the copies any more.
@@ -122,6 +124,7 @@ impl Connection {
 
     /// The head of the stream has reached its subflow's peer but not the data level for too long,
     /// or nobody carries it: it is sent again (RFC 8684 section 3.3.6).
+    #[cold]
     pub(crate) fn reinject_head(&mut self) {
         // Without a subflow there is nothing to send it on; the one that comes finds it waiting.
         if !self.subflows.iter().any(|subflow| subflow.is_usable()) {
@@ -153,6 +156,7 @@ impl Connection {
 
     /// Sends the head of the stream again, so many segments of it as it is the turn for, and nothing that a
     /// subflow still carries.
+    #[cold]
     fn reinject_dropped(&mut self) {
         let una = self.send.una;
         let mut end = una + u64::from(self.head_repair.segments) * u64::from(self.config.mss);
@@ -191,22 +195,11 @@ impl Connection {
     /// which a peer that verifies checksums does not take it.
     fn is_head_carried(&self) -> bool {
         let una = self.send.una;
-        let sent = |record: &Sent| {
-            let start = record.data - u64::from(record.mapping.back);
-            start <= una && una < record.range().end.max(start + u64::from(record.mapping.len))
-        };
         let queued = |queued: &Queued| queued.range.start <= una && una < queued.range.end;
-        // Mostly it is where it would be if data went in order: this is asked after every acknowledgement.
-        let in_order = |subflow: &Subflow| {
-            let records = subflow.board.records();
-            let behind = records.partition_point(|record| record.data <= una);
-            behind.checked_sub(1).is_some_and(|at| sent(&records[at]))
-                || subflow.queue.front().is_some_and(queued)
-        };
-        let any =
-            |subflow: &Subflow| subflow.board.records().iter().any(sent) || subflow.queue.iter().any(queued);
         let mut alive = self.subflows.iter().filter(|subflow| subflow.is_synchronised());
-        alive.clone().any(in_order) || alive.any(any)
+        // Mostly some subflow has it as the first: this is asked after every acknowledgement.
+        alive.clone().any(|subflow| subflow.board.begins_with(una))
+            || alive.any(|subflow| subflow.board.carries(una) || subflow.queue.iter().any(queued))
     }
 
     /// Opportunistic retransmission and penalisation (NSDI 2012; the out-of-tree kernel's rules):

@@ -1,6 +1,6 @@
 //! Asks the scheduler and carries out what it decides.
 
-use anabranch_units::Time;
+use anabranch_units::{Rate, Time};
 
 use super::{Connection, Phase};
 use crate::congestion::CongestionControl;
@@ -46,6 +46,12 @@ fn view<'a>(
     }
 }
 
+/// Apart, as the view is then written where it belongs, and not copied there.
+#[inline(never)]
+fn renew(view: &mut SubflowView, subflow: &Subflow, pacing_rate: Option<Rate>) {
+    *view = subflow.view(pacing_rate);
+}
+
 impl Connection {
     fn refresh_views(&mut self) {
         let Connection { views, subflows, congestion, .. } = self;
@@ -53,7 +59,7 @@ impl Connection {
         // Written over what stands there: this happens for every acknowledgement.
         let mut used = 0;
         for (place, subflow) in views.iter_mut().zip(&mut live) {
-            *place = subflow.view(congestion.pacing_rate(subflow.id));
+            renew(place, subflow, congestion.pacing_rate(subflow.id));
             used += 1;
         }
         views.truncate(used);
@@ -173,6 +179,7 @@ impl Connection {
 
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
     /// section 7.3). Of several subflows one that is silent is no place for new data.
+    #[cold]
     pub(crate) fn feed_probe(&mut self, now: Time, at: usize) {
         if self.live_subflows().nth(1).is_some() || !self.subflows[at].is_usable() {
             return;
@@ -255,6 +262,7 @@ impl Connection {
     }
 
     /// Takes back what waits in a subflow's queue; false if none of it is there.
+    #[cold]
     fn recall(&mut self, subflow: SubflowId, range: DataRange) -> bool {
         let Some(at) = self.subflow_index(subflow) else { return false };
         let mut taken = false;

@@ -160,6 +160,8 @@ pub struct SendState {
     pub fin_acked: bool,
     /// A write did not fit.
     pub blocked: bool,
+    /// The send buffer may be larger than it was at first.
+    pub grows: bool,
 }
 
 impl SendState {

@@ -84,7 +84,7 @@ impl Connection {
             }
             _ => {}
         }
-        let mut due = subflow.recv.ack_at().min(subflow.removal_deadline);
+        let mut due = subflow.recv.ack_at().min(subflow.removal_deadline).min(subflow.signals.due());
         if subflow.state == TcpState::FinWait2 {
             due = due.min(self.fin_wait_end(subflow));
         }
@@ -212,6 +212,7 @@ impl Connection {
 
     fn handle_subflow_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         self.subflows[at].recv.on_timer(now);
+        self.subflows[at].signals.on_timer(now);
         let subflow = &mut self.subflows[at];
         match subflow.state {
             TcpState::Closed => return,
@@ -262,6 +263,7 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         let (id, connection) = (self.subflows[at].id, self.id);
         let subflow = &mut self.subflows[at];
@@ -292,6 +294,7 @@ impl Connection {
         self.schedule_wanted = true;
     }
 
+    #[cold]
     fn on_retransmission_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         let (id, connection) = (self.subflows[at].id, self.id);
         let subflow = &mut self.subflows[at];

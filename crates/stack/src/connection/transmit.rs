@@ -117,7 +117,7 @@ impl Connection {
 
     /// What counts as so many segments of a turn: several may leave at once.
     pub(crate) fn turns_of(&self, sent: &Segment) -> u32 {
-        (sent.payload_len / self.config.mss.max(1)).max(1)
+        if sent.payload_len <= self.config.mss { 1 } else { sent.payload_len / self.config.mss.max(1) }
     }
 
     fn poll_subflow<S: PayloadSums, O: Observer>(
@@ -135,7 +135,7 @@ impl Connection {
         }
         if let Some(cause) = subflow.reset {
             self.make_reset(now, at, cause, out);
-            self.subflows[at].state = TcpState::Closed;
+            self.set_closed(at);
             self.subflow_ended(now, at);
             self.check_ended(now);
             return self.leave(now, at, out, SendKind::Control, observer);
@@ -159,7 +159,8 @@ impl Connection {
             return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
-        if let Some(signal) = subflow.signals.pop_front() {
+        let timeout = subflow.rtt.rto(0);
+        if let Some(signal) = subflow.signals.pop(now, subflow.recv.ack(), timeout) {
             // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
             // never crowds out the data level (RFC 8684 section 3).
             let seq = subflow.board.nxt();
@@ -400,6 +401,7 @@ impl Connection {
 
     /// Notes the segments that leave as `whole`, each by itself: it is single segments that get lost and are
     /// acknowledged. They share one mapping.
+    #[cold]
     fn record_burst(&mut self, now: Time, at: usize, whole: &Sent) {
         let mut back = 0;
         while back < whole.len {
@@ -417,7 +419,7 @@ impl Connection {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
         let subflow = &mut self.subflows[at];
         if subflow.board.is_empty() {
@@ -445,6 +447,7 @@ impl Connection {
             subflow.timer_base = now;
         }
         if record.len > 0 {
+            subflow.round_sent += 1;
             subflow.counters.data_segments_sent += 1;
             subflow.counters.segments_retransmitted += 1;
             subflow.counters.bytes_sent += u64::from(record.len);
@@ -505,6 +508,7 @@ impl Connection {
         Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
     }
 
+    #[cold]
     fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
         self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
@@ -595,6 +599,7 @@ impl Connection {
     }
 
     /// A segment that says the DATA_FIN by itself.
+    #[cold]
     pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board.nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
@@ -682,7 +687,9 @@ impl Connection {
         stream_offset: u64,
         observer: &mut O,
     ) -> Option<Departure> {
-        self.subflows[at].recv.on_ack_sent();
+        let subflow = &mut self.subflows[at];
+        subflow.recv.on_ack_sent();
+        subflow.signals.on_other(out.payload_len, out.ack);
         self.depart(now, at, out, kind, stream_offset, observer)
     }
 

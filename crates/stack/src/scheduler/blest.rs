@@ -210,8 +210,8 @@ impl Blest {
 
 impl Scheduler for Blest {
     fn decide(&mut self, view: &View<'_>) -> Decision {
-        let chunk = match pick::next_new(view) {
-            Ok(chunk) => chunk,
+        let (chunk, lowest) = match pick::next_on_lowest(view) {
+            Ok(found) => found,
             Err(decision) => {
                 let Decision::Wait { why: Why { rule: Rule::WindowFull, .. }, .. } = decision else {
                     return decision;
@@ -221,9 +221,6 @@ impl Scheduler for Blest {
                     && pick::candidates(view).any(|subflow| !pick::is_full(subflow));
                 return decision;
             }
-        };
-        let Some(lowest) = pick::lowest_rtt(pick::candidates(view), chunk) else {
-            return pick::wait(pick::why_none(view));
         };
         let slow = lowest.subflow;
         let Some(fast) = pick::fastest(view).filter(|fast| fast.id != slow.id && fast.srtt.is_some()) else {

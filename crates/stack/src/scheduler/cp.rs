@@ -253,13 +253,7 @@ impl Cp {
         let keeps = self.keeps_to(view, fastest);
         let outstanding: u64 = view.subflows.iter().map(pick::under_way).sum();
         let mut reason = Why::rule(pick::why_none(view));
-        // The next slower one, and so on: few, so that they need not be sorted.
-        let mut last = fastest;
-        let rank = |subflow: &SubflowView| (pick::rtt_or_infinite(subflow), subflow.id);
-        while let Some(subflow) =
-            pick::candidates(view).filter(|s| rank(s) > rank(last)).min_by_key(|s| rank(s))
-        {
-            last = subflow;
+        for subflow in pick::by_rtt(view).skip(1) {
             let Some(range) = chunk.fit(subflow, subflow.mss) else { continue };
             let Some(slow) = subflow.srtt else {
                 return pick::assign_new(subflow, range, Why::rule(Rule::LowestRtt));
@@ -271,7 +265,7 @@ impl Cp {
                 reason = Why::rule(Rule::NoBuffer);
                 continue;
             }
-            let faster = pick::candidates(view).filter(|s| rank(s) < rank(subflow));
+            let faster = pick::candidates(view).filter(|s| pick::rank(s) < pick::rank(subflow));
             let required: f64 =
                 faster.map(|s| delivered_meanwhile(self.options.model, view, s, slow) * s.mss as f64).sum();
             let available = match self.options.avail {

@@ -23,7 +23,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::pick::{self, Chunk, Tracked};
-use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
+use super::{AssignKind, Decision, MinRtt, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::Parameter;
@@ -169,14 +169,7 @@ impl Daps {
         self.turn = 0;
         self.left = 0;
         self.end = 1;
-        let mut last: Option<&SubflowView> = None;
-        let rank = |subflow: &SubflowView| (subflow.srtt, subflow.id);
-        while usize::from(self.len) < MOST
-            && let Some(subflow) = pick::candidates(view)
-                .filter(|s| s.srtt.is_some() && last.is_none_or(|last| rank(s) > rank(last)))
-                .min_by_key(|s| rank(s))
-        {
-            last = Some(subflow);
+        for subflow in pick::by_rtt(view).filter(|subflow| subflow.srtt.is_some()).take(MOST) {
             let part = Part {
                 id: subflow.id,
                 delay: self.delay(subflow.srtt.unwrap_or(Duration::ZERO)),
@@ -250,13 +243,7 @@ impl Daps {
         if !self.options.retransmit {
             return None;
         }
-        let mut last: Option<&SubflowView> = None;
-        let rank = |subflow: &SubflowView| (pick::rtt_or_infinite(subflow), subflow.id);
-        while let Some(subflow) = pick::candidates(view)
-            .filter(|s| last.is_none_or(|last| rank(s) > rank(last)))
-            .min_by_key(|s| rank(s))
-        {
-            last = Some(subflow);
+        for subflow in pick::by_rtt(view) {
             if pick::is_full(subflow) {
                 continue;
             }
@@ -320,10 +307,7 @@ impl Scheduler for Daps {
             }
         }
         // Nobody could take his turn.
-        match pick::lowest_rtt(pick::candidates(view), chunk) {
-            Some(lowest) => lowest.assign(AssignKind::New, Rule::LowestRtt),
-            None => pick::wait(pick::why_none(view)),
-        }
+        MinRtt.decide(view)
     }
 
     fn revises_queues(&self) -> bool {

@@ -67,7 +67,7 @@ impl Scheduler for DelayThreshold {
         let subflow = match first {
             Some(subflow) => subflow,
             None if pick::candidates(view).any(|subflow| is_quick(&subflow)) => {
-                return pick::wait(Rule::NoRoom);
+                return pick::wait(pick::why_none(view));
             }
             None => match pick::fastest(view) {
                 Some(fastest) => fastest,
@@ -81,7 +81,7 @@ impl Scheduler for DelayThreshold {
         );
         match chunk.fit(subflow, u64::MAX) {
             Some(range) => pick::assign_new(subflow, range, why),
-            None => pick::wait(Rule::NoRoom),
+            None => pick::wait(pick::why_none(view)),
         }
     }
 }
@@ -147,12 +147,9 @@ impl Freeze {
 
 impl Scheduler for Freeze {
     fn decide(&mut self, view: &View<'_>) -> Decision {
-        let chunk = match pick::next_new(view) {
-            Ok(chunk) => chunk,
+        let lowest = match pick::next_on_lowest(view) {
+            Ok((_, lowest)) => lowest,
             Err(decision) => return decision,
-        };
-        let Some(lowest) = pick::lowest_rtt(pick::candidates(view), chunk) else {
-            return pick::wait(pick::why_none(view));
         };
         let fastest = pick::fastest(view).and_then(|fastest| fastest.srtt);
         if let Some(fastest) = fastest

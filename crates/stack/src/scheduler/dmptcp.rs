@@ -24,13 +24,13 @@
 
 use anabranch_units::{Bytes, Duration, Time};
 
-use super::pick::{self, Chunk};
+use super::pick;
 use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::{SubflowId, SubflowSet};
 use crate::parameter;
 use crate::parameter::Parameter;
 use crate::selection::{MAX_PATHS, PathEstimate, select_subflows};
-use crate::transfer_model::{ModelOptions, TimeoutWindow, TransferModel};
+use crate::transfer_model::{ModelOptions, Survivors, TimeoutWindow, TransferModel};
 
 /// What counts as remaining where the application has not named a size.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -73,6 +73,9 @@ impl DmptcpOptions {
             timeout_window: TimeoutWindow::One,
             whole_rounds_only: false,
             increase: 1.0,
+            coupled_increase: false,
+            threshold_floor: true,
+            survivors: Survivors::Four,
             window_limit: None,
         },
         unknown_size: UnknownSize::Buffered,
@@ -108,6 +111,27 @@ impl DmptcpOptions {
             "segments that a round of congestion avoidance adds",
             number 0.0, 1.0,
             model.increase
+        ),
+        parameter!(
+            DmptcpOptions,
+            "coupled-increase",
+            "of that, the share that LIA leaves each subflow",
+            bool,
+            model.coupled_increase
+        ),
+        parameter!(
+            DmptcpOptions,
+            "threshold-floor",
+            "the threshold after a loss is at least 2",
+            bool,
+            model.threshold_floor
+        ),
+        parameter!(
+            DmptcpOptions,
+            "survivors",
+            "segments that have to arrive for a fast recovery",
+            choice ["three" => Survivors::Three, "four" => Survivors::Four],
+            model.survivors
         ),
         parameter!(
             DmptcpOptions,
@@ -270,19 +294,11 @@ fn estimate(subflow: &SubflowView, usable: bool) -> PathEstimate {
 
 impl Scheduler for Dmptcp {
     fn decide(&mut self, view: &View<'_>) -> Decision {
-        if let Some(decision) = pick::reinject(view) {
-            return decision;
-        }
-        let chunk = match Chunk::unassigned(view) {
-            Ok(chunk) => chunk,
-            Err(rule) => return pick::wait(rule),
+        let (chunk, lowest) = match pick::next_on_lowest(view) {
+            Ok(found) => found,
+            Err(decision) => return decision,
         };
-        let Some(lowest) = pick::lowest_rtt(pick::candidates(view), chunk) else {
-            return pick::wait(pick::why_none(view));
-        };
-        let rtt_of = |subflow: &&SubflowView| subflow.srtt.unwrap_or(Duration::MAX);
-        let fastest =
-            pick::candidates(view).min_by_key(rtt_of).map_or(lowest.subflow.id, |fastest| fastest.id);
+        let fastest = pick::fastest(view).map_or(lowest.subflow.id, |fastest| fastest.id);
         if lowest.subflow.id == fastest {
             return lowest.assign(AssignKind::New, Rule::LowestRtt);
         }

@@ -103,12 +103,9 @@ impl Ecf {
 
 impl Scheduler for Ecf {
     fn decide(&mut self, view: &View<'_>) -> Decision {
-        let chunk = match pick::next_new(view) {
-            Ok(chunk) => chunk,
+        let (chunk, lowest) = match pick::next_on_lowest(view) {
+            Ok(found) => found,
             Err(decision) => return decision,
-        };
-        let Some(lowest) = pick::lowest_rtt(pick::candidates(view), chunk) else {
-            return pick::wait(pick::why_none(view));
         };
         let slow = lowest.subflow;
         let Some(fast) = pick::fastest(view).filter(|fast| fast.id != slow.id && fast.srtt.is_some()) else {

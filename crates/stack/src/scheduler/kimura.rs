@@ -28,24 +28,15 @@ fn most(
     sign: f64,
     measure: impl Fn(&SubflowView) -> f64,
 ) -> Decision {
-    let mut best: Option<(&SubflowView, f64)> = None;
-    let mut other = f64::NAN;
-    for subflow in pick::candidates(view).filter(|subflow| chunk.fits(subflow)) {
-        let score = measure(subflow);
-        let wins = best.is_none_or(|(first, most)| {
-            sign * score > sign * most
-                || score == most && pick::rtt_or_infinite(subflow) < pick::rtt_or_infinite(first)
-        });
-        if wins {
-            other = best.map_or(other, |(_, most)| most);
-            best = Some((subflow, score));
-        } else if other.is_nan() || sign * score > sign * other {
-            other = score;
-        }
-    }
-    let Some((subflow, score)) = best else { return pick::wait(pick::why_none(view)) };
+    let with_room = pick::candidates(view).filter(|subflow| chunk.fits(subflow));
+    let scored =
+        with_room.map(|subflow| (subflow, (-sign * measure(subflow), pick::rtt_or_infinite(subflow))));
+    let Some((subflow, (score, _), other)) = pick::least(scored) else {
+        return pick::wait(pick::why_none(view));
+    };
+    let other = other.map_or(f64::NAN, |(other, _)| -sign * other);
     match chunk.fit(subflow, limit.saturating_mul(subflow.mss)) {
-        Some(range) => pick::assign_new(subflow, range, Why::scored(rule, score, other)),
+        Some(range) => pick::assign_new(subflow, range, Why::scored(rule, -sign * score, other)),
         None => pick::wait(Rule::NoRoom),
     }
 }

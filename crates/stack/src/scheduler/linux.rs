@@ -153,6 +153,12 @@ impl Linux {
         (holds(subflow) as f64) < window * self.options.send_buffer
     }
 
+    /// Bytes a second: the average over its bursts, or the pacing rate before the first.
+    fn rate(&self, subflow: &SubflowView) -> f64 {
+        let known = self.known.get(subflow).rate;
+        if known > 0.0 { known } else { pacing_rate(subflow) }
+    }
+
     /// `mptcp_subflow_get_retrans`: an idle subflow; a backup only if nobody makes progress.
     fn again(&self, view: &View<'_>) -> Option<Decision> {
         let pending = view.reinject.first()?;
@@ -220,21 +226,11 @@ impl Scheduler for Linux {
         }
         self.last = None;
         let backups = !view.subflows.iter().any(|s| self.is_active(s) && !s.backup);
-        let mut best: Option<(&SubflowView, f64, f64)> = None;
-        let mut other = f64::NAN;
-        for subflow in view.subflows.iter().filter(|s| self.is_active(s) && s.backup == backups) {
-            let known = self.known.get(subflow).rate;
-            let rate = if known > 0.0 { known } else { pacing_rate(subflow) };
-            let linger = holds(subflow) as f64 / rate;
-            match best {
-                Some((_, least, _)) if linger >= least => other = other.min(linger),
-                _ => {
-                    other = best.map_or(other, |(_, least, _)| least);
-                    best = Some((subflow, linger, rate));
-                }
-            }
-        }
-        let Some((subflow, linger, rate)) = best else { return pick::wait(Rule::NoSubflow) };
+        let active = view.subflows.iter().filter(|s| self.is_active(s) && s.backup == backups);
+        let lingers = active.map(|subflow| (subflow, holds(subflow) as f64 / self.rate(subflow)));
+        let Some((subflow, linger, other)) = pick::least(lingers) else {
+            return pick::wait(Rule::NoSubflow);
+        };
         if !self.has_memory(subflow) {
             return pick::wait(Rule::NoRoom);
         }
@@ -243,7 +239,8 @@ impl Scheduler for Linux {
         let burst = SEND_BURST.min(if room == 0 { SEND_BURST } else { room });
         self.burst_left = burst.max(subflow.mss);
         self.last = Some(subflow.id);
-        let Some(decision) = self.burst(chunk, subflow, linger, other) else {
+        let rate = self.rate(subflow);
+        let Some(decision) = self.burst(chunk, subflow, linger, other.unwrap_or(f64::NAN)) else {
             self.last = None;
             return pick::wait(Rule::NoRoom);
         };

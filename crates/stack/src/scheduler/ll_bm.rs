@@ -10,6 +10,8 @@
 //! **Constants**: `lambda` 3. **Read differently**: no window is capped to less than 2 segments. One subflow
 //! alone is capped too, and then used in every state of its recovery, as if no scheduler were asked.
 
+use anabranch_units::Duration;
+
 use super::pick;
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
@@ -66,28 +68,16 @@ impl Scheduler for LlBm {
         };
         let alone = view.subflows.len() == 1;
         let backups = pick::backups_only(view);
-        let mut best = None;
-        let mut other = f64::NAN;
-        for subflow in view.subflows {
-            if !(subflow.may_carry() && subflow.backup == backups || alone && subflow.usable) {
-                continue;
-            }
-            let Some(range) = chunk.fit_into(subflow, self.cap(subflow), u64::MAX) else { continue };
-            let rtt = pick::rtt_or_infinite(subflow);
-            match best {
-                Some((_, _, least)) if rtt >= least => other = other.min(rtt.as_secs_f64()),
-                _ => {
-                    other = best.map_or(other, |(_, _, least)| least.as_secs_f64());
-                    best = Some((subflow, range, rtt));
-                }
-            }
-        }
-        match best {
-            Some((subflow, range, rtt)) => {
-                pick::assign_new(subflow, range, Why::scored(Rule::LowestRtt, rtt.as_secs_f64(), other))
-            }
-            None => pick::wait(pick::why_none(view)),
-        }
+        let may = |subflow: &&SubflowView| {
+            subflow.may_carry() && subflow.backup == backups || alone && subflow.usable
+        };
+        let fit = |subflow: &SubflowView| chunk.fit_into(subflow, self.cap(subflow), u64::MAX);
+        let with_room = view.subflows.iter().filter(may).filter(|subflow| fit(subflow).is_some());
+        let least = pick::least(with_room.map(|subflow| (subflow, pick::rtt_or_infinite(subflow))));
+        let Some((subflow, rtt, other)) = least else { return pick::wait(pick::why_none(view)) };
+        let Some(range) = fit(subflow) else { return pick::wait(Rule::NoRoom) };
+        let other = other.map_or(f64::NAN, Duration::as_secs_f64);
+        pick::assign_new(subflow, range, Why::scored(Rule::LowestRtt, rtt.as_secs_f64(), other))
     }
 
     fn decides_alone(&self) -> bool {

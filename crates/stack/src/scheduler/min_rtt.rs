@@ -15,7 +15,7 @@
 //! * Data of a failed subflow goes to a backup only when no active subflow works, like new data; the
 //!   kernel also does it when every active one has carried it.
 
-use super::pick::{self, Chunk};
+use super::pick;
 use super::{AssignKind, Decision, Rule, Scheduler, View};
 
 /// The scheduler; it has no state.
@@ -31,16 +31,9 @@ impl MinRtt {
 
 impl Scheduler for MinRtt {
     fn decide(&mut self, view: &View<'_>) -> Decision {
-        if let Some(decision) = pick::reinject(view) {
-            return decision;
-        }
-        let chunk = match Chunk::unassigned(view) {
-            Ok(chunk) => chunk,
-            Err(rule) => return pick::wait(rule),
-        };
-        match pick::lowest_rtt(pick::candidates(view), chunk) {
-            Some(lowest) => lowest.assign(AssignKind::New, Rule::LowestRtt),
-            None => pick::wait(pick::why_none(view)),
+        match pick::next_on_lowest(view) {
+            Ok((_, lowest)) => lowest.assign(AssignKind::New, Rule::LowestRtt),
+            Err(decision) => decision,
         }
     }
 }

@@ -18,7 +18,7 @@
 //! * What waits on a subflow that may carry nothing any more is taken back, where the fork leaves it.
 
 use super::pick;
-use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
+use super::{Decision, Scheduler, SubflowView, View};
 use crate::parameter;
 use crate::parameter::Parameter;
 
@@ -86,25 +86,7 @@ impl Scheduler for Otias {
             Ok(chunk) => chunk,
             Err(decision) => return decision,
         };
-        let mut best: Option<(&SubflowView, f64)> = None;
-        let mut other = f64::NAN;
-        for subflow in pick::candidates(view).filter(|subflow| chunk.fits_window(subflow)) {
-            let arrival = self.arrival(subflow);
-            match best {
-                Some((_, soonest)) if arrival >= soonest => other = other.min(arrival),
-                _ => {
-                    other = best.map_or(other, |(_, soonest)| soonest);
-                    best = Some((subflow, arrival));
-                }
-            }
-        }
-        let Some((subflow, arrival)) = best else { return pick::wait(pick::why_none(view)) };
-        match chunk.queue_on(subflow, subflow.mss) {
-            Some(range) => {
-                pick::assign_new(subflow, range, Why::scored(Rule::EarliestArrival, arrival, other))
-            }
-            None => pick::wait(Rule::NoRoom),
-        }
+        pick::queue_on_soonest(view, chunk, |subflow| self.arrival(subflow))
     }
 
     fn revises_queues(&self) -> bool {

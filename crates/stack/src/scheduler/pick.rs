@@ -197,6 +197,29 @@ impl Lowest<'_> {
     }
 }
 
+/// The subflow with the least score, that score, and the least of the others; the first wins a tie.
+#[inline]
+pub(super) fn least<'a, T: PartialOrd + Copy>(
+    scored: impl Iterator<Item = (&'a SubflowView, T)>,
+) -> Option<(&'a SubflowView, T, Option<T>)> {
+    let mut best: Option<(&'a SubflowView, T)> = None;
+    let mut other: Option<T> = None;
+    for (subflow, score) in scored {
+        match best {
+            Some((_, least)) if score >= least => {
+                if other.is_none_or(|other| score < other) {
+                    other = Some(score);
+                }
+            }
+            _ => {
+                other = best.map(|(_, least)| least).or(other);
+                best = Some((subflow, score));
+            }
+        }
+    }
+    best.map(|(subflow, score)| (subflow, score, other))
+}
+
 /// The one of `candidates` with the lowest smoothed RTT that has room for `chunk`. A subflow without RTT
 /// counts as slowest; the first wins a tie (section 0.4).
 #[inline]
@@ -204,21 +227,10 @@ pub(super) fn lowest_rtt<'a>(
     candidates: impl Iterator<Item = &'a SubflowView>,
     chunk: Chunk,
 ) -> Option<Lowest<'a>> {
-    let mut best: Option<(&'a SubflowView, Duration)> = None;
-    let mut other = Duration::MAX;
-    for subflow in candidates.filter(|subflow| chunk.fits(subflow)) {
-        let rtt = rtt_or_infinite(subflow);
-        match best {
-            Some((_, least)) if rtt >= least => other = other.min(rtt),
-            _ => {
-                other = best.map_or(other, |(_, least)| least);
-                best = Some((subflow, rtt));
-            }
-        }
-    }
-    let (subflow, _) = best?;
+    let with_room = candidates.filter(|subflow| chunk.fits(subflow));
+    let (subflow, _, other) = least(with_room.map(|subflow| (subflow, rtt_or_infinite(subflow))))?;
     let range = chunk.fit(subflow, u64::MAX)?;
-    Some(Lowest { subflow, range, other: (other != Duration::MAX).then_some(other) })
+    Some(Lowest { subflow, range, other: other.filter(|other| *other != Duration::MAX) })
 }
 
 /// Where the first data that another subflow has failed with goes (section 0.3 rules 3 and 4): the
@@ -244,11 +256,70 @@ pub(super) fn reinject(view: &View<'_>) -> Option<Decision> {
 
 /// What schedulers begin with: data of a failed subflow goes first, then the next new data. `Err` is the
 /// decision where there is nothing to choose.
+#[inline]
 pub(super) fn next_new(view: &View<'_>) -> Result<Chunk, Decision> {
     match reinject(view) {
         Some(decision) => Err(decision),
         None => Chunk::unassigned(view).map_err(wait),
     }
+}
+
+/// The next new data, a segment of it, into the queue of the candidate where `time`, in seconds, is shortest,
+/// whatever its congestion window.
+#[inline]
+pub(super) fn queue_on_soonest(
+    view: &View<'_>,
+    chunk: Chunk,
+    time: impl Fn(&SubflowView) -> f64,
+) -> Decision {
+    let takers = candidates(view).filter(|subflow| chunk.fits_window(subflow));
+    let Some((subflow, soonest, other)) = least(takers.map(|subflow| (subflow, time(subflow)))) else {
+        return wait(why_none(view));
+    };
+    let why = Why::scored(Rule::EarliestArrival, soonest, other.unwrap_or(f64::NAN));
+    match chunk.queue_on(subflow, subflow.mss) {
+        Some(range) => assign_new(subflow, range, why),
+        None => wait(Rule::NoRoom),
+    }
+}
+
+/// What minRTT would do with the next new data: how much of it, on which subflow. `Err` is the decision where
+/// there is nothing to choose.
+#[inline]
+pub(super) fn next_on_lowest<'a>(view: &View<'a>) -> Result<(Chunk, Lowest<'a>), Decision> {
+    let chunk = next_new(view)?;
+    match lowest_rtt(candidates(view), chunk) {
+        Some(lowest) => Ok((chunk, lowest)),
+        None => Err(wait(why_none(view))),
+    }
+}
+
+/// The candidates by their smoothed RTT, then by ID, whether they have room or not; at most 32.
+pub(super) fn by_rtt<'a>(view: &View<'a>) -> impl Iterator<Item = &'a SubflowView> + use<'a> {
+    let subflows = view.subflows;
+    let mut order = [((Duration::ZERO, SubflowId(0)), 0_u8); 32];
+    let mut len = 0;
+    let backups = backups_only(view);
+    for (at, subflow) in subflows.iter().enumerate().take(order.len()) {
+        if subflow.backup != backups || !subflow.may_carry() {
+            continue;
+        }
+        // They are few, and mostly in their order already.
+        let place = (rank(subflow), at as u8);
+        let mut to = len;
+        while to > 0 && order[to - 1].0 > place.0 {
+            order[to] = order[to - 1];
+            to -= 1;
+        }
+        order[to] = place;
+        len += 1;
+    }
+    order.into_iter().take(len).filter_map(move |(_, at)| subflows.get(usize::from(at)))
+}
+
+/// A subflow's place by its smoothed RTT, then by its ID.
+pub(super) fn rank(subflow: &SubflowView) -> (Duration, SubflowId) {
+    (rtt_or_infinite(subflow), subflow.id)
 }
 
 /// New data for a subflow.
@@ -294,7 +365,14 @@ pub(super) fn recall(subflow: &SubflowView) -> Decision {
     Decision::Recall { subflow: subflow.id, range: DataRange::new(0, u64::MAX), why }
 }
 
-/// Why no subflow takes new data: none works, or none of those has room.
+/// Why no subflow takes the next new data: none works, the connection's window has less than a segment left for one
+/// with room, or none of them has room.
 pub(super) fn why_none(view: &View<'_>) -> Rule {
-    if view.subflows.iter().any(works) { Rule::NoRoom } else { Rule::NoSubflow }
+    if !view.subflows.iter().any(works) {
+        return Rule::NoSubflow;
+    }
+    let cut = view.unassigned.first().filter(|first| view.window_end < first.end);
+    let left = cut.map(|first| view.window_end.saturating_sub(first.start));
+    let is_short = |left: u64| candidates(view).any(|subflow| !is_full(subflow) && left < subflow.mss);
+    if left.is_some_and(is_short) { Rule::WindowFull } else { Rule::NoRoom }
 }

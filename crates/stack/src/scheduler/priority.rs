@@ -99,7 +99,7 @@ impl Scheduler for Backup {
                 let why = Why::scored(Rule::Priority, self.0.of(primary), f64::NAN);
                 pick::assign_new(primary, range, why)
             }
-            None => pick::wait(Rule::NoRoom),
+            None => pick::wait(pick::why_none(view)),
         }
     }
 }

@@ -95,6 +95,7 @@ impl Scheduler for Redundant {
                 Err(rule) => reason = reason.min(reasons.iter().position(|r| *r == rule).unwrap_or(0)),
             }
         }
-        pick::wait(reasons.get(reason).copied().unwrap_or_else(|| pick::why_none(view)))
+        let told = reasons.get(reason).copied().filter(|rule| *rule != Rule::NoRoom);
+        pick::wait(told.unwrap_or_else(|| pick::why_none(view)))
     }
 }

@@ -101,15 +101,11 @@ fn bandwidth(how: Bandwidth, subflow: &SubflowView) -> f64 {
     subflow.srtt.map_or(0.0, |srtt| subflow.cwnd as f64 / srtt.as_secs_f64().max(1e-9))
 }
 
-fn is_faster(a: &SubflowView, b: &SubflowView) -> bool {
-    (pick::rtt_or_infinite(a), a.id) < (pick::rtt_or_infinite(b), b.id)
-}
-
 /// Equation 2 with symmetric delays, in bytes: what all that are faster than `slow` deliver in half of the
 /// difference of the round trips.
 fn gap(how: Bandwidth, view: &View<'_>, slow: &SubflowView) -> f64 {
     let Some(slow_rtt) = slow.srtt else { return 0.0 };
-    let faster = pick::candidates(view).filter(|subflow| is_faster(subflow, slow));
+    let faster = pick::candidates(view).filter(|subflow| pick::rank(subflow) < pick::rank(slow));
     faster
         .map(|fast| {
             let difference = fast.srtt.map_or(0.0, |rtt| slow_rtt.as_secs_f64() - rtt.as_secs_f64());
@@ -129,12 +125,10 @@ fn decide(view: &View<'_>, mut gap: impl FnMut(&SubflowView) -> u64) -> Decision
         return pick::assign_new(fastest, range, Why::rule(Rule::LowestRtt));
     }
     let mut reason = Why::rule(pick::why_none(view));
-    let mut last = fastest;
-    while let Some(subflow) = pick::candidates(view)
-        .filter(|subflow| is_faster(last, subflow))
-        .min_by_key(|subflow| (pick::rtt_or_infinite(subflow), subflow.id))
-    {
-        last = subflow;
+    if reason.rule == Rule::WindowFull {
+        return Decision::Wait { until: None, why: reason };
+    }
+    for subflow in pick::by_rtt(view).skip(1) {
         if pick::is_full(subflow) {
             continue;
         }

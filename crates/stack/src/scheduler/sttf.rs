@@ -23,7 +23,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::pick;
-use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
+use super::{Decision, MinRtt, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
 use crate::parameter::Parameter;
 use crate::seq::DataRange;
@@ -183,33 +183,16 @@ impl Scheduler for Sttf {
             self.shared = Some(view.now);
             return decision;
         }
+        if no_difference {
+            return MinRtt.decide(view);
+        }
         let chunk = match pick::next_new(view) {
             Ok(chunk) => chunk,
             Err(decision) => return decision,
         };
-        if no_difference {
-            return match pick::lowest_rtt(pick::candidates(view), chunk) {
-                Some(lowest) => lowest.assign(AssignKind::New, Rule::LowestRtt),
-                None => pick::wait(pick::why_none(view)),
-            };
-        }
-        let mut best: Option<(&SubflowView, f64)> = None;
-        let mut other = f64::NAN;
-        for subflow in pick::candidates(view).filter(|subflow| chunk.fits_window(subflow)) {
-            let time = self.transfer_time(subflow, 1 + pick::segments(subflow, subflow.queued));
-            match best {
-                Some((_, shortest)) if time >= shortest => other = other.min(time),
-                _ => {
-                    other = best.map_or(other, |(_, shortest)| shortest);
-                    best = Some((subflow, time));
-                }
-            }
-        }
-        let Some((subflow, time)) = best else { return pick::wait(pick::why_none(view)) };
-        match chunk.queue_on(subflow, subflow.mss) {
-            Some(range) => pick::assign_new(subflow, range, Why::scored(Rule::EarliestArrival, time, other)),
-            None => pick::wait(Rule::NoRoom),
-        }
+        pick::queue_on_soonest(view, chunk, |subflow| {
+            self.transfer_time(subflow, 1 + pick::segments(subflow, subflow.queued))
+        })
     }
 
     fn revises_queues(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The same choice with everything that was weighed, for people to read.
 
-use super::{MAX_PATHS, Order, PathEstimate, Selection, rtt_ratio, select_subflows, still_needed};
+use super::{Coupling, MAX_PATHS, Order, PathEstimate, Selection, rtt_ratio, select_subflows, still_needed};
 use crate::transfer_model::{TransferModel, Walk};
 use anabranch_units::Bytes;
 
@@ -59,6 +59,7 @@ pub struct Explanation {
 pub fn explain_selection(paths: &[PathEstimate], remaining: Bytes, model: &TransferModel) -> Explanation {
     let selection = select_subflows(paths, remaining, model);
     let order = Order::new(paths);
+    let coupling = Coupling::new(paths, &order, model);
     let known = remaining != Bytes::MAX;
     let needed = remaining.get() as f64;
     let place = |place: usize| (order.at(place), &paths[order.at(place)]);
@@ -86,7 +87,7 @@ pub fn explain_selection(paths: &[PathEstimate], remaining: Bytes, model: &Trans
         }
         candidate.predicted = Bytes(sum as u64);
         candidates.push(candidate);
-        walks.push(Walk::new(model, &estimate.state()));
+        walks.push(Walk::new(&coupling.model_of(estimate), &estimate.state()));
     }
     let reason = |(position, path): (usize, &PathEstimate)| {
         let reason = match () {

@@ -143,6 +143,7 @@ impl Selection {
 /// ```
 pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &TransferModel) -> Selection {
     let order = Order::new(paths);
+    let coupling = Coupling::new(paths, &order, model);
     let mut delivered = [0.0; MAX_PATHS];
     // Algorithm 1 weighs one path after the other. Here each path's rounds are walked once, for all
     // slower paths that may still be chosen; `chosen` is the first found so far to be left out.
@@ -153,7 +154,7 @@ pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &Transfe
         while fast + 1 < chosen {
             let path = &paths[order.at(fast)];
             let mss = path.segment();
-            let mut walk = Walk::new(model, &path.state());
+            let mut walk = Walk::new(&coupling.model_of(path), &path.state());
             for slow in fast + 1..chosen {
                 let enough = still_needed(needed, delivered[slow], mss);
                 let segments = walk.reach(rtt_ratio(&paths[order.at(slow)], path), enough);
@@ -191,8 +192,46 @@ impl PathEstimate {
         f64::from(self.mss.max(1))
     }
 
+    /// The window in bytes.
+    fn window(&self) -> f64 {
+        f64::from(self.cwnd.max(1)) * self.segment()
+    }
+
     fn rtt_ns(&self) -> Option<u64> {
         (!self.srtt.is_zero()).then_some(self.srtt.as_nanos())
+    }
+}
+
+/// What LIA makes of the growth of each path, where that is asked for. // DMPTCP eq. 1
+struct Coupling<'a> {
+    model: &'a TransferModel,
+    /// `alpha / cwnd_total`, a byte; none where each grows by itself.
+    aggressiveness: Option<f64>,
+}
+
+impl<'a> Coupling<'a> {
+    fn new(paths: &[PathEstimate], order: &Order, model: &'a TransferModel) -> Coupling<'a> {
+        if !model.options.coupled_increase {
+            return Coupling { model, aggressiveness: None };
+        }
+        let (mut best, mut sum) = (0.0_f64, 0.0);
+        for path in (0..order.len).map(|place| &paths[order.at(place)]) {
+            let Some(rtt) = path.rtt_ns() else { continue };
+            let rate = path.window() / Duration(rtt).as_secs_f64();
+            best = best.max(rate / Duration(rtt).as_secs_f64());
+            sum += rate;
+        }
+        Coupling { model, aggressiveness: (sum > 0.0).then(|| best / (sum * sum)) }
+    }
+
+    /// The model of one path: a round acknowledges a window, and an acknowledged byte adds
+    /// `min(alpha / cwnd_total, 1 / cwnd)` segments.
+    fn model_of(&self, path: &PathEstimate) -> TransferModel {
+        let mut model = *self.model;
+        if let Some(aggressiveness) = self.aggressiveness {
+            model.options.increase *= (aggressiveness * path.window()).min(1.0);
+        }
+        model
     }
 }
 

@@ -7,6 +7,7 @@ pub mod recovery;
 pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
+mod signals;
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use crate::config::ConnectionConfig;
 use crate::connection::{Held, Mappings};
 use crate::event::SubflowId;
 use crate::scheduler::{AssignKind, SubflowView};
-use crate::segment::{Address, Flags, MptcpOption, PathId, ResetReason, Segment};
+use crate::segment::{Address, Flags, PathId, ResetReason, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
 use ecn::EcnState;
@@ -26,6 +27,7 @@ use recovery::Recovery;
 use recv::{AckDue, Receiver};
 use rtt::RttEstimator;
 use scoreboard::Scoreboard;
+use signals::Signals;
 
 /// The states of RFC 9293 section 3.3.2, with the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,8 +131,8 @@ pub struct Subflow {
     pub(crate) fin_wanted: bool,
     pub(crate) fin_sent: bool,
     pub(crate) probe_wanted: bool,
-    /// Only signals were sent as duplicate acknowledgements since the last other segment.
     pub(crate) tail_probe_wanted: bool,
+    pub(crate) signals: Signals,
     pub(crate) reset: Option<ResetCause>,
     /// Congestion-window validation, as Linux does it.
     pub(crate) cwnd_limited: bool,
@@ -174,7 +176,6 @@ pub struct Subflow {
     pub(crate) window_edge: u64,
     /// The largest window that the peer has shown.
     pub(crate) max_window: u64,
-    pub(crate) signals: VecDeque<MptcpOption>,
     pub(crate) handshake: Handshake,
     pub(crate) timer_base: Time,
     pub(crate) last_new: Time,
@@ -284,7 +285,7 @@ impl Subflow {
             removal_deadline: Time::NEVER,
             probe_wanted: false,
             reset: None,
-            signals: VecDeque::new(),
+            signals: Signals::default(),
             tail_probe_wanted: false,
             counters: SubflowCounters::default(),
             demuxed: false,
@@ -335,7 +336,7 @@ impl Subflow {
             || self.handshake.send
             || self.reset.is_some()
             || self.probe_wanted
-            || !self.signals.is_empty())
+            || self.signals.may_leave())
             && self.state != TcpState::Closed
     }
 

@@ -141,9 +141,19 @@ impl RateEstimator {
     }
 
     /// What was lost since a segment was sent with `stamp`.
+    #[inline]
     fn lost_since(&self, stamp: &SendStamp) -> u64 {
-        let before = self.losses.iter().rev().find(|(delivered, _)| *delivered <= stamp.delivered());
-        self.lost - before.map_or(0, |(_, lost)| *lost)
+        match self.losses.back() {
+            None => self.lost,
+            Some(&(delivered, lost)) if delivered <= stamp.delivered() => self.lost - lost,
+            Some(_) => self.lost_since_before(stamp),
+        }
+    }
+
+    #[inline(never)]
+    fn lost_since_before(&self, stamp: &SendStamp) -> u64 {
+        let later = self.losses.partition_point(|(delivered, _)| *delivered <= stamp.delivered());
+        self.lost - later.checked_sub(1).map_or(0, |last| self.losses[last].1)
     }
 
     /// Closes the sample of one acknowledgement.

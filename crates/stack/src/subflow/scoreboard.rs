@@ -79,6 +79,12 @@ impl Sent {
         DataRange::new(self.data, self.data + u64::from(self.len))
     }
 
+    /// Whether it carries the byte at `offset` of the stream, or its mapping does.
+    fn maps(&self, offset: u64) -> bool {
+        let start = self.data - u64::from(self.mapping.back);
+        start <= offset && offset < self.range().end.max(start + u64::from(self.mapping.len))
+    }
+
     /// It was sent more than once.
     pub fn retransmitted(&self) -> bool {
         self.transmissions > 1
@@ -123,10 +129,10 @@ pub struct Scoreboard {
     lost_segments: u32,
     /// No record before this offset waits to be sent again.
     lost_hint: u64,
-    /// From this offset on the data of the records ascends.
+    /// From this offset on the data of the records ascends, and none is there twice.
     disordered_until: u64,
-    /// The data of the last record with payload.
-    last_data: u64,
+    /// Where the data of the last record with payload ends.
+    data_end: u64,
 }
 
 impl Scoreboard {
@@ -169,6 +175,30 @@ impl Scoreboard {
         self.sent.iter().filter(|record| record.len > 0).map(|record| record.data).min()
     }
 
+    /// Whether the first record carries the byte at `offset` of the stream, or more of a mapping that covers it.
+    #[inline]
+    pub fn begins_with(&self, offset: u64) -> bool {
+        self.sent.front().is_some_and(|first| first.maps(offset))
+    }
+
+    /// The same of any record.
+    pub fn carries(&self, offset: u64) -> bool {
+        let Some(first) = self.sent.front() else { return false };
+        if first.maps(offset) {
+            return true;
+        }
+        if self.una < self.disordered_until {
+            return self.sent.iter().any(|record| record.maps(offset));
+        }
+        if first.data > offset {
+            return false;
+        }
+        // A FIN by itself maps nothing, and is the last.
+        let behind = self.sent.partition_point(|record| record.mapping.len > 0 && record.data <= offset);
+        let near = self.sent.range(behind.saturating_sub(1)..self.sent.len().min(behind + 1));
+        near.into_iter().any(|record| record.maps(offset))
+    }
+
     /// How many segments are selectively acknowledged.
     pub fn sacked_segments(&self) -> u32 {
         self.sacked_segments
@@ -199,10 +229,11 @@ impl Scoreboard {
         debug_assert_eq!(record.seq, self.nxt);
         self.nxt = record.end();
         if record.len > 0 {
-            if record.data < self.last_data {
+            let data = record.range();
+            if data.start < self.data_end {
                 self.disordered_until = self.nxt;
             }
-            self.last_data = record.data;
+            self.data_end = data.end;
         }
         self.count(&record);
         self.sent.push_back(record);

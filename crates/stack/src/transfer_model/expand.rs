@@ -1,6 +1,6 @@
 //! The model as the paper draws it: all states of a round, equal ones merged, none neglected.
 
-use super::rules::{Rules, UNBOUNDED, ssthresh_after_loss};
+use super::rules::{Rules, UNBOUNDED};
 
 /// A state a subflow may be in.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +53,7 @@ impl Rounds {
         };
         for &(cwnd, ssthresh, probability) in &self.states {
             let outcome = rules.outcome(f64::from(cwnd));
-            let after_loss = ssthresh_after_loss(cwnd);
+            let after_loss = rules.ssthresh_after_loss(cwnd);
             add(rules.grown(cwnd, ssthresh, self.round - 1), ssthresh, probability * outcome.none);
             add(cwnd / 2, after_loss, probability * outcome.fast); // DMPTCP eq. 12
             add(rules.timeout_window, after_loss, probability * outcome.timeout); // DMPTCP eq. 9

@@ -28,10 +28,14 @@
 //!   58.31 and 43.06. The threshold is `max(floor(cw / 2), 2)`, as the text (two MTUs) and
 //!   RFC 5681 have it. That floor never changes a window: below a threshold of 2 there is only the
 //!   window 1, and twice 1 is 1 + 1. (A fast recovery needs `cw >= 5`, so its window is 2 or more.)
+//!   [`ModelOptions::threshold_floor`] can leave it out, which counts where the increase is less.
+//! * Eq. 11 wants four segments to arrive for a fast recovery, where three make three duplicate
+//!   acknowledgements: [`ModelOptions::survivors`].
 //! * Eq. 6 may double beyond the threshold (64 to 128 with a threshold of 80). So does this model,
 //!   unless [`ModelOptions::clip_at_ssthresh`] is set.
 //! * Eq. 6 adds a whole segment per round in congestion avoidance, although the controls it models
-//!   are coupled; [`ModelOptions::increase`] can say how much of it a coupled control leaves.
+//!   are coupled; [`ModelOptions::increase`] can say how much of it a coupled control leaves, and
+//!   [`ModelOptions::coupled_increase`] has that computed for each path.
 //! * The part of a round that is over counts by its share: `C(2.5) = C(2) + 0.5 (C(3) - C(2))`.
 //!   [`ModelOptions::whole_rounds_only`] counts `C(2)`.
 
@@ -73,6 +77,16 @@ pub enum TimeoutWindow {
     Initial,
 }
 
+/// How many segments of a window with losses have to arrive for a fast recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Survivors {
+    /// Three, for as many duplicate acknowledgements (RFC 5681).
+    Three,
+    /// Four, as the paper's equations 8 and 11 print.
+    #[default]
+    Four,
+}
+
 /// The choices the paper leaves open. The default is the reading described at [the top](self).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelOptions {
@@ -84,10 +98,17 @@ pub struct ModelOptions {
     pub whole_rounds_only: bool,
     /// Segments by which a round of congestion avoidance raises the window, 0 to 1 (default 1).
     ///
-    /// A coupled control grants a share: LIA's is `alpha cw / cw_total`. Windows stay whole: of
+    /// A coupled control grants a share. Windows stay whole: of
     /// the rounds counted from the start, such a share of them (evenly spread) adds 1. Values
     /// outside the range are brought into it; not-a-number counts as 1.
     pub increase: f64,
+    /// A selection takes of [`ModelOptions::increase`] the share that LIA leaves each path beside the others
+    /// (default: all of it). A model by itself does not know the others.
+    pub coupled_increase: bool,
+    /// The threshold after a loss is at least 2 (default); else `cw / 2` whatever it is.
+    pub threshold_floor: bool,
+    /// How many segments have to arrive for a fast recovery (default: four).
+    pub survivors: Survivors,
     /// No window grows beyond this, segments; for a sender that is held by the receive window or
     /// by its send buffer (default: no limit). 0 counts as 1.
     pub window_limit: Option<u32>,
@@ -100,6 +121,9 @@ impl Default for ModelOptions {
             timeout_window: TimeoutWindow::One,
             whole_rounds_only: false,
             increase: 1.0,
+            coupled_increase: false,
+            threshold_floor: true,
+            survivors: Survivors::Four,
             window_limit: None,
         }
     }

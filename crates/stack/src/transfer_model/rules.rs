@@ -1,13 +1,9 @@
 //! One round of the model: what can come of a window, and with what probability.
 
-use super::{MAX_WINDOW, ModelOptions, PathState, TimeoutWindow};
+use super::{MAX_WINDOW, ModelOptions, PathState, Survivors, TimeoutWindow};
 
 /// An infinite slow start threshold.
 pub(super) const UNBOUNDED: u32 = u32::MAX;
-
-/// Up to this window every loss is a timeout: at most three segments can arrive, and the model wants
-/// a fourth to tell of it.
-pub(super) const TIMEOUT_ONLY: u32 = 4;
 
 /// The options and the start state, with every value brought into its range.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +26,11 @@ pub(super) struct Rules {
     pub clip: bool,
     /// A part of a round counts nothing.
     pub whole_rounds_only: bool,
+    /// So many segments have to arrive for a fast recovery, 3 or 4: up to this window every loss is a timeout,
+    /// as fewer can arrive with it.
+    pub survivors: u32,
+    /// The least threshold after a loss.
+    least_ssthresh: u32,
     increase: f64,
 }
 
@@ -63,6 +64,11 @@ impl Rules {
             limit,
             clip: options.clip_at_ssthresh,
             whole_rounds_only: options.whole_rounds_only,
+            survivors: match options.survivors {
+                Survivors::Three => 3,
+                Survivors::Four => 4,
+            },
+            least_ssthresh: if options.threshold_floor { 2 } else { 0 },
             increase: fraction(options.increase, 1.0),
         }
     }
@@ -94,11 +100,16 @@ impl Rules {
         let none = libm::exp(exponent);
         // Not `1 - none`: most digits would be lost where loss is rare.
         let lossy = -libm::expm1(exponent);
-        if cwnd <= f64::from(TIMEOUT_ONLY) {
+        if cwnd <= f64::from(self.survivors) {
             return Outcome { none, fast: 0.0, timeout: lossy };
         }
         let timeout = few_kept(cwnd, libm::exp((cwnd - 3.0) * self.ln_loss), self).min(lossy);
         Outcome { none, fast: lossy - timeout, timeout }
+    }
+
+    /// The threshold after a loss. // DMPTCP eq. 10, 13
+    pub fn ssthresh_after_loss(&self, cwnd: u32) -> u32 {
+        (cwnd / 2).max(self.least_ssthresh)
     }
 }
 
@@ -107,16 +118,11 @@ fn fraction(value: f64, unknown: f64) -> f64 {
     if value.is_nan() { unknown } else { value.clamp(0.0, 1.0) }
 }
 
-/// The threshold after a loss. // DMPTCP eq. 10, 13
-pub(super) fn ssthresh_after_loss(cwnd: u32) -> u32 {
-    (cwnd / 2).max(2)
-}
-
-/// Probability that at most three of `cwnd` segments arrive: the sum of eq. 8 in closed form, where
-/// `power` is `loss^(cwnd - 3)`.
+/// Probability that less segments than a fast recovery takes, of `cwnd`, arrive: the sum of eq. 8 in closed form,
+/// where `power` is `loss^(cwnd - 3)`.
 pub(super) fn few_kept(cwnd: f64, power: f64, rules: &Rules) -> f64 {
     let (p, q) = (rules.loss, rules.kept);
     let pairs = cwnd * (cwnd - 1.0) / 2.0;
-    let triples = pairs * (cwnd - 2.0) / 3.0;
+    let triples = if rules.survivors > 3 { pairs * (cwnd - 2.0) / 3.0 } else { 0.0 };
     power * (p * p * p + cwnd * p * p * q + pairs * p * q * q + triples * q * q * q)
 }

@@ -1,6 +1,6 @@
 //! What can come of each small window, worked out by recurrence and only as far as it is asked for.
 
-use super::rules::{Rules, TIMEOUT_ONLY, few_kept};
+use super::rules::{Rules, few_kept};
 
 /// Windows below this have a cell of the walk each.
 pub(super) const CELLS: usize = 256;
@@ -38,7 +38,7 @@ impl Table {
         for cwnd in self.known..end.min(CELLS) {
             let none = self.none[cwnd - 1] * rules.kept;
             let lossy = 1.0 - none;
-            let timeout = if cwnd <= TIMEOUT_ONLY as usize {
+            let timeout = if cwnd <= rules.survivors as usize {
                 lossy
             } else {
                 few_kept(cwnd as f64, self.power, rules).min(lossy)

@@ -8,7 +8,7 @@
 //! All memory is in fixed arrays. A round costs some hundred additions, however many went before.
 
 use super::buckets::Buckets;
-use super::rules::{Rules, ssthresh_after_loss};
+use super::rules::Rules;
 use super::table::{CELLS, Table};
 use super::{MAX_ROUNDS, PathState, TransferModel};
 
@@ -76,10 +76,10 @@ impl Losses {
         &mut self.fast[low..high]
     }
 
-    fn add_timeout(&mut self, cwnd: u32, mass: f64) {
+    fn add_timeout(&mut self, rules: &Rules, cwnd: u32, mass: f64) {
         // A window of 256 or more times out only where nearly everything is lost, and there slow
         // start gets nowhere near its threshold, whether that is 127 or more.
-        let ssthresh = (ssthresh_after_loss(cwnd) as usize).min(HALVES - 1);
+        let ssthresh = (rules.ssthresh_after_loss(cwnd) as usize).min(HALVES - 1);
         self.timeout[ssthresh] += mass;
         self.timeout_high = self.timeout_high.max(ssthresh + 1);
     }
@@ -177,7 +177,7 @@ impl Walk {
         }
         let table = &self.table;
         for cwnd in low..high.min(table.timeouts) {
-            losses.add_timeout(cwnd as u32, self.cells[cwnd] * table.timeout[cwnd]);
+            losses.add_timeout(&self.rules, cwnd as u32, self.cells[cwnd] * table.timeout[cwnd]);
         }
         let (half_low, half_high) = (low / 2, high.div_ceil(2));
         let pairs = 2 * half_low..2 * half_high;
@@ -216,7 +216,7 @@ impl Walk {
             let grown = (cwnd + f64::from(increase)).min(f64::from(self.rules.limit));
             self.put(grown, mass * outcome.none);
             self.put(half(cwnd), mass * outcome.fast);
-            losses.add_timeout(cwnd as u32, mass * outcome.timeout);
+            losses.add_timeout(&self.rules, cwnd as u32, mass * outcome.timeout);
         }
     }
 
@@ -239,7 +239,7 @@ impl Walk {
             }
             let cwnd = cwnd as usize;
             self.put((cwnd / 2) as f64, sum * self.table.fast[cwnd]);
-            losses.add_timeout(cwnd as u32, sum * self.table.timeout[cwnd]);
+            losses.add_timeout(&self.rules, cwnd as u32, sum * self.table.timeout[cwnd]);
         }
     }
 
@@ -264,7 +264,7 @@ impl Walk {
         }
         let outcome = self.rules.outcome(f64::from(cwnd));
         self.put(f64::from(cwnd / 2), mass * outcome.fast);
-        losses.add_timeout(cwnd, mass * outcome.timeout);
+        losses.add_timeout(&self.rules, cwnd, mass * outcome.timeout);
         self.unbroken = mass * outcome.none;
         self.unbroken_cwnd = self.rules.doubled(cwnd, self.rules.ssthresh);
         let ended = self.unbroken_cwnd >= self.rules.ssthresh || self.unbroken_cwnd >= self.rules.limit;

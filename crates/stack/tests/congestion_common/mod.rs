@@ -27,26 +27,8 @@ pub fn start() -> SubflowStart {
 
 /// So many segments are acknowledged cumulatively, on a window that is used, outside of recovery.
 pub fn ack(now: Time, segments: u64) -> Ack {
-    Ack {
-        now,
-        acked_bytes: segments * MSS,
-        acked_segments: segments as u32,
-        lost_bytes: 0,
-        rtt: Some(Duration::from_millis(20)),
-        srtt: Duration::from_millis(20),
-        min_rtt: Duration::from_millis(20),
-        one_way_delay_us: None,
-        delivery_rate: None,
-        delivery: None,
-        loss: None,
-        app_limited: false,
-        cwnd_limited: true,
-        ce: false,
-        inflight_bytes: 10 * MSS,
-        in_recovery: false,
-        una_advanced: true,
-        round_start: false,
-    }
+    let rtt = Duration::from_millis(20);
+    Ack { inflight_bytes: 10 * MSS, ..Ack::of(now, segments * MSS, segments as u32, rtt) }
 }
 
 pub fn loss(now: Time, flight: u64) -> CongestionEvent {

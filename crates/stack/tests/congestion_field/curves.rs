@@ -1,5 +1,5 @@
 //! How the windows of two subflows grow by themselves, without a network: constant round trips, nothing lost. Kept
-//! in a file, from which `tools/plot.py window-growth` draws the picture of docs/congestion.md.
+//! in a file, from which `tools/plot.py window_growth` draws the picture of docs/congestion.md.
 //!
 //! `ANABRANCH_BLESS=1 cargo test -p anabranch-stack --test congestion_field curves` writes the file anew.
 
@@ -17,8 +17,8 @@ const RTT_MS: u64 = 50;
 /// In round trips of the first subflow.
 const ROUNDS: u64 = 100;
 const EVERY: u64 = 5;
-const NAMES: [&str; 10] =
-    ["newreno", "cubic", "vegas", "veno", "lia", "olia", "balia", "wvegas", "sbd", "dwc"];
+const NAMES: [&str; 11] =
+    ["newreno", "cubic", "cubic_linux", "vegas", "veno", "lia", "olia", "balia", "wvegas", "sbd", "dwc"];
 
 /// The windows every few round trips, of two subflows that begin congestion avoidance with 10 segments; the second
 /// one's RTT is `ratio` times the first one's.

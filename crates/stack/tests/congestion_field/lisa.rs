@@ -18,11 +18,11 @@ fn started(name: &str, segments: u32) -> AnyCongestion {
     congestion
 }
 
-/// All that is in flight is acknowledged, segment by segment.
+/// All that is in flight is acknowledged, segment by segment, too slowly for a train of `cubic_linux`.
 fn acknowledge(congestion: &mut AnyCongestion, id: SubflowId, segments: u64) {
     for n in 1..=segments {
         let inflight_bytes = (segments - n) * MSS;
-        congestion.on_ack(id, &Ack { inflight_bytes, ..ack(NOW + Duration::from_millis(n), 1) });
+        congestion.on_ack(id, &Ack { inflight_bytes, ..ack(NOW + Duration::from_millis(3 * n), 1) });
     }
 }
 

@@ -4,6 +4,8 @@
 mod congestion_common;
 
 mod balia;
+mod cubic_linux;
+mod cubic_linux_counts;
 mod curves;
 mod lisa;
 mod olia;

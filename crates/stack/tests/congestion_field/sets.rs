@@ -110,6 +110,47 @@ fn a_range_of_less_than_five_milliseconds_tells_nothing() {
     assert!(!dwc(&congestion).couples(A, B));
 }
 
+/// B's smoothed RTTs, one every ten round trips from `from` on, the last one being a sign or not. The time of the last.
+fn delays(congestion: &mut AnyCongestion, rtts: &[u64], from: Time) -> Time {
+    (0..).zip(rtts).fold(from, |_, (n, ms)| {
+        let at = from + RTT * (10 * n);
+        delay(congestion, *ms, at);
+        at
+    })
+}
+
+#[test]
+fn a_delay_is_high_in_the_range_since_the_last_loss_but_one() {
+    let mut congestion = connection("dwc", &[(40, 50), (40, 50)]);
+    let at = delays(&mut congestion, &[50, 100], NOW);
+    lose(&mut congestion, B, at + RTT * 10);
+    // 60 of 50 to 60 would be the highest; of 50 to 100, before and after that loss, it is in the lowest quarter.
+    let at = delays(&mut congestion, &[50, 60], at + RTT * 30);
+    let mut low = congestion.clone();
+    lose(&mut low, A, at);
+    assert!(!dwc(&low).couples(A, B));
+    let at = delays(&mut congestion, &[90], at + RTT * 10);
+    lose(&mut congestion, A, at);
+    assert!(dwc(&congestion).couples(A, B));
+}
+
+#[test]
+fn a_delay_from_before_the_last_loss_but_one_is_forgotten() {
+    let mut congestion = connection("dwc", &[(40, 50), (40, 50)]);
+    let at = delays(&mut congestion, &[50, 200], NOW);
+    lose(&mut congestion, B, at + RTT * 10);
+    let at = delays(&mut congestion, &[50, 100], at + RTT * 30);
+    // In the range of 50 to 200 that is not high yet.
+    let mut earlier = congestion.clone();
+    lose(&mut earlier, A, at);
+    assert!(!dwc(&earlier).couples(A, B));
+    // After one more loss 50 to 200 is over, and 50 to 100 is left.
+    lose(&mut congestion, B, at + RTT * 10);
+    let at = delays(&mut congestion, &[100], at + RTT * 30);
+    lose(&mut congestion, A, at);
+    assert!(dwc(&congestion).couples(A, B));
+}
+
 // ---- SBD ----
 
 /// Quick to decide, for tests.
@@ -187,6 +228,20 @@ fn the_first_decision_is_ten_groupings_after_the_warm_up() {
     let at = |seconds| sbd(&sbd_of(quick(), seconds, |step| [busy(step), busy(step)])).decisions();
     // 20 intervals of 350 ms and 9 more.
     assert_eq!((at(10), at(11)), (0, 1));
+}
+
+#[test]
+fn a_long_silence_is_not_made_of_intervals() {
+    let mut congestion = sbd_of(quick(), 6, |step| [busy(step), busy(step)]);
+    assert_eq!(sbd(&congestion).decisions(), 0);
+    // One of fewer than N = 50 is: after twelve seconds 34 intervals of 350 ms are over, 15 of them after the warm-up.
+    let mut shorter = congestion.clone();
+    let late = NOW + Duration::from_secs(12);
+    shorter.on_ack(A, &Ack { one_way_delay_us: Some(0), rtt: Some(RTT), srtt: RTT, ..ack(late, 1) });
+    assert_eq!(sbd(&shorter).decisions(), 1);
+    let late = NOW + Duration::from_secs(3600);
+    congestion.on_ack(A, &Ack { one_way_delay_us: Some(0), rtt: Some(RTT), srtt: RTT, ..ack(late, 1) });
+    assert_eq!(sbd(&congestion).decisions(), 0);
 }
 
 #[test]

@@ -54,6 +54,14 @@ fn a_timeout_halves_whatever_is_queued() {
 }
 
 #[test]
+fn the_queue_is_counted_over_the_present_rtt() {
+    // 2.8 of 10 segments wait, in 69 ms over a base of 50; over the base they would be 3.9.
+    let mut congestion = with_queue(10, 2.8);
+    congestion.on_congestion(A, &loss(NOW, 10));
+    assert_eq!(window(&congestion, A), 8.0);
+}
+
+#[test]
 fn two_samples_are_too_few() {
     let mut congestion = connection("veno", &[(100, 50)]);
     for _ in 0..2 {

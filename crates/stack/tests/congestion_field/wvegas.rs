@@ -1,11 +1,11 @@
 //! wVegas: all paths together hold total_alpha segments, each by its share of the rate.
 
-use anabranch_stack::congestion::{AnyCongestion, CongestionControl, CongestionKind, WvegasOptions};
+use anabranch_stack::congestion::{Ack, AnyCongestion, CongestionControl, CongestionKind, WvegasOptions};
 use anabranch_stack::event::SubflowId;
 use anabranch_units::{Duration, Time};
 use proptest::prelude::*;
 
-use crate::congestion_common::{A, B, connection, start, window};
+use crate::congestion_common::{A, B, ack, connection, start, window};
 use crate::path::{Path, round, round_at, rounds};
 
 const NOW: Time = Time::from_secs(1);
@@ -29,12 +29,13 @@ fn wvegas(n: usize) -> AnyCongestion {
     congestion
 }
 
-/// Segments queued on each path, as a mean over 300 round trips.
+/// Segments queued on each path, as a mean over 300 round trips. Slow start overshoots by up to 300 segments, which
+/// leave one by one in round trips of up to twice the base.
 fn queued(congestion: &mut AnyCongestion, paths: &[Path]) -> Vec<f64> {
     let mut at = vec![NOW; paths.len()];
     let longest = paths.iter().map(|path| path.base).max().unwrap();
-    at = run(congestion, paths, at, NOW + longest * 400);
-    let begin = NOW + longest * 400;
+    at = run(congestion, paths, at, NOW + longest * 800);
+    let begin = NOW + longest * 800;
     let (mut sums, mut n) = (vec![0.0; paths.len()], 0.0);
     for step in 1..=300_u64 {
         at = run(congestion, paths, at, begin + longest * step);
@@ -105,11 +106,15 @@ fn a_queueing_delay_of_twice_the_least_drains_the_queue_once() {
     let before = window(&congestion, A);
     assert_eq!(before, 102.0);
     // 8 ms after 4 ms: w base / (2 rtt), after the step of the round trip.
-    round_at(&mut congestion, A, Duration::from_millis(58), now);
+    now = round_at(&mut congestion, A, Duration::from_millis(58), now);
     let expected = (before + 1.0) * 50.0 / 116.0;
     let lower = (before - 1.0) * 50.0 / 116.0;
     let is = window(&congestion, A);
     assert!(is >= lower - 1e-9 && is <= expected + 1e-9, "{is} of {lower}..{expected}");
+    // 10 ms are more than twice the 4 of before, and the least since: the window goes on growing to its threshold,
+    // three quarters of what it was, and takes a step.
+    round_at(&mut congestion, A, Duration::from_millis(60), now);
+    assert!((window(&congestion, A) - (0.75 * before - 1.0)).abs() < 1e-9, "{}", window(&congestion, A));
 }
 
 #[test]
@@ -134,4 +139,51 @@ fn slow_start_ends_by_the_ratio_of_the_rtts() {
     rounds(&mut congestion, A, &path, NOW, 4);
     // As in Vegas: of the window that has doubled while the RTT was measured.
     assert!((window(&congestion, A) - 101.0).abs() < 3.0, "{}", window(&congestion, A));
+}
+
+#[test]
+fn the_mean_rtt_of_a_round_trip_counts_and_not_the_least() {
+    // 100 segments, half of them with 50 ms and half with 70: 60 in the mean, so that 16 wait and not none.
+    let mut congestion = connection("wvegas", &[(100, 50)]);
+    for n in 1..=100_u64 {
+        let rtt = Duration::from_millis(if n % 2 == 0 { 50 } else { 70 });
+        let one = ack(NOW + Duration::from_millis(n), 1);
+        congestion.on_ack(A, &Ack { rtt: Some(rtt), srtt: rtt, round_start: n == 100, ..one });
+    }
+    assert_eq!(window(&congestion, A), 99.0);
+}
+
+#[test]
+fn a_path_that_holds_less_than_its_share_has_no_part_in_the_others() {
+    let mut congestion = connection("wvegas", &[(20, 50), (20, 50)]);
+    let base = Duration::from_millis(50);
+    round_at(&mut congestion, A, base, NOW);
+    let now = round_at(&mut congestion, B, base, NOW);
+    // 3.5 segments of B wait, and none of A: the ten are B's.
+    round_at(&mut congestion, B, Duration::from_millis(60), now);
+    let AnyCongestion::Wvegas(inner) = &congestion else { panic!("it is another") };
+    assert_eq!((inner.rule().alpha(A), inner.rule().alpha(B)), (2.0, 10.0));
+}
+
+#[test]
+fn the_least_queueing_delay_is_of_all_since_the_last_draining() {
+    let mut congestion = connection("wvegas", &[(100, 50)]);
+    let mut now = NOW;
+    for ms in [50, 60, 54] {
+        now = round_at(&mut congestion, A, Duration::from_millis(ms), now);
+    }
+    // 8 ms are twice the 4, though not twice the 10 before.
+    round_at(&mut congestion, A, Duration::from_millis(58), now);
+    assert!(window(&congestion, A) < 50.0, "{}", window(&congestion, A));
+}
+
+#[test]
+fn a_path_that_holds_just_its_share_has_a_part_too() {
+    // 12 segments of which two wait, to the digit, and two are what each path is to hold at first.
+    let mut congestion = connection("wvegas", &[(11, 10)]);
+    let now = round_at(&mut congestion, A, Duration::from_millis(10), NOW);
+    assert_eq!(window(&congestion, A), 12.0);
+    round_at(&mut congestion, A, Duration::from_millis(12), now);
+    let AnyCongestion::Wvegas(inner) = &congestion else { panic!("it is another") };
+    assert_eq!((inner.rule().alpha(A), window(&congestion, A)), (10.0, 13.0));
 }

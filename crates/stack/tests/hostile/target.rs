@@ -317,11 +317,7 @@ impl Target {
                 self.let_go(connection, subflow, held);
                 0
             }
-            // After the way back to TCP a segment is gone through again, and what is not needed is said twice.
-            Placement::Discard { payload_offset, len, .. } => {
-                inside(payload_offset, u64::from(len));
-                0
-            }
+            Placement::Discard { payload_offset, len, .. } => inside(payload_offset, u64::from(len)),
         }
     }
 

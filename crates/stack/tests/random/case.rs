@@ -274,7 +274,27 @@ impl Case {
     pub fn must_finish(&self) -> bool {
         let harmless =
             |op: &Op| !matches!(op, Op::Abort(_) | Op::AddressDown(..) | Op::Strip(..) | Op::Damage(..));
-        !self.fragile && self.user_timeout_ms >= 600_000 && self.ops.iter().all(harmless)
+        !self.fragile
+            && self.user_timeout_ms >= 600_000
+            && self.ops.iter().all(harmless)
+            && self.timeouts_learn()
+    }
+
+    /// Whether every timeout comes to be longer than the round trip. Without backoff and without timestamps it does
+    /// not: all is sent again before it is acknowledged, so that nothing is a sample (Karn's rule). What is then sent
+    /// again by one subflow after the other may be sent for ever, as ns-3 does.
+    fn timeouts_learn(&self) -> bool {
+        let configs = Side::BOTH.map(|side| self.config(side));
+        if configs.iter().all(|config| config.timestamps) || configs.iter().all(|config| config.rto.backoff) {
+            return true;
+        }
+        let least = configs.iter().map(|config| config.rto.initial.min(config.rto.min)).min();
+        let delayed = self.ops.iter().filter_map(|op| match op {
+            Op::Delay(_, delay_us) => Some(u64::from(*delay_us)),
+            _ => None,
+        });
+        let longest = self.paths.iter().map(|path| u64::from(path.delay_us)).chain(delayed).max();
+        least > longest.map(|delay_us| Duration::from_micros(2 * delay_us))
     }
 }
 

@@ -51,12 +51,53 @@ fn one_announcement_leaves_and_the_next_after_its_echo() {
     let option = capable(Some(KEY_A), s.own_key, Some(10));
     s.inject(data(0, 1, 10).option(option));
     let mut last = announced(&mut s);
-    for _ in 0..3 {
+    for round in 0..3 {
         assert_eq!(last.len(), 1);
         s.inject(seg(0).seq(11).option(Script::echo(last[0].id, last[0].ip, None)));
+        if round == 1 {
+            // The third of a row waits.
+            s.expect_nothing();
+            s.advance(250);
+        }
         last = announced(&mut s);
     }
     assert_eq!(last.len(), 1);
+}
+
+// RFC 8684 section 3, row G2: the third of a row waits for data of ours, for another acknowledgement number, or
+// for a retransmission timeout.
+#[test]
+fn two_signals_leave_in_a_row_and_the_next_waits() {
+    let echoes = |s: &mut Script| -> Vec<u8> {
+        let echo = |option: MptcpOption| match option {
+            MptcpOption::AddAddress(add) if add.hmac.is_none() => Some(add.id),
+            _ => None,
+        };
+        let sent = s.sent();
+        sent.iter().flat_map(|segment| segment.options.mptcp).flatten().filter_map(echo).collect()
+    };
+    let full = || {
+        let mut s = Script::client(config());
+        for id in 1..=4 {
+            let option = s.announcement(id, peer_ip(id), None);
+            s.inject(ack(0, 1).data_ack(0).option(option));
+            assert_eq!(echoes(&mut s), if id <= 2 { vec![id] } else { vec![] });
+        }
+        s
+    };
+    let mut s = full();
+    s.advance(150);
+    assert_eq!(echoes(&mut s), []);
+    s.advance(100);
+    assert_eq!(echoes(&mut s), [3, 4]);
+
+    let mut s = full();
+    s.write(1000);
+    assert_eq!(echoes(&mut s), [3, 4]);
+
+    let mut s = full();
+    s.inject(data(0, 1, 2000).data_ack(0).map(0, 1, 2000));
+    assert_eq!(echoes(&mut s), [3, 4]);
 }
 
 // RFC 8684 section 3.4.1, row N12: without an echo it is repeated, with growing waits, and not for ever.
@@ -160,6 +201,7 @@ fn a_repeated_announcement_opens_no_second_subflow() {
     s.inject(answer);
     s.expect(ack(1, 1));
     s.inject(ack(1, 1).data_ack(0));
+    s.advance(250);
     s.inject(ack(0, 1).data_ack(0).option(option));
     s.expect(ack(0, 1).option(Script::echo(1, peer_ip(5), None)));
 }

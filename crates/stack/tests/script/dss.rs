@@ -8,24 +8,10 @@ use anabranch_units::Bytes;
 
 use crate::kit::*;
 
-/// A listener that has had its first ten bytes, so that it is confirmed: the next byte is 10, SSN 11.
-fn server(config: ConnectionConfig) -> Script {
-    let mut s = Script::server(config);
-    let option = capable(Some(KEY_A), s.own_key, Some(10));
-    s.inject(data(0, 1, 10).option(option));
-    s.expect(ack(0, 11).data_ack(10));
-    s
-}
-
-/// Data with its own mapping.
-fn mapped(sub: usize, ssn: u32, at: i64, len: u16) -> Seg {
-    data(sub, i64::from(ssn), u32::from(len)).data_ack(0).map(at, ssn, len)
-}
-
 // RFC 8684 section 3.3.1, rows M18, A1: a hole in the stream holds the DATA_ACK.
 #[test]
 fn the_data_ack_stops_before_a_hole() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(mapped(0, 111, 110, 100));
     s.expect(ack(0, 11).sack(&[(111, 211)]));
     s.inject(mapped(0, 11, 10, 100));
@@ -35,7 +21,7 @@ fn the_data_ack_stops_before_a_hole() {
 // RFC 8684 section 3.3.2, row A1: a hole at the data level alone: the subflow is whole.
 #[test]
 fn the_subflows_ack_moves_while_the_data_ack_waits() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(mapped(0, 11, 110, 100));
     s.expect(ack(0, 111));
     assert_eq!(s.stats().received, 10);
@@ -47,7 +33,7 @@ fn the_subflows_ack_moves_while_the_data_ack_waits() {
 // answered with wide ones.
 #[test]
 fn widths_may_be_mixed() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(data(0, 11, 100).data_ack32(0).map32(10, 11, 100));
     s.expect(ack(0, 111).data_ack(110));
     s.inject(data(0, 111, 100).data_ack(0).map32(110, 111, 100));
@@ -83,7 +69,7 @@ fn at_the_wrap(low: u64) -> ConnectionConfig {
 // and repeated segments do not disturb that.
 #[test]
 fn narrow_dsns_are_promoted_across_the_wrap_and_back() {
-    let mut s = server(at_the_wrap(211));
+    let mut s = Script::confirmed_server(at_the_wrap(211));
     let narrow = |ssn: u32, at: i64| data(0, i64::from(ssn), 100).data_ack32(0).map32(at, ssn, 100);
     s.inject(narrow(111, 110));
     s.expect(ack(0, 11).sack(&[(111, 211)]));
@@ -121,7 +107,7 @@ fn narrow_data_acks_are_promoted_across_the_wrap() {
 #[test]
 fn wide_dsns_may_wrap() {
     let origin = SequenceOrigin { isn: Seq(1), initiator: Dsn(u64::MAX - 50), listener: Dsn(u64::MAX - 60) };
-    let mut s = server(ConnectionConfig { sequence_origin: Some(origin), ..config() });
+    let mut s = Script::confirmed_server(ConnectionConfig { sequence_origin: Some(origin), ..config() });
     s.inject(mapped(0, 11, 10, 100));
     s.expect(ack(0, 111).data_ack(110));
     s.write(200);
@@ -133,7 +119,7 @@ fn wide_dsns_may_wrap() {
 // RFC 8684 section 3.3.1, row M20: one mapping over three segments, said on the first alone.
 #[test]
 fn a_mapping_holds_for_the_segments_after_it() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(data(0, 11, 100).data_ack(0).map(10, 11, 300));
     s.expect(ack(0, 111).data_ack(110));
     s.inject(data(0, 111, 100));
@@ -145,7 +131,7 @@ fn a_mapping_holds_for_the_segments_after_it() {
 // RFC 8684 section 3.3.1, rows M19, M21, T6: the same mapping on each of its segments.
 #[test]
 fn a_mapping_may_be_repeated_on_each_of_its_segments() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     for (seq, acked) in [(11, 111), (211, 111), (111, 311)] {
         s.inject(data(0, seq, 100).data_ack(0).map(10, 11, 300));
         s.expect(ack(0, acked));
@@ -156,7 +142,7 @@ fn a_mapping_may_be_repeated_on_each_of_its_segments() {
 // RFC 8684 section 3.3.1, row M22: the segment with the mapping is lost; what follows comes again after it.
 #[test]
 fn a_lost_mapping_is_made_good_by_its_retransmission() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(data(0, 111, 100));
     s.sent();
     s.inject(data(0, 11, 100).data_ack(0).map(10, 11, 200));
@@ -169,7 +155,7 @@ fn a_lost_mapping_is_made_good_by_its_retransmission() {
 // RFC 8684 section 3.3.1, row M24: a box has joined the tail of one mapping and the head of the next.
 #[test]
 fn a_segment_may_end_one_mapping_and_begin_the_next() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(data(0, 11, 100).data_ack(0).map(10, 11, 150));
     s.expect(ack(0, 111).data_ack(110));
     s.inject(data(0, 111, 150).data_ack(0).map(160, 161, 100));
@@ -180,7 +166,7 @@ fn a_segment_may_end_one_mapping_and_begin_the_next() {
 // RFC 8684 section 3.3.1, rows M3, R2: the second copy of a DSN, by another subflow, is ignored and acked.
 #[test]
 fn a_second_copy_is_acknowledged_and_not_delivered() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     let sub = s.peer_joins(0, 3, 4, false);
     s.inject(mapped(0, 11, 10, 100));
     s.expect(ack(0, 111).data_ack(110));
@@ -193,7 +179,7 @@ fn a_second_copy_is_acknowledged_and_not_delivered() {
 // RFC 8684 section 3.3.1, row M27: of a mapping that is old in part, the new part is delivered.
 #[test]
 fn the_new_part_of_an_old_mapping_is_delivered() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(mapped(0, 11, 10, 100));
     s.expect(ack(0, 111).data_ack(110));
     s.inject(mapped(0, 111, 60, 100));
@@ -205,7 +191,7 @@ fn the_new_part_of_an_old_mapping_is_delivered() {
 #[test]
 fn data_outside_the_window_is_dropped_and_not_data_acked() {
     let small = ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(1000)), ..config() };
-    let mut s = server(small);
+    let mut s = Script::confirmed_server(small);
     s.inject(mapped(0, 11, 1000, 100));
     s.expect(ack(0, 111));
     assert_eq!((s.stats().out_of_order, s.stats().received), (0, 10));
@@ -217,7 +203,7 @@ fn data_outside_the_window_is_dropped_and_not_data_acked() {
 // RFC 8684 section 3.3.1, row M28: a mapping without payload maps nothing.
 #[test]
 fn a_mapping_without_payload_means_nothing() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     s.inject(seg(0).seq(11).data_ack(0).map(10, 11, 500));
     s.inject(seg(0).seq(11).data_ack(0).map(10, 0, 0));
     s.inject(mapped(0, 11, 10, 100));
@@ -320,7 +306,7 @@ fn acknowledgements_without_a_dss_are_no_error() {
 // RFC 8684 section 3, row G7: several options in one header.
 #[test]
 fn a_dss_and_a_signal_share_a_segment() {
-    let mut s = server(config());
+    let mut s = Script::confirmed_server(config());
     let option = s.announcement(5, peer_ip(5), None);
     s.inject(mapped(0, 11, 10, 100).option(option).option(MptcpOption::Priority { backup: true }));
     let sent = s.sent();

@@ -1,8 +1,9 @@
 //! The way back to TCP, MP_FAIL, and MP_TCPRST: RFC 8684 sections 3.6 and 3.7.
 
-use anabranch_stack::config::{Checksums, ConnectionConfig};
+use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::event::{CloseReason, Event};
 use anabranch_stack::segment::{MptcpOption, ResetReason};
+use anabranch_units::Bytes;
 
 use crate::kit::*;
 
@@ -56,6 +57,26 @@ fn first_data_without_any_option_makes_a_plain_tcp() {
     let syn = s.join_syn(sub, 4, false);
     s.inject(syn);
     s.expect(seg(1).flags(RA));
+}
+
+// RFC 8684 section 3.7: options are missing from the middle of a segment on. Its head is mapped, or was here
+// before, and is not gone through again with the rest.
+#[test]
+fn the_way_back_inside_a_segment_takes_its_rest_alone() {
+    for (buffer, received) in [(64_000, 200), (150, 150)] {
+        let receive_buffer = ReceiveBuffer::Fixed(Bytes(buffer));
+        let mut s = Script::client(ConnectionConfig { receive_buffer, ..config() });
+        s.inject(data(0, 1, 100).data_ack(0).map(0, 1, 150));
+        s.forget_acks();
+        s.inject(data(0, 101, 50));
+        s.forget_acks();
+        assert_eq!((s.stats().received, s.stats().fallbacks), (150, 0));
+        s.inject(data(0, 101, 100));
+        s.sent();
+        assert_eq!((s.stats().received, s.stats().fallbacks, s.discarded), (received, 1, 50));
+        let counters = s.endpoint.subflow_stats(s.id())[0].counters;
+        assert_eq!((counters.data_segments_received, counters.bytes_duplicate), (3, 50));
+    }
 }
 
 // RFC 8684 section 3.7, row F17: joins that are under way come to nothing.

@@ -1,9 +1,12 @@
 //! Connection initiation: RFC 8684 section 3.1 and RFC 9293 section 3.10.7.
 
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{CloseReason, Event};
 use anabranch_stack::path_manager::PathManagerKind;
-use anabranch_stack::segment::{Flags, Key, SynOptions};
+use anabranch_stack::segment::{Address, Flags, Key, PathId, Segment, SynOptions};
+use anabranch_stack::seq::Seq;
+use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::kit::*;
 
@@ -27,6 +30,34 @@ fn the_third_ack_carries_both_keys() {
     let third = s.expect(ack(0, 1).seq(1).no_dss());
     assert_eq!(third.options.mptcp, [Some(capable(Some(KEY_A), Some(KEY_B), None)), None]);
     assert_eq!(s.events, [Event::SubflowUp(anabranch_stack::event::SubflowId(0)), Event::Connected]);
+}
+
+// RFC 6528 section 3, row G4: a clock of 4 us and a keyed hash of both ends.
+#[test]
+fn initial_sequence_numbers_are_a_clock_and_a_keyed_hash_of_both_ends() {
+    let listener = |seed| {
+        let address = LocalAddress { ip: own_ip(0), path: PathId(0), backup: false };
+        let entropy = Entropy::Seeded(RandomStream::new(seed, "isn"));
+        let mut endpoint = Endpoint::new(EndpointConfig::new(vec![address]), entropy);
+        endpoint.listen(PORT, plain());
+        endpoint
+    };
+    // The number with which a SYN from that port is answered; then the subflow is reset.
+    let answer = |endpoint: &mut Endpoint, now: Time, port: u16| {
+        let (local, peer) = (Address::new(own_ip(0), PORT), Address::new(peer_ip(0), port));
+        endpoint.handle_segment(now, PathId(0), &Segment::new(peer, local, Seq(7), S), &mut Vec::new());
+        let sent = endpoint.poll_transmit(now).expect("a SYN/ACK").segment;
+        endpoint.handle_segment(now, PathId(0), &Segment::new(peer, local, Seq(8), R), &mut Vec::new());
+        while endpoint.poll_transmit(now).is_some() || endpoint.poll_event().is_some() {}
+        assert_eq!((sent.flags, endpoint.connection_count()), (SA, 0));
+        sent.seq
+    };
+    let (mut one, start) = (listener(1), Time::from_secs(1));
+    let first = answer(&mut one, start, 5000);
+    assert_eq!(answer(&mut one, start + Duration::from_micros(400), 5000), first.add(100));
+    let far = |other: Seq| first.0.wrapping_sub(other.0).min(other.0.wrapping_sub(first.0)) > 1_000_000;
+    assert!(far(answer(&mut one, start, 5001)));
+    assert!(far(answer(&mut listener(2), start, 5000)));
 }
 
 // RFC 9293 section 3.7.1, RFC 7323, RFC 2018: what a SYN offers.

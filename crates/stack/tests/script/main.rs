@@ -9,6 +9,7 @@ mod alive;
 mod checksum;
 mod close;
 mod dss;
+mod ecn;
 mod fallback;
 mod handshake;
 mod hold;

@@ -117,3 +117,34 @@ fn a_writer_is_woken_when_a_third_is_free() {
     assert!(woken(3001));
     assert!(!woken(9001));
 }
+
+// Linux's `tcp_wmem`: the send buffer begins small and holds twice what the window lets be under way, unless the
+// host is short of memory; the writer hears when a third of it is free.
+#[test]
+fn a_send_buffer_grows_with_the_window() {
+    let grown =
+        ConnectionConfig { send_buffer: Bytes(60_000), send_buffer_start: Some(Bytes(15_000)), ..plain() };
+    let mut s = Script::client(grown);
+    // Twice the initial window of ten segments is more than the least.
+    assert_eq!(s.write(100_000), 20_000);
+    s.expect_data(0, 1, 10);
+    s.advance(10);
+    s.inject(ack(0, 10_001));
+    s.sent();
+    // Ten segments are left, and room for forty.
+    assert_eq!(s.cwnd(0), 20);
+    assert!(s.events.contains(&Event::Writable));
+    assert_eq!(s.write(100_000), 30_000);
+    s.sent();
+    s.endpoint.set_send_buffers_grow(false);
+    assert_eq!(s.write(100_000), 0);
+    s.inject(ack(0, 30_001));
+    s.sent();
+    s.inject(ack(0, 40_001));
+    // Ten segments are left of what was written when there was memory.
+    assert_eq!(s.write(100_000), 5_000);
+    s.sent();
+    s.endpoint.set_send_buffers_grow(true);
+    assert_eq!(s.write(100_000), 60_000 - 15_000);
+    s.sent();
+}

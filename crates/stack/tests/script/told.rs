@@ -321,9 +321,9 @@ fn the_loss_rate_follows_the_round_trips() {
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
     s.expect(data(0, 1, 1000));
     assert_eq!(ear.view().loss_rate, 0.0);
-    // Ten were sent in the first round trip, of which one was lost; an eighth of that counts.
+    // Ten were sent in the first round trip, of which one was lost and sent again; an eighth of that counts.
     s.inject(ack(0, 9001).sack(&[(9001, 10_001)]));
-    let first = 1.0 / 10.0 / 8.0;
+    let first = 1.0 / 11.0 / 8.0;
     assert!((ear.view().loss_rate - first).abs() < 1e-12, "{}", ear.view().loss_rate);
     s.write(3000);
     s.expect_data(0, 10_001, 3);
@@ -337,13 +337,30 @@ fn the_loss_rate_follows_the_round_trips() {
 }
 
 #[test]
-fn the_relative_one_way_delay_is_that_of_the_last_acknowledgement() {
-    let (mut s, ear) = sent(plain(), 10);
-    // Their clock is 5 s ahead of ours, or behind.
-    s.inject(ack(0, 1001).value_us(6_000_000).echo_us(1_010_000));
+fn the_relative_one_way_delay_is_that_of_the_newest_segment_that_arrived() {
+    let (mut s, ear) = sent(plain(), 8);
+    // Their clock is 5 s ahead of ours, or behind; all was sent at 1.01 s.
+    let first = 1_010_000;
+    s.inject(ack(0, 2001).value_us(6_000_000).echo_us(first));
     assert_eq!(ear.last().one_way_delay_us, Some(4_990_000));
-    s.inject(ack(0, 2001).value_us(6_000_100).echo_us(1_010_000));
-    assert_eq!(ear.last().one_way_delay_us, Some(4_990_100));
+    // One segment in order: the acknowledgement may have waited for a second one.
+    s.inject(ack(0, 3001).value_us(6_000_100).echo_us(first));
+    assert_eq!(ear.last().one_way_delay_us, None);
+    // 10 ms later more is sent, of which a part arrives while an older segment is missing. The echo stays behind.
+    s.write(3000);
+    s.expect_data(0, 8001, 3);
+    s.advance(7);
+    let hole = ack(0, 3001).echo_us(first);
+    s.inject(hole.clone().sack(&[(8001, 9001)]).value_us(6_011_000));
+    assert_eq!(ear.last().one_way_delay_us, Some(4_991_000));
+    // What is older by a quarter of a round trip is sent again.
+    assert_eq!(s.sent().len(), 5);
+    // Nothing new, later.
+    s.inject(hole.clone().sack(&[(8001, 9001)]).value_us(6_014_000));
+    assert_eq!(ear.last().one_way_delay_us, None);
+    // An acknowledgement that has waited for its second segment echoes the first.
+    s.inject(ack(0, 10_001).value_us(6_012_000).echo_us(first));
+    assert_eq!(ear.last().one_way_delay_us, Some(4_992_000));
 }
 
 #[test]

@@ -10,22 +10,10 @@ fn buffer(bytes: u64) -> ConnectionConfig {
     ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(bytes)), ..config() }
 }
 
-fn server(config: ConnectionConfig) -> Script {
-    let mut s = Script::server(config);
-    let option = capable(Some(KEY_A), s.own_key, Some(10));
-    s.inject(data(0, 1, 10).option(option));
-    s.expect(ack(0, 11).data_ack(10));
-    s
-}
-
-fn mapped(sub: usize, ssn: u32, at: i64, len: u16) -> Seg {
-    data(sub, i64::from(ssn), u32::from(len)).data_ack(0).map(at, ssn, len)
-}
-
 // RFC 8684 section 3.3.4, rows W1, W2, T25: one window on every subflow, relative to the DATA_ACK.
 #[test]
 fn all_subflows_show_one_window() {
-    let mut s = server(buffer(10_000));
+    let mut s = Script::confirmed_server(buffer(10_000));
     let sub = s.peer_joins(0, 3, 4, false);
     s.inject(mapped(0, 11, 10, 1000));
     s.expect(ack(0, 1011).data_ack(1010).window(10_000 - 1010));
@@ -43,7 +31,7 @@ fn all_subflows_show_one_window() {
 // RFC 8684 section 3.3.4, row W3: the right edge never moves left.
 #[test]
 fn the_right_edge_never_moves_left() {
-    let mut s = server(buffer(200_000));
+    let mut s = Script::confirmed_server(buffer(200_000));
     let sub = s.peer_joins(0, 3, 4, false);
     let mut edge = 0;
     let mut ssn = [11_u32, 1];
@@ -73,7 +61,7 @@ fn the_right_edge_never_moves_left() {
 // RFC 8684 section 3.3.4, row W4, T24: the TCP window of a subflow admits nothing and refuses nothing.
 #[test]
 fn data_is_accepted_by_its_dsn() {
-    let mut s = server(buffer(4000));
+    let mut s = Script::confirmed_server(buffer(4000));
     let sub = s.peer_joins(0, 3, 4, false);
     // Subflow 0 is 3000 bytes behind, so that this lies beyond what its own ACK and window admit.
     for at in 0..3 {
@@ -120,7 +108,7 @@ fn a_subflows_own_window_holds() {
 // RFC 8684 section 3.3.4, row W13: each subflow has its own scale; a small one saturates.
 #[test]
 fn a_subflow_without_scale_shows_what_it_can() {
-    let mut s = server(buffer(300_000));
+    let mut s = Script::confirmed_server(buffer(300_000));
     let sub = s.peer_opens(0, 3, 6000);
     let syn = s.join_syn(sub, 4, false).syn(SynOptions { window_scale: None, ..SYN_OPTIONS });
     s.subs[sub].peer_scale = 0;
@@ -204,7 +192,7 @@ fn a_closed_window_is_no_reason_to_give_up() {
 // The Linux way to probe, trap T53: an old octet mapped to an old DSN is a duplicate, and is answered with the DATA_ACK.
 #[test]
 fn a_probe_with_an_old_octet_is_answered() {
-    let mut s = server(buffer(4000));
+    let mut s = Script::confirmed_server(buffer(4000));
     s.inject(data(0, 10, 1).data_ack(0).map(9, 10, 1));
     s.expect(ack(0, 11).data_ack(10));
     s.inject(ack(0, 1).seq(10));
@@ -214,7 +202,7 @@ fn a_probe_with_an_old_octet_is_answered() {
 // RFC 9293 section 3.8.6.2.2: the window is not opened by slivers.
 #[test]
 fn a_window_is_opened_by_two_segments_or_half_the_buffer() {
-    let mut s = server(buffer(10_010));
+    let mut s = Script::confirmed_server(buffer(10_010));
     for at in 0..10 {
         s.inject(mapped(0, 11 + at * 1000, 10 + i64::from(at) * 1000, 1000));
         s.sent();
@@ -234,7 +222,7 @@ fn a_window_is_opened_by_two_segments_or_half_the_buffer() {
 #[test]
 fn the_receive_buffer_grows_with_the_bandwidth() {
     let auto = ReceiveBuffer::Auto { initial: Bytes(20_000), max: Bytes(100_000) };
-    let mut s = server(ConnectionConfig { receive_buffer: auto, ..config() });
+    let mut s = Script::confirmed_server(ConnectionConfig { receive_buffer: auto, ..config() });
     let mut largest = 0;
     let mut at = 10;
     for _ in 0..30 {
@@ -266,7 +254,7 @@ fn the_send_buffer_is_not_smaller_than_the_receive_buffer() {
 // RFC 8684 section 5, rows K9, W6: a flood out of order is bounded by the window.
 #[test]
 fn a_flood_out_of_order_is_bounded_by_the_window() {
-    let mut s = server(buffer(10_000));
+    let mut s = Script::confirmed_server(buffer(10_000));
     for at in 0..100 {
         s.inject(mapped(0, 1011 + at * 1000, 1010 + i64::from(at) * 1000, 1000));
         s.sent();

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
@@ -95,6 +96,54 @@ impl std::error::Error for TunError {
     }
 }
 
+impl TunError {
+    /// Why no descriptor was bound to the device `name`.
+    fn binding(name: &str, errno: Errno) -> TunError {
+        match errno {
+            Errno::INVAL => TunError::NotTun(name.to_owned()),
+            Errno::PERM | Errno::ACCESS => TunError::NotPermitted(name.to_owned()),
+            Errno::BUSY => TunError::Busy(name.to_owned()),
+            errno => TunError::Other(name.to_owned(), errno.into()),
+        }
+    }
+}
+
+/// A descriptor that is bound to no device yet.
+fn unbound() -> Result<OwnedFd, TunError> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/net/tun", flags, Mode::empty())
+        .map_err(|errno| TunError::NoTunSupport(errno.into()))
+}
+
+/// The device `name` in the network namespace of this thread, made unless it is there, for a reader of one's own: each
+/// read gives and each write takes one IP packet, whole and with its checksums, and neither blocks. A device that was
+/// made goes with its descriptor.
+///
+/// # Errors
+/// [`TunError`], whose text says what to do.
+pub fn open(name: &str) -> Result<OwnedFd, TunError> {
+    let fd = unbound()?;
+    sys::set_interface(fd.as_fd(), name, sys::IFF_TUN | sys::IFF_NO_PI)
+        .map_err(|errno| TunError::binding(name, errno))?;
+    sys::set_offload(fd.as_fd(), 0).map_err(|errno| TunError::Other(name.to_owned(), errno.into()))?;
+    Ok(fd)
+}
+
+/// For how many milliseconds at most an interface is waited for.
+const MOST_WAITING: u32 = 100;
+
+/// Waits until the interface is in operation, which the kernel sees to by itself some time after somebody has its
+/// device. Until then it drops what it sends there: the answer to a first SYN, which then comes a second later.
+fn await_operation(socket: &OwnedFd, name: &str) {
+    for _ in 0..MOST_WAITING {
+        match sys::interface_flags(socket, name) {
+            Ok(flags) if flags & sys::IFF_RUNNING == 0 => std::thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
+    }
+}
+
 /// A TUN device.
 #[derive(Debug)]
 pub struct TunDevice {
@@ -107,13 +156,12 @@ pub struct TunDevice {
 }
 
 impl TunDevice {
-    /// Attaches to the device `name`, which exists and is up; has to be called within a runtime of
-    /// tokio.
+    /// Attaches to the device `name`, which exists and is up, and waits for its interface to be in operation, which
+    /// takes some milliseconds at most; has to be called within a runtime of tokio.
     ///
     /// # Errors
     /// [`TunError`], whose text says what to do.
     pub fn attach(name: &str, options: TunOptions) -> Result<TunDevice, TunError> {
-        use rustix::fs::{Mode, OFlags};
         let other = |errno: Errno| TunError::Other(name.to_owned(), errno.into());
         let socket =
             rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
@@ -123,9 +171,7 @@ impl TunDevice {
             Err(Errno::NODEV | Errno::INVAL) => return Err(TunError::Missing(name.to_owned())),
             Err(errno) => return Err(other(errno)),
         };
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty())
-            .map_err(|errno| TunError::NoTunSupport(errno.into()))?;
+        let fd = unbound()?;
         let mut wanted = sys::IFF_TUN | sys::IFF_NO_PI;
         if options.offload {
             wanted |= sys::IFF_VNET_HDR;
@@ -135,15 +181,12 @@ impl TunDevice {
             // It may have been made with several queues, of which one is enough.
             set = sys::set_interface(fd.as_fd(), name, wanted | sys::IFF_MULTI_QUEUE);
         }
-        set.map_err(|errno| match errno {
-            Errno::INVAL => TunError::NotTun(name.to_owned()),
-            Errno::PERM | Errno::ACCESS => TunError::NotPermitted(name.to_owned()),
-            Errno::BUSY => TunError::Busy(name.to_owned()),
-            errno => other(errno),
-        })?;
+        set.map_err(|errno| TunError::binding(name, errno))?;
         if !up {
             return Err(TunError::Down(name.to_owned()));
         }
+        await_operation(&socket, name);
+        // It also waits for what the kernel is about to do with its interfaces.
         let offloads = if options.offload { sys::TUN_F_CSUM | sys::TUN_F_TSO4 | sys::TUN_F_TSO6 } else { 0 };
         sys::set_offload(fd.as_fd(), offloads).map_err(other)?;
         let mtu = sys::interface_mtu(&socket, name).map_err(other)?;

@@ -34,6 +34,8 @@ pub const TUN_F_TSO6: u32 = 0x04;
 
 /// An interface is up.
 pub const IFF_UP: u16 = 0x0001;
+/// It is in operation.
+pub const IFF_RUNNING: u16 = 0x0040;
 
 /// `struct ifreq` with the member of its union that is used here.
 #[repr(C)]

@@ -6,11 +6,13 @@
 //!
 //! **Source**: draft-ietf-ccwg-bbr in the version of July 2026 (-06); functions have the names that they have there.
 //!
-//! **Constants**: below, with the draft's names.
+//! **Constants**: [`BbrOptions`], and in the files below, with the draft's names.
 //!
 //! **Read differently**
 //! * Losses that one acknowledgement tells are judged together, by the last segment among them; those that a
 //!   timer finds, by the next acknowledgement.
+//! * A cycle that ProbeRTT cuts short ends with the first unlimited round after it; in the draft it does not
+//!   end, and the bandwidth is forgotten by cycles.
 //! * How long to wait for the next probe is no random number but a hash of the subflow and of what it has
 //!   delivered, as the stack draws none. That is the same in two runs and differs between two flows.
 //! * What was in flight when a segment was sent is not stored with it, but is what has been delivered and lost
@@ -20,20 +22,62 @@
 //! * A penalty (opportunistic retransmission) halves the window, which grows back as after a restart.
 //! * No response to marks: the draft has none.
 
+mod control;
 mod flow;
+mod loss;
 mod model;
 mod probe;
+mod probe_rtt;
+mod startup;
+#[cfg(test)]
+mod tests;
 
-use anabranch_units::{Rate, Time};
+use anabranch_units::{Duration, Rate, Time};
 
 use super::{Ack, CongestionControl, CongestionEvent, SubflowStart};
 use crate::event::SubflowId;
 use flow::Flow;
 pub use flow::State;
 
+/// What the draft names as constants that one may want to choose.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BbrOptions {
+    /// `LossThresh`: the part of what was in flight whose loss is too much.
+    pub loss_threshold: f64,
+    /// `Beta`: the part of the bounds that a loss leaves at least.
+    pub beta: f64,
+    /// `Headroom`: the part of the long-term bound that is left to others.
+    pub headroom: f64,
+    /// `ProbeRTTInterval`: from one ProbeRTT to the next.
+    pub probe_rtt_interval: Duration,
+    /// `ProbeRTTDuration`: how long one lasts at least.
+    pub probe_rtt_duration: Duration,
+    /// `MinRTTFilterLen`: how long the least RTT is remembered.
+    pub min_rtt_window: Duration,
+}
+
+impl BbrOptions {
+    /// The draft's.
+    pub const DEFAULT: BbrOptions = BbrOptions {
+        loss_threshold: 0.02,
+        beta: 0.7,
+        headroom: 0.15,
+        probe_rtt_interval: Duration::from_secs(5),
+        probe_rtt_duration: Duration::from_millis(200),
+        min_rtt_window: Duration::from_secs(10),
+    };
+}
+
+impl Default for BbrOptions {
+    fn default() -> BbrOptions {
+        BbrOptions::DEFAULT
+    }
+}
+
 /// The congestion control of a connection each subflow of which has a BBR of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Bbr {
+    options: BbrOptions,
     flows: Vec<Option<Box<Flow>>>,
 }
 
@@ -41,6 +85,11 @@ impl Bbr {
     /// A connection without subflows.
     pub fn new() -> Bbr {
         Bbr::default()
+    }
+
+    /// The same with these constants.
+    pub fn with_options(options: BbrOptions) -> Bbr {
+        Bbr { options, ..Bbr::default() }
     }
 
     /// What a subflow is doing; none if there is no such subflow.
@@ -62,7 +111,7 @@ impl CongestionControl for Bbr {
         if self.flows.len() <= id.index() {
             self.flows.resize(id.index() + 1, None);
         }
-        self.flows[id.index()] = Some(Box::new(Flow::new(id, start)));
+        self.flows[id.index()] = Some(Box::new(Flow::new(id, start, self.options)));
     }
 
     fn on_subflow_down(&mut self, id: SubflowId) {
@@ -101,9 +150,9 @@ impl CongestionControl for Bbr {
         }
     }
 
-    fn on_undo(&mut self, id: SubflowId, now: Time) {
+    fn on_undo(&mut self, id: SubflowId, _now: Time) {
         if let Some(flow) = self.flow_mut(id) {
-            flow.handle_spurious_loss_detection(now);
+            flow.handle_spurious_loss_detection();
         }
     }
 

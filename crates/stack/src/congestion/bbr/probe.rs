@@ -2,10 +2,8 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::flow::{BETA, Flow, Sample, State};
+use super::flow::{Flow, Sample, State};
 
-/// `Headroom`.
-const HEADROOM: f64 = 0.15;
 /// The most round trips between two probes.
 const MOST_ROUNDS: f64 = 63.0;
 /// The least time between two probes; at most a second is added.
@@ -13,7 +11,7 @@ const LEAST_WAIT: Duration = Duration::from_secs(2);
 
 /// What an acknowledgement means for the probing: `ack_phase`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum AckPhase {
+pub(super) enum AckPhase {
     Init,
     Refilling,
     Starting,
@@ -24,16 +22,18 @@ enum AckPhase {
 /// Where a flow is in its cycle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Cycle {
-    ack_phase: AckPhase,
+    pub(super) ack_phase: AckPhase,
     pub(super) is_bw_probe_sample: bool,
-    bw_probe_up_acked: f64,
-    probe_up_acked_per_inc: f64,
-    bw_probe_up_rounds: u32,
+    pub(super) bw_probe_up_acked: f64,
+    pub(super) probe_up_acked_per_inc: f64,
+    pub(super) bw_probe_up_rounds: u32,
     pub(super) rounds_since_probe_up: u64,
-    bw_probe_wait: Duration,
-    cycle_stamp: Time,
-    prev_probe_too_high: bool,
-    prev_probe_precautionary: bool,
+    pub(super) bw_probe_wait: Duration,
+    pub(super) cycle_stamp: Time,
+    pub(super) prev_probe_too_high: bool,
+    pub(super) prev_probe_precautionary: bool,
+    /// ProbeRTT has come before the end of a probe, and the cycle is still to be ended.
+    pub(super) unfinished: bool,
     pub(super) probe_rtt_expired: bool,
 }
 
@@ -50,13 +50,20 @@ impl Cycle {
             cycle_stamp: Time::ZERO,
             prev_probe_too_high: false,
             prev_probe_precautionary: false,
+            unfinished: false,
             probe_rtt_expired: false,
         }
     }
 
     /// What comes now is the last of the probe.
-    pub(super) fn stop_feedback(&mut self) {
+    fn stop_feedback(&mut self) {
         self.ack_phase = AckPhase::Stopping;
+    }
+
+    /// ProbeRTT begins.
+    pub(super) fn interrupt(&mut self) {
+        self.unfinished |= self.ack_phase != AckPhase::Init;
+        self.stop_feedback();
     }
 }
 
@@ -165,7 +172,7 @@ impl Flow {
         if self.inflight_longterm.is_infinite() {
             return f64::INFINITY;
         }
-        let headroom = (HEADROOM * self.inflight_longterm).max(self.mss);
+        let headroom = (self.options.headroom * self.inflight_longterm).max(self.mss);
         (self.inflight_longterm - headroom).max(self.min_pipe_cwnd())
     }
 
@@ -200,13 +207,19 @@ impl Flow {
             self.cycle.is_bw_probe_sample = false;
             self.cycle.ack_phase = AckPhase::Init;
             if self.is_in_a_probe_bw_state() && !rs.app_limited {
-                self.max_bw.advance();
+                self.end_cycle();
             }
             let Cycle { prev_probe_precautionary, prev_probe_too_high, .. } = self.cycle;
             if self.is_in_a_probe_bw_state() && prev_probe_precautionary && !prev_probe_too_high {
                 self.start_probe_bw_refill();
                 return true;
             }
+        }
+        // Not in the draft: a cycle that ProbeRTT has cut short ends with the first round after it that shows
+        // something. There it does not end at all, as the first is marked as limited; and where round trips are so
+        // long that every cycle is cut short, no bandwidth is ever forgotten.
+        if self.cycle.unfinished && self.round_start && self.is_in_a_probe_bw_state() && !rs.app_limited {
+            self.end_cycle();
         }
         if !self.is_inflight_too_high(rs) {
             if self.inflight_longterm.is_infinite() {
@@ -220,11 +233,16 @@ impl Flow {
         false
     }
 
+    fn end_cycle(&mut self) {
+        self.cycle.unfinished = false;
+        self.max_bw.advance();
+    }
+
     pub(super) fn handle_inflight_too_high(&mut self, rs: &Sample) {
         self.cycle.prev_probe_too_high = true;
         self.cycle.is_bw_probe_sample = false;
         if !rs.app_limited {
-            self.inflight_longterm = rs.tx_in_flight.max(self.target_inflight() * BETA);
+            self.inflight_longterm = rs.tx_in_flight.max(self.target_inflight() * self.options.beta);
         }
         if self.state == State::ProbeBwUp {
             self.undo_state = Some(State::ProbeBwUp);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     fn summary(oscillation: f64, variation: f64, skew: f64, loss: f64) -> Summary {
-        Summary { oscillation, variation, skew, loss }
+        Summary { oscillation, variation, skew, loss, sampled: true }
     }
 
     #[test]

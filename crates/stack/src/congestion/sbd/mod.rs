@@ -27,9 +27,8 @@ use anabranch_units::{Duration, Time};
 
 use super::Ack;
 use super::delay::entry;
-use super::newreno;
 use super::olia::{Olia, least_threshold};
-use super::rule::{Change, Reduction, WindowRule, Windows};
+use super::rule::{Change, WindowRule, Windows};
 use crate::event::SubflowId;
 pub use grouping::Bottleneck;
 use grouping::group;
@@ -243,10 +242,6 @@ impl WindowRule for Sbd {
 
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
         acked * self.olia.increase_among(windows, id, |other| self.couples(id, other))
-    }
-
-    fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
-        newreno::half(flight)
     }
 
     fn least_threshold(&self, windows: &Windows) -> f64 {

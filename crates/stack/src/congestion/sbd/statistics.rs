@@ -47,6 +47,8 @@ pub struct Summary {
     pub oscillation: f64,
     /// `pkt_loss`: the part that was lost.
     pub loss: f64,
+    /// There were samples of the delay in the last `M` intervals.
+    pub sampled: bool,
 }
 
 impl Statistics {
@@ -125,14 +127,16 @@ impl Statistics {
             variation: self.variation(options),
             oscillation: crossings as f64 / f64::from(options.n),
             loss: if acked + lost > 0.0 { lost / (acked + lost) } else { 0.0 },
+            sampled: samples > 0.0,
         }
     }
 }
 
 impl Summary {
-    /// Section 3.3.1: whether there is a bottleneck; `before`: there was one.
+    /// Section 3.3.1: whether there is a bottleneck; `before`: there was one. Delays that were not seen show none.
     pub(super) fn is_bottlenecked(&self, before: bool, options: &SbdOptions) -> bool {
-        self.skew < options.c_s || (self.skew < options.c_h && before) || self.loss > options.p_l
+        let skewed = self.skew < options.c_s || (self.skew < options.c_h && before);
+        (self.sampled && skewed) || self.loss > options.p_l
     }
 }
 
@@ -145,26 +149,7 @@ mod tests {
     const OPTIONS: SbdOptions = SbdOptions::DEFAULT;
 
     fn ack(delay: i64) -> Ack {
-        Ack {
-            now: Time::ZERO,
-            acked_bytes: 1000,
-            acked_segments: 1,
-            lost_bytes: 0,
-            rtt: None,
-            srtt: Duration::ZERO,
-            min_rtt: Duration::ZERO,
-            one_way_delay_us: Some(delay),
-            delivery_rate: None,
-            delivery: None,
-            loss: None,
-            app_limited: false,
-            cwnd_limited: true,
-            ce: false,
-            inflight_bytes: 0,
-            in_recovery: false,
-            una_advanced: true,
-            round_start: false,
-        }
+        Ack { one_way_delay_us: Some(delay), ..Ack::of(Time::ZERO, 1000, 1, Duration::from_millis(20)) }
     }
 
     /// The estimates after `intervals` of 20 samples each, whose delay is that of its interval and its number.
@@ -181,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_constant_delay_has_no_skew_no_variation_and_no_oscillation() {
-        assert_eq!(after(80, |_, _| 5000), Summary::default());
+        assert_eq!(after(80, |_, _| 5000), Summary { sampled: true, ..Summary::default() });
     }
 
     #[test]
@@ -245,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_bottleneck_that_was_there_is_believed_in_longer() {
-        let with = |skew, loss| Summary { skew, loss, ..Summary::default() };
+        let with = |skew, loss| Summary { skew, loss, sampled: true, ..Summary::default() };
         for (skew, loss, before, is) in [
             (0.05, 0.0, false, true),
             (0.2, 0.0, false, false),
@@ -256,5 +241,20 @@ mod tests {
         ] {
             assert_eq!(with(skew, loss).is_bottlenecked(before, &OPTIONS), is, "{skew} {loss} {before}");
         }
+    }
+
+    #[test]
+    fn delays_that_were_not_seen_show_no_bottleneck() {
+        let mut statistics = Statistics::default();
+        statistics.on_ack(&ack(5000));
+        let unseen = Ack { one_way_delay_us: None, ..ack(0) };
+        for _ in 0..80 {
+            statistics.end_interval(&OPTIONS);
+            statistics.on_ack(&unseen);
+        }
+        let summary = statistics.summary(&OPTIONS);
+        assert!(summary.skew == 0.0 && !summary.is_bottlenecked(true, &OPTIONS));
+        let lossy = Summary { loss: 0.2, ..summary };
+        assert!(lossy.is_bottlenecked(false, &OPTIONS));
     }
 }

@@ -228,6 +228,18 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
     if board.records().front().is_none_or(|record| record.len > 0) {
         assert_eq!(board.lowest_data(), data.min());
     }
+    // The edges of what is carried, and of its mapping.
+    for record in board.records() {
+        let start = record.data - u64::from(record.mapping.back);
+        let end = start + u64::from(record.mapping.len);
+        for offset in [start - 1, start, record.data, record.range().end, end - 1, end] {
+            let carries = model.iter().any(|octet| {
+                let start = octet.data - (octet.seq - octet.mapped_from);
+                start <= offset && offset < start + u64::from(octet.mapped_len)
+            });
+            assert_eq!(board.carries(offset), carries, "{offset}");
+        }
+    }
     // Asked twice, because the answer moves the hint.
     let first = board.records().iter().position(|record| record.is_lost());
     assert_eq!(board.clone().next_lost(), first);

@@ -19,7 +19,7 @@ use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Event, Placement, SubflowId};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::segment::{
-    AddAddress, Address, AddressIds, Capable, DataAck, Dss, Flags, Join, Key, MappedDsn, Mapping,
+    AddAddress, Address, AddressIds, Capable, DataAck, Dss, Ecn, Flags, Join, Key, MappedDsn, Mapping,
     MptcpOption, PathId, ResetReason, Segment, SynOptions, Timestamps,
 };
 use anabranch_stack::seq::{DataRange, Dsn, Seq};
@@ -29,7 +29,7 @@ use anabranch_units::{Bytes, Duration, Time};
 
 pub use bytes::*;
 use seg::describe;
-pub use seg::{Seg, ack, data, seg};
+pub use seg::{Seg, ack, data, mapped, seg};
 
 /// The peer's nonce in joins.
 pub const PEER_NONCE: u32 = 0xaabb_ccdd;
@@ -290,6 +290,15 @@ impl Script {
         script
     }
 
+    /// A listener that has had its first ten bytes, so that it is confirmed: the next byte is 10, SSN 11.
+    pub fn confirmed_server(config: ConnectionConfig) -> Script {
+        let mut script = Script::server(config);
+        let option = capable(Some(KEY_A), script.own_key, Some(10));
+        script.inject(data(0, 1, 10).option(option));
+        script.expect(ack(0, 11).data_ack(10));
+        script
+    }
+
     /// The next subflow is one that the peer opens from its address `from` to ours.
     pub fn peer_opens(&mut self, own: u8, from: u8, port: u16) -> usize {
         self.subs.push(Sub {
@@ -490,6 +499,9 @@ impl Script {
         let window = seg.window.unwrap_or(if syn { 64_000 } else { 640_000 }) >> scale;
         segment.window = u16::try_from(window).expect("a window that fits");
         segment.payload_len = seg.payload.unwrap_or(0);
+        if seg.ce {
+            segment.ecn = Ecn::Ce;
+        }
         if syn {
             segment.options.syn = Some(seg.syn.unwrap_or(SYN_OPTIONS));
         }

@@ -43,6 +43,8 @@ pub struct Seg {
     pub value_us: Option<u32>,
     pub echo_us: Option<u32>,
     pub no_timestamps: bool,
+    /// A router has marked it.
+    pub ce: bool,
 }
 
 /// A segment on subflow `sub`.
@@ -58,6 +60,11 @@ pub fn ack(sub: usize, ack: i64) -> Seg {
 /// A data segment from subflow offset `seq` on.
 pub fn data(sub: usize, seq: i64, len: u32) -> Seg {
     seg(sub).seq(seq).payload(len)
+}
+
+/// Data with its own mapping: at `ssn` on the subflow, `at` in the stream.
+pub fn mapped(sub: usize, ssn: u32, at: i64, len: u16) -> Seg {
+    data(sub, i64::from(ssn), u32::from(len)).data_ack(0).map(at, ssn, len)
 }
 
 impl Seg {
@@ -167,6 +174,11 @@ impl Seg {
     }
     pub fn no_timestamps(mut self) -> Seg {
         self.no_timestamps = true;
+        self
+    }
+    /// Marked by a router on the way.
+    pub fn ce(mut self) -> Seg {
+        self.ce = true;
         self
     }
 }

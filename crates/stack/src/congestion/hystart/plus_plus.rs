@@ -14,38 +14,21 @@
 
 use anabranch_units::Duration;
 
-use super::Ack;
+use super::Phase;
+use crate::congestion::Ack;
 
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
-const CSS_GROWTH: f64 = 0.25;
+pub(super) const CSS_GROWTH: f64 = 0.25;
 const CSS_ROUNDS: u32 = 5;
 /// `L` without pacing, in segments.
 const UNPACED_LIMIT: f64 = 8.0;
 
-/// How slow start goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
-    /// As ever.
-    SlowStart,
-    /// Conservatively.
-    Conservative,
-    /// It is over: congestion avoidance from here.
-    Done,
-}
-
-impl Phase {
-    /// By how much of what is acknowledged the window grows.
-    pub(super) fn growth(self) -> f64 {
-        if self == Phase::Conservative { CSS_GROWTH } else { 1.0 }
-    }
-}
-
 /// The state of one subflow's first slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct HyStart {
+pub(in super::super) struct HystartPlusPlus {
     /// Segments leave at a pacing rate.
     paced: bool,
     last_round_min: Duration,
@@ -55,9 +38,9 @@ pub(super) struct HyStart {
     conservative: Option<(Duration, u32)>,
 }
 
-impl HyStart {
-    pub(super) const fn new(paced: bool) -> HyStart {
-        HyStart {
+impl HystartPlusPlus {
+    pub(super) const fn new(paced: bool) -> HystartPlusPlus {
+        HystartPlusPlus {
             paced,
             last_round_min: Duration::MAX,
             round_min: Duration::MAX,

@@ -1,0 +1,110 @@
+//! `anabranch bench`
+
+#[cfg(target_os = "linux")]
+mod client;
+#[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
+mod report;
+#[cfg(target_os = "linux")]
+mod server;
+#[cfg(target_os = "linux")]
+mod watch;
+
+use crate::failure::Failure;
+
+/// Measures goodput and latency between two hosts, as iperf3 does, with a line per subflow
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("role").required(true).args(["server", "client"])))]
+pub struct Args {
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    host: crate::online::HostArgs,
+    /// Waits for clients
+    #[arg(long)]
+    server: bool,
+    /// Measures with the server at this name or address
+    #[arg(long, value_name = "HOST")]
+    client: Option<String>,
+    /// The server's port
+    #[arg(long, value_name = "P", default_value_t = 5210, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// Use a socket of the kernel in place of a host behind a TUN device: tcp or mptcp
+    #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "mptcp"], conflicts_with = "tun")]
+    kernel: Option<String>,
+    /// For so long; 10s unless given
+    #[arg(long, short, value_name = "SPAN", conflicts_with = "size")]
+    time: Option<String>,
+    /// So much on each connection, such as 1GB
+    #[arg(long, short = 'n', value_name = "SIZE")]
+    size: Option<String>,
+    /// The server sends
+    #[arg(long, short = 'R')]
+    reverse: bool,
+    /// Both send
+    #[arg(long, conflicts_with = "reverse")]
+    bidirectional: bool,
+    /// Connections at once
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    parallel: u32,
+    /// Instead of goodput: so many round trips of one byte, one after the other on each connection
+    #[arg(long, value_name = "N", conflicts_with_all = ["time", "size", "reverse", "bidirectional"])]
+    ping: Option<u32>,
+    /// Between reports; 0 is none
+    #[arg(long, short, value_name = "SPAN", default_value = "1s")]
+    interval: String,
+    /// Print JSON at the end in place of reports
+    #[arg(long)]
+    json: bool,
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn run(_: &Args) -> Result<(), Failure> {
+    Err(Failure::Failed("`anabranch bench` needs the TUN devices of Linux".to_owned()))
+}
+
+#[cfg(target_os = "linux")]
+pub fn run(args: &Args) -> Result<(), Failure> {
+    use crate::online;
+
+    let plan = plan::Plan::of(args)?;
+    online::block_on(async {
+        let started = match &args.kernel {
+            None => Some(args.host.start(|builder| builder)?),
+            Some(_) if args.host.capture.pcap.is_some() => {
+                let text = "--pcap captures what a host behind a TUN device sends and receives; for a socket \
+                            of the kernel use tcpdump";
+                return Err(Failure::Usage(text.to_owned()));
+            }
+            Some(_) => None,
+        };
+        let host = started.as_ref().map(|started| &started.host);
+        let work = async {
+            match &args.client {
+                Some(name) => client::measure(args, &plan, host, name).await,
+                None => server::serve(args, host).await,
+            }
+        };
+        let result = tokio::select! {
+            result = work => result,
+            () = online::interrupted(), if args.server => Ok(()),
+            () = online::interrupted(), if !args.server => Err(Failure::Interrupted),
+        };
+        match started {
+            Some(started) => {
+                if !args.server && result.is_ok() {
+                    started.settle().await;
+                }
+                started.leave(result).await
+            }
+            None => result,
+        }
+    })
+}
+
+#[cfg(target_os = "linux")]
+type Reader = Box<dyn tokio::io::AsyncRead + Send + Unpin>;
+#[cfg(target_os = "linux")]
+type Writer = Box<dyn tokio::io::AsyncWrite + Send + Unpin>;

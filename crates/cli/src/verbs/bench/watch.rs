@@ -1,0 +1,84 @@
+//! What is moved while it is moved.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use anabranch_net::StreamControl;
+use anabranch_stack::stats::SubflowStats;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::online::bench::Progress;
+use crate::online::table;
+
+/// What was moved in a span of time.
+#[derive(Serialize)]
+pub struct Interval {
+    pub start_s: f64,
+    pub end_s: f64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    /// Of all connections, what each subflow has moved in this span; RTT and window are those at its end.
+    pub subflows: Vec<SubflowPart>,
+}
+
+#[derive(Serialize)]
+pub struct SubflowPart {
+    pub connection: usize,
+    #[serde(flatten)]
+    pub subflow: table::Subflow,
+}
+
+/// The counters of all connections, as last looked at.
+pub struct Watch {
+    begun: Instant,
+    controls: Vec<StreamControl>,
+    progress: Arc<Progress>,
+    /// As of the last look, by connection.
+    pub seen: Vec<Vec<SubflowStats>>,
+    /// As of the last interval.
+    told: Vec<Vec<SubflowStats>>,
+    told_at: f64,
+    told_moved: (u64, u64),
+}
+
+impl Watch {
+    pub fn new(begun: Instant, controls: Vec<StreamControl>, progress: Arc<Progress>) -> Watch {
+        let none = vec![Vec::new(); controls.len()];
+        Watch { begun, controls, progress, seen: none.clone(), told: none, told_at: 0.0, told_moved: (0, 0) }
+    }
+
+    /// Notes the counters of a connection, if they are still there.
+    pub fn look(&mut self, connection: usize) {
+        let Some(control) = self.controls.get(connection) else { return };
+        let stats = control.subflow_stats();
+        if !stats.is_empty() {
+            self.seen[connection] = stats;
+        }
+    }
+
+    pub fn interval(&mut self) -> Interval {
+        (0..self.controls.len()).for_each(|connection| self.look(connection));
+        let end = self.begun.elapsed().as_secs_f64();
+        let moved =
+            (self.progress.sent.load(Ordering::Relaxed), self.progress.received.load(Ordering::Relaxed));
+        let mut subflows = Vec::new();
+        for (connection, (seen, told)) in self.seen.iter().zip(&self.told).enumerate() {
+            for stats in seen {
+                let before = told.iter().find(|old| (old.id, old.started) == (stats.id, stats.started));
+                let subflow = table::Subflow::since(stats, before);
+                subflows.push(SubflowPart { connection, subflow });
+            }
+        }
+        let interval = Interval {
+            start_s: self.told_at,
+            end_s: end,
+            sent_bytes: moved.0 - self.told_moved.0,
+            received_bytes: moved.1.saturating_sub(self.told_moved.1),
+            subflows,
+        };
+        self.told = self.seen.clone();
+        (self.told_at, self.told_moved) = (end, moved);
+        interval
+    }
+}

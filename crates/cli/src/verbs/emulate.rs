@@ -1,0 +1,346 @@
+//! `anabranch emulate`
+
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anabranch_emulate::{
+    Addresses, Bounds, EmulateError, Emulation, LinkReport, Options, Outcome, Report, Role,
+};
+use anabranch_lab::scenario::{Document, Scenario};
+use anabranch_net::setup::namespace;
+use serde::Serialize;
+
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::table::{Align, Table};
+use crate::{interrupt, output};
+
+/// Runs programs over the paths of a scenario, in real time
+#[derive(clap::Args)]
+#[command(long_about = LONG, after_help = "Examples:\n    \
+    sudo anabranch emulate wifi-lte --server-command 'iperf3 -s' -- mptcpize run iperf3 -c 10.1.1.1\n    \
+    sudo anabranch emulate --path 50Mbit/s,20ms --path 10Mbit/s,60ms,loss=0.1% --interactive\n    \
+    anabranch emulate --user-namespace --path 8Mbit/s,100ms -- ping -c 5 10.1.1.1")]
+pub struct Args {
+    /// A scenario file, or a name of `anabranch list scenarios`
+    scenario: Option<String>,
+    /// Paths in the place of the scenario's
+    #[arg(
+        long = "path",
+        value_name = "PATH",
+        help = "A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q] or trace=DOWN[:UP],RTT[,trace-start=random]\
+                [,...]; replaces the scenario's paths"
+    )]
+    paths: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+    /// The data flow from the server: loss and jitter are on that direction
+    #[arg(long)]
+    download: bool,
+    /// Which of the scenario's conditions; the first unless given
+    #[arg(long, value_name = "NAME")]
+    condition: Option<String>,
+    /// Which of the scenario's runs: the links have the luck that they have in that run of the simulator
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    run: u32,
+    /// Runs CMD, by the shell, on the server's host for as long as the client's command runs
+    #[arg(long, value_name = "CMD")]
+    server_command: Option<String>,
+    /// How long the server may take until it listens, in seconds
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
+    server_wait: f64,
+    /// Opens a shell on the client's host
+    #[arg(long, conflicts_with = "command")]
+    interactive: bool,
+    /// Without root: in a user namespace, where this user is root
+    #[arg(long)]
+    user_namespace: bool,
+    /// The kernel's congestion control on both hosts; the system's unless given
+    #[arg(long = "kernel-cc", value_name = "NAME")]
+    congestion: Option<String>,
+    /// Sets a value under /proc/sys on both hosts, such as net.ipv4.tcp_sack=0
+    #[arg(long = "sysctl", value_name = "KEY=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// More than 1 % of the packets later than this make a run unreliable, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 3.0, value_parser = seconds)]
+    late: f64,
+    /// Exit with 3 if the run was not reliable
+    #[arg(long)]
+    strict: bool,
+    /// Print the report as JSON; what the client prints goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// Write the report to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// What to run on the client's host
+    #[arg(last = true, value_name = "CLIENT-COMMAND")]
+    command: Vec<String>,
+}
+
+const LONG: &str = "\
+Runs programs over the paths of a scenario, in real time.
+
+Client and server are two network namespaces; each has a TUN device for each path, and the packets
+between them go through the same links as in the simulator. On path N the client is 10.0.N.1 and
+the server 10.1.N.1; commands find this in ANABRANCH_SERVER and other variables. The kernel's
+Multipath TCP uses all paths. Standard input and output are the client's, and so is the exit code.
+When the client has ended, the server is told to, and nothing is left of either.
+
+What each path has carried, queued and dropped is told on standard error, and how late packets were;
+a run that is not to be relied on says so.";
+
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+/// The exit code of an unreliable run, with --strict.
+const UNRELIABLE: u8 = 3;
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if (0.0..=1e6).contains(&number) {
+        Ok(number)
+    } else {
+        Err("give a number from 0 to a million".to_owned())
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) =
+        text.split_once('=').ok_or("write KEY=VALUE, for example net.ipv4.tcp_sack=0".to_owned())?;
+    let key = key.trim().replace('.', "/");
+    if key.starts_with('/') || key.split('/').any(|part| part.is_empty() || part == "..") {
+        return Err(format!("`{key}` is no key"));
+    }
+    if !key.starts_with("net/") {
+        return Err("only keys that begin with net. belong to a network namespace".to_owned());
+    }
+    Ok((key, value.trim().to_owned()))
+}
+
+impl From<EmulateError> for Failure {
+    fn from(error: EmulateError) -> Failure {
+        match error {
+            EmulateError::Usage(text) => Failure::Usage(text),
+            EmulateError::Interrupted => Failure::Interrupted,
+            other => Failure::Failed(other.to_string()),
+        }
+    }
+}
+
+/// The object that `--json` prints.
+#[derive(Serialize)]
+struct Output<'a> {
+    version: &'static str,
+    scenario: &'a str,
+    scenario_hash: String,
+    condition: &'a str,
+    run: u32,
+    seed: u64,
+    exit_code: u8,
+    notes: Vec<String>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let scenario = scenario(args)?;
+    let options = options(args, &scenario)?;
+    let client = client(args)?;
+    if args.user_namespace {
+        // Before there is a second thread.
+        namespace::enter()?;
+    }
+    let cancelled = interrupt::watch();
+    let emulation = Emulation::build(&scenario, &options)?;
+    emulation.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    if args.interactive {
+        eprint!("{}", welcome(emulation.addresses(), &scenario, &options));
+    }
+    let outcome = emulation.run(server(args)?, client, cancelled)?;
+    drop(emulation);
+    let interrupted = cancelled.load(Ordering::Relaxed);
+    let code = if interrupted { INTERRUPTED } else { outcome.client.map_or(1, exit_code) };
+    tell(args, &scenario, &options, &outcome, code)?;
+    let unreliable = args.strict && code == 0 && !outcome.report.reliable;
+    Ok(ExitCode::from(if unreliable { UNRELIABLE } else { code }))
+}
+
+fn scenario(args: &Args) -> Result<Scenario, Failure> {
+    let mut document = match &args.scenario {
+        Some(name) => Document::open(name)?,
+        None if args.paths.is_empty() => {
+            let text = "say what is between client and server: a scenario, or --path RATE,RTT";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        None => Document::bare(),
+    };
+    document.set_paths(&args.paths)?;
+    if args.download {
+        document.set_option("--download", "traffic.direction", "download");
+    }
+    args.common.apply(&mut document)?;
+    Ok(document.scenario()?)
+}
+
+fn options(args: &Args, scenario: &Scenario) -> Result<Options, Failure> {
+    let condition = match &args.condition {
+        None => 0,
+        Some(name) => {
+            let names: Vec<&str> = scenario.conditions.iter().map(|own| own.name.as_str()).collect();
+            names.iter().position(|own| own == name).ok_or_else(|| {
+                Failure::Usage(format!("there is no condition `{name}`; there are: {}", names.join(", ")))
+            })?
+        }
+    };
+    Ok(Options {
+        condition,
+        run: args.run,
+        congestion: args.congestion.clone(),
+        settings: args.settings.clone(),
+        server_patience: Duration::from_secs_f64(args.server_wait),
+        bounds: Bounds {
+            p99: anabranch_units::Duration::from_secs_f64(args.late / 1e3),
+            ..Bounds::default()
+        },
+        ..Options::default()
+    })
+}
+
+/// Standard error, for another's standard output.
+fn standard_error() -> Result<Stdio, Failure> {
+    let fd = std::io::stderr().as_fd().try_clone_to_owned();
+    fd.map(Stdio::from).map_err(|error| Failure::Failed(format!("standard error: {error}")))
+}
+
+fn client(args: &Args) -> Result<Command, Failure> {
+    let mut command = match args.command.as_slice() {
+        [program, rest @ ..] => {
+            let mut command = Command::new(program);
+            command.args(rest);
+            command
+        }
+        [] if args.interactive => Command::new(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())),
+        [] => return Err(Failure::Usage("give a command behind `--`, or --interactive".to_owned())),
+    };
+    if args.json {
+        command.stdout(standard_error()?);
+    }
+    Ok(command)
+}
+
+fn server(args: &Args) -> Result<Option<Command>, Failure> {
+    let Some(text) = &args.server_command else { return Ok(None) };
+    let mut command = Command::new("/bin/sh");
+    // In a group of its own, so that Ctrl-C leaves the order of the end to this process.
+    command.args(["-c", text]).stdin(Stdio::null()).stdout(standard_error()?).process_group(0);
+    Ok(Some(command))
+}
+
+/// As a shell shows it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn welcome(addresses: &Addresses, scenario: &Scenario, options: &Options) -> String {
+    let experiment = &scenario.conditions[options.condition].experiment;
+    let mut text = String::from("a shell on the client's host; `exit` ends it\n");
+    for (at, path) in experiment.paths.iter().enumerate() {
+        text.push_str(&format!(
+            "path {}: {} there, {} here, device path{}\n",
+            path.name,
+            addresses.kernel(Role::Server, at),
+            addresses.kernel(Role::Client, at),
+            at + 1
+        ));
+    }
+    text
+}
+
+fn tell(
+    args: &Args,
+    scenario: &Scenario,
+    options: &Options,
+    outcome: &Outcome,
+    code: u8,
+) -> Result<(), Failure> {
+    let object = Output {
+        version: env!("CARGO_PKG_VERSION"),
+        scenario: &scenario.name,
+        scenario_hash: scenario.hash(),
+        condition: &scenario.conditions[options.condition].name,
+        run: options.run,
+        seed: scenario.run_seed(options.run),
+        exit_code: code,
+        notes: outcome.notes.clone(),
+        report: &outcome.report,
+    };
+    if let Some(file) = &args.report {
+        let written = serde_json::to_string_pretty(&object)
+            .map_err(std::io::Error::from)
+            .and_then(|text| anabranch_lab::whole_file::write(file, text + "\n"));
+        written.map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+    }
+    if args.json {
+        return output::print_json(&object);
+    }
+    let mut text = String::from("\n");
+    outcome.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    text.push_str(&table(&outcome.report));
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn table(report: &Report) -> String {
+    let mut table = Table::new()
+        .column("link", Align::Left)
+        .column("packets", Align::Right)
+        .column("MB", Align::Right)
+        .column("Mbit/s", Align::Right)
+        .column("dropped", Align::Left)
+        .column("queue max", Align::Right)
+        .optional("mean", Align::Right, 1);
+    let paths = report.paths.iter().flat_map(|path| path.up.links.iter().chain(&path.down.links));
+    for link in paths.chain(&report.shared) {
+        table.row(vec![
+            link.link.clone(),
+            link.carried_packets.to_string(),
+            format!("{:.3}", link.carried_bytes as f64 / 1e6),
+            output::digits(link.carried_bytes as f64 * 8.0 / report.elapsed_s.max(1e-9) / 1e6),
+            dropped(link),
+            format!("{} ({:.1} KB)", link.max_queue_packets, link.max_queue_bytes as f64 / 1e3),
+            format!("{:.1}", link.mean_queue_packets),
+        ]);
+    }
+    let mut text = table.render(100);
+    for (name, lateness) in [("up", &report.lateness_up), ("down", &report.lateness_down)] {
+        text.push_str(&format!(
+            "lateness {name}: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, max {:.0} us\n",
+            lateness.p50_us, lateness.p99_us, lateness.p999_us, lateness.max_us
+        ));
+    }
+    for reason in &report.unreliable_because {
+        text.push_str(&format!("NOT RELIABLE: {reason}\n"));
+    }
+    text
+}
+
+fn dropped(link: &LinkReport) -> String {
+    let drops = &link.dropped;
+    let reasons = [
+        ("queue", drops.queue),
+        ("random", drops.random),
+        ("bursts", drops.gilbert_elliott),
+        ("listed", drops.listed),
+        ("down", drops.down),
+        ("too large", drops.too_large),
+    ];
+    let named = reasons.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{n} {name}"));
+    let text = named.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "0".to_owned() } else { text }
+}

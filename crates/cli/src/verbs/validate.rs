@@ -1,0 +1,380 @@
+//! `anabranch validate`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anabranch_lab::scenario::Document;
+use anabranch_validate::campaign::{self, Tally};
+use anabranch_validate::compare::{Row, Verdict};
+use anabranch_validate::machine::Machine;
+use anabranch_validate::points::{self, Point, PointError};
+use anabranch_validate::record::{self, Held, Judgement};
+use anabranch_validate::results::{Results, Trouble};
+use anabranch_validate::{Campaign, Metric, Plan};
+use serde::Serialize;
+
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::table::{Align, Table};
+use crate::{interrupt, output};
+
+/// How true the simulator is: the same transfer simulated, emulated, and by the Linux kernel
+#[derive(clap::Args)]
+#[command(long_about = LONG, after_help = "Examples:\n    \
+    sudo anabranch validate --quick\n    \
+    sudo anabranch validate --full --results fidelity.jsonl\n    \
+    sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5")]
+pub struct Args {
+    /// Scenario files, or names of `anabranch list scenarios`: each of their contenders under each condition
+    #[arg(value_name = "SCENARIO")]
+    scenarios: Vec<String>,
+    /// A few points of the grid with short transfers, in under two minutes, held against the table that is
+    /// kept: fails if a difference has grown
+    #[arg(long, conflicts_with_all = ["full", "scenarios"])]
+    quick: bool,
+    /// The whole grid, in at most two hours
+    #[arg(long, conflicts_with = "scenarios")]
+    full: bool,
+    /// How many reliable runs in real time each point shall have of each kind; 20, with --quick 5
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: Option<u32>,
+    /// How often a run is tried until it is reliable; 3
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: Option<u32>,
+    /// Runs at once; more than the machine has time for are unreliable
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// Write each run to FILE at once, and go on from what it has; with --full
+    /// anabranch-validate.jsonl unless given
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    results: Option<PathBuf>,
+    /// Begin no run after so many minutes; 120, with --quick 1.5
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    time_limit: Option<f64>,
+    #[command(flatten)]
+    common: Common,
+    /// Write the table of differences to FILE as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const LONG: &str = "\
+How true the simulator is: the same transfer simulated, emulated in real time with anabranch at both
+ends, and emulated with the Linux kernel at both ends, over the same links with the same luck.
+
+For each point and number it says by how many per cent they differ, with 95 % intervals over the
+runs. A point differs where the interval lies outside of plus and minus 5 %. Runs in which the
+machine was too late are made again, and count in no comparison.
+
+Needs root and a kernel with Multipath TCP; without, it exits with 77 and says why.";
+
+/// Where `--full` keeps its runs.
+const RESULTS: &str = "anabranch-validate.jsonl";
+/// The exit code where nothing could be measured.
+const SKIPPED: u8 = 77;
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if number > 0.0 && number <= 10_000.0 { Ok(number) } else { Err("give minutes, up to 10000".to_owned()) }
+}
+
+impl From<PointError> for Failure {
+    fn from(error: PointError) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(error: Trouble) -> Failure {
+        match error {
+            Trouble::Interrupted => Failure::Interrupted,
+            Trouble::Usage(text) => Failure::Usage(text),
+            Trouble::NotPermitted(text) | Trouble::Failed(text) => Failure::Failed(text),
+        }
+    }
+}
+
+/// The object that `--json` prints.
+#[derive(Serialize)]
+struct Output {
+    version: &'static str,
+    machine: Machine,
+    runs: u32,
+    points: Vec<PointOutput>,
+    rows: Vec<RowOutput>,
+}
+
+/// How many runs a point has.
+#[derive(Serialize)]
+struct PointOutput {
+    point: String,
+    kind: &'static str,
+    reliable: usize,
+    unreliable: usize,
+    missed_deadline: usize,
+    objection: Option<String>,
+}
+
+/// A difference, with --quick held against what was recorded.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RowOutput {
+    Row(Row),
+    Held(Held),
+}
+
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let points = points(args)?;
+    let recorded =
+        record::read(record::RECORDED).map_err(|error| Failure::Failed(format!("fidelity.csv: {error}")))?;
+    if let Some(obstacle) = anabranch_emulate::obstacle() {
+        eprintln!("SKIPPED: nothing was compared with the kernel: {obstacle}");
+        return Ok(ExitCode::from(SKIPPED));
+    }
+    let cancelled = interrupt::watch();
+    let default = if args.quick { 1.5 } else { 120.0 };
+    let limit = Duration::from_secs_f64(args.time_limit.unwrap_or(default) * 60.0);
+    let plan = Plan {
+        points,
+        runs: args.runs.unwrap_or(if args.quick { 5 } else { 20 }),
+        attempts: args.attempts.unwrap_or(3),
+        jobs: usize::from(args.jobs),
+        until: Instant::now().checked_add(limit),
+        build: campaign::build_id(),
+    };
+    let file = args.results.clone().or_else(|| args.full.then(|| RESULTS.into()));
+    let results = match &file {
+        Some(path) => {
+            let results = Results::open(path, Machine::here(), &plan.build)?;
+            tell_kept(path, &results);
+            results
+        }
+        None => Results::in_memory(Machine::here()),
+    };
+    let mut campaign = Campaign::new(plan, results);
+    let progress = Progress::new();
+    let measured = campaign.measure(cancelled, &|done, total| progress.update(done, total));
+    progress.finish();
+    if measured == Err(Trouble::Interrupted)
+        && let Some(path) = &file
+    {
+        eprintln!("what was measured is in {}; the same command goes on from there", path.display());
+    }
+    measured?;
+    campaign.simulate(cancelled)?;
+    let rows = campaign.rows();
+    let tallies = campaign.tallies();
+    let (runs, points) = (campaign.plan().runs, campaign.plan().points.len());
+    let machine = campaign.into_results().machine().clone();
+    if let Some(path) = &args.csv {
+        let about = [
+            format!("Measured on {machine}."),
+            format!("At most {runs} runs of each kind for each of {points} points."),
+        ];
+        anabranch_lab::whole_file::write(path, record::write(&about, &rows))
+            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    }
+    let held: Vec<Held> = match args.quick {
+        true => rows.iter().filter(|row| is_main(row)).map(|row| record::hold(row, &recorded.1)).collect(),
+        false => Vec::new(),
+    };
+    let failed = held.iter().any(|held| matches!(held.judgement, Judgement::Grown | Judgement::Unknown));
+    if args.json {
+        let rows = match args.quick {
+            true => held.into_iter().map(RowOutput::Held).collect(),
+            false => rows.into_iter().map(RowOutput::Row).collect(),
+        };
+        let points = tallies.into_iter().map(point_output).collect();
+        output::print_json(&Output { version: env!("CARGO_PKG_VERSION"), machine, runs, points, rows })?;
+    } else {
+        let mut text = if args.quick { quick_table(&held) } else { full_table(&rows) };
+        text.push_str(&remarks(&tallies, runs));
+        text.push_str(&if args.quick { quick_end(&held, points) } else { full_end(&rows) });
+        text.push_str(&format!("{machine}\n"));
+        output::print(&text)?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn points(args: &Args) -> Result<Vec<Point>, Failure> {
+    if args.quick {
+        return Ok(points::quick()?);
+    }
+    if args.full {
+        return Ok(points::grid()?);
+    }
+    if args.scenarios.is_empty() {
+        return Err(Failure::Usage("say what to validate: --quick, --full or a scenario".to_owned()));
+    }
+    let mut all = Vec::new();
+    for name in &args.scenarios {
+        let mut document = Document::open(name)?;
+        args.common.apply(&mut document)?;
+        all.extend(Point::of(document.scenario()?)?);
+    }
+    Ok(all)
+}
+
+fn tell_kept(path: &std::path::Path, results: &Results) {
+    if !results.records().is_empty() {
+        eprintln!("going on from {} runs in {}", results.records().len(), path.display());
+    }
+    if results.left_out() > 0 {
+        eprintln!("note: {} emulated runs there are another build's and are made again", results.left_out());
+    }
+}
+
+fn point_output(tally: Tally) -> PointOutput {
+    PointOutput {
+        point: tally.point,
+        kind: tally.kind.name(),
+        reliable: tally.reliable,
+        unreliable: tally.unreliable,
+        missed_deadline: tally.missed,
+        objection: tally.objection,
+    }
+}
+
+/// Whether `--quick` looks at it: how long transfers take, simulated against both of the others.
+fn is_main(row: &Row) -> bool {
+    matches!(row.metric, Metric::CompletionTime | Metric::Goodput)
+        && row.kind == anabranch_validate::Kind::Simulated
+}
+
+fn against(row: &Row) -> String {
+    format!("{} to {}", row.kind.name(), row.reference.name())
+}
+
+fn percents(value: f64, interval: Option<anabranch_lab::stats::Interval>) -> String {
+    match interval {
+        Some(anabranch_lab::stats::Interval(low, high)) => format!("{value:+.1} [{low:.1}, {high:.1}]"),
+        None => format!("{value:+.1}"),
+    }
+}
+
+fn full_table(rows: &[Row]) -> String {
+    let mut table = Table::new()
+        .column("point", Align::Left)
+        .column("number", Align::Left)
+        .column("compared", Align::Left)
+        .optional("first", Align::Right, 2)
+        .optional("second", Align::Right, 2)
+        .column("difference, %", Align::Right)
+        .optional("runs", Align::Right, 1)
+        .column("", Align::Left);
+    for row in rows {
+        let own = &row.difference;
+        table.row(vec![
+            row.point.clone(),
+            row.metric.name().to_owned(),
+            against(row),
+            record::number(row.metric, own.first),
+            record::number(row.metric, own.second),
+            percents(own.percent, own.interval),
+            own.pairs.to_string(),
+            own.verdict.name().to_owned(),
+        ]);
+    }
+    table.render(160)
+}
+
+fn quick_table(held: &[Held]) -> String {
+    let mut table = Table::new()
+        .column("point", Align::Left)
+        .column("compared", Align::Left)
+        .column("median, %", Align::Right)
+        .column("may be", Align::Right)
+        .column("runs", Align::Right)
+        .column("", Align::Left);
+    for held in held {
+        let own = &held.row.difference;
+        let allowed = held.allowed.map(|interval| format!("{:.1} to {:.1}", interval.0, interval.1));
+        table.row(vec![
+            held.row.point.clone(),
+            against(&held.row),
+            percents(own.median, own.median_interval),
+            allowed.unwrap_or_else(|| "not recorded".to_owned()),
+            own.pairs.to_string(),
+            judgement(held.judgement).to_owned(),
+        ]);
+    }
+    table.render(120)
+}
+
+fn judgement(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Same => "ok",
+        Judgement::Grown => "GROWN",
+        Judgement::Inconclusive => "inconclusive",
+        Judgement::Unknown => "NOT RECORDED",
+    }
+}
+
+/// What a person should know of the runs.
+fn remarks(tallies: &[Tally], runs: u32) -> String {
+    let mut text = String::from("\n");
+    for tally in tallies {
+        let name = format!("{} ({})", tally.point, tally.kind.name());
+        if tally.reliable < runs as usize {
+            let why = tally.objection.as_ref().map(|text| format!("; the last one not: {text}"));
+            text.push_str(&format!(
+                "{name}: {} of {runs} runs are reliable, {} are not{}\n",
+                tally.reliable,
+                tally.unreliable,
+                why.unwrap_or_default()
+            ));
+        }
+        if tally.missed > 0 {
+            text.push_str(&format!("{name}: {} runs missed the deadline and are left out\n", tally.missed));
+        }
+    }
+    if text == "\n" { text } else { text + "\n" }
+}
+
+fn full_end(rows: &[Row]) -> String {
+    let main: Vec<&Row> = rows.iter().filter(|row| is_main(row)).collect();
+    let against_kernel: Vec<&&Row> =
+        main.iter().filter(|row| row.reference == anabranch_validate::Kind::Kernel).collect();
+    let mut sizes: Vec<f64> = against_kernel.iter().map(|row| row.difference.percent.abs()).collect();
+    sizes.sort_unstable_by(f64::total_cmp);
+    let Some(median) = anabranch_lab::stats::percentile(&sizes, 50.0) else {
+        return "nothing could be compared\n".to_owned();
+    };
+    let count = |verdict| against_kernel.iter().filter(|row| row.difference.verdict == verdict).count();
+    format!(
+        "Completion times and goodputs, simulated against the kernel: {} points, half of them within {median:.1} %; \
+         {} agree, {} differ, {} are open, {} inconclusive.\n",
+        sizes.len(),
+        count(Verdict::Agrees),
+        count(Verdict::Differs),
+        count(Verdict::Open),
+        count(Verdict::Inconclusive),
+    )
+}
+
+fn quick_end(held: &[Held], points: usize) -> String {
+    let count = |judgement| held.iter().filter(|held| held.judgement == judgement).count();
+    // A point without a pair of reliable runs has no row.
+    let missing = (2 * points).saturating_sub(held.len());
+    let (grown, unknown) = (count(Judgement::Grown), count(Judgement::Unknown));
+    let inconclusive = count(Judgement::Inconclusive) + missing;
+    if grown > 0 {
+        format!("{grown} differences have grown beyond docs/fidelity.md by more than their noise\n")
+    } else if unknown > 0 {
+        format!(
+            "{unknown} differences were never recorded: anabranch validate --full --csv crates/validate/fidelity.csv\n"
+        )
+    } else if inconclusive > 0 {
+        format!(
+            "inconclusive: the machine was too late too often for {inconclusive} of {} comparisons; no other has grown\n",
+            2 * points
+        )
+    } else {
+        "no difference has grown\n".to_owned()
+    }
+}

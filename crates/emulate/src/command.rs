@@ -1,0 +1,129 @@
+//! Commands that run in a namespace.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::error::EmulateError;
+use crate::namespace::Namespace;
+use crate::sys;
+
+/// How often somebody who waits looks whether it was told to stop.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A command that runs. It is killed when this goes.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    pidfd: std::os::fd::OwnedFd,
+    ended: Receiver<io::Result<ExitStatus>>,
+    status: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command` in `namespace`.
+    ///
+    /// # Errors
+    /// If there is no such program, or it cannot be started.
+    pub fn start(namespace: &Namespace, mut command: Command) -> Result<Process, EmulateError> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let namespace = namespace.try_clone()?;
+        sys::die_with_parent(&mut command);
+        let (started, start) = channel();
+        let (end, ended) = channel();
+        // The thread lives as long as the child, which dies with it.
+        std::thread::spawn(move || {
+            let child = namespace.enter().map_err(io::Error::other).and_then(|()| command.spawn());
+            match child {
+                Ok(mut child) => {
+                    let pid = Pid::from_child(&child);
+                    // Nobody has waited for it yet, so the number is its own.
+                    let _ = started.send(pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from));
+                    let _ = end.send(child.wait());
+                }
+                Err(error) => {
+                    let _ = started.send(Err(error));
+                }
+            }
+        });
+        let pidfd = start.recv().unwrap_or_else(|_| Err(io::Error::other("its thread has gone")));
+        let pidfd = pidfd.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => EmulateError::Usage(format!("there is no program `{name}`")),
+            io::ErrorKind::PermissionDenied => {
+                EmulateError::Usage(format!("`{name}` is no program that can be run"))
+            }
+            _ => EmulateError::system(format!("cannot run `{name}`"), error),
+        })?;
+        Ok(Process { name, pidfd, ended, status: None })
+    }
+
+    /// How it has ended, if it has.
+    ///
+    /// # Errors
+    /// If that cannot be known.
+    pub fn poll(&mut self, patience: Duration) -> Result<Option<ExitStatus>, EmulateError> {
+        if self.status.is_none() {
+            match self.ended.recv_timeout(patience) {
+                Ok(status) => {
+                    let failed =
+                        |error| EmulateError::system(format!("cannot wait for `{}`", self.name), error);
+                    self.status = Some(status.map_err(failed)?);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(EmulateError::Failed(format!("`{}` was lost", self.name)));
+                }
+            }
+        }
+        Ok(self.status)
+    }
+
+    /// Waits for its end, or until `cancelled` is set: then it has a moment to end by itself, as Ctrl-C goes to all
+    /// programs of a terminal, and is told to. None if it did not even then.
+    ///
+    /// # Errors
+    /// If its end cannot be known.
+    pub fn wait(&mut self, cancelled: &AtomicBool) -> Result<Option<ExitStatus>, EmulateError> {
+        loop {
+            if let Some(status) = self.poll(LOOK)? {
+                return Ok(Some(status));
+            }
+            if cancelled.load(Ordering::Relaxed) {
+                if self.poll(MOMENT)?.is_none() {
+                    self.end();
+                }
+                return Ok(self.status);
+            }
+        }
+    }
+
+    /// Has it end: asks for it, and after a second does not ask.
+    pub fn end(&mut self) {
+        if self.status.is_none() && pidfd_send_signal(&self.pidfd, Signal::TERM).is_ok() {
+            let deadline = Instant::now() + GRACE;
+            while Instant::now() < deadline && matches!(self.poll(LOOK), Ok(None)) {}
+        }
+        if self.status.is_none() {
+            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+            let _ = self.poll(GRACE);
+        }
+    }
+}
+
+/// How long a command has to end by Ctrl-C.
+const MOMENT: Duration = Duration::from_millis(300);
+/// How long it has when it was told to.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+            let _ = self.poll(GRACE);
+        }
+    }
+}

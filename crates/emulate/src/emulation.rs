@@ -1,0 +1,340 @@
+//! Two hosts with links between them, and commands on both.
+
+use std::os::fd::OwnedFd;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch_lab::run;
+use anabranch_lab::scenario::Scenario;
+use anabranch_sim::topology::Topology;
+
+use crate::command::Process;
+use crate::engine::{Engine, EngineOptions};
+use crate::error::EmulateError;
+use crate::leftovers::{self, Record, VARIABLE};
+use crate::namespace::Namespace;
+use crate::network::{self, Addresses, Role, STACK_DEVICE};
+use crate::report::{Bounds, Report};
+use crate::wiring::{Lane, Port, Wiring};
+
+/// How an emulation is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which of the scenario's conditions, by position.
+    pub condition: usize,
+    /// Which of its runs, from 0: its seed gives the links the luck that they have in that run of the simulator.
+    pub run: u32,
+    /// How packets are moved; its seed is that of the run.
+    pub engine: EngineOptions,
+    /// The kernel's congestion control on both hosts; none leaves what the system has.
+    pub congestion: Option<String>,
+    /// Values to set under `/proc/sys` on both hosts, such as (`net/ipv4/tcp_sack`, `0`).
+    pub settings: Vec<(String, String)>,
+    /// How many packets a device holds for the engine. They are lost when the engine is away for longer.
+    pub device_queue: u32,
+    /// How long a server may take until it listens.
+    pub server_patience: Duration,
+    /// Beyond these a run is not to be relied on.
+    pub bounds: Bounds,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            condition: 0,
+            run: 0,
+            engine: EngineOptions::default(),
+            congestion: None,
+            settings: Vec::new(),
+            device_queue: 10_000,
+            server_patience: Duration::from_secs(5),
+            bounds: Bounds::default(),
+        }
+    }
+}
+
+/// What a run with commands has come to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How the client's command has ended; none if it did not when it was told to.
+    pub client: Option<ExitStatus>,
+    /// What the links have done meanwhile.
+    pub report: Report,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// Two hosts, each a network namespace with a TUN device for each path, and the links between them.
+///
+/// When it goes, everything that it has made goes, and every process in its namespaces is killed.
+#[derive(Debug)]
+pub struct Emulation {
+    names: Vec<String>,
+    addresses: Addresses,
+    topology: Topology,
+    options: Options,
+    client: Host,
+    server: Host,
+    record: Record,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Host {
+    namespace: Namespace,
+    devices: Vec<OwnedFd>,
+}
+
+/// Links that move packets.
+#[derive(Debug)]
+pub struct Live<'a> {
+    emulation: &'a Emulation,
+    engine: Engine,
+    lost: Vec<u64>,
+}
+
+impl Emulation {
+    /// Makes the hosts of `scenario`. Needs root, or a user namespace in which this process is root. First it clears
+    /// what a run has left that was killed.
+    ///
+    /// # Errors
+    /// What stands in the way, see [`EmulateError`]. Nothing is left then.
+    pub fn build(scenario: &Scenario, options: &Options) -> Result<Emulation, EmulateError> {
+        let condition = scenario.conditions.get(options.condition).ok_or_else(|| {
+            EmulateError::Usage(format!("the scenario has {} conditions", scenario.conditions.len()))
+        })?;
+        let experiment = &condition.experiment;
+        let mut options = options.clone();
+        options.engine.seed = scenario.run_seed(options.run);
+        let topology = run::topology(experiment, options.engine.seed)
+            .map_err(|error| EmulateError::Usage(error.to_string()))?;
+        let addresses = Addresses { paths: experiment.paths.len(), initial: experiment.initial };
+        let mut notes = leftovers::clear()?;
+        let (client, server) = (Namespace::new()?, Namespace::new()?);
+        let record = Record::new(&[client.inode(), server.inode()])?;
+        let devices: Vec<String> = (0..addresses.paths).map(network::device).collect();
+        let backup: Vec<bool> = experiment.paths.iter().map(|path| path.backup).collect();
+        let mut host = |namespace: Namespace, role| {
+            for (key, value, needed) in network::SETTINGS {
+                let set = namespace.set(key, value);
+                if *needed { set? } else { drop(set) }
+            }
+            for (key, value) in &options.settings {
+                namespace.set(key, value).map_err(|error| EmulateError::Usage(error.to_string()))?;
+            }
+            let devices = namespace.devices(&devices)?;
+            let congestion = options.congestion.as_deref();
+            namespace.ip(&network::routes(&addresses, role, options.device_queue, congestion))?;
+            if let Err(error) = namespace.ip(&network::endpoints(&addresses, role, &backup)) {
+                notes.push(format!("the kernel's Multipath TCP will not use further paths: {error}"));
+            }
+            Ok::<Host, EmulateError>(Host { namespace, devices })
+        };
+        let (client, server) = (host(client, Role::Client)?, host(server, Role::Server)?);
+        Ok(Emulation {
+            names: experiment.paths.iter().map(|path| path.name.clone()).collect(),
+            addresses,
+            topology,
+            options,
+            client,
+            server,
+            record,
+            notes,
+        })
+    }
+
+    /// Who has which address.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// The namespace of a host.
+    pub fn namespace(&self, role: Role) -> &Namespace {
+        match role {
+            Role::Client => &self.client.namespace,
+            Role::Server => &self.server.namespace,
+        }
+    }
+
+    /// What a person should know of how it was made.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// `command` with the environment that tells it where it is.
+    fn prepared(&self, mut command: Command, role: Role) -> Command {
+        command.envs(self.addresses.environment(role)).env(VARIABLE, self.record.token());
+        command
+    }
+
+    /// Starts a command on a host.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(&self, role: Role, command: Command) -> Result<Process, EmulateError> {
+        Process::start(self.namespace(role), self.prepared(command, role))
+    }
+
+    /// Starts to move packets; the timelines of the links begin now.
+    ///
+    /// # Errors
+    /// If the links cannot be as described, or the system has no thread or timer.
+    pub fn go(&self) -> Result<Live<'_>, EmulateError> {
+        let ports = |host: &Host| {
+            host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<Vec<Port>>>()
+        };
+        let failed = |error| EmulateError::system("cannot move packets", error);
+        let wiring = Wiring::new(
+            &self.topology,
+            ports(&self.client).map_err(failed)?,
+            ports(&self.server).map_err(failed)?,
+        );
+        let lost = self.lost()?;
+        let engine = Engine::start(wiring, &self.options.engine).map_err(failed)?;
+        Ok(Live { emulation: self, engine, lost })
+    }
+
+    /// What the devices have lost so far, by lane.
+    fn lost(&self) -> Result<Vec<u64>, EmulateError> {
+        let client = dropped(&self.client.namespace.read(STATISTICS)?, self.addresses.paths);
+        let server = dropped(&self.server.namespace.read(STATISTICS)?, self.addresses.paths);
+        Ok(client.into_iter().zip(server).flat_map(|(up, down)| [up, down]).collect())
+    }
+
+    /// Runs `client` on the client's host, and `server` on the server's, if there is one: first the server, then, when
+    /// it listens, the links and the client. When the client has ended, the server is told to.
+    ///
+    /// If `cancelled` is set, the commands are told to end, and the outcome is what there was until then.
+    ///
+    /// # Errors
+    /// If a command cannot be run, the server ends before it listens, or `cancelled` is set before that.
+    pub fn run(
+        &self,
+        server: Option<Command>,
+        client: Command,
+        cancelled: &AtomicBool,
+    ) -> Result<Outcome, EmulateError> {
+        let mut notes = Vec::new();
+        let mut server = match server {
+            Some(command) => {
+                let mut server = self.start(Role::Server, command)?;
+                notes.extend(self.await_server(&mut server, cancelled)?);
+                Some(server)
+            }
+            None => None,
+        };
+        let live = self.go()?;
+        let mut process = self.start(Role::Client, client)?;
+        let client = process.wait(cancelled);
+        let report = live.finish();
+        if let Some(server) = &mut server {
+            server.end();
+        }
+        self.clear();
+        Ok(Outcome { client: client?, report: report?, notes })
+    }
+
+    /// Waits until the server listens, or has opened the device of a stack in user space. A note if it does not.
+    fn await_server(
+        &self,
+        server: &mut Process,
+        cancelled: &AtomicBool,
+    ) -> Result<Option<String>, EmulateError> {
+        let deadline = Instant::now() + self.options.server_patience;
+        while Instant::now() < deadline {
+            if let Some(status) = server.poll(Duration::from_millis(10))? {
+                return Err(EmulateError::Failed(format!(
+                    "the server's command has ended before the client's began: {status}"
+                )));
+            }
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(EmulateError::Interrupted);
+            }
+            if self.server.namespace.run(listens)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(format!(
+            "the server's command was not seen to listen within {} s",
+            self.options.server_patience.as_secs_f64()
+        )))
+    }
+
+    /// Kills what is left in the namespaces.
+    fn clear(&self) {
+        leftovers::kill_members(&[self.client.namespace.inode(), self.server.namespace.inode()], None);
+    }
+}
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Live<'_> {
+    /// Stops, and says what was done.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn finish(self) -> Result<Report, EmulateError> {
+        let Live { emulation, engine, lost: before } = self;
+        let lost =
+            emulation.lost()?.iter().zip(&before).map(|(now, before)| now - before).collect::<Vec<_>>();
+        let engine = engine.stop().map_err(|error| EmulateError::system("moving packets", error))?;
+        let lanes = Lane::of(&emulation.topology);
+        Ok(Report::new(&emulation.names, &lanes, &lost, &engine, &emulation.options.bounds))
+    }
+}
+
+/// Where a thread's namespace counts what its devices do.
+const STATISTICS: &str = "/proc/thread-self/net/dev";
+
+/// What the devices of the paths have dropped of what they were to send.
+fn dropped(statistics: &str, paths: usize) -> Vec<u64> {
+    let of = |at: usize| {
+        let prefix = format!("{}:", network::device(at));
+        let line = statistics.lines().find_map(|line| line.trim().strip_prefix(&prefix))?;
+        // Eight columns of what is received, and the fourth of what is sent.
+        line.split_whitespace().nth(11)?.parse().ok()
+    };
+    (0..paths).map(|at| of(at).unwrap_or(0)).collect()
+}
+
+/// Whether somebody in this thread's namespace listens, or has opened the device of a stack in user space.
+fn listens() -> bool {
+    const LISTEN: &str = "0A";
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let tcp = ["tcp", "tcp6"].iter().flat_map(|name| lines(name));
+    if tcp.into_iter().any(|line| line.split_whitespace().nth(3) == Some(LISTEN)) {
+        return true;
+    }
+    if ["udp", "udp6"].iter().any(|name| !lines(name).is_empty()) {
+        return true;
+    }
+    // A device that nobody has opened has no carrier.
+    let mut ip = Command::new("ip");
+    ip.args(["-o", "link", "show", "dev", STACK_DEVICE]).stdin(Stdio::null()).stderr(Stdio::null());
+    let carrier =
+        ip.output().is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("LOWER_UP"));
+    if carrier {
+        // It listens as soon as it has opened the device.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    carrier
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_devices_drop_is_in_the_twelfth_column() {
+        let text = "Inter-| Receive\n face |bytes\n  path1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n path12: 0 0 0 0 0 0 0 0 0 0 0 7 0 0 0 0\n";
+        assert_eq!(dropped(text, 2), [12, 0]);
+    }
+}

@@ -1,0 +1,318 @@
+//! What the engine's thread does: hands on what is due, takes what has come, and sleeps until the next packet is due.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use anabranch_link::{DropReason, Link, Polled, Pushed, Tally};
+use anabranch_units::{Duration, Time};
+use anabranch_wire::{carries_data, mark_congestion, too_big};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+use super::pool::Pool;
+use super::{Clock, EngineOptions, EngineReport, LaneTotals, LinkTotals, Stop};
+use crate::wiring::{Lane, Port, Wiring, WiringError};
+
+/// Packets that one port may hand in before the others have their turn.
+const BATCH: usize = 32;
+/// Buffers that are there from the start.
+const READY: usize = 1024;
+/// Answers of routers that may be under way; more are forgotten.
+const MOST_ANSWERS: usize = 256;
+/// Sleeping for less is not worth the calls.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(3);
+
+/// A packet under way: its buffer, its lane, and how many links it has crossed.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    packet: u32,
+    lane: u16,
+    hop: u16,
+}
+
+/// All that the thread has but the ports.
+#[derive(Debug)]
+pub struct State {
+    clock: Clock,
+    spin: Duration,
+    links: Vec<Link<Ticket>>,
+    names: Vec<String>,
+    found: Vec<Tally>,
+    lanes: Vec<Lane>,
+    totals: Vec<LaneTotals>,
+    /// By port: the lane that begins there.
+    begins: Vec<Option<u16>>,
+    pool: Pool,
+    /// The links' time: never behind what they were told.
+    now: Time,
+    /// What routers say to senders: when, a number that keeps them apart, the port, and the packet.
+    answers: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
+    answered: u64,
+}
+
+/// What came of trying to read a port.
+enum Read {
+    Some,
+    Empty,
+    Closed,
+}
+
+impl State {
+    pub fn new(wiring: &Wiring, options: &EngineOptions) -> Result<State, WiringError> {
+        wiring.check()?;
+        let mut links = Vec::with_capacity(wiring.links.len());
+        for (name, config) in &wiring.links {
+            let link = Link::new(name, options.seed, config.clone());
+            links.push(link.map_err(|error| WiringError::Link(name.clone(), error))?);
+        }
+        let mut begins = vec![None; wiring.ports.len()];
+        for (number, lane) in wiring.lanes.iter().enumerate() {
+            begins[lane.from] = Some(number as u16);
+        }
+        Ok(State {
+            clock: Clock::start(),
+            spin: options.spin,
+            found: vec![Tally::default(); links.len()],
+            links,
+            names: wiring.links.iter().map(|(name, _)| name.clone()).collect(),
+            lanes: wiring.lanes.clone(),
+            totals: wiring.lanes.iter().map(|_| LaneTotals::default()).collect(),
+            begins,
+            pool: Pool::new(options.max_packet, READY),
+            now: Time::ZERO,
+            answers: BTreeMap::new(),
+            answered: 0,
+        })
+    }
+
+    /// Moves packets until `stop` says so. For how long that was.
+    pub fn run(&mut self, ports: &[Port], stop: &Stop) -> io::Result<Duration> {
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let mut wait = vec![PollFd::new(&timer, PollFlags::IN), PollFd::new(&stop.event, PollFlags::IN)];
+        wait.extend(ports.iter().map(|port| PollFd::new(&port.0, PollFlags::IN)));
+        // All are looked at first.
+        let mut ready = vec![true; ports.len()];
+        let mut closed = vec![false; ports.len()];
+        self.clock = Clock::start();
+        while !stop.flag.load(Ordering::Acquire) {
+            let mut more = false;
+            for port in 0..ports.len() {
+                if !ready[port] || closed[port] {
+                    continue;
+                }
+                for _ in 0..BATCH {
+                    match self.read(ports, port)? {
+                        Read::Some => {}
+                        Read::Empty => ready[port] = false,
+                        Read::Closed => closed[port] = true,
+                    }
+                    if !ready[port] || closed[port] {
+                        break;
+                    }
+                }
+                more |= ready[port] && !closed[port];
+            }
+            self.hand_on(ports)?;
+            let due = self.next_due();
+            let left = due.since(self.clock.now());
+            let sleeps = !more && left > SHORTEST_SLEEP.max(self.spin);
+            if sleeps {
+                self.arm(&timer, due)?;
+            }
+            // Without a sleep it only asks which ports have something.
+            let timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
+            match poll(&mut wait, if sleeps { None } else { Some(&timeout) }) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            for (ready, wait) in ready.iter_mut().zip(&wait[2..]) {
+                *ready |= !wait.revents().is_empty();
+            }
+            for (wait, closed) in wait[2..].iter_mut().zip(&closed) {
+                // A port whose other side has gone would be ready for ever.
+                if *closed {
+                    *wait = PollFd::new(&stop.event, PollFlags::IN);
+                }
+            }
+        }
+        Ok(self.clock.now().since(Time::ZERO))
+    }
+
+    /// Has `timer` go off a little before `due`.
+    fn arm(&self, timer: &OwnedFd, due: Time) -> io::Result<()> {
+        let mut spec = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec { tv_sec: 0, tv_nsec: 0 },
+        };
+        if due.is_armed() {
+            let at = self.clock.absolute(due).saturating_sub(self.spin.as_nanos());
+            spec.it_value =
+                Timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as _ };
+        }
+        // Setting it makes it unreadable too, so that nobody need read it.
+        timerfd_settime(timer.as_fd(), TimerfdTimerFlags::ABSTIME, &spec)?;
+        Ok(())
+    }
+
+    fn next_due(&self) -> Time {
+        let links = self.links.iter().map(Link::next_event).min().unwrap_or(Time::NEVER);
+        self.answers.keys().next().map_or(links, |&(at, _)| links.min(at))
+    }
+
+    /// Takes a packet in.
+    fn read(&mut self, ports: &[Port], port: usize) -> io::Result<Read> {
+        let packet = self.pool.take();
+        let read = rustix::io::read(&ports[port].0, self.pool.room(packet));
+        let len = match read {
+            Ok(len) if len > 0 => len,
+            read => {
+                self.pool.release(packet);
+                return match read {
+                    Err(Errno::AGAIN) => Ok(Read::Empty),
+                    Err(Errno::INTR) => Ok(Read::Some),
+                    Ok(_) | Err(Errno::CONNRESET) => Ok(Read::Closed),
+                    Err(errno) => Err(errno.into()),
+                };
+            }
+        };
+        self.pool.set_len(packet, len);
+        // What was due before it came goes first.
+        let now = self.hand_on(ports)?;
+        match self.begins[port] {
+            Some(lane) => {
+                self.totals[usize::from(lane)].taken.add(len as u32);
+                self.enter(now, Ticket { packet, lane, hop: 0 }, len as u32);
+            }
+            None => self.pool.release(packet),
+        }
+        Ok(Read::Some)
+    }
+
+    /// Hands on all that is due, in order of time. Gives the time it then is.
+    fn hand_on(&mut self, ports: &[Port]) -> io::Result<Time> {
+        loop {
+            let due = self.next_due();
+            let now = self.clock.now();
+            if due > now {
+                self.now = self.now.max(now);
+                return Ok(self.now);
+            }
+            self.now = self.now.max(due);
+            if let Some(answer) = self.answers.first_entry().filter(|entry| entry.key().0 <= due) {
+                let (port, bytes) = answer.remove();
+                write(&ports[port].0, &bytes)?;
+                continue;
+            }
+            let Some(link) = self.links.iter().position(|link| link.next_event() <= due) else { continue };
+            self.poll_link(link, ports)?;
+        }
+    }
+
+    /// The next thing that has come out of a link by the links' time.
+    fn poll_link(&mut self, index: usize, ports: &[Port]) -> io::Result<()> {
+        match self.links[index].poll(self.now) {
+            None => {}
+            Some(Polled::Dropped(dropped)) => self.pool.release(dropped.packet.packet),
+            Some(Polled::Arrived(arrival)) => {
+                let Ticket { mut packet, lane, hop } = arrival.packet;
+                if arrival.marked {
+                    packet = self.pool.own(packet);
+                    let len = self.pool.packet(packet).len();
+                    mark_congestion(&mut self.pool.room(packet)[..len]);
+                }
+                let hop = hop + 1;
+                if usize::from(hop) < self.lanes[usize::from(lane)].links.len() {
+                    self.enter(self.now, Ticket { packet, lane, hop }, arrival.wire_bytes);
+                    return Ok(());
+                }
+                let totals = &mut self.totals[usize::from(lane)];
+                totals.lateness.add(self.clock.now().since(arrival.at));
+                let taken = write(&ports[self.lanes[usize::from(lane)].to].0, self.pool.packet(packet));
+                self.pool.release(packet);
+                if taken? {
+                    totals.delivered.add(arrival.wire_bytes);
+                } else {
+                    totals.refused += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers a packet to the link that is its next.
+    fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
+        let index = self.lanes[usize::from(ticket.lane)].links[usize::from(ticket.hop)];
+        let link = &mut self.links[index];
+        self.found[index].packets += link.queue_packets(now) as u64;
+        self.found[index].bytes += link.queue_bytes(now);
+        let copies = link.counters().duplicated.packets;
+        let data = !link.tells_data_apart() || carries_data(self.pool.packet(ticket.packet));
+        match link.push_as(now, ticket, wire_bytes, data) {
+            Pushed::Queued => {
+                if link.counters().duplicated.packets > copies {
+                    self.pool.share(ticket.packet);
+                }
+            }
+            Pushed::Dropped(ticket, reason) => {
+                if reason == DropReason::TooLarge {
+                    self.answer(now, index, ticket);
+                }
+                self.pool.release(ticket.packet);
+            }
+        }
+    }
+
+    /// The router behind link `index` has dropped a packet that is too long. Its word is back after the propagation
+    /// delays of the way so far, there and back.
+    #[cold]
+    fn answer(&mut self, now: Time, index: usize, ticket: Ticket) {
+        let Some(mtu) = self.links[index].reported_mtu() else { return };
+        let Some(answer) = too_big(self.pool.packet(ticket.packet), mtu) else { return };
+        if self.answers.len() >= MOST_ANSWERS {
+            return;
+        }
+        let lane = &self.lanes[usize::from(ticket.lane)];
+        let way = &lane.links[..=usize::from(ticket.hop)];
+        let delay = way.iter().fold(Duration::ZERO, |sum, &link| sum + self.links[link].delay() * 2);
+        self.answered += 1;
+        self.answers.insert((now + delay, self.answered), (lane.from, answer));
+    }
+
+    /// What was done.
+    pub fn report(mut self, elapsed: Duration, realtime: bool, awake: bool) -> EngineReport {
+        let now = self.now;
+        let links = self.links.iter_mut().zip(self.names).zip(self.found).map(|((link, name), found)| {
+            link.advance(now);
+            LinkTotals { name, counters: *link.counters(), found }
+        });
+        EngineReport { elapsed, realtime, awake, links: links.collect(), lanes: self.totals }
+    }
+}
+
+/// Hands a packet to a port; false if it did not take it, as if it were lost.
+fn write(port: &OwnedFd, packet: &[u8]) -> io::Result<bool> {
+    loop {
+        match rustix::io::write(port, packet) {
+            Ok(_) => return Ok(true),
+            Err(Errno::INTR) => {}
+            // The interface is down, or full, or has no memory, or makes nothing of it; or nobody is there any more.
+            Err(
+                Errno::AGAIN
+                | Errno::IO
+                | Errno::NOBUFS
+                | Errno::NOMEM
+                | Errno::INVAL
+                | Errno::PIPE
+                | Errno::CONNRESET
+                | Errno::CONNREFUSED,
+            ) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Scenarios in real time: two network namespaces whose packets go through the links of the simulator.
+//!
+//! [`Emulation::build`] makes the namespaces of client and server, with a TUN device, addresses, routes and an endpoint
+//! of the kernel's Multipath TCP for each path; [`Emulation::run`] runs commands in them and says what each path has
+//! carried and dropped, and how late packets were. Everything that was made is gone when the [`Emulation`] is.
+//!
+//! Below that, an [`Engine`] moves packets between descriptors through links of `anabranch-link`, in real time. A
+//! descriptor is a TUN device or one end of a [`PacketSocket`], behind which a host of `anabranch-net` may stand.
+#![cfg(target_os = "linux")]
+
+mod command;
+mod emulation;
+mod engine;
+mod error;
+mod lateness;
+mod leftovers;
+mod namespace;
+mod network;
+mod obstacle;
+mod report;
+mod socket;
+mod sys;
+mod wiring;
+
+pub use command::Process;
+pub use emulation::{Emulation, Options, Outcome};
+pub use engine::{Engine, EngineOptions, EngineReport, LaneTotals, LinkTotals};
+pub use error::EmulateError;
+pub use lateness::Lateness;
+pub use leftovers::clear as clear_leftovers;
+pub use namespace::Namespace;
+pub use network::{Addresses, Role};
+pub use obstacle::obstacle;
+pub use report::{Bounds, DirectionReport, Drops, LatenessReport, LinkReport, PathReport, Report};
+pub use socket::{PacketSocket, socket_pair};
+pub use sys::set_realtime;
+pub use wiring::{Lane, Port, Wiring};

@@ -1,0 +1,133 @@
+//! A network namespace without a name, which is gone when nobody is in it and nobody holds it.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
+
+use anabranch_net::device::tun::{self, TunError};
+use anabranch_net::setup::{Action, RealSystem, System};
+use nix::sched::{CloneFlags, unshare};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::EmulateError;
+
+/// Where a thread's own namespace is.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    fd: OwnedFd,
+    inode: u64,
+}
+
+/// The number of a namespace, which it has as long as it lives.
+fn inode(file: impl AsFd) -> Result<u64, EmulateError> {
+    let stat = rustix::fs::fstat(file).map_err(|error| EmulateError::system("a network namespace", error))?;
+    Ok(stat.st_ino)
+}
+
+impl Namespace {
+    /// A new one, with nothing in it but the loopback device.
+    ///
+    /// # Errors
+    /// If this process may not make one.
+    pub fn new() -> Result<Namespace, EmulateError> {
+        on_a_thread(|| {
+            let before = inode(open_own()?)?;
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
+                EmulateError::NotPermitted(format!(
+                    "cannot make a network namespace ({error}); run as root, or with --user-namespace"
+                ))
+            })?;
+            let fd = OwnedFd::from(open_own()?);
+            let inode = inode(&fd)?;
+            if inode == before {
+                // Nothing may be changed in a namespace that was here before.
+                return Err(EmulateError::Failed("the system has made no network namespace".to_owned()));
+            }
+            Ok(Namespace { fd, inode })
+        })
+    }
+
+    /// Runs `work` on a thread of its own that is in this namespace.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, EmulateError> {
+        on_a_thread(|| {
+            self.enter()?;
+            Ok(work())
+        })
+    }
+
+    /// Moves this thread into the namespace; what it starts is there too.
+    ///
+    /// # Errors
+    /// If the system does not allow it.
+    pub fn enter(&self) -> Result<(), EmulateError> {
+        move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|error| EmulateError::system("cannot enter a network namespace", error))
+    }
+
+    /// Another handle of the same namespace.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn try_clone(&self) -> Result<Namespace, EmulateError> {
+        let fd =
+            self.fd.try_clone().map_err(|error| EmulateError::system("a namespace's descriptor", error))?;
+        Ok(Namespace { fd, inode: self.inode })
+    }
+
+    /// Its number, as `/proc/PID/ns/net` shows it while it lives.
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Makes TUN devices in it. They are gone when their descriptors are.
+    pub(crate) fn devices(&self, names: &[String]) -> Result<Vec<OwnedFd>, EmulateError> {
+        self.run(|| {
+            let open = |name: &String| {
+                tun::open(name).map_err(|error| match error {
+                    TunError::NoTunSupport(cause) if cause.kind() == ErrorKind::PermissionDenied => {
+                        EmulateError::NotPermitted(
+                            "/dev/net/tun may not be opened by this user; most systems allow it to everyone, as \
+                             the device gives no rights by itself: sudo chmod 0666 /dev/net/tun"
+                                .to_owned(),
+                        )
+                    }
+                    error => EmulateError::Failed(error.to_string()),
+                })
+            };
+            names.iter().map(open).collect()
+        })?
+    }
+
+    /// Has `ip` do what `batch` says.
+    pub(crate) fn ip(&self, batch: &str) -> Result<(), EmulateError> {
+        let argv = ["ip", "-batch", "-"].map(str::to_owned).to_vec();
+        let action = Action::Run { argv, stdin: Some(batch.to_owned()) };
+        self.run(|| RealSystem.act(&action).map(drop).map_err(EmulateError::Failed))?
+    }
+
+    /// Sets a value under `/proc/sys`.
+    pub(crate) fn set(&self, key: &str, value: &str) -> Result<(), EmulateError> {
+        let action = Action::Sysctl { key: key.to_owned(), value: value.to_owned() };
+        self.run(|| RealSystem.act(&action).map(drop).map_err(EmulateError::Failed))?
+    }
+
+    /// The text of a file under `/proc` as a thread in the namespace sees it.
+    pub(crate) fn read(&self, path: &str) -> Result<String, EmulateError> {
+        self.run(|| std::fs::read_to_string(path).map_err(|error| EmulateError::system(path, error)))?
+    }
+}
+
+fn open_own() -> Result<File, EmulateError> {
+    File::open(OWN).map_err(|error| EmulateError::system(OWN, error))
+}
+
+/// Runs `work` on a thread, so that the namespace of this one stays as it is.
+fn on_a_thread<T: Send>(work: impl FnOnce() -> Result<T, EmulateError> + Send) -> Result<T, EmulateError> {
+    std::thread::scope(|scope| {
+        let done = scope.spawn(work).join();
+        done.unwrap_or_else(|_| Err(EmulateError::Failed("a thread has panicked".to_owned())))
+    })
+}

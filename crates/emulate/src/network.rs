@@ -1,0 +1,183 @@
+//! Addresses and routes of the two hosts.
+//!
+//! On path `n`, counted from 1, the client's kernel has the address 10.0.n.1 and the server's 10.1.n.1, each on a TUN
+//! device `path<n>`. 10.0.n.2 and 10.1.n.2 belong to a further TUN device `anabranch`, for a stack in user space.
+//! The client's address decides which path a packet takes, both ways, as in the simulator.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+/// One of the two hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Where connections begin.
+    Client,
+    /// Where they are accepted.
+    Server,
+}
+
+impl Role {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Client => "client",
+            Role::Server => "server",
+        }
+    }
+
+    const fn other(self) -> Role {
+        match self {
+            Role::Client => Role::Server,
+            Role::Server => Role::Client,
+        }
+    }
+}
+
+/// The device of the stack in user space.
+pub(crate) const STACK_DEVICE: &str = "anabranch";
+
+/// Who has which address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// How many paths there are.
+    pub paths: usize,
+    /// The position of the path that a connection's first subflow takes.
+    pub initial: usize,
+}
+
+impl Addresses {
+    /// The kernel's address of that host on the path at `position`, from 0.
+    pub fn kernel(&self, role: Role, position: usize) -> Ipv4Addr {
+        address(role, position, 1)
+    }
+
+    /// The address of a stack in user space on that host on the path at `position`, from 0.
+    pub fn stack(&self, role: Role, position: usize) -> Ipv4Addr {
+        address(role, position, 2)
+    }
+
+    /// The environment of commands on the host `role`.
+    pub fn environment(&self, role: Role) -> Vec<(String, String)> {
+        let list = |of: &dyn Fn(usize) -> Ipv4Addr| {
+            (0..self.paths).map(|at| of(at).to_string()).collect::<Vec<_>>().join(",")
+        };
+        let mut all = vec![
+            ("ANABRANCH_ROLE".to_owned(), role.name().to_owned()),
+            ("ANABRANCH_PATHS".to_owned(), self.paths.to_string()),
+            ("ANABRANCH_TUN".to_owned(), STACK_DEVICE.to_owned()),
+            ("ANABRANCH_ADDRESSES".to_owned(), list(&|at| self.stack(role, at))),
+        ];
+        for (name, role) in [("ANABRANCH_CLIENT", Role::Client), ("ANABRANCH_SERVER", Role::Server)] {
+            all.push((name.to_owned(), self.kernel(role, self.initial).to_string()));
+            all.push((format!("{name}_STACK"), self.stack(role, self.initial).to_string()));
+            for at in 0..self.paths {
+                all.push((format!("{name}_{}", at + 1), self.kernel(role, at).to_string()));
+            }
+        }
+        all
+    }
+}
+
+fn address(role: Role, position: usize, host: u8) -> Ipv4Addr {
+    let net = match role {
+        Role::Client => 0,
+        Role::Server => 1,
+    };
+    Ipv4Addr::new(10, net, position as u8 + 1, host)
+}
+
+/// The device of the path at `position`, from 0.
+pub(crate) fn device(position: usize) -> String {
+    format!("path{}", position + 1)
+}
+
+/// What is set under `/proc/sys`, before there is any device; whether the kernel has to have it.
+pub(crate) const SETTINGS: &[(&str, &str, bool)] = &[
+    // Packets of a stack in user space are forwarded.
+    ("net/ipv4/ip_forward", "1", true),
+    // The way is chosen by the source, so an answer may come by another device than the main table says.
+    ("net/ipv4/conf/all/rp_filter", "0", true),
+    ("net/ipv4/conf/default/rp_filter", "0", true),
+    // Links carry what the commands send, and no router solicitations.
+    ("net/ipv6/conf/all/disable_ipv6", "1", false),
+    ("net/ipv6/conf/default/disable_ipv6", "1", false),
+    ("net/mptcp/enabled", "1", false),
+    // What the kernel remembers of one failed attempt would spoil the next.
+    ("net/mptcp/blackhole_timeout", "0", false),
+];
+
+/// What `ip -batch` reads to set up the host `role`, whose path devices are there.
+pub(crate) fn routes(addresses: &Addresses, role: Role, queue: u32, congestion: Option<&str>) -> String {
+    let congestion = congestion.map(|name| format!(" congctl {name}")).unwrap_or_default();
+    let mut text = format!(
+        "link set lo up\ntuntap add dev {STACK_DEVICE} mode tun\nlink set {STACK_DEVICE} txqueuelen {queue} up\n"
+    );
+    for at in 0..addresses.paths {
+        let (name, own) = (device(at), addresses.kernel(role, at));
+        let there = Ipv4Addr::from_bits(address(role.other(), at, 0).to_bits());
+        let _ = writeln!(text, "link set {name} txqueuelen {queue} up");
+        let _ = writeln!(text, "addr add {own}/32 dev {name}");
+        let _ = writeln!(text, "route add {} dev {STACK_DEVICE}", addresses.stack(role, at));
+        let _ = writeln!(text, "route add {there}/24 dev {name} src {own}{congestion}");
+        if role == Role::Client {
+            let (table, here) = (FIRST_TABLE + at, address(role, at, 0));
+            let _ = writeln!(text, "route add default dev {name} table {table}{congestion}");
+            let _ = writeln!(text, "rule add from {here}/24 table {table} priority {table}");
+        }
+    }
+    text
+}
+
+/// The routing table of the client's first path.
+const FIRST_TABLE: usize = 1001;
+
+/// As many subflows and endpoints as Linux has.
+const MOST_SUBFLOWS: usize = 8;
+
+/// What `ip -batch` reads so that the kernel's Multipath TCP uses all paths.
+pub(crate) fn endpoints(addresses: &Addresses, role: Role, backup: &[bool]) -> String {
+    let mut text = format!("mptcp limits set subflow {MOST_SUBFLOWS} add_addr_accepted {MOST_SUBFLOWS}\n");
+    if role == Role::Client {
+        for at in (0..addresses.paths).filter(|at| *at != addresses.initial).take(MOST_SUBFLOWS) {
+            let (own, name) = (addresses.kernel(role, at), device(at));
+            let backup = if backup.get(at) == Some(&true) { " backup" } else { "" };
+            let _ = writeln!(text, "mptcp endpoint add {own} dev {name} id {} subflow{backup}", at + 1);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_has_an_address_a_device_a_table_and_an_endpoint() {
+        let addresses = Addresses { paths: 2, initial: 1 };
+        let text = routes(&addresses, Role::Client, 1000, Some("cubic"));
+        for line in [
+            "link set path2 txqueuelen 1000 up",
+            "addr add 10.0.2.1/32 dev path2",
+            "route add 10.1.2.0/24 dev path2 src 10.0.2.1 congctl cubic",
+            "route add default dev path2 table 1002 congctl cubic",
+            "rule add from 10.0.2.0/24 table 1002 priority 1002",
+            "route add 10.0.2.2 dev anabranch",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
+        }
+        assert!(!routes(&addresses, Role::Server, 1000, None).contains("rule"));
+        let text = endpoints(&addresses, Role::Client, &[true, false]);
+        assert!(text.ends_with("\nmptcp endpoint add 10.0.1.1 dev path1 id 1 subflow backup\n"), "{text}");
+        assert_eq!(endpoints(&addresses, Role::Server, &[]).lines().count(), 1);
+    }
+
+    #[test]
+    fn commands_hear_of_every_address() {
+        let all = Addresses { paths: 2, initial: 1 }.environment(Role::Server);
+        let get = |name: &str| all.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+        assert_eq!(get("ANABRANCH_SERVER"), Some("10.1.2.1"));
+        assert_eq!(get("ANABRANCH_SERVER_1"), Some("10.1.1.1"));
+        assert_eq!(get("ANABRANCH_ADDRESSES"), Some("10.1.1.2,10.1.2.2"));
+        assert_eq!(get("ANABRANCH_CLIENT_STACK"), Some("10.0.2.2"));
+    }
+}

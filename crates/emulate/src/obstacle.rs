@@ -1,0 +1,22 @@
+//! Whether this machine can do what needs namespaces and the kernel's Multipath TCP.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Why no program can use the kernel's Multipath TCP over emulated paths here; none if it can.
+pub fn obstacle() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("it needs root, to make network namespaces and TUN devices".to_owned());
+    }
+    if std::fs::read_to_string("/proc/sys/net/mptcp/enabled").map_or(true, |text| text.trim() != "1") {
+        return Some("this kernel has no Multipath TCP, or net.mptcp.enabled is not 1".to_owned());
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Some("there is no /dev/net/tun".to_owned());
+    }
+    let ip = Command::new("ip").args(["mptcp", "limits"]).output();
+    if !ip.is_ok_and(|output| output.status.success()) {
+        return Some("there is no `ip` that knows `ip mptcp` (Debian: apt install iproute2)".to_owned());
+    }
+    None
+}

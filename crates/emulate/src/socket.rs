@@ -1,0 +1,77 @@
+//! A device in memory whose other end is a port of an engine.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram as StdDatagram;
+use std::task::{Context, Poll, ready};
+
+use anabranch_net::device::{Capabilities, Device, Packet};
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use tokio::io::ReadBuf;
+use tokio::net::UnixDatagram;
+
+use crate::wiring::Port;
+
+/// Room for packets that the other side has not taken yet, in bytes of the kernel's accounting. A full one loses
+/// packets, as the queue of a TUN device does.
+const BUFFER: usize = 8 << 20;
+
+/// A port, and the descriptor of its other side, which keep the boundaries of packets and do not block.
+///
+/// # Errors
+/// If the system has no sockets left.
+pub fn socket_pair() -> io::Result<(Port, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    for end in [&here, &there] {
+        // The system may allow less.
+        let _ = set_socket_send_buffer_size(end, BUFFER);
+    }
+    Ok((Port::new(here)?, there))
+}
+
+/// A device for a host of `anabranch-net`, whose packets an engine moves.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: UnixDatagram,
+    mtu: u32,
+}
+
+impl PacketSocket {
+    /// A device of that MTU, and the port at its other side. Call it within a runtime of tokio.
+    ///
+    /// # Errors
+    /// If the system has no sockets left.
+    pub fn pair(mtu: u32) -> io::Result<(Port, PacketSocket)> {
+        let (port, there) = socket_pair()?;
+        let socket = UnixDatagram::from_std(StdDatagram::from(there))?;
+        Ok((port, PacketSocket { socket, mtu }))
+    }
+}
+
+impl Device for PacketSocket {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::plain(self.mtu)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        packet.set_len((self.mtu as usize).max(LEAST_ROOM));
+        let mut buffer = ReadBuf::new(packet.bytes_mut());
+        ready!(self.socket.poll_recv(cx, &mut buffer))?;
+        let len = buffer.filled().len();
+        if len == 0 {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the links are gone")));
+        }
+        packet.set_len(len);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        ready!(self.socket.poll_send(cx, packet.bytes()))?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A middlebox may have made packets longer than the MTU.
+const LEAST_ROOM: usize = 9216;

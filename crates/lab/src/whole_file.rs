@@ -1,0 +1,124 @@
+//! Files that are there whole or not at all.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// A file that gets its name only when it is whole: until then it has another one in the same directory, and is
+/// removed if it never gets its own. A device or a pipe is written to as it is, and never replaced.
+#[derive(Debug)]
+pub struct WholeFile {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A file to be, still under another name, and where it goes.
+    Temporary(tempfile::NamedTempFile, PathBuf),
+    /// A device or a pipe.
+    Special(File),
+}
+
+impl WholeFile {
+    /// Opens the file that is to become `path`.
+    ///
+    /// # Errors
+    /// If there cannot be such a file: `path` is a directory, or it or its directory cannot be written to.
+    pub fn create(path: &Path) -> io::Result<WholeFile> {
+        let mut target = path.to_owned();
+        match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(metadata) if !metadata.is_file() => {
+                let kind = Kind::Special(OpenOptions::new().write(true).open(path)?);
+                return Ok(WholeFile { kind });
+            }
+            // A file that could not be written to is not replaced either.
+            Ok(_) => {
+                drop(OpenOptions::new().write(true).open(path)?);
+                // The file behind a link is replaced, not the link.
+                target = std::fs::canonicalize(path)?;
+            }
+            Err(_) => {}
+        }
+        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".anabranch-").suffix(".partial");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            // As any new file; the process's mask is applied.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let file = builder.tempfile_in(directory)?;
+        Ok(WholeFile { kind: Kind::Temporary(file, target) })
+    }
+
+    /// What is to be written to.
+    pub fn file(&self) -> &File {
+        match &self.kind {
+            Kind::Temporary(file, _) => file.as_file(),
+            Kind::Special(file) => file,
+        }
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If it cannot be named; then it is gone.
+    pub fn commit(self) -> io::Result<()> {
+        match self.kind {
+            Kind::Temporary(file, target) => file.persist(target).map(drop).map_err(|error| error.error),
+            Kind::Special(_) => Ok(()),
+        }
+    }
+}
+
+/// Writes `bytes` to `path`: the file has all of them, or is as it was.
+///
+/// # Errors
+/// If they cannot be written.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    let whole = WholeFile::create(path)?;
+    whole.file().write_all(bytes.as_ref())?;
+    whole.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("name");
+        let begun = WholeFile::create(&path).unwrap();
+        begun.file().write_all(b"half").unwrap();
+        assert!(!path.exists());
+        drop(begun);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+
+        write(&path, "first").unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        write(&link, "second").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
+        assert!(link.is_symlink());
+        assert_eq!(write(directory.path(), "").unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn devices_and_pipes_are_written_to_and_stay_what_they_are() {
+        use std::os::unix::fs::FileTypeExt as _;
+        // By a link of its own, so that a mistake replaces the link and not the machine's device.
+        let directory = tempfile::tempdir().unwrap();
+        let null = directory.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+        write(&null, "gone").unwrap();
+        assert!(std::fs::metadata(&null).unwrap().file_type().is_char_device());
+        assert!(null.is_symlink());
+        let full = directory.path().join("full");
+        std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+        assert_eq!(write(&full, "no room").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,224 @@
+//! Bytes of a stream, named by their offset there, in blocks of one size that all connections of a host share.
+
+use std::collections::VecDeque;
+
+/// How many bytes a block has: a power of two. Large enough that a segment seldom spans two, small enough that a
+/// thousand connections with little in them take little.
+pub(crate) const BLOCK: usize = 16 << 10;
+
+/// How many blocks without use are kept: 8 MiB.
+const SPARE: usize = 512;
+
+type Block = Box<[u8]>;
+
+/// The blocks of a host. The one that was given back last is the first to be used again, as it may still be in
+/// a cache of the processor.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    spare: Vec<Block>,
+    used: usize,
+}
+
+impl Pool {
+    fn take(&mut self) -> Block {
+        self.used += 1;
+        self.spare.pop().unwrap_or_else(|| vec![0; BLOCK].into_boxed_slice())
+    }
+
+    fn give(&mut self, block: Block) {
+        self.used -= 1;
+        if self.spare.len() < SPARE {
+            self.spare.push(block);
+        }
+    }
+
+    /// The bytes of the blocks that are in use.
+    pub fn used(&self) -> u64 {
+        self.used as u64 * BLOCK as u64
+    }
+}
+
+/// Bytes `base..` of a stream, as far as they were stored.
+///
+/// Bytes may be stored in any order; whoever reads knows from the stack which of them are there. It takes the
+/// blocks in which there are some, and gives each back once the base has passed it.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    /// The first is that of the base.
+    blocks: VecDeque<Option<Block>>,
+    base: u64,
+    /// Behind the last byte that was stored.
+    end: u64,
+}
+
+/// The number of the block that has the byte at `offset`, and its place there.
+const fn place(offset: u64) -> (u64, usize) {
+    (offset / BLOCK as u64, (offset % BLOCK as u64) as usize)
+}
+
+impl Buffer {
+    /// Stores `from` at `offset` of the stream, which lies less than 2^40 behind the base. What lies before the
+    /// base is left out.
+    pub fn store(&mut self, pool: &mut Pool, offset: u64, from: &[u8]) {
+        let skip = self.base.saturating_sub(offset).min(from.len() as u64);
+        let (mut offset, mut from) = (offset + skip, &from[skip as usize..]);
+        if from.is_empty() {
+            return;
+        }
+        self.end = self.end.max(offset + from.len() as u64);
+        while !from.is_empty() {
+            let (number, at) = place(offset);
+            let index = (number - place(self.base).0) as usize;
+            while self.blocks.len() <= index {
+                self.blocks.push_back(None);
+            }
+            let block = self.blocks[index].get_or_insert_with(|| pool.take());
+            let n = from.len().min(BLOCK - at);
+            block[at..at + n].copy_from_slice(&from[..n]);
+            (offset, from) = (offset + n as u64, &from[n..]);
+        }
+    }
+
+    /// The `len` bytes at `offset`, in as many parts as there are blocks; none if they are not all held here.
+    pub fn parts(&self, offset: u64, len: usize) -> Option<Parts<'_>> {
+        let end = offset.checked_add(len as u64)?;
+        let parts = Parts { buffer: self, offset, left: len };
+        if len == 0 {
+            return Some(parts);
+        }
+        if offset < self.base || end > self.end {
+            return None;
+        }
+        let first = place(self.base).0;
+        let range = (place(offset).0 - first) as usize..=(place(end - 1).0 - first) as usize;
+        let here = |index: usize| self.blocks.get(index).is_some_and(Option::is_some);
+        range.into_iter().all(here).then_some(parts)
+    }
+
+    /// Forgets what lies before `base`.
+    pub fn advance(&mut self, pool: &mut Pool, base: u64) {
+        if base <= self.base {
+            return;
+        }
+        if base >= self.end {
+            self.release(pool);
+        } else {
+            for _ in place(self.base).0..place(base).0 {
+                if let Some(block) = self.blocks.pop_front().flatten() {
+                    pool.give(block);
+                }
+            }
+        }
+        self.base = base;
+    }
+
+    /// Gives all blocks back; to be called when nothing in them is needed any more.
+    pub fn release(&mut self, pool: &mut Pool) {
+        self.blocks.drain(..).flatten().for_each(|block| pool.give(block));
+        if self.blocks.capacity() > MOST_PLACES {
+            self.blocks = VecDeque::new();
+        }
+    }
+}
+
+/// How many places of blocks are kept by a buffer that has none.
+const MOST_PLACES: usize = 8;
+
+/// The parts of a range of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts<'a> {
+    buffer: &'a Buffer,
+    offset: u64,
+    left: usize,
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.left == 0 {
+            return None;
+        }
+        let (number, at) = place(self.offset);
+        let index = (number - place(self.buffer.base).0) as usize;
+        let block = self.buffer.blocks.get(index)?.as_ref()?;
+        let n = self.left.min(BLOCK - at);
+        self.offset += n as u64;
+        self.left -= n;
+        Some(&block[at..at + n])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(range: core::ops::Range<u64>) -> Vec<u8> {
+        range.map(|offset| (offset * 31 % 251) as u8).collect()
+    }
+
+    fn read(buffer: &Buffer, offset: u64, len: usize) -> Option<Vec<u8>> {
+        buffer.parts(offset, len).map(|parts| parts.collect::<Vec<_>>().concat())
+    }
+
+    #[test]
+    fn bytes_are_found_again_at_their_offset_and_memory_follows_what_is_held() {
+        let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
+        let (mut written, mut kept) = (0, 0);
+        for step in 1..400_u64 {
+            let n = step * 970 % 30_000;
+            buffer.store(&mut pool, written, &bytes(written..written + n));
+            written += n;
+            kept += (step * 890 % 29_000).min(written - kept);
+            buffer.advance(&mut pool, kept);
+            let held = written - kept;
+            assert_eq!(read(&buffer, kept, held as usize), Some(bytes(kept..written)), "step {step}");
+            assert!(pool.used() <= held + 2 * BLOCK as u64, "step {step}");
+        }
+        buffer.advance(&mut pool, written);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn bytes_that_come_before_others_fill_the_hole() {
+        let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
+        buffer.store(&mut pool, 90_000, &bytes(90_000..100_000));
+        // What lies between costs nothing until it comes.
+        assert_eq!(pool.used(), 2 * BLOCK as u64);
+        assert_eq!(
+            (read(&buffer, 90_000, 10_000), read(&buffer, 80_000, 20_000)),
+            (Some(bytes(90_000..100_000)), None)
+        );
+        buffer.store(&mut pool, 0, &bytes(0..90_000));
+        buffer.store(&mut pool, 100_000, &bytes(100_000..300_000));
+        assert_eq!(read(&buffer, 0, 300_000), Some(bytes(0..300_000)));
+    }
+
+    #[test]
+    fn what_is_forgotten_or_was_never_there_is_not_handed_out() {
+        let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
+        assert_eq!(read(&buffer, 0, 1), None);
+        assert_eq!(read(&buffer, 7, 0), Some(Vec::new()));
+        buffer.store(&mut pool, 0, &bytes(0..100));
+        buffer.advance(&mut pool, 50);
+        assert_eq!((read(&buffer, 49, 1), read(&buffer, 60, 41)), (None, None));
+        buffer.store(&mut pool, 40, &bytes(40..60));
+        assert_eq!(read(&buffer, 50, 50), Some(bytes(50..100)));
+        assert_eq!(read(&buffer, u64::MAX, 2), None);
+        buffer.release(&mut pool);
+        assert_eq!((pool.used(), read(&buffer, 50, 1)), (0, None));
+        buffer.store(&mut pool, 100, &bytes(100..101));
+        assert_eq!(read(&buffer, 100, 1), Some(bytes(100..101)));
+    }
+
+    #[test]
+    fn a_pool_keeps_some_blocks_and_no_more() {
+        let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
+        let len = (SPARE + 10) * BLOCK;
+        buffer.store(&mut pool, 0, &vec![1; len]);
+        assert_eq!(pool.used(), len as u64);
+        buffer.advance(&mut pool, len as u64);
+        assert_eq!((pool.used(), pool.spare.len()), (0, SPARE));
+    }
+}

@@ -1,0 +1,207 @@
+//! What the stack tells of connections, and who is woken by it.
+
+use std::io;
+use std::task::Waker;
+
+use anabranch_stack::event::{ConnectionId, Event, SubflowId};
+use anabranch_units::{Duration, Time};
+
+use super::Core;
+use crate::flow::Ending;
+use crate::notice::{ConnectionReport, Notice};
+
+/// How long a dropped stream waits for the peer to close after everything has been acknowledged, as
+/// Linux does (`tcp_fin_timeout`).
+pub(super) const ORPHAN_WAIT: Duration = Duration::from_secs(60);
+
+impl Core {
+    /// What is due at `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+        while let Some(&(at, id)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, id));
+            if self.flows.get(&id).is_some_and(|flow| flow.orphan && flow.ended.is_none()) {
+                self.endpoint.abort(now, id);
+            }
+        }
+    }
+
+    /// Acts on the stack's events. Who is to be woken goes to `woken`.
+    pub fn handle_events(&mut self, now: Time, woken: &mut Vec<Waker>) {
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            self.handle_event(now, id, event, woken);
+        }
+    }
+
+    fn handle_event(&mut self, now: Time, id: ConnectionId, event: Event, woken: &mut Vec<Waker>) {
+        let received = self.endpoint.received(id);
+        let freed = self.endpoint.freed(id);
+        let Some((flow, pool)) = self.flow_and_pool(now, id) else { return };
+        let (number, local, remote) = (flow.number, flow.local, flow.remote);
+        match event {
+            Event::Connected => {
+                flow.established = true;
+                woken.extend(flow.writer.take());
+                self.tell(|| Notice::Opened { number, local, remote, accepted: false });
+            }
+            Event::Accepted => {
+                flow.established = true;
+                self.accept(now, id, local.port, woken);
+                self.tell(|| Notice::Opened { number, local, remote, accepted: true });
+            }
+            Event::Readable => {
+                flow.received = flow.received.max(received);
+                if flow.orphan && flow.received > flow.read {
+                    // RFC 9293 section 3.9.1.4 and RFC 2525 section 2.17: nobody will ever read it.
+                    self.endpoint.abort(now, id);
+                } else {
+                    woken.extend(flow.reader.take());
+                }
+            }
+            Event::Writable => {
+                flow.send.advance(pool, freed);
+                woken.extend(flow.writer.take());
+            }
+            Event::PeerClosed => {
+                flow.received = flow.received.max(received);
+                flow.peer_closed = true;
+                woken.extend(flow.reader.take());
+                woken.extend(flow.closer.take());
+            }
+            Event::AllAcked => {
+                flow.drained = flow.shut;
+                flow.send.advance(pool, freed);
+                woken.extend(flow.closer.take());
+                if flow.orphan {
+                    let at = now + ORPHAN_WAIT;
+                    self.abort_at(at, id);
+                }
+            }
+            Event::SubflowUp(subflow) => {
+                self.tell_subflow(id, number, subflow, true);
+            }
+            Event::SubflowDown(subflow) => {
+                if let Some(held) = &mut flow.held {
+                    held.forget(subflow);
+                }
+                self.tell_subflow(id, number, subflow, false);
+            }
+            Event::Closed(reason) => {
+                flow.received = flow.received.max(received);
+                let stats = self.endpoint.stats(id).unwrap_or_default();
+                let subflows = self.endpoint.subflow_stats(id);
+                self.end(now, id, Ending { reason, stats, subflows }, woken);
+            }
+        }
+    }
+
+    fn end(&mut self, now: Time, id: ConnectionId, ending: Ending, woken: &mut Vec<Waker>) {
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        flow.wake_all(woken);
+        flow.send.release(&mut self.pool);
+        flow.held = None;
+        if flow.deadline.is_armed() {
+            self.deadlines.remove(&(flow.deadline, id));
+            flow.deadline = Time::NEVER;
+        }
+        let report = ConnectionReport {
+            number: flow.number,
+            local: flow.local,
+            remote: flow.remote,
+            opened: flow.opened,
+            closed: now,
+            reason: ending.reason,
+            stats: ending.stats,
+            subflows: ending.subflows.clone(),
+        };
+        flow.ended = Some(Box::new(ending));
+        self.endpoint.observer_mut().forget(id);
+        if flow.orphan {
+            self.forget(id, woken);
+        }
+        self.tell(|| Notice::Closed(Box::new(report)));
+    }
+
+    pub(super) fn forget(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) {
+        if let Some(mut flow) = self.flows.remove(&id) {
+            flow.send.release(&mut self.pool);
+            flow.receive.release(&mut self.pool);
+            if flow.deadline.is_armed() {
+                self.deadlines.remove(&(flow.deadline, id));
+            }
+        }
+        if self.flows.is_empty() {
+            woken.append(&mut self.finishers);
+        }
+    }
+
+    pub(super) fn abort_at(&mut self, at: Time, id: ConnectionId) {
+        if let Some(flow) = self.flows.get_mut(&id)
+            && at < flow.deadline
+        {
+            if flow.deadline.is_armed() {
+                self.deadlines.remove(&(flow.deadline, id));
+            }
+            flow.deadline = at;
+            self.deadlines.insert((at, id));
+        }
+    }
+
+    fn accept(&mut self, now: Time, id: ConnectionId, port: u16, woken: &mut Vec<Waker>) {
+        match self.listeners.get_mut(&port) {
+            Some(listening) if listening.waiting.len() < listening.backlog => {
+                listening.waiting.push_back(id);
+                woken.extend(listening.accepter.take());
+            }
+            _ => {
+                // Nobody would ever take it.
+                if let Some(flow) = self.flows.get_mut(&id) {
+                    flow.orphan = true;
+                }
+                self.counters.backlog_overflows += 1;
+                self.endpoint.abort(now, id);
+            }
+        }
+    }
+
+    fn tell(&mut self, notice: impl FnOnce() -> Notice) {
+        if let Some(notices) = &self.notices {
+            // Whoever does not listen any more misses nothing.
+            let _ = notices.send(notice());
+        }
+    }
+
+    fn tell_subflow(&mut self, id: ConnectionId, number: u64, subflow: SubflowId, up: bool) {
+        if self.notices.is_none() {
+            return;
+        }
+        let all = self.endpoint.subflow_stats(id);
+        if let Some(stats) = all.into_iter().rev().find(|stats| stats.id == subflow) {
+            self.tell(|| {
+                if up { Notice::SubflowUp { number, stats } } else { Notice::SubflowDown { number, stats } }
+            });
+        }
+    }
+
+    /// Nothing works any more: whoever waits hears why.
+    pub fn fail(&mut self, kind: io::ErrorKind, text: &str, woken: &mut Vec<Waker>) {
+        if self.failure.is_none() {
+            self.failure = Some((kind, text.into()));
+        }
+        self.flows.retain(|_, flow| {
+            flow.wake_all(woken);
+            if flow.orphan {
+                flow.send.release(&mut self.pool);
+                flow.receive.release(&mut self.pool);
+            }
+            !flow.orphan
+        });
+        self.deadlines.clear();
+        for listening in self.listeners.values_mut() {
+            woken.extend(listening.accepter.take());
+        }
+        woken.append(&mut self.finishers);
+    }
+}

@@ -1,0 +1,183 @@
+//! What streams ask of their connections.
+
+use std::io;
+use std::task::{Context, Poll, Waker};
+
+use anabranch_stack::event::ConnectionId;
+use anabranch_stack::stats::{ConnectionStats, SubflowStats};
+use anabranch_units::{Bytes, Duration, Time};
+use tokio::io::ReadBuf;
+
+use super::Core;
+use super::events::ORPHAN_WAIT;
+
+impl Core {
+    pub fn poll_read(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let live = self.endpoint.received(id);
+        let failed = self.check();
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        flow.received = flow.received.max(live);
+        let n = (flow.received - flow.read).min(buf.remaining() as u64);
+        if n > 0 {
+            let Some(parts) = flow.receive.parts(flow.read, n as usize) else {
+                return Poll::Ready(Err(io::Error::other("a byte that has arrived is not there")));
+            };
+            parts.for_each(|part| buf.put_slice(part));
+            flow.read += n;
+            flow.receive.advance(&mut self.pool, flow.read);
+            if flow.ended.is_none() {
+                self.endpoint.consume(now, id, n);
+                self.stirred = true;
+            }
+            return Poll::Ready(Ok(()));
+        }
+        if buf.remaining() == 0 || flow.peer_closed {
+            return Poll::Ready(Ok(()));
+        }
+        if flow.ended.is_some() {
+            return Poll::Ready(flow.error().map_or(Ok(()), Err));
+        }
+        failed?;
+        flow.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub fn poll_write(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        if flow.ended.is_some() || flow.shut {
+            let error = flow.error().unwrap_or_else(|| {
+                io::Error::new(io::ErrorKind::BrokenPipe, "this side has closed the connection for writing")
+            });
+            return Poll::Ready(Err(error));
+        }
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.endpoint.set_send_buffers_grow(self.pool.used() < self.buffer_memory);
+        let accepted = self.endpoint.write(now, id, from.len() as u64) as usize;
+        if accepted == 0 {
+            flow.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        flow.send.advance(&mut self.pool, self.endpoint.freed(id));
+        flow.send.store(&mut self.pool, flow.written, &from[..accepted]);
+        flow.written += accepted as u64;
+        self.stirred = true;
+        Poll::Ready(Ok(accepted))
+    }
+
+    /// Whether the handshake is done.
+    pub fn poll_established(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let failed = self.check();
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        if flow.established {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(error) = flow.error() {
+            return Poll::Ready(Err(error));
+        }
+        failed?;
+        flow.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub fn shut(&mut self, now: Time, id: ConnectionId) -> io::Result<()> {
+        self.check()?;
+        let Some(flow) = self.flows.get_mut(&id) else { return Err(io::ErrorKind::NotConnected.into()) };
+        if let Some(error) = flow.error() {
+            return Err(error);
+        }
+        if !flow.shut {
+            flow.shut = true;
+            self.endpoint.close(now, id);
+            self.stirred = true;
+        }
+        Ok(())
+    }
+
+    /// Whether everything that was written, and the end, has been acknowledged.
+    pub fn poll_drained(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let failed = self.check();
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        if flow.drained || flow.ended.is_some() {
+            return Poll::Ready(flow.error().filter(|_| !flow.drained).map_or(Ok(()), Err));
+        }
+        failed?;
+        flow.closer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub fn abort(&mut self, now: Time, id: ConnectionId) {
+        if self.flows.get(&id).is_some_and(|flow| flow.ended.is_none()) {
+            self.endpoint.abort(now, id);
+            self.stirred = true;
+        }
+    }
+
+    /// The stream was dropped.
+    pub fn release(&mut self, now: Time, id: ConnectionId) {
+        let mut woken = Vec::new();
+        let live = self.endpoint.received(id);
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        flow.orphan = true;
+        (flow.reader, flow.writer, flow.closer) = (None, None, None);
+        let unread = flow.received.max(live) > flow.read;
+        let (linger, drained, shut) = (flow.linger, flow.drained, flow.shut);
+        if flow.ended.is_some() || self.failure.is_some() {
+            self.forget(id, &mut woken);
+        } else if unread || linger == Some(Duration::ZERO) || !flow.established {
+            // What the peer has sent is lost, and it must not think otherwise (RFC 9293 section 3.9.1.4).
+            self.endpoint.abort(now, id);
+        } else {
+            if !shut {
+                if let Some(flow) = self.flows.get_mut(&id) {
+                    flow.shut = true;
+                }
+                self.endpoint.close(now, id);
+            }
+            if let Some(linger) = linger {
+                self.abort_at(now + linger, id);
+            }
+            if drained {
+                self.abort_at(now + ORPHAN_WAIT, id);
+            }
+        }
+        self.stirred = true;
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    pub fn set_flow_size(&mut self, id: ConnectionId, size: Option<u64>) {
+        self.endpoint.set_flow_size(id, size.map(Bytes));
+    }
+
+    pub fn stats(&self, id: ConnectionId) -> ConnectionStats {
+        let ended = self.flows.get(&id).and_then(|flow| flow.ended.as_ref());
+        ended.map(|ending| ending.stats).or_else(|| self.endpoint.stats(id)).unwrap_or_default()
+    }
+
+    pub fn subflow_stats(&self, id: ConnectionId) -> Vec<SubflowStats> {
+        let ended = self.flows.get(&id).and_then(|flow| flow.ended.as_ref());
+        ended.map_or_else(|| self.endpoint.subflow_stats(id), |ending| ending.subflows.clone())
+    }
+}

@@ -1,0 +1,49 @@
+//! Who has a turn while packets keep coming.
+
+mod common;
+
+use anabranch_net::Host;
+use anabranch_net::device::{Capabilities, memory};
+use common::{client_ip, config, content, server_address, server_ip};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// What a driver reads in one round, in bytes.
+const BATCH: usize = 64 * 1500;
+
+/// Whoever waits for bytes has them before more is taken in.
+#[tokio::test]
+async fn what_has_come_is_read_before_the_next_round() {
+    let (left, right) = memory::pair(Capabilities::plain(1500));
+    let client = Host::builder().seed(1).device(left, &[client_ip(0)]).start().unwrap();
+    let server = Host::builder().seed(2).device(right, &[server_ip(0)]).start().unwrap();
+    let mut listener = server.listen(common::PORT, config(), 1).unwrap();
+    let all = content(8 << 20);
+    let sent = all.clone();
+    let sender = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // Not before the other side reads.
+        stream.read_exact(&mut [0]).await.unwrap();
+        stream.write_all(&sent).await.unwrap();
+        stream.shutdown().await.unwrap();
+        stream.drained().await.unwrap();
+    });
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    let receiver = tokio::spawn(async move {
+        stream.write_all(&[0]).await.unwrap();
+        let (mut got, mut chunk, mut most) = (Vec::new(), vec![0; 8 << 20], 0);
+        loop {
+            let n = stream.read(&mut chunk).await.unwrap();
+            if n == 0 {
+                break;
+            }
+            got.extend_from_slice(&chunk[..n]);
+            most = most.max(n);
+        }
+        stream.shutdown().await.unwrap();
+        (got, most)
+    });
+    let (got, most) = receiver.await.unwrap();
+    assert!(got == all);
+    assert!(most <= BATCH, "{most} bytes at once");
+    sender.await.unwrap();
+}

@@ -1,0 +1,263 @@
+//! Connections and subflows that this host begins: keys, tokens, ports, initial sequence numbers.
+
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_units::Time;
+
+use super::Endpoint;
+use crate::config::ConnectionConfig;
+use crate::connection::Connection;
+use crate::crypto;
+use crate::event::ConnectionId;
+use crate::observer::Observer;
+use crate::segment::{Address, Key, PathId};
+use crate::seq::{Dsn, Seq};
+use crate::subflow::SubflowBirth;
+
+/// Why a connection could not be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectError {
+    /// The local address is not one of this host.
+    UnknownLocalAddress(IpAddr),
+    /// There are too many connections.
+    TooManyConnections,
+    /// No local port is free towards that address.
+    NoFreePort,
+}
+
+impl core::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            ConnectError::UnknownLocalAddress(ip) => write!(f, "{ip} is not an address of this host"),
+            ConnectError::TooManyConnections => f.write_str("too many connections"),
+            ConnectError::NoFreePort => f.write_str("no local port is free towards that address"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// How often a key is drawn again because its token is taken (RFC 8684 section 3.1).
+const KEY_ATTEMPTS: u32 = 16;
+
+impl<O: Observer> Endpoint<O> {
+    /// Opens a connection from `local` to `remote`.
+    ///
+    /// # Errors
+    /// If `local` is not an address of this host, or there is no room or port for another connection.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        local: IpAddr,
+        remote: Address,
+        config: ConnectionConfig,
+    ) -> Result<ConnectionId, ConnectError> {
+        let Some(path) = self.path_of(local) else { return Err(ConnectError::UnknownLocalAddress(local)) };
+        if self.is_full() {
+            return Err(ConnectError::TooManyConnections);
+        }
+        let port = self.free_port(local, remote).ok_or(ConnectError::NoFreePort)?;
+        let simultaneous = config.mptcp && config.simultaneous;
+        let id = if simultaneous {
+            let token = self.entropy.next_u32() | 1;
+            self.create_agreed(now, token, true, config)
+        } else {
+            self.create(now, true, config)
+        };
+        let end = Address::new(local, port);
+        let birth = SubflowBirth {
+            local: end,
+            remote,
+            path,
+            iss: self.initial_seq(now, id, end, remote),
+            initiator: true,
+            join: false,
+            nonce: self.entropy.next_u32(),
+        };
+        if let Some(connection) = self.connection_mut(id) {
+            connection.paths.set_initial_local(local);
+            connection.in_ready = true;
+            if let Some(at) = connection.add_subflow(now, birth) {
+                connection.subflows[at].demuxed = true;
+                let to = (id, connection.subflows[at].id());
+                self.demux.add(end, remote, to);
+            }
+        }
+        if simultaneous && let Some(connection) = self.connection_mut(id) {
+            connection.start_path_manager();
+        }
+        self.opening.push_back(id);
+        Ok(id)
+    }
+
+    /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager does
+    /// by itself (RFC 8684 section 3.2). Returns whether it will be tried: not before the peer has shown that
+    /// it knows the keys, not beyond the limit of subflows, not once the stream has ended, and not in a plain TCP.
+    pub fn open_subflow(&mut self, now: Time, id: ConnectionId, local: IpAddr, remote: Address) -> bool {
+        let Some(backup) = self.config.addresses.iter().find(|own| own.ip == local).map(|own| own.backup)
+        else {
+            return false;
+        };
+        let Some(connection) = self.connection_mut(id) else { return false };
+        let wanted = connection.want_subflow(local, remote, backup);
+        self.touch(now, id);
+        wanted
+    }
+
+    /// Opens the subflows that the path manager wants.
+    #[cold]
+    pub(super) fn open_subflows(&mut self, now: Time, id: ConnectionId) {
+        let Some(connection) = self.connection_mut(id) else { return };
+        let wanted = core::mem::take(&mut connection.paths.new_subflows);
+        for new in wanted {
+            let Some(path) = self.path_of(new.local) else { continue };
+            let Some(port) = self.free_port(new.local, new.remote) else { continue };
+            let local = Address::new(new.local, port);
+            let birth = SubflowBirth {
+                local,
+                remote: new.remote,
+                path,
+                iss: self.initial_seq(now, id, local, new.remote),
+                initiator: true,
+                join: true,
+                nonce: self.entropy.next_u32(),
+            };
+            let Some(connection) = self.connection_mut(id) else { return };
+            let Some(at) = connection.add_subflow(now, birth) else { continue };
+            let subflow = &mut connection.subflows[at];
+            subflow.demuxed = true;
+            subflow.local_id = new.local_id;
+            subflow.remote_id = new.remote_id;
+            subflow.backup_asked = new.backup;
+            let to = (id, subflow.id());
+            self.demux.add(local, new.remote, to);
+        }
+        self.touch(now, id);
+    }
+
+    /// The initial sequence number of a subflow of connection `id`, by RFC 6528: a clock that ticks every 4 us and
+    /// a hash of both ends. Others cannot guess it, and between the same ends it grows from one subflow to the
+    /// next.
+    pub(super) fn initial_seq(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        local: Address,
+        remote: Address,
+    ) -> Seq {
+        if let Some(origin) = self.connection(id).and_then(|connection| connection.config.sequence_origin) {
+            return origin.isn;
+        }
+        let entropy = &mut self.entropy;
+        let secret = *self.isn_secret.get_or_insert_with(|| [(); 2].map(|()| Key(entropy.next_u64())));
+        Seq(crypto::isn_hash(secret, local, remote).wrapping_add((now.as_micros() / 4) as u32))
+    }
+
+    pub(super) fn path_of(&self, ip: IpAddr) -> Option<PathId> {
+        self.config.addresses.iter().find(|address| address.ip == ip).map(|address| address.path)
+    }
+
+    fn free_port(&mut self, local: IpAddr, remote: Address) -> Option<u16> {
+        for _ in 0..16_384 {
+            let port = self.next_port;
+            self.next_port = if port == u16::MAX { 49_152 } else { port + 1 };
+            if self.demux.find(Address::new(local, port), remote).is_none() {
+                return Some(port);
+            }
+        }
+        None
+    }
+
+    /// Whether there is no room for another connection.
+    pub(super) fn is_full(&self) -> bool {
+        self.connections.live() >= self.config.max_connections
+    }
+
+    /// A new connection with keys of its own.
+    pub(super) fn create(
+        &mut self,
+        now: Time,
+        initiator: bool,
+        mut config: ConnectionConfig,
+    ) -> ConnectionId {
+        let id = self.connections.next_id();
+        let mut key = Key(self.entropy.next_u64());
+        if config.mptcp {
+            let mut attempts = 0;
+            while !self.demux.claim_token(crypto::token(key), id) {
+                key = Key(self.entropy.next_u64());
+                attempts += 1;
+                if attempts > KEY_ATTEMPTS {
+                    // RFC 8684 section 3.1: without a unique token it is a plain TCP.
+                    config.mptcp = false;
+                    break;
+                }
+            }
+        }
+        let token = if config.mptcp { crypto::token(key) } else { 0 };
+        let initial = match config.sequence_origin {
+            Some(origin) if initiator => origin.initiator,
+            Some(origin) => origin.listener,
+            None if config.mptcp => crypto::initial_dsn(key),
+            None => Dsn(0),
+        };
+        self.store(now, id, initiator, key, token, Dsn(initial.0.wrapping_add(1)), config);
+        id
+    }
+
+    /// A connection whose keys both sides derive from `token` (simultaneous joins; simulation only).
+    pub(super) fn create_agreed(
+        &mut self,
+        now: Time,
+        token: u32,
+        initiator: bool,
+        config: ConnectionConfig,
+    ) -> ConnectionId {
+        let id = self.connections.next_id();
+        self.demux.claim_token(token, id);
+        let keys = [Key(u64::from(token) << 32 | 1), Key(u64::from(token) << 32 | 2)];
+        let (local, remote) = if initiator { (keys[0], keys[1]) } else { (keys[1], keys[0]) };
+        let initial = match config.sequence_origin {
+            Some(origin) if initiator => origin.initiator,
+            Some(origin) => origin.listener,
+            None => crypto::initial_dsn(local),
+        };
+        self.store(now, id, initiator, local, token, Dsn(initial.0.wrapping_add(1)), config);
+        if let Some(connection) = self.connection_mut(id) {
+            connection.learn_remote_key(remote);
+            connection.remote_token = token;
+        }
+        id
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn store(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        initiator: bool,
+        local_key: Key,
+        local_token: u32,
+        local_dsn: Dsn,
+        config: ConnectionConfig,
+    ) {
+        let addresses = &self.config.addresses;
+        let birth = crate::connection::Birth {
+            id,
+            initiator,
+            mode: if config.mptcp { crate::connection::Mode::Mptcp } else { crate::connection::Mode::Plain },
+            local_key,
+            local_token,
+            local_dsn,
+            // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
+            addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
+            tick: self.config.timestamp_tick,
+        };
+        let config = match &self.shared {
+            Some(shared) if **shared == config => Arc::clone(shared),
+            _ => Arc::clone(self.shared.insert(Arc::new(config))),
+        };
+        self.connections.insert(Box::new(Connection::new(now, birth, config)));
+    }
+}

@@ -1,0 +1,97 @@
+//! Options that leave on acknowledgements of their own, and how many of these in a row.
+//!
+//! Such an acknowledgement says nothing new to a TCP, and three of them look like a loss (RFC 5681 section 2).
+//! After two the next waits for data of ours, for another acknowledgement number, or for a retransmission
+//! timeout, after which nobody takes it for one of the same row (RFC 8684 section 3). MP_FAIL does not wait: the
+//! path is in doubt already.
+
+use std::collections::VecDeque;
+
+use anabranch_units::{Duration, Time};
+
+use crate::segment::MptcpOption;
+use crate::seq::Seq;
+
+/// How many leave in a row.
+const IN_A_ROW: u8 = 2;
+/// How many wait at most. What is more is announced again by whoever wants an answer.
+const MOST: usize = 32;
+
+/// What one subflow has to signal.
+#[derive(Clone, Debug)]
+pub(crate) struct Signals {
+    waiting: VecDeque<MptcpOption>,
+    /// How many have left with the acknowledgement number `ack`, and nothing else meanwhile.
+    in_row: u8,
+    ack: Seq,
+    /// When the row is over; never unless it is full.
+    resume_at: Time,
+}
+
+impl Default for Signals {
+    fn default() -> Signals {
+        Signals { waiting: VecDeque::new(), in_row: 0, ack: Seq(0), resume_at: Time::NEVER }
+    }
+}
+
+impl Signals {
+    /// Takes one on. What waits already is not said twice, and of priorities the last counts.
+    pub fn push(&mut self, option: MptcpOption) {
+        if matches!(option, MptcpOption::Priority { .. }) {
+            self.waiting.retain(|waiting| !matches!(waiting, MptcpOption::Priority { .. }));
+        }
+        if self.waiting.len() < MOST && !self.waiting.contains(&option) {
+            self.waiting.push_back(option);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Whether one may leave.
+    #[inline]
+    pub fn may_leave(&self) -> bool {
+        match self.waiting.front() {
+            None => false,
+            Some(MptcpOption::Fail(_)) => true,
+            Some(_) => !self.resume_at.is_armed(),
+        }
+    }
+
+    /// The next one, to leave with the acknowledgement number `ack`; `timeout` is that of a retransmission.
+    pub fn pop(&mut self, now: Time, ack: Seq, timeout: Duration) -> Option<MptcpOption> {
+        if !self.may_leave() {
+            return None;
+        }
+        self.on_other(0, ack);
+        self.ack = ack;
+        self.in_row = self.in_row.saturating_add(1);
+        if self.in_row >= IN_A_ROW {
+            self.resume_at = now + timeout;
+        }
+        self.waiting.pop_front()
+    }
+
+    /// Another segment leaves, with so much payload and this acknowledgement number.
+    #[inline]
+    pub fn on_other(&mut self, payload_len: u32, ack: Seq) {
+        if self.in_row > 0 && (payload_len > 0 || ack != self.ack) {
+            self.in_row = 0;
+            self.resume_at = Time::NEVER;
+        }
+    }
+
+    /// When [`Signals::on_timer`] is due.
+    #[inline]
+    pub fn due(&self) -> Time {
+        if self.waiting.is_empty() { Time::NEVER } else { self.resume_at }
+    }
+
+    pub fn on_timer(&mut self, now: Time) {
+        if self.resume_at <= now {
+            self.in_row = 0;
+            self.resume_at = Time::NEVER;
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Makes the runs: those in real time one after the other or a few at once, those in virtual time afterwards.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use anabranch_lab::run::RunError;
+use sha2::{Digest, Sha256};
+
+use crate::compare::{self, Row};
+use crate::measure::{Kind, Measured, Quality};
+use crate::points::Point;
+use crate::results::{Record, Results, Trouble};
+use crate::{anabranch, kernel, simulated};
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The points.
+    pub points: Vec<Point>,
+    /// How many reliable runs of each kind every point shall have.
+    pub runs: u32,
+    /// How often each run is tried until it is reliable.
+    pub attempts: u32,
+    /// How many runs at once.
+    pub jobs: usize,
+    /// After this no run begins.
+    pub until: Option<Instant>,
+    /// What [`Record::build`] says.
+    pub build: String,
+}
+
+/// A plan and what has come of it.
+#[derive(Debug)]
+pub struct Campaign {
+    plan: Plan,
+    results: Mutex<Results>,
+    /// By point, then by run.
+    simulated: Vec<Vec<Measured>>,
+}
+
+/// A run that is still to be made.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    point: usize,
+    kind: Kind,
+    run: u32,
+    attempts: u32,
+}
+
+/// How many runs there are of a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// The point's name.
+    pub point: String,
+    /// How it was carried out.
+    pub kind: Kind,
+    /// Runs that may be relied on.
+    pub reliable: usize,
+    /// Runs that may not.
+    pub unreliable: usize,
+    /// Reliable runs that were not delivered in time.
+    pub missed: usize,
+    /// Why the last unreliable one is.
+    pub objection: Option<String>,
+}
+
+/// A text that is another for every other build of this program.
+pub fn build_id() -> String {
+    let bytes = std::fs::read("/proc/self/exe").unwrap_or_default();
+    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Campaign {
+    /// A campaign that goes on from `results`.
+    pub fn new(plan: Plan, results: Results) -> Campaign {
+        Campaign { plan, results: Mutex::new(results), simulated: Vec::new() }
+    }
+
+    /// Makes the runs in real time that are missing, until there are enough, the time is over, or no more attempts are
+    /// left. `progress` hears how many are done, of how many.
+    ///
+    /// # Errors
+    /// If it was told to stop, or nothing can be measured. What was measured is kept.
+    pub fn measure(
+        &self,
+        cancelled: &AtomicBool,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<(), Trouble> {
+        let tasks = self.missing();
+        let total = tasks.len();
+        let (tasks, done) = (Mutex::new(tasks), AtomicUsize::new(0));
+        let trouble = Mutex::new(None);
+        let halt = AtomicBool::new(false);
+        let work = || {
+            while !cancelled.load(Ordering::Relaxed) && !halt.load(Ordering::Relaxed) {
+                if self.plan.until.is_some_and(|until| Instant::now() > until) {
+                    return;
+                }
+                let Some(task) = lock(&tasks).pop_front() else { return };
+                match self.attempt(task, cancelled) {
+                    Ok(true) => progress(done.fetch_add(1, Ordering::Relaxed) + 1, total),
+                    Ok(false) if task.attempts > 1 => {
+                        // Later, when the machine may have more time.
+                        lock(&tasks).push_back(Task { attempts: task.attempts - 1, ..task });
+                    }
+                    Ok(false) => progress(done.fetch_add(1, Ordering::Relaxed) + 1, total),
+                    Err(error) => {
+                        halt.store(true, Ordering::Relaxed);
+                        lock(&trouble).get_or_insert(error);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.plan.jobs.min(total) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Trouble::Interrupted);
+        }
+        trouble.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    /// Runs that there are not yet, round by round, so that an early end leaves as many of each.
+    fn missing(&self) -> VecDeque<Task> {
+        let results = lock(&self.results);
+        let mut tasks = VecDeque::new();
+        for run in 0..self.plan.runs {
+            for (point, own) in self.plan.points.iter().enumerate() {
+                let key = own.key();
+                for kind in [Kind::Emulated, Kind::Kernel] {
+                    if results.reliable(&key, kind, run).is_some() {
+                        continue;
+                    }
+                    let tried = results.of(&key, kind).filter(|record| record.run == run).count() as u32;
+                    let attempts = self.plan.attempts.saturating_sub(tried);
+                    if attempts > 0 {
+                        tasks.push_back(Task { point, kind, run, attempts });
+                    }
+                }
+            }
+        }
+        tasks
+    }
+
+    /// Carries out `task`. Whether it may be relied on.
+    fn attempt(&self, task: Task, cancelled: &AtomicBool) -> Result<bool, Trouble> {
+        let point = &self.plan.points[task.point];
+        let made = match task.kind {
+            Kind::Kernel => kernel::run(point, task.run, cancelled),
+            _ => anabranch::run(point, task.run, cancelled),
+        };
+        let (measured, quality, objection) = match made {
+            Ok((measured, quality)) => {
+                let objection = quality.objection(point.shortest_rtt());
+                (measured, quality, objection)
+            }
+            // One run that fails among many is no reason to lose the others.
+            Err(Trouble::Failed(text)) => (Measured::default(), Quality::default(), Some(text)),
+            Err(other) => return Err(other),
+        };
+        let reliable = objection.is_none();
+        lock(&self.results).add(Record {
+            point: point.name.clone(),
+            key: point.key(),
+            kind: task.kind,
+            run: task.run,
+            build: self.plan.build.clone(),
+            objection,
+            quality,
+            measured,
+        })?;
+        Ok(reliable)
+    }
+
+    /// Simulates the runs that were measured in real time.
+    ///
+    /// # Errors
+    /// If a point cannot be simulated, or it was told to stop.
+    pub fn simulate(&mut self, cancelled: &AtomicBool) -> Result<(), Trouble> {
+        for point in &self.plan.points {
+            let one = |run| {
+                simulated::run(point, run, cancelled).map_err(|error| match error {
+                    RunError::Cancelled => Trouble::Interrupted,
+                    other => Trouble::Usage(format!("{}: {other}", point.name)),
+                })
+            };
+            self.simulated.push((0..self.plan.runs).map(one).collect::<Result<_, _>>()?);
+        }
+        Ok(())
+    }
+
+    /// The comparisons of all points.
+    pub fn rows(&self) -> Vec<Row> {
+        let results = lock(&self.results);
+        let mut rows = Vec::new();
+        for (at, point) in self.plan.points.iter().enumerate() {
+            let key = point.key();
+            let measured = |kind, run| match kind {
+                Kind::Simulated => self.simulated.get(at)?.get(run as usize),
+                _ => results.reliable(&key, kind, run),
+            };
+            rows.extend(compare::rows(point, self.plan.runs, &measured));
+        }
+        rows
+    }
+
+    /// How many runs there are of each point.
+    pub fn tallies(&self) -> Vec<Tally> {
+        let results = lock(&self.results);
+        let mut tallies = Vec::new();
+        for point in &self.plan.points {
+            let key = point.key();
+            for kind in [Kind::Emulated, Kind::Kernel] {
+                let mut tally = Tally {
+                    point: point.name.clone(),
+                    kind,
+                    reliable: 0,
+                    unreliable: 0,
+                    missed: 0,
+                    objection: None,
+                };
+                for record in results.of(&key, kind) {
+                    match &record.objection {
+                        Some(objection) => {
+                            tally.unreliable += 1;
+                            tally.objection = Some(objection.clone());
+                        }
+                        None => {
+                            tally.reliable += 1;
+                            tally.missed += usize::from(record.measured.time_s.is_none());
+                        }
+                    }
+                }
+                tallies.push(tally);
+            }
+        }
+        tallies
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What was measured in real time.
+    pub fn into_results(self) -> Results {
+        self.results.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was simulated: by point, then by run.
+    pub fn simulated(&self) -> &[Vec<Measured>] {
+        &self.simulated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+
+    fn plan(points: usize, runs: u32, attempts: u32) -> Plan {
+        let points = crate::points::grid().unwrap().into_iter().take(points).collect();
+        Plan { points, runs, attempts, jobs: 1, until: None, build: "b".into() }
+    }
+
+    fn record(point: &Point, kind: Kind, run: u32, time: f64, objection: Option<&str>) -> Record {
+        Record {
+            point: point.name.clone(),
+            key: point.key(),
+            kind,
+            run,
+            build: "b".into(),
+            objection: objection.map(str::to_owned),
+            quality: Quality::default(),
+            measured: Measured { time_s: Some(time), ..Measured::default() },
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_again_and_what_was_unreliable_not_for_ever() {
+        let plan = plan(2, 2, 2);
+        let mut results = Results::in_memory(Machine::here());
+        let (first, second) = (&plan.points[0], &plan.points[1]);
+        results.add(record(first, Kind::Kernel, 0, 1.0, None)).unwrap();
+        results.add(record(first, Kind::Emulated, 0, 1.0, Some("late"))).unwrap();
+        for _ in 0..2 {
+            results.add(record(second, Kind::Kernel, 1, 1.0, Some("late"))).unwrap();
+        }
+        let campaign = Campaign::new(plan.clone(), results);
+        let tasks = campaign.missing();
+        let seen: Vec<_> =
+            tasks.iter().map(|task| (task.run, task.point, task.kind, task.attempts)).collect();
+        assert_eq!(
+            seen,
+            [
+                (0, 0, Kind::Emulated, 1),
+                (0, 1, Kind::Emulated, 2),
+                (0, 1, Kind::Kernel, 2),
+                (1, 0, Kind::Emulated, 2),
+                (1, 0, Kind::Kernel, 2),
+                (1, 1, Kind::Emulated, 2),
+            ]
+        );
+        let tally = &campaign.tallies()[3];
+        assert_eq!((tally.reliable, tally.unreliable, tally.objection.as_deref()), (0, 2, Some("late")));
+    }
+
+    #[test]
+    fn unreliable_runs_are_in_no_comparison() {
+        let plan = plan(1, 5, 1);
+        let mut results = Results::in_memory(Machine::here());
+        for run in 0..5 {
+            results.add(record(&plan.points[0], Kind::Emulated, run, 1.0, None)).unwrap();
+            results.add(record(&plan.points[0], Kind::Kernel, run, 9.0, Some("late"))).unwrap();
+        }
+        for run in 0..5 {
+            results.add(record(&plan.points[0], Kind::Kernel, run, 2.0, None)).unwrap();
+        }
+        let rows = Campaign::new(plan, results).rows();
+        let row = rows.iter().find(|row| row.metric == crate::Metric::CompletionTime).unwrap();
+        assert_eq!((row.kind, row.reference, row.difference.pairs), (Kind::Emulated, Kind::Kernel, 5));
+        assert!((row.difference.percent + 50.0).abs() < 1e-9);
+    }
+}

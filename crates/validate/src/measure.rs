@@ -1,0 +1,226 @@
+//! What one run has measured, and the numbers that are compared.
+
+use anabranch_units::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::points::Point;
+
+/// How a transfer was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// In virtual time.
+    Simulated,
+    /// In real time, with anabranch at both ends.
+    Emulated,
+    /// In real time, with the kernel at both ends.
+    Kernel,
+}
+
+impl Kind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Simulated => "simulated",
+            Kind::Emulated => "emulated",
+            Kind::Kernel => "kernel",
+        }
+    }
+}
+
+/// What one run has measured. Lists have an entry for each path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// From the first SYN to the last byte delivered in order, or to the end of a transfer without a size, in seconds;
+    /// none of one that missed the deadline.
+    pub time_s: Option<f64>,
+    /// Bytes delivered in order.
+    pub delivered: u64,
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// Data segments sent again on their own subflow.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Bytes that came by each path; the kernel counts those that came by two for both.
+    pub bytes_by_path: Vec<u64>,
+    /// The sender's smoothed round trip at the end, in seconds.
+    pub srtt_s: Vec<Option<f64>>,
+    /// The most payload of a segment.
+    pub mss: Vec<u32>,
+}
+
+/// How punctual a run in real time was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// Half of the packets were no later, in microseconds; the worse of the two directions.
+    pub p50_us: f64,
+    /// 99 % were no later.
+    pub p99_us: f64,
+    /// 99.9 % were no later.
+    pub p999_us: f64,
+    /// Packets lost where no link has lost them.
+    pub lost: u64,
+}
+
+/// At most this share of the shortest round trip may half of the packets be late.
+const P50_SHARE: f64 = 0.01;
+/// And at most this share 1 % of them.
+const P99_SHARE: f64 = 0.1;
+/// And whatever the round trip, no more than this, in microseconds.
+const P99_MOST_US: f64 = 3000.0;
+
+impl Quality {
+    /// Why the run is not to be relied on, where `rtt` is the shortest round trip; none if it is.
+    pub fn objection(&self, rtt: Duration) -> Option<String> {
+        let rtt_us = rtt.as_secs_f64() * 1e6;
+        let p99 = (P99_SHARE * rtt_us).min(P99_MOST_US);
+        let p50 = (P50_SHARE * rtt_us).min(p99);
+        if self.lost > 0 {
+            Some(format!("{} packets were lost outside of the links", self.lost))
+        } else if self.p50_us > p50 {
+            Some(format!(
+                "half of the packets were {:.0} us late or more, and the bound is {p50:.0}",
+                self.p50_us
+            ))
+        } else if self.p99_us > p99 {
+            Some(format!(
+                "1 % of the packets were {:.0} us late or more, and the bound is {p99:.0}",
+                self.p99_us
+            ))
+        } else {
+            None
+        }
+    }
+}
+
+/// A number that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// From the first SYN to the last byte delivered, in seconds.
+    CompletionTime,
+    /// Of a transfer without a size: unique bytes over its time, in bits a second.
+    Goodput,
+    /// Data segments sent again on their own subflow.
+    Retransmissions,
+    /// Retransmission timeouts.
+    Timeouts,
+    /// The share of the bytes that came by the first path, 0 to 1.
+    Share,
+    /// The sender's smoothed round trip at the end over that without load; of several paths the mean, weighted by bytes.
+    RttInflation,
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Metric; 6] = [
+        Metric::CompletionTime,
+        Metric::Goodput,
+        Metric::Retransmissions,
+        Metric::Timeouts,
+        Metric::Share,
+        Metric::RttInflation,
+    ];
+
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Metric::CompletionTime => "completion_time",
+            Metric::Goodput => "goodput",
+            Metric::Retransmissions => "retransmissions",
+            Metric::Timeouts => "timeouts",
+            Metric::Share => "share",
+            Metric::RttInflation => "rtt_inflation",
+        }
+    }
+
+    /// The metric of that name.
+    pub fn from_name(name: &str) -> Option<Metric> {
+        Metric::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
+    /// A difference is given in per cent of the reference, or of this where the reference is smaller: one segment in
+    /// 20, and one timeout in 20 transfers, are 5 %; shares are given in points.
+    pub const fn floor(self) -> f64 {
+        match self {
+            Metric::CompletionTime | Metric::Goodput | Metric::RttInflation => 0.0,
+            Metric::Retransmissions => 20.0,
+            Metric::Timeouts | Metric::Share => 1.0,
+        }
+    }
+
+    /// Its value in a run of `point`; none if it has none there.
+    pub fn of(self, point: &Point, measured: &Measured) -> Option<f64> {
+        let time = measured.time_s?;
+        let total: u64 = measured.bytes_by_path.iter().sum();
+        match self {
+            Metric::CompletionTime => point.size().map(|_| time),
+            Metric::Goodput => match point.size() {
+                None => Some(measured.delivered as f64 * 8.0 / time),
+                Some(_) => None,
+            },
+            Metric::Retransmissions => Some(measured.retransmitted as f64),
+            Metric::Timeouts => Some(measured.timeouts as f64),
+            Metric::Share if measured.bytes_by_path.len() < 2 || total == 0 => None,
+            Metric::Share => Some(measured.bytes_by_path[0] as f64 / total as f64),
+            Metric::RttInflation => {
+                let paths = &point.experiment().paths;
+                let (mut sum, mut weight) = (0.0, 0.0);
+                for ((path, srtt), bytes) in paths.iter().zip(&measured.srtt_s).zip(&measured.bytes_by_path) {
+                    if let Some(srtt) = srtt.filter(|_| *bytes > 0) {
+                        sum += srtt / path.rtt.as_secs_f64() * *bytes as f64;
+                        weight += *bytes as f64;
+                    }
+                }
+                (weight > 0.0).then(|| sum / weight)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_as_good_as_its_lateness_and_losses() {
+        let rtt = Duration::from_millis(10);
+        let good = Quality { p50_us: 90.0, p99_us: 900.0, p999_us: 9000.0, lost: 0 };
+        assert_eq!(good.objection(rtt), None);
+        assert!(Quality { p50_us: 110.0, ..good.clone() }.objection(rtt).unwrap().contains("half"));
+        assert!(Quality { p99_us: 1100.0, ..good.clone() }.objection(rtt).unwrap().contains("1 %"));
+        assert!(Quality { lost: 1, ..good.clone() }.objection(rtt).unwrap().contains("lost"));
+        // On a long path more is allowed, up to a bound.
+        let rtt = Duration::from_millis(200);
+        assert_eq!(Quality { p50_us: 1500.0, p99_us: 2900.0, ..good.clone() }.objection(rtt), None);
+        assert!(Quality { p99_us: 3100.0, ..good }.objection(rtt).is_some());
+    }
+
+    #[test]
+    fn metrics_are_what_they_say() {
+        let points = crate::points::grid().unwrap();
+        let (bulk, sized) = (&points[18], &points[19]);
+        let measured = Measured {
+            time_s: Some(10.0),
+            delivered: 1_000_000,
+            retransmitted: 7,
+            bytes_by_path: vec![250_000, 750_000],
+            // 20 and 40 ms without load.
+            srtt_s: vec![Some(0.040), Some(0.060)],
+            ..Measured::default()
+        };
+        assert_eq!(Metric::Goodput.of(bulk, &measured), Some(800_000.0));
+        assert_eq!(Metric::CompletionTime.of(bulk, &measured), None);
+        assert_eq!(Metric::Share.of(bulk, &measured), Some(0.25));
+        assert_eq!(Metric::Retransmissions.of(bulk, &measured), Some(7.0));
+        let inflation = Metric::RttInflation.of(bulk, &measured).unwrap();
+        assert!((inflation - (2.0 * 0.25 + 1.5 * 0.75)).abs() < 1e-12);
+        assert_eq!(Metric::CompletionTime.of(sized, &measured), Some(10.0));
+        let missed = Measured { time_s: None, ..measured };
+        assert!(Metric::ALL.iter().all(|metric| metric.of(sized, &missed).is_none()));
+        for metric in Metric::ALL {
+            assert_eq!(Metric::from_name(metric.name()), Some(metric));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The table of what was found, which is kept in the repository, and what is found now held against it.
+
+use anabranch_lab::stats::Interval;
+use serde::Serialize;
+
+use crate::compare::{BOUND, Difference, LEAST_PAIRS, Row, Verdict};
+use crate::measure::{Kind, Metric};
+
+/// The table that was recorded last, as text.
+pub const RECORDED: &str = include_str!("../fidelity.csv");
+
+const COLUMNS: &str = "point,metric,first,second,pairs,mean_first,mean_second,percent,low,high,median,median_low,median_high,verdict";
+
+/// By how much a per cent in the table may have been rounded, and what arithmetic adds.
+const ROUNDING: f64 = 0.006;
+
+/// The table as text; `about` says where and when it was measured.
+pub fn write(about: &[String], rows: &[Row]) -> String {
+    let mut text: String = about.iter().map(|line| format!("# {line}\n")).collect();
+    text.push_str(COLUMNS);
+    text.push('\n');
+    for row in rows {
+        let own = &row.difference;
+        let ends = |interval: Option<Interval>| {
+            interval.map_or(",".to_owned(), |Interval(low, high)| format!("{low:.2},{high:.2}"))
+        };
+        text.push_str(&format!(
+            "{},{},{},{},{},{},{},{:.2},{},{:.2},{},{}\n",
+            row.point.replace(',', ";"),
+            row.metric.name(),
+            row.kind.name(),
+            row.reference.name(),
+            own.pairs,
+            own.first,
+            own.second,
+            own.percent,
+            ends(own.interval),
+            own.median,
+            ends(own.median_interval),
+            own.verdict.name(),
+        ));
+    }
+    text
+}
+
+/// The remarks and the lines of a table.
+///
+/// # Errors
+/// Which line is wrong.
+pub fn read(text: &str) -> Result<(Vec<String>, Vec<Row>), String> {
+    let (mut about, mut rows, mut head) = (Vec::new(), Vec::new(), false);
+    for (number, line) in text.lines().enumerate() {
+        if let Some(remark) = line.strip_prefix('#') {
+            about.push(remark.trim().to_owned());
+        } else if !head {
+            if line != COLUMNS {
+                return Err(format!("line {}: the columns are not {COLUMNS}", number + 1));
+            }
+            head = true;
+        } else {
+            rows.push(row(line).ok_or_else(|| format!("line {} is no row of the table", number + 1))?);
+        }
+    }
+    if head { Ok((about, rows)) } else { Err("there is no table".to_owned()) }
+}
+
+fn row(line: &str) -> Option<Row> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let [
+        point,
+        metric,
+        kind,
+        reference,
+        pairs,
+        first,
+        second,
+        percent,
+        low,
+        high,
+        median,
+        m_low,
+        m_high,
+        verdict,
+    ] = cells[..]
+    else {
+        return None;
+    };
+    let kind_of =
+        |name: &str| [Kind::Simulated, Kind::Emulated, Kind::Kernel].into_iter().find(|k| k.name() == name);
+    let interval = |low: &str, high: &str| match (low, high) {
+        ("", "") => Some(None),
+        _ => Some(Some(Interval(low.parse().ok()?, high.parse().ok()?))),
+    };
+    Some(Row {
+        point: point.to_owned(),
+        metric: Metric::from_name(metric)?,
+        kind: kind_of(kind)?,
+        reference: kind_of(reference)?,
+        difference: Difference {
+            pairs: pairs.parse().ok()?,
+            first: first.parse().ok()?,
+            second: second.parse().ok()?,
+            percent: percent.parse().ok()?,
+            interval: interval(low, high)?,
+            median: median.parse().ok()?,
+            median_interval: interval(m_low, m_high)?,
+            verdict: Verdict::from_name(verdict)?,
+        },
+    })
+}
+
+/// What came of holding a difference against the one that was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Judgement {
+    /// It has not grown.
+    Same,
+    /// It has grown by more than its noise.
+    Grown,
+    /// There are too few reliable runs.
+    Inconclusive,
+    /// It was never recorded.
+    Unknown,
+}
+
+/// A difference, the range that it may lie in, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Held {
+    /// What is found now.
+    #[serde(flatten)]
+    pub row: Row,
+    /// What was recorded, or plus and minus 5 % where that is wider.
+    pub allowed: Option<Interval>,
+    /// What came of it.
+    pub judgement: Judgement,
+}
+
+/// Holds `row` against what was recorded. It has grown if the whole interval of its median lies beyond the recorded
+/// one, and beyond plus and minus 5 %.
+pub fn hold(row: &Row, recorded: &[Row]) -> Held {
+    let own = |kept: &&Row| {
+        (&kept.point, kept.metric, kept.kind, kept.reference)
+            == (&row.point, row.metric, row.kind, row.reference)
+    };
+    let Some(kept) = recorded.iter().find(own) else {
+        return Held { row: row.clone(), allowed: None, judgement: Judgement::Unknown };
+    };
+    let mut allowed = Interval(-BOUND, BOUND);
+    let kept = &kept.difference;
+    let known = [Some(Interval(kept.percent, kept.percent)), kept.interval, kept.median_interval];
+    for Interval(low, high) in known.into_iter().flatten() {
+        allowed = Interval(allowed.0.min(low - ROUNDING), allowed.1.max(high + ROUNDING));
+    }
+    let judgement = match row.difference.median_interval {
+        Some(Interval(low, high)) if row.difference.pairs >= LEAST_PAIRS => {
+            if low > allowed.1 || high < allowed.0 { Judgement::Grown } else { Judgement::Same }
+        }
+        _ => Judgement::Inconclusive,
+    };
+    Held { row: row.clone(), allowed: Some(allowed), judgement }
+}
+
+/// The table of the page: the differences between simulator and kernel, simulator and emulation, and emulation and
+/// kernel, a line for each point and number.
+pub fn markdown(about: &[String], rows: &[Row]) -> String {
+    let mut text: String = about.iter().map(|line| format!("{line}  \n")).collect();
+    text.push_str(
+        "\n| point | number | simulated | emulated | kernel | simulated to kernel, % | simulated to emulated, % | \
+         emulated to kernel, % | runs |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    let mut seen: Vec<(&str, Metric)> = Vec::new();
+    for row in rows {
+        let line = (row.point.as_str(), row.metric);
+        if !seen.contains(&line) {
+            seen.push(line);
+        }
+    }
+    for (point, metric) in seen {
+        let find = |kind, reference| {
+            rows.iter().find(|row| {
+                (row.point.as_str(), row.metric, row.kind, row.reference) == (point, metric, kind, reference)
+            })
+        };
+        let [real, stack, ends] =
+            crate::compare::COMPARISONS.map(|(kind, reference)| Some(&find(kind, reference)?.difference));
+        let mean = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(metric, value));
+        let difference = |own: Option<&Difference>| {
+            own.map_or("-".to_owned(), |own| {
+                let interval = own.interval.map(|Interval(low, high)| format!(" [{low:.1}, {high:.1}]"));
+                let text = format!("{:+.1}{}", own.percent, interval.unwrap_or_default());
+                match own.verdict {
+                    Verdict::Differs => format!("**{text}**"),
+                    Verdict::Inconclusive => format!("({text})"),
+                    Verdict::Agrees | Verdict::Open => text,
+                }
+            })
+        };
+        let pairs = [real, stack, ends].into_iter().flatten().map(|own| own.pairs).min().unwrap_or(0);
+        text.push_str(&format!(
+            "| {point} | {} | {} | {} | {} | {} | {} | {} | {pairs} |\n",
+            unit(metric),
+            mean(real.or(stack).map(|own| own.first)),
+            mean(stack.map(|own| own.second).or(ends.map(|own| own.first))),
+            mean(real.map(|own| own.second)),
+            difference(real),
+            difference(stack),
+            difference(ends),
+        ));
+    }
+    text
+}
+
+/// What the page calls a number.
+fn unit(metric: Metric) -> &'static str {
+    match metric {
+        Metric::CompletionTime => "completion time, ms",
+        Metric::Goodput => "goodput, Mbit/s",
+        Metric::Retransmissions => "retransmitted segments",
+        Metric::Timeouts => "timeouts",
+        Metric::Share => "share of the first path, %",
+        Metric::RttInflation => "RTT inflation",
+    }
+}
+
+/// A value in the unit of [`unit`].
+pub fn number(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::CompletionTime => format!("{:.1}", value * 1e3),
+        Metric::Goodput => format!("{:.2}", value / 1e6),
+        Metric::Retransmissions => format!("{value:.1}"),
+        Metric::Timeouts | Metric::RttInflation => format!("{value:.2}"),
+        Metric::Share => format!("{:.1}", value * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(percents: &[f64]) -> Row {
+        let pairs: Vec<(f64, f64)> = percents.iter().map(|percent| (1.0 + percent / 100.0, 1.0)).collect();
+        Row {
+            point: "p".into(),
+            metric: Metric::CompletionTime,
+            kind: Kind::Simulated,
+            reference: Kind::Kernel,
+            difference: Difference::of(&pairs, 0.0).unwrap(),
+        }
+    }
+
+    fn recorded(percents: &[f64]) -> Vec<Row> {
+        read(&write(&[], &[row(percents)])).unwrap().1
+    }
+
+    #[test]
+    fn the_table_is_read_as_it_was_written() {
+        let rows = [row(&[1.0, 2.0, 3.0, 4.0, 5.0]), row(&[7.0])];
+        let (about, kept) = read(&write(&["where and when".to_owned()], &rows)).unwrap();
+        assert_eq!(about, ["where and when"]);
+        assert_eq!(kept.len(), 2);
+        let (first, second) = (&kept[0].difference, &kept[1].difference);
+        assert!((first.percent - 3.0).abs() < 0.01 && first.median_interval == Some(Interval(1.0, 5.0)));
+        assert_eq!(
+            (second.interval, second.median_interval, second.verdict),
+            (None, None, Verdict::Inconclusive)
+        );
+        assert!(read("").is_err() && read("a,b\n").is_err() && read(&format!("{COLUMNS}\nx,y\n")).is_err());
+        let text = markdown(&about, &kept);
+        assert!(text.contains("| p | completion time, ms | 1030.0 | - | 1000.0 | +3.0 ["), "{text}");
+    }
+
+    #[test]
+    fn a_difference_has_grown_when_all_of_its_interval_lies_beyond_what_was_recorded() {
+        let judge = |now: &[f64], then: &[f64]| hold(&row(now), &recorded(then)).judgement;
+        // Within 5 % nothing has grown.
+        assert_eq!(judge(&[4.0; 5], &[0.0; 20]), Judgement::Same);
+        assert_eq!(judge(&[6.0; 5], &[0.0; 20]), Judgement::Grown);
+        assert_eq!(judge(&[-6.0; 5], &[0.0; 20]), Judgement::Grown);
+        // Noise that reaches back into what is allowed.
+        assert_eq!(judge(&[4.0, 9.0, 9.0, 9.0, 9.0], &[0.0; 20]), Judgement::Same);
+        // What was known to differ may, and no more.
+        assert_eq!(judge(&[12.0; 5], &[12.0; 20]), Judgement::Same);
+        assert_eq!(judge(&[13.0; 5], &[12.0; 20]), Judgement::Grown);
+        assert_eq!(judge(&[13.0; 5], &[-12.0; 20]), Judgement::Grown);
+        // To become smaller is no harm.
+        assert_eq!(judge(&[1.0; 5], &[12.0; 20]), Judgement::Same);
+    }
+
+    #[test]
+    fn too_few_runs_and_unknown_points_are_told_apart() {
+        assert_eq!(hold(&row(&[50.0; 4]), &recorded(&[0.0; 20])).judgement, Judgement::Inconclusive);
+        assert_eq!(hold(&row(&[50.0; 5]), &[]).judgement, Judgement::Unknown);
+    }
+}

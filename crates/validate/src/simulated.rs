@@ -1,0 +1,48 @@
+//! A transfer in virtual time.
+
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::run::{Prepared, RunError};
+use anabranch_stack::stats::SubflowStats;
+
+use crate::measure::Measured;
+use crate::points::Point;
+
+/// Simulates run number `run` of `point`.
+///
+/// # Errors
+/// If it cannot be simulated, or was told to stop.
+pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<Measured, RunError> {
+    let prepared = Prepared::new(&point.scenario, point.condition)?;
+    let mut result = prepared.run(point.contender, run, cancelled)?;
+    let flow = result.flows.swap_remove(0).report;
+    let time = match flow.size {
+        Some(_) => flow.fct,
+        None => Some(point.duration()),
+    };
+    let mut measured = Measured {
+        time_s: time.map(|time| time.as_secs_f64()),
+        delivered: flow.delivered,
+        segments: flow.data_segments,
+        retransmitted: flow.retransmitted_segments,
+        timeouts: flow.rto_count,
+        bytes_by_path: flow.bytes_by_path,
+        ..Measured::default()
+    };
+    note_subflows(&mut measured, point, &flow.sender.subflows);
+    Ok(measured)
+}
+
+/// Puts down what the sender knows of its subflows' round trips.
+pub fn note_subflows(measured: &mut Measured, point: &Point, subflows: &[SubflowStats]) {
+    let paths = point.experiment().paths.len();
+    measured.srtt_s = vec![None; paths];
+    measured.mss = vec![0; paths];
+    for subflow in subflows {
+        let path = usize::from(subflow.path.0);
+        if let (Some(srtt), Some(mss)) = (measured.srtt_s.get_mut(path), measured.mss.get_mut(path)) {
+            *srtt = subflow.srtt.map(|srtt| srtt.as_secs_f64());
+            *mss = subflow.mss;
+        }
+    }
+}

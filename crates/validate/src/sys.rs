@@ -1,0 +1,15 @@
+//! What takes unsafe code: socket options that no crate knows.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Fills `buffer` with a socket option, some of which read it first. How many bytes the kernel has written.
+pub fn socket_option(socket: impl AsFd, level: i32, name: i32, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = buffer.len() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes to the buffer, which is that long and lives through the call.
+    let result = unsafe { libc::getsockopt(fd, level, name, buffer.as_mut_ptr().cast(), &raw mut length) };
+    if result == 0 { Ok(length as usize) } else { Err(io::Error::last_os_error()) }
+}

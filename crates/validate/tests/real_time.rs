@@ -1,0 +1,103 @@
+//! The three ways of carrying out one transfer, where namespaces and the kernel's Multipath TCP can be had.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch_emulate::obstacle;
+use anabranch_lab::scenario::Document;
+use anabranch_validate::campaign::build_id;
+use anabranch_validate::machine::Machine;
+use anabranch_validate::results::{Results, Trouble};
+use anabranch_validate::{Campaign, Kind, Metric, Plan, Point};
+
+/// Points over these paths; none where nothing can be measured, which is told.
+fn points(paths: &[&str], scheduler: &str, size: &str) -> Option<Vec<Point>> {
+    if let Some(obstacle) = obstacle() {
+        assert!(std::env::var_os("CI").is_none(), "{obstacle}, and this is CI");
+        eprintln!("SKIPPED: {obstacle}");
+        return None;
+    }
+    let mut document = Document::bare();
+    document.set_paths(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()).unwrap();
+    document.set_size("--size", size);
+    document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
+    Some(Point::of(document.scenario().unwrap()).unwrap())
+}
+
+fn campaign(points: Vec<Point>, runs: u32) -> Campaign {
+    let plan = Plan { points, runs, attempts: 1, jobs: 1, until: None, build: build_id() };
+    Campaign::new(plan, Results::in_memory(Machine::here()))
+}
+
+/// Whatever the machine does to the timing, all bytes arrive, by both paths.
+#[test]
+fn a_transfer_is_the_same_bytes_three_times() {
+    let paths = ["20Mbit/s,30ms,queue=4bdp", "10Mbit/s,30ms,queue=4bdp"];
+    let Some(points) = points(&paths, "linux", "300KB") else { return };
+    let mut campaign = campaign(points, 1);
+    let never = AtomicBool::new(false);
+    campaign.measure(&never, &|_, _| ()).unwrap();
+    campaign.simulate(&never).unwrap();
+    let simulated = campaign.simulated()[0][0].clone();
+    let results = campaign.into_results();
+    assert_eq!(results.records().len(), 2);
+    let real = results.records().iter().map(|record| {
+        assert!(record.measured.time_s.is_some(), "{:?}: {:?}", record.kind, record.objection);
+        (record.kind, record.measured.clone())
+    });
+    for (kind, measured) in real.chain([(Kind::Simulated, simulated)]) {
+        assert_eq!(measured.delivered, 300_000, "{kind:?}");
+        assert!(measured.bytes_by_path.iter().all(|bytes| *bytes > 0), "{kind:?}: {measured:?}");
+        assert!(measured.bytes_by_path.iter().sum::<u64>() >= 300_000, "{kind:?}: {measured:?}");
+        // At 30 Mbit/s it takes 80 ms, and a round trip for the handshake.
+        assert!(measured.time_s.is_some_and(|time| time > 0.110), "{kind:?}: {measured:?}");
+        assert!(measured.segments >= 300_000 / 1448, "{kind:?}: {measured:?}");
+        let in_time = |srtt: &Option<f64>| srtt.is_some_and(|srtt| srtt >= 0.0299);
+        assert!(measured.srtt_s.iter().all(in_time), "{kind:?}: {measured:?}");
+    }
+}
+
+/// The luck of a link belongs to its data packets by number: whoever sends, the same are lost.
+#[test]
+fn listed_packets_are_lost_and_sent_again_by_all_three() {
+    let Some(mut points) = points(&["20Mbit/s,20ms,queue=4bdp"], "tcp", "100KB") else { return };
+    points[0].scenario.conditions[0].experiment.paths[0].drop = vec![20, 40];
+    let mut campaign = campaign(points, 1);
+    let never = AtomicBool::new(false);
+    campaign.measure(&never, &|_, _| ()).unwrap();
+    campaign.simulate(&never).unwrap();
+    let simulated = campaign.simulated()[0][0].clone();
+    assert_eq!((simulated.delivered, simulated.retransmitted), (100_000, 2));
+    for record in campaign.into_results().records() {
+        assert_eq!(record.measured.delivered, 100_000, "{record:?}");
+        // A machine that is late may bring a timeout or a probe on top.
+        assert!(record.measured.retransmitted >= 2, "{record:?}");
+    }
+}
+
+/// A transfer without a size ends with its time.
+#[test]
+fn a_transfer_without_a_size_counts_what_has_arrived_in_its_time() {
+    let Some(mut points) = points(&["8Mbit/s,20ms"], "tcp", "bulk") else { return };
+    points[0].scenario.conditions[0].experiment.traffic.duration = anabranch_units::Duration::from_secs(1);
+    let point = points[0].clone();
+    let campaign = campaign(points, 1);
+    campaign.measure(&AtomicBool::new(false), &|_, _| ()).unwrap();
+    for record in campaign.into_results().records() {
+        assert_eq!(record.measured.time_s, Some(1.0), "{record:?}");
+        let goodput = Metric::Goodput.of(&point, &record.measured).unwrap();
+        assert!(goodput > 1e6 && goodput <= 8e6, "{record:?}");
+    }
+}
+
+#[test]
+fn who_is_told_to_stop_keeps_what_there_is() {
+    let Some(points) = points(&["8Mbit/s,20ms"], "tcp", "16KB") else { return };
+    let campaign = campaign(points, 100);
+    let cancelled = AtomicBool::new(false);
+    let after_two = |done: usize, _: usize| cancelled.store(done >= 2, Ordering::Relaxed);
+    assert_eq!(campaign.measure(&cancelled, &after_two), Err(Trouble::Interrupted));
+    let there = campaign.into_results().records().len();
+    // An unreliable run comes again later, and is no progress.
+    assert!((2..50).contains(&there), "{there}");
+}
