@@ -104,6 +104,8 @@ pub struct ConnectionStats {
     pub last_in_order: Time,
     /// Bytes that are received out of order now.
     pub out_of_order: u64,
+    /// Bytes that were dropped because they lay behind the right edge of the window.
+    pub refused: u64,
     /// Data-level retransmission timeouts.
     pub data_timeouts: u64,
     /// Ranges sent by opportunistic retransmission.

@@ -115,6 +115,8 @@ pub struct Evidence {
     pub subflows: Vec<SubflowStats>,
     /// How often anabranch's data level has waited for what no subflow carried any more.
     pub data_timeouts: u64,
+    /// Bytes that the kernel has sent behind the window that anabranch has shown.
+    pub refused: u64,
     /// When the streams of both directions were complete.
     pub complete: Time,
     pub counters: Counters,
@@ -218,6 +220,7 @@ async fn transfer(cell: &Cell, meter: &Arc<Meter>) -> Result<Evidence, String> {
         reason,
         subflows,
         data_timeouts: stats.data_timeouts,
+        refused: stats.refused,
         complete: stats.last_in_order.max(stats.last_data_ack),
         counters,
         changed: ours.changed(),

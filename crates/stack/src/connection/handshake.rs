@@ -137,7 +137,11 @@ impl Connection {
         let simultaneous = self.config.simultaneous;
         let mtu = self.config.mtu;
         let scale = own_scale(self.config.receive_buffer.max().get());
-        let window = self.recv.window_field(0);
+        let window = match self.subflows[at].state {
+            TcpState::PreEstablished => self.show_window(at).0,
+            // That of a SYN is not scaled.
+            _ => self.recv.window_field(0),
+        };
         let (local_key, remote_key) = (self.local_key, self.remote_key);
         let capable_flags = self.capable_flags();
         let subflow = &mut self.subflows[at];
@@ -157,7 +161,7 @@ impl Connection {
             );
             let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(1), Flags::ACK);
             segment.ack = subflow.recv.ack();
-            segment.window = self.recv.window_field(subflow.receive_scale);
+            segment.window = window;
             if subflow.timestamps {
                 segment.options.timestamps =
                     Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
@@ -303,7 +307,7 @@ impl Connection {
     #[cold]
     pub(crate) fn make_third_ack(&mut self, now: Time, at: usize) -> Segment {
         self.third_ack_wanted = false;
-        let window = self.recv.window_field(self.subflows[at].receive_scale);
+        let (window, _) = self.show_window(at);
         let subflow = &mut self.subflows[at];
         let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(1), Flags::ACK);
         segment.ack = subflow.recv.ack();

@@ -129,6 +129,8 @@ pub struct Connection {
     pub(crate) last_data_ack_sent: u64,
     /// The right edge of the window that went with a data acknowledgement.
     pub(crate) last_edge_sent: u64,
+    /// The window that went with the last segment, by whichever subflow.
+    last_window_shown: u64,
     /// The DSN of our stream's first byte.
     pub(crate) local_dsn: Dsn,
     /// The DSN of the peer's first byte.
@@ -232,6 +234,7 @@ impl Connection {
             recv: RecvState::new(config.receive_buffer),
             last_data_ack_sent: 0,
             last_edge_sent: 0,
+            last_window_shown: 0,
             views: Vec::new(),
             schedule_wanted: false,
             cursor: 0,
@@ -338,8 +341,12 @@ impl Connection {
         if self.recv.should_update(mss) {
             // On every subflow: the window is the connection's, but a sender that heeds each subflow's
             // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
+            // One that holds as large a window has nothing to hear.
+            let window = self.recv.wanted_edge() - self.recv.nxt();
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.recv.want_ack();
+                if subflow.window_held.would_be(subflow.recv.ack(), window) {
+                    subflow.recv.want_ack();
+                }
             }
         }
     }
@@ -455,6 +462,7 @@ impl Connection {
     pub(crate) fn current_stats(&self) -> ConnectionStats {
         ConnectionStats {
             out_of_order: self.recv.out_of_order(),
+            refused: self.recv.refused(),
             mptcp: self.mode == Mode::Mptcp,
             ..self.stats
         }

@@ -24,6 +24,7 @@ pub struct RecvState {
     measured: u64,
     last_per_rtt: u64,
     received_total: u64,
+    refused: u64,
 }
 
 impl RecvState {
@@ -42,6 +43,7 @@ impl RecvState {
             measured: 0,
             last_per_rtt: 0,
             received_total: 0,
+            refused: 0,
         }
     }
 
@@ -73,6 +75,11 @@ impl RecvState {
     /// Behind the last offset that was ever admitted.
     pub fn edge(&self) -> u64 {
         self.edge
+    }
+
+    /// Bytes that have arrived behind the right edge, and were dropped.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// Admits what was taken in before its place in the stream was known.
@@ -118,6 +125,7 @@ impl RecvState {
     /// `range` has arrived; `fresh` hears what is new of it and inside the window. Returns whether
     /// the in-order stream has grown.
     pub fn arrive(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) -> bool {
+        self.refused += range.end.saturating_sub(range.start.max(self.edge));
         let end = range.end.min(self.edge).min(self.fin.unwrap_or(u64::MAX));
         let range = DataRange::new(range.start.max(self.nxt), end);
         if range.is_empty() {
@@ -263,6 +271,7 @@ mod tests {
         assert_eq!(recv.nxt(), 250);
         assert_eq!(arrive(&mut recv, 900, 1200), [DataRange::new(900, 1000)]);
         assert!(arrive(&mut recv, 1000, 1100).is_empty());
+        assert_eq!(recv.refused(), 300);
     }
 
     #[test]

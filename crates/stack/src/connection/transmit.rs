@@ -612,13 +612,14 @@ impl Connection {
 
     #[inline]
     fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
+        let (window, lag) = self.show_window(at);
         let subflow = &mut self.subflows[at];
         out.source = subflow.local;
         out.destination = subflow.remote;
         out.seq = subflow.iss.add(seq);
         out.ack = if subflow.state == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
         out.flags = flags;
-        out.window = self.recv.window_field(subflow.receive_scale);
+        out.window = window;
         out.payload_len = 0;
         out.payload_sum = 0;
         out.ecn = Ecn::NotEct;
@@ -632,7 +633,7 @@ impl Connection {
         }
         let reports_blocks = subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal);
         if self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() {
-            out.options.dss = Some(self.signal_of(level));
+            out.options.dss = Some(self.signal_of(level, lag));
         }
         if reports_blocks {
             let used = out.options.wire_len();
@@ -641,10 +642,31 @@ impl Connection {
         }
     }
 
+    /// The window field of a segment that leaves now, and by how many bytes its data acknowledgement lags
+    /// behind what has arrived.
+    #[inline]
+    pub(super) fn show_window(&mut self, at: usize) -> (u16, u64) {
+        let scale = self.subflows[at].receive_scale;
+        let field = self.recv.window_field(scale);
+        let window = u64::from(field) << scale;
+        if window > self.last_window_shown {
+            for subflow in &mut self.subflows {
+                subflow.window_held.raise(window);
+            }
+        }
+        self.last_window_shown = window;
+        let subflow = &mut self.subflows[at];
+        let lag = subflow.window_held.show(subflow.recv.ack(), window);
+        if lag == 0 || self.mode == Mode::Plain || self.recv.finished() {
+            return (field, 0);
+        }
+        (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag)
+    }
+
     /// The data sequence signal of a segment that leaves now (RFC 8684 section 3.3).
-    fn signal_of(&mut self, level: DataLevel) -> Dss {
+    fn signal_of(&mut self, level: DataLevel, lag: u64) -> Dss {
         let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
-        let offset = self.recv.ack_offset();
+        let offset = self.recv.ack_offset().saturating_sub(lag);
         let ack = self.remote_dsn.add(offset);
         // A peer that sends wide numbers is answered in kind (section 3.3.2).
         let wide_ack = wide_dsn || self.peer_wide;

@@ -8,6 +8,7 @@ pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
 mod signals;
+mod window_held;
 
 use std::collections::VecDeque;
 
@@ -28,6 +29,7 @@ use recv::{AckDue, Receiver};
 use rtt::RttEstimator;
 use scoreboard::Scoreboard;
 use signals::Signals;
+use window_held::WindowHeld;
 
 /// The states of RFC 9293 section 3.3.2, with the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +150,8 @@ pub struct Subflow {
     pub(crate) mss: u32,
     pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,
+    /// The window that we have shown on it, as the peer may hold it.
+    pub(crate) window_held: WindowHeld,
     pub(crate) local: Address,
     pub(crate) remote: Address,
     pub(crate) path: PathId,
@@ -244,6 +248,7 @@ impl Subflow {
             send_scale: 0,
             receive_scale: 0,
             ts_recent: 0,
+            window_held: WindowHeld::NONE,
             ts_recent_at: now,
             iss,
             board: Scoreboard::starting_at(1),

@@ -261,3 +261,65 @@ fn a_flood_out_of_order_is_bounded_by_the_window() {
     }
     assert!(s.stats().out_of_order <= 9000);
 }
+
+// RFC 8684 section 3.3.4 as Linux reads it: the window that it holds for a subflow is kept by an acknowledgement that
+// repeats its number, and counts from that one's DATA_ACK. So that repeats the window, and its DATA_ACK lags.
+#[test]
+fn a_repeated_acknowledgement_moves_no_edge_for_a_peer_that_keeps_the_larger_window() {
+    let mut s = Script::confirmed_server(buffer(10_000));
+    let sub = s.peer_joins(0, 3, 4, false);
+    s.inject(mapped(0, 11, 10, 1000));
+    s.expect(ack(0, 1011).data_ack(1010).window(10_000 - 1010));
+    // The data level moves by the other subflow, and nobody reads.
+    s.inject(mapped(sub, 1, 1010, 3000));
+    s.expect(ack(sub, 3001).data_ack(4010).window(10_000 - 4010));
+    // Subflow 0 repeats its number: the same window, the same DATA_ACK, the same edge.
+    s.inject(mapped(0, 11, 10, 1000));
+    s.expect(ack(0, 1011).data_ack(1010).window(10_000 - 1010));
+    // With a new number it is all said.
+    s.inject(mapped(0, 1011, 4010, 1000));
+    s.expect(ack(0, 2011).data_ack(5010).window(10_000 - 5010));
+    // Read in part, the window is larger than what this one shows, and smaller than what the other holds.
+    s.inject(mapped(0, 2011, 5010, 4000));
+    s.expect(ack(0, 6011).data_ack(9010).window(990));
+    s.read(4000);
+    s.expect(ack(0, 6011).data_ack(9010).window(4990));
+    s.expect_nothing();
+    // Once it holds less than what is free it hears of it.
+    s.read(4000);
+    for at in [0, sub] {
+        s.expect(ack(at, [6011, 3001][usize::from(at == sub)]).data_ack(9010).window(8990));
+    }
+}
+
+// The end of the stream is acknowledged whatever the windows: behind it nothing comes.
+#[test]
+fn the_end_of_the_stream_does_not_lag() {
+    let mut s = Script::confirmed_server(buffer(10_000));
+    let sub = s.peer_joins(0, 3, 4, false);
+    s.inject(mapped(0, 11, 10, 1000));
+    s.expect(ack(0, 1011).data_ack(1010));
+    s.inject(mapped(sub, 1, 1010, 3000).map(1010, 1, 3001).data_fin());
+    s.sent();
+    s.inject(mapped(0, 11, 10, 1000));
+    s.expect(ack(0, 1011).data_ack(4011).window(10_000 - 4010));
+}
+
+// Linux lends a subflow the room of the connection (`SndWndShared`): what another one has shown may be held too.
+#[test]
+fn what_another_subflow_has_shown_may_be_held() {
+    let mut s = Script::confirmed_server(buffer(10_000));
+    let sub = s.peer_joins(0, 3, 4, false);
+    s.inject(mapped(sub, 1, 10, 3990));
+    s.expect(ack(sub, 3991).data_ack(4000).window(6000));
+    // Half is free still: nobody has to hear of it.
+    s.read(3000);
+    s.expect_nothing();
+    s.inject(mapped(0, 11, 4000, 1000));
+    s.expect(ack(0, 1011).data_ack(5000).window(8000));
+    s.inject(mapped(0, 1011, 5000, 1000));
+    s.expect(ack(0, 2011).data_ack(6000).window(7000));
+    // More than this subflow has shown, and less than the other has.
+    s.inject(mapped(sub, 1, 10, 1000));
+    s.expect(ack(sub, 3991).data_ack(5000).window(8000));
+}
