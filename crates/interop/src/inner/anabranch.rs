@@ -22,7 +22,7 @@ use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use super::{Ended, Meter, Report};
+use super::{Ended, Meter, Report, namespace};
 use crate::cell::{Cell, Checksums, Joins, Side, Situation};
 use crate::content::{Content, Sum};
 use crate::shape::{self, PORT};
@@ -99,6 +99,7 @@ pub fn start(cell: &Cell) -> Result<Ours, String> {
         false => Some(Engine::start(wiring, &options).map_err(|error| format!("the links: {error}"))?),
     };
     let host = builder.start().map_err(|error| format!("the host: {error}"))?;
+    namespace::wait_for_devices(cell)?;
     Ok(Ours { host, switches, resets, altered, notices, _engine: engine })
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Outcome, anabranch, verdict};
+use super::{Outcome, anabranch, namespace, verdict};
 use crate::cell::{Cell, Side, Situation};
 use crate::content::{self, Content, Sum};
 use crate::counters::Counters;
@@ -95,24 +95,31 @@ pub fn fetch(cell: &Cell) -> Result<Outcome, String> {
     let begun = Instant::now();
     let scratch = Scratch::new()?;
     let mut bytes = vec![0; cell.load.bytes() as usize];
-    let (first, rest) = bytes.split_at_mut(1);
+    let (byte, rest) = bytes.split_at_mut(1);
     let mut content = Content::new(anabranch::seed(Side::Anabranch), cell.load.bytes());
-    content.next(first);
+    content.next(byte);
     rest.chunks_mut(1 << 16).for_each(|chunk| {
         content.next(chunk);
     });
     let wrong = |error: std::io::Error| format!("{}: {error}", scratch.0.display());
     std::fs::write(scratch.0.join("file"), &bytes).map_err(wrong)?;
+    std::fs::write(scratch.0.join("first"), "first").map_err(wrong)?;
     let _server = serve(cell, &scratch.0)?;
     let there = SocketAddr::new(shape::anabranch_ip(cell.family, 0), PORT);
-    let (url, got) = (format!("http://{there}/file"), scratch.0.join("got"));
+    // The file would be over in some milliseconds, and so perhaps before the kernel has joined. Over the same
+    // connection something small comes first, and a second later the file.
+    let (first, url) = (format!("http://{there}/first"), format!("http://{there}/file"));
+    let got = scratch.0.join("got");
     let patience = shape::patience(cell);
     let mut connections = 1;
     match cell.situation {
         Situation::Wget => {
             let mut wget = mptcpize("wget");
-            wget.args(["--quiet", "--no-proxy", "--tries=1", "--output-document"]).arg(&got).arg(url);
-            finish(&mut wget, patience)?;
+            wget.args(["--quiet", "--no-proxy", "--tries=1", "--wait=1", "--output-document"]).arg(&got);
+            finish(wget.args([first, url]), patience)?;
+            // One behind the other.
+            let whole = std::fs::read(&got).map_err(wrong)?;
+            std::fs::write(&got, whole.strip_prefix(b"first").unwrap_or(&whole)).map_err(wrong)?;
         }
         _ => {
             // The second half first asked for, then the first: a range each.
@@ -120,8 +127,10 @@ pub fn fetch(cell: &Cell) -> Result<Outcome, String> {
             let mut whole = Vec::new();
             for range in [format!("0-{}", half - 1), format!("{half}-")] {
                 let mut curl = mptcpize("curl");
-                curl.args(["--silent", "--show-error", "--fail", "--noproxy", "*", "--range", &range]);
-                finish(curl.arg("--output").arg(&got).arg(&url), patience)?;
+                let quiet = ["--silent", "--show-error", "--fail", "--noproxy", "*"];
+                curl.args(["--rate", "1/s"]).args(quiet).args(["--output", "/dev/null", &first, "--next"]);
+                curl.args(quiet).args(["--range", &range, "--output"]).arg(&got).arg(&url);
+                finish(&mut curl, patience)?;
                 whole.extend(std::fs::read(&got).map_err(wrong)?);
             }
             std::fs::write(&got, whole).map_err(wrong)?;
@@ -167,6 +176,7 @@ fn serve(cell: &Cell, directory: &Path) -> Result<Running, String> {
     if !text.starts_with("serving ") {
         return Err(format!("anabranch serve: {text}"));
     }
+    namespace::wait_for_devices(cell)?;
     // It goes on to log there, and must not stop when the pipe is full.
     std::thread::spawn(move || errors.as_mut().map(|errors| std::io::copy(errors, &mut std::io::sink())));
     Ok(running)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::cell::{Cell, Checksums, Family, Joins, Side, Situation};
 use crate::shape;
@@ -113,6 +114,27 @@ fn ip(arguments: &[&str], batch: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("ip -batch failed: {} in:\n{batch}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Waits until all devices of `cell`, which somebody has opened, take packets. The kernel starts them by work of its
+/// own after that, which takes long where many namespaces come and go; what is sent before is lost, three SYNs once.
+pub fn wait_for_devices(cell: &Cell) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let output = Command::new("ip").args(["-o", "link", "show", "up"]).stdin(Stdio::null()).output();
+        let links = output.map_err(|error| format!("ip: {error}"))?.stdout;
+        let links = String::from_utf8_lossy(&links);
+        let takes = |name: &String| {
+            links.lines().any(|line| line.contains(&format!(" {name}: ")) && !line.contains(" state DOWN "))
+        };
+        if (0..cell.paths.count()).map(shape::device).all(|name| takes(&name)) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("a device takes no packets:\n{links}"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// One command of `ip`.

@@ -186,7 +186,9 @@ impl Judge<'_> {
     fn quiet(&mut self) {
         self.failures.extend(noises(self.cell, &self.evidence.counters));
         let refused = self.evidence.refused;
-        self.require(refused == 0, || format!("the kernel has sent {refused} bytes behind anabranch's window"));
+        self.require(refused == 0, || {
+            format!("the kernel has sent {refused} bytes behind anabranch's window")
+        });
         // Until the kernel has sent its first DSS it has no window at the data level, and drops what comes out of
         // order, although the window that it has shown would admit it (seen in a capture). However much that is,
         // anabranch waits for it once: the rest of it follows without a timer. Nothing else is dropped.

@@ -192,11 +192,27 @@ impl Connection {
 
     /// Sends an option on the best subflow that does not use `avoid`.
     fn signal(&mut self, option: MptcpOption, avoid: Option<IpAddr>) {
-        let best = (0..self.subflows.len())
-            .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local.ip) != avoid)
-            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt.srtt()));
-        if let Some(at) = best {
+        if let Some(at) = self.best_for_signal(avoid) {
             self.subflows[at].signals.push(option);
+        }
+    }
+
+    /// One that has not failed, whose row of acknowledgements that only signal is not full, with the least RTT.
+    fn best_for_signal(&self, avoid: Option<IpAddr>) -> Option<usize> {
+        (0..self.subflows.len())
+            .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local.ip) != avoid)
+            .min_by_key(|&at| {
+                let subflow = &self.subflows[at];
+                (subflow.potentially_failed(), subflow.signals.is_held_up(), subflow.rtt.srtt())
+            })
+    }
+
+    /// A new subflow sends at once what waits on others only because their rows are full.
+    pub(crate) fn relieve_signals(&mut self, at: usize) {
+        let (before, rest) = self.subflows.split_at_mut(at);
+        let Some((new, after)) = rest.split_first_mut() else { return };
+        for other in before.iter_mut().chain(after) {
+            other.signals.take_movable(&mut new.signals);
         }
     }
 
@@ -233,7 +249,7 @@ impl Connection {
 
     /// The peer announces an address, or echoes an announcement of ours.
     #[cold]
-    pub(crate) fn on_add_address(&mut self, at: usize, add: &AddAddress) {
+    pub(crate) fn on_add_address(&mut self, now: Time, at: usize, add: &AddAddress) {
         let Some(remote_key) = self.remote_key else { return };
         let Some(hmac) = add.hmac else {
             self.paths.announcements.retain(|known| !(known.id == add.id && known.ip == add.ip));
@@ -243,7 +259,13 @@ impl Connection {
         if !crypto::equal(&hmac.to_be_bytes(), &expected.to_be_bytes()) {
             return;
         }
-        self.subflows[at].signals.push(MptcpOption::AddAddress(AddAddress { hmac: None, ..*add }));
+        let echo = MptcpOption::AddAddress(AddAddress { hmac: None, ..*add });
+        for subflow in &mut self.subflows {
+            subflow.signals.on_timer(now);
+        }
+        let held_up = self.subflows[at].signals.is_held_up();
+        let by = if held_up { self.best_for_signal(None).unwrap_or(at) } else { at };
+        self.subflows[by].signals.push(echo);
         let port = add.port.unwrap_or(self.subflows[at].remote.port);
         let address = Address::new(add.ip, port);
         if let Some((_, known)) = self.paths.remote.iter_mut().find(|(id, _)| *id == add.id) {

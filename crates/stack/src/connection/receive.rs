@@ -211,7 +211,7 @@ impl Connection {
         }
         for option in segment.options.mptcp.iter().flatten() {
             match option {
-                MptcpOption::AddAddress(add) => self.on_add_address(at, add),
+                MptcpOption::AddAddress(add) => self.on_add_address(now, at, add),
                 MptcpOption::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 MptcpOption::Priority { backup } => {
                     self.subflows[at].backup_wanted = *backup;

@@ -59,6 +59,25 @@ impl Signals {
         }
     }
 
+    /// Whether one taken on now would have to wait.
+    pub fn is_held_up(&self) -> bool {
+        self.resume_at.is_armed()
+    }
+
+    /// What waits for the row to be over and may as well leave by another subflow: all about addresses.
+    pub fn take_movable(&mut self, to: &mut Signals) {
+        if !self.is_held_up() {
+            return;
+        }
+        self.waiting.retain(|&waiting| {
+            let movable = matches!(waiting, MptcpOption::AddAddress(_));
+            if movable {
+                to.push(waiting);
+            }
+            !movable
+        });
+    }
+
     /// The next one, to leave with the acknowledgement number `ack`; `timeout` is that of a retransmission.
     pub fn pop(&mut self, now: Time, ack: Seq, timeout: Duration) -> Option<MptcpOption> {
         if !self.may_leave() {

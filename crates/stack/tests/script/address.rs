@@ -100,6 +100,29 @@ fn two_signals_leave_in_a_row_and_the_next_waits() {
     assert_eq!(echoes(&mut s), [3, 4]);
 }
 
+// Where the row of one subflow is full, another one signals, or the next that opens.
+#[test]
+fn another_subflow_signals_where_the_row_is_full() {
+    let mut s = Script::confirmed_server(config());
+    let second = s.peer_joins(0, 3, 8, false);
+    for (id, by) in [(1, 0), (2, 0), (3, second), (4, second)] {
+        let option = s.announcement(id, peer_ip(id), None);
+        s.inject(seg(0).seq(11).ack(1).option(option));
+        s.expect(seg(by).flags(A).option(Script::echo(id, peer_ip(id), None)));
+        s.expect_nothing();
+    }
+    let option = s.announcement(5, peer_ip(5), None);
+    s.inject(seg(0).seq(11).ack(1).option(option));
+    s.expect_nothing();
+    let (third, ack_of_join) = s.peer_joins_with(0, 6, 9);
+    s.inject(ack_of_join);
+    s.expect(seg(third).flags(A).option(Script::echo(5, peer_ip(5), None)));
+    s.expect(ack(third, 1).data_ack(10));
+    s.expect_nothing();
+    s.advance(1000);
+    s.expect_nothing();
+}
+
 // RFC 8684 section 3.4.1, row N12: without an echo it is repeated, with growing waits, and not for ever.
 #[test]
 fn an_announcement_is_repeated_until_it_is_echoed_or_given_up() {
