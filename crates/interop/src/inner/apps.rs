@@ -162,7 +162,8 @@ fn serve(cell: &Cell, directory: &Path) -> Result<Running, String> {
         let (name, ip) = (shape::device(at), shape::anabranch_ip(cell.family, at));
         command.args(["--tun", &name, "--address", &format!("{ip}@{name}")]);
     }
-    command.args(["--port", &PORT.to_string()]).arg(directory);
+    // Nothing slows these paths down, so that one of them could carry it all.
+    command.args(["--scheduler", "round_robin", "--port", &PORT.to_string()]).arg(directory);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
     let mut errors = child.stderr.take();
