@@ -341,12 +341,8 @@ impl Connection {
         if self.recv.should_update(mss) {
             // On every subflow: the window is the connection's, but a sender that heeds each subflow's
             // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
-            // One that holds as large a window has nothing to hear.
-            let window = self.recv.wanted_edge() - self.recv.nxt();
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                if subflow.window_held.would_be(subflow.recv.ack(), window) {
-                    subflow.recv.want_ack();
-                }
+                subflow.recv.want_ack();
             }
         }
     }

@@ -23,17 +23,11 @@ impl WindowHeld {
     /// Nothing was shown yet.
     pub const NONE: WindowHeld = WindowHeld { ack: Seq(0), bytes: 0 };
 
-    /// Whether a segment that acknowledges `ack` would make the peer take a window of `window` bytes.
-    #[inline]
-    pub fn would_be(&self, ack: Seq, window: u64) -> bool {
-        ack != self.ack || window >= u64::from(self.bytes)
-    }
-
     /// A segment leaves that acknowledges `ack` and has room for `window` bytes behind all that has arrived.
     /// Returns by how many bytes its data acknowledgement has to lag, and its window to be larger.
     #[inline]
     pub fn show(&mut self, ack: Seq, window: u64) -> u64 {
-        if self.would_be(ack, window) {
+        if ack != self.ack || window >= u64::from(self.bytes) {
             *self = WindowHeld { ack, bytes: window as u32 };
             return 0;
         }
