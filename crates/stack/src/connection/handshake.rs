@@ -137,11 +137,10 @@ impl Connection {
         let simultaneous = self.config.simultaneous;
         let mtu = self.config.mtu;
         let scale = own_scale(self.config.receive_buffer.max().get());
-        let window = match self.subflows[at].state {
-            TcpState::PreEstablished => self.show_window(at).0,
-            // That of a SYN is not scaled.
-            _ => self.recv.window_field(0),
-        };
+        // The window of a SYN is not scaled.
+        let is_syn = self.subflows[at].state != TcpState::PreEstablished;
+        let shift = if is_syn { 0 } else { self.subflows[at].receive_scale };
+        let (window, _) = self.show_window(at, shift, false);
         let (local_key, remote_key) = (self.local_key, self.remote_key);
         let capable_flags = self.capable_flags();
         let subflow = &mut self.subflows[at];
@@ -307,7 +306,7 @@ impl Connection {
     #[cold]
     pub(crate) fn make_third_ack(&mut self, now: Time, at: usize) -> Segment {
         self.third_ack_wanted = false;
-        let (window, _) = self.show_window(at);
+        let (window, _) = self.show_window(at, self.subflows[at].receive_scale, false);
         let subflow = &mut self.subflows[at];
         let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(1), Flags::ACK);
         segment.ack = subflow.recv.ack();

@@ -129,8 +129,10 @@ pub struct Connection {
     pub(crate) last_data_ack_sent: u64,
     /// The right edge of the window that went with a data acknowledgement.
     pub(crate) last_edge_sent: u64,
-    /// The window that went with the last segment, by whichever subflow.
-    last_window_shown: u64,
+    /// How far the data acknowledgements have gone that were sent, and how much is free behind that, as the last
+    /// one has told.
+    data_ack_told: u64,
+    room_told: u64,
     /// The DSN of our stream's first byte.
     pub(crate) local_dsn: Dsn,
     /// The DSN of the peer's first byte.
@@ -234,7 +236,8 @@ impl Connection {
             recv: RecvState::new(config.receive_buffer),
             last_data_ack_sent: 0,
             last_edge_sent: 0,
-            last_window_shown: 0,
+            data_ack_told: 0,
+            room_told: 0,
             views: Vec::new(),
             schedule_wanted: false,
             cursor: 0,

@@ -612,7 +612,8 @@ impl Connection {
 
     #[inline]
     fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
-        let (window, lag) = self.show_window(at);
+        let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something();
+        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale, tells);
         let subflow = &mut self.subflows[at];
         out.source = subflow.local;
         out.destination = subflow.remote;
@@ -632,7 +633,7 @@ impl Connection {
                 Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
         }
         let reports_blocks = subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal);
-        if self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() {
+        if tells {
             out.options.dss = Some(self.signal_of(level, lag));
         }
         if reports_blocks {
@@ -642,22 +643,32 @@ impl Connection {
         }
     }
 
-    /// The window field of a segment that leaves now, and by how many bytes its data acknowledgement lags
-    /// behind what has arrived.
+    /// The window field, shifted by `scale`, of a segment that leaves now, and by how many bytes its data
+    /// acknowledgement lags behind what has arrived, if it `tells` one.
     #[inline]
-    pub(super) fn show_window(&mut self, at: usize) -> (u16, u64) {
-        let scale = self.subflows[at].receive_scale;
+    pub(super) fn show_window(&mut self, at: usize, scale: u8, tells: bool) -> (u16, u64) {
         let field = self.recv.window_field(scale);
-        let window = u64::from(field) << scale;
-        if window > self.last_window_shown {
+        let ack = self.subflows[at].recv.ack();
+        if !tells {
+            let shown = u64::from(field) << scale;
+            self.subflows[at].window_held.show_alone(ack, shown.max(self.room_told));
+            return (field, 0);
+        }
+        // A small scale may show less than this.
+        let nxt = self.recv.nxt();
+        let window = self.recv.edge() - nxt;
+        // Behind the end of the stream nothing is sent.
+        let finished = self.recv.finished();
+        let lag = if finished { 0 } else { self.subflows[at].window_held.show(ack, window) };
+        self.data_ack_told = self.data_ack_told.max(nxt.saturating_sub(lag));
+        let room = nxt + window - self.data_ack_told;
+        if room > self.room_told {
             for subflow in &mut self.subflows {
-                subflow.window_held.raise(window);
+                subflow.window_held.raise(room);
             }
         }
-        self.last_window_shown = window;
-        let subflow = &mut self.subflows[at];
-        let lag = subflow.window_held.show(subflow.recv.ack(), window);
-        if lag == 0 || self.mode == Mode::Plain || self.recv.finished() {
+        self.room_told = room;
+        if lag == 0 {
             return (field, 0);
         }
         (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag)

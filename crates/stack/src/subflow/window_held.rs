@@ -34,7 +34,15 @@ impl WindowHeld {
         u64::from(self.bytes) - window
     }
 
-    /// Another subflow has shown `window` bytes, which Linux may lend to this one (`SndWndShared`).
+    /// A segment leaves that acknowledges `ack` without a data acknowledgement. Before the next one Linux may lend the
+    /// subflow what the connection has been told is free (`SndWndShared`): `window` is that or what the segment shows,
+    /// whichever is more.
+    pub fn show_alone(&mut self, ack: Seq, window: u64) {
+        self.ack = ack;
+        self.raise(window);
+    }
+
+    /// Another subflow has shown `window` bytes, which Linux may lend to this one.
     pub fn raise(&mut self, window: u64) {
         self.bytes = self.bytes.max(window as u32);
     }
@@ -57,6 +65,8 @@ mod tests {
         assert_eq!(held.show(Seq(2000), 600), 100);
         held.raise(50);
         assert_eq!(held.show(Seq(2000), 600), 100);
+        held.show_alone(Seq(3000), 500);
+        assert_eq!(held.show(Seq(3000), 450), 250, "lent again before it hears that less is free");
     }
 
     /// One step of a receiver with two subflows.

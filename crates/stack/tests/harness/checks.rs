@@ -22,6 +22,8 @@ struct Flow {
     started: bool,
     /// The sender has heard that it may send up to here.
     edge: u64,
+    /// The acknowledgement and the window that Linux would hold, were it the sender.
+    held: (u64, u64),
     /// Which part of the stream stands where: start in the subflow, end, and the distance to the stream.
     placed: BTreeMap<u64, (u64, i64)>,
 }
@@ -34,6 +36,10 @@ pub struct Checks {
     base: [Option<Dsn>; 2],
     /// A side has heard that it may send the stream up to here.
     data_edge: [u64; 2],
+    /// Of what was said to a side so far: the edge, the same as Linux reads it, and what is acknowledged.
+    told: [(u64, u64, u64); 2],
+    /// A side has said where its stream ends.
+    ended: [bool; 2],
     /// Data segments whose sequence numbers wrap.
     pub subflow_wraps: u64,
     /// Data segments behind a wrap of the low 32 bits of the DSN.
@@ -70,6 +76,9 @@ impl Checks {
         if !segment.flags.has(Flags::SYN) && segment.window == 0 && segment.flags.has(Flags::ACK) {
             self.zero_windows += 1;
         }
+        self.ended[index(from)] |= segment.options.dss.is_some_and(|dss| dss.data_fin);
+        self.read_as_linux(from.other(), segment);
+        let flow = self.flows.entry((from, segment.source, segment.destination)).or_default();
         if segment.payload_len == 0 {
             return;
         }
@@ -129,29 +138,61 @@ impl Checks {
         self.wide_wraps += u64::from(base.0.checked_add(stream + len).is_none());
     }
 
-    /// A segment has arrived at `to`.
-    pub fn on_arrived(&mut self, to: Side, segment: &Segment) {
+    /// What `segment` says to `to` that `to` may send: how much is acknowledged on the subflow and, if it is said, in
+    /// the stream, and the window.
+    fn admits(&self, to: Side, segment: &Segment) -> Option<(u64, Option<u64>, u64)> {
         if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::RST) {
-            return;
+            return None;
         }
-        let back = (to, segment.destination, segment.source);
-        let there = (to.other(), segment.source, segment.destination);
-        let (Some(mine), Some(theirs)) = (self.flows.get(&back), self.flows.get(&there)) else { return };
+        let mine = self.flows.get(&(to, segment.destination, segment.source))?;
+        let theirs = self.flows.get(&(to.other(), segment.source, segment.destination))?;
         // RFC 7323 section 2.2: both SYNs must have said it, and a SYN's window is never scaled.
         let scaled = mine.scale.is_some() && theirs.scale.is_some() && !segment.flags.has(Flags::SYN);
         let window = u64::from(segment.window) << if scaled { theirs.scale.unwrap_or(0) } else { 0 };
         let acked = u64::from(segment.ack.0.wrapping_sub(mine.isn.0));
         let base = self.base[index(to)];
-        let data =
-            segment.options.dss.and_then(|dss| dss.data_ack).zip(base).map_or(0, |(ack, base)| match ack {
-                DataAck::Wide(dsn) => dsn.distance_from(base) as u64,
-                DataAck::Narrow(low) => u64::from(low.wrapping_sub(base.0 as u32)),
-            });
+        let data = segment.options.dss.and_then(|dss| dss.data_ack).zip(base).map(|(ack, base)| match ack {
+            DataAck::Wide(dsn) => dsn.distance_from(base) as u64,
+            DataAck::Narrow(low) => u64::from(low.wrapping_sub(base.0 as u32)),
+        });
+        Some((acked, data, window))
+    }
+
+    /// A segment has arrived at `to`.
+    pub fn on_arrived(&mut self, to: Side, segment: &Segment) {
+        let Some((acked, data, window)) = self.admits(to, segment) else { return };
         let known = &mut self.data_edge[index(to)];
-        *known = (*known).max(data + window);
-        if let Some(mine) = self.flows.get_mut(&back) {
+        *known = (*known).max(data.unwrap_or(0) + window);
+        if let Some(mine) = self.flows.get_mut(&(to, segment.destination, segment.source)) {
             mine.edge = mine.edge.max(acked + window);
         }
+    }
+
+    /// What Linux makes of an acknowledgement: a window counts from the data acknowledgement beside it, but a smaller
+    /// one is taken only with a new acknowledgement number; and each subflow may be lent the room of the connection.
+    /// That must not lead it beyond what it was told.
+    fn read_as_linux(&mut self, to: Side, segment: &Segment) {
+        let Some((acked, data, window)) = self.admits(to, segment) else { return };
+        let (edge, read, una) = self.told[index(to)];
+        let room = read.saturating_sub(una);
+        for (_, flow) in self.flows.iter_mut().filter(|((side, ..), _)| *side == to) {
+            flow.held.1 = flow.held.1.max(room);
+        }
+        let scale = |flow: &Flow| flow.scale.unwrap_or(0);
+        let unit = 1 << self.flows.get(&(to.other(), segment.source, segment.destination)).map_or(0, scale);
+        let Some(flow) = self.flows.get_mut(&(to, segment.destination, segment.source)) else { return };
+        if acked != flow.held.0 || window > flow.held.1 {
+            flow.held = (acked, window);
+        }
+        let Some(data) = data.filter(|_| !segment.flags.has(Flags::SYN)) else { return };
+        let (edge, read) = (edge.max(data + window), read.max(data + flow.held.1));
+        self.told[index(to)] = (edge, read, una.max(data));
+        // What is held need not be a multiple of the unit of windows, which one that is repeated is rounded down to.
+        // Behind the end of the stream nothing is sent.
+        assert!(
+            self.ended[index(to)] || read < edge + unit,
+            "Linux at {to:?} would send up to {read} of {edge}"
+        );
     }
 
     /// The keys say where the streams start, where nobody has said otherwise.
