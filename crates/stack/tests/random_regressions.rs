@@ -33,6 +33,27 @@ fn a_window_of_one_byte_moves() {
 }
 
 #[test]
+fn what_was_never_sent_is_not_starved_by_what_goes_again_behind_it() {
+    // A path that becomes 400 times as long: the timers of both subflows run out in turn.
+    run(&Case {
+        ns3: true,
+        servers: 2,
+        knobs: [
+            Knobs { flips: 21_086, receive_buffer: (200, 0), ..Knobs::PLAIN },
+            Knobs { flips: 20_480, ..Knobs::PLAIN },
+        ],
+        paths: vec![PATH],
+        ops: vec![
+            Op::Advance(1),
+            Op::Write(Side::Server, 201),
+            Op::Delay(0, 400_001),
+            Op::Write(Side::Client, 9801),
+        ],
+        ..Case::plain()
+    });
+}
+
+#[test]
 fn a_priority_before_the_keys_does_not_make_a_plain_tcp() {
     let slow = PathSetup { delay_us: 227_852, ..PATH };
     run(&Case {

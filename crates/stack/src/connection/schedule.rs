@@ -31,7 +31,7 @@ fn view<'a>(
         now,
         subflows,
         unassigned: send.unassigned.as_slice(),
-        reinject: send.reinject.as_slice(),
+        reinject: send.reinject_now(),
         outstanding: send.outstanding.as_slice(),
         data_una: send.una,
         data_nxt: send.nxt,
@@ -134,7 +134,7 @@ impl Connection {
             let under_way = subflow.in_flight() + subflow.queued;
             let free = subflow.cwnd.saturating_sub(under_way);
             let window_room = subflow.window_edge.saturating_sub(subflow.board.nxt() + subflow.queued);
-            let reinject = self.send.reinject.as_slice().first().map(|pending| pending.range);
+            let reinject = self.send.reinject_now().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
                 (Some(range), _) => (range, AssignKind::Reinject),
                 (None, Some(range)) => (range, AssignKind::New),

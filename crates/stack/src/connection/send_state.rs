@@ -209,6 +209,17 @@ impl SendState {
         }
     }
 
+    /// What shall go again, unless something before it in the stream waits to be sent for the first time: two
+    /// subflows whose timers run out in turn would give each other what the peer has, and never come to that.
+    #[inline]
+    pub fn reinject_now(&self) -> &[Pending] {
+        let again = self.reinject.as_slice();
+        match (again.first(), self.unassigned.first()) {
+            (Some(first), Some(new)) if new.start < first.range.start => &[],
+            _ => again,
+        }
+    }
+
     /// The data level is acknowledged up to `una`; false if that is nothing new.
     pub fn acknowledge(&mut self, una: u64) -> bool {
         if una <= self.una {
