@@ -145,16 +145,19 @@ impl<O: Observer> Endpoint<O> {
         if let Some((id, subflow)) = self.demux.find(local, remote)
             && let Some(connection) = self.connections.get_mut(id)
         {
-            if connection.refuses(subflow, segment) {
-                self.refuse(path, segment);
-                return;
+            let predicted = connection.take_predicted(now, subflow, segment, placed, &mut self.observer);
+            if !predicted {
+                if connection.refuses(subflow, segment) {
+                    self.refuse(path, segment);
+                    return;
+                }
+                connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
             }
-            connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
             if !connection.in_ready {
                 if connection.wants_to_send() {
                     connection.in_ready = true;
                     self.ready.push_back(id);
-                } else {
+                } else if !predicted || !connection.may_rest(subflow) {
                     self.settle(now, id);
                 }
             }
