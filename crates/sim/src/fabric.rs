@@ -120,7 +120,7 @@ impl<R: Recorder> Fabric<R> {
             table.by_destination.sort_unstable();
         }
         Ok(Fabric {
-            calendar: Calendar::new(links.len() + routes.len() + 1),
+            calendar: Calendar::new(links.len() + routes.len() + 1, busy_span(network)),
             located,
             reports: Vec::new(),
             links,
@@ -345,6 +345,12 @@ impl<R: Recorder> Fabric<R> {
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {
         &mut self.links
     }
+}
+
+/// About how many nanoseconds lie between two packets on the fastest link.
+fn busy_span(network: &Network) -> u64 {
+    let rates = network.links().iter().map(|link| link.config.capacity.mean_rate());
+    rates.max().map_or(1, |fastest| fastest.transmission_time(1500).as_nanos() / 4)
 }
 
 #[cfg(test)]
