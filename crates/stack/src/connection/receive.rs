@@ -137,15 +137,8 @@ impl Connection {
             self.place(now, at, stream, placed);
             self.check_closing(now, at);
         }
+        self.timers_moved |= self.subflows[at].recv.ack_at() < self.queued_at;
         true
-    }
-
-    /// Whether the next acknowledgement of subflow `id` is due no sooner than the endpoint looks after this
-    /// connection anyway, and there is nothing to tell.
-    #[inline]
-    pub(crate) fn may_rest(&self, id: SubflowId) -> bool {
-        let due = self.subflows.get(id.index()).map_or(Time::ZERO, |subflow| subflow.recv.ack_at());
-        due >= self.queued_at && self.events.is_empty()
     }
 
     /// A segment has arrived for the subflow `id`.
@@ -159,6 +152,7 @@ impl Connection {
         observer: &mut O,
     ) {
         let at = id.index();
+        self.timers_moved = true;
         observer.on_received(now, self.id, id, segment);
         let state = self.subflows[at].state;
         match state {

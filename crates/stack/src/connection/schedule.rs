@@ -83,6 +83,7 @@ impl Connection {
     /// Asks the scheduler until it says wait.
     pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.schedule_wanted = false;
+        self.timers_moved = true;
         self.scheduler_wake = Time::NEVER;
         if self.phase != Phase::Open {
             return;

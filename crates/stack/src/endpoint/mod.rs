@@ -157,7 +157,7 @@ impl<O: Observer> Endpoint<O> {
                 if connection.wants_to_send() {
                     connection.in_ready = true;
                     self.ready.push_back(id);
-                } else if !predicted || !connection.may_rest(subflow) {
+                } else if connection.timers_moved || !connection.events.is_empty() {
                     self.settle(now, id);
                 }
             }
@@ -319,6 +319,7 @@ impl<O: Observer> Endpoint<O> {
     /// Puts the connection where it will be asked for segments and events.
     fn touch(&mut self, _now: Time, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.timers_moved = true;
         if !connection.in_ready {
             connection.in_ready = true;
             self.ready.push_back(id);
@@ -351,10 +352,12 @@ impl<O: Observer> Endpoint<O> {
             }
             return;
         }
-        let due = connection.next_timeout(now);
-        if due < connection.queued_at {
-            connection.queued_at = due;
-            self.timers.push(due, id);
+        if core::mem::take(&mut connection.timers_moved) {
+            let due = connection.next_timeout(now);
+            if due < connection.queued_at {
+                connection.queued_at = due;
+                self.timers.push(due, id);
+            }
         }
     }
 

@@ -185,19 +185,25 @@ impl Scoreboard {
         self.sent.front().is_some_and(|first| first.maps(offset))
     }
 
-    /// The same of any record.
-    pub fn carries(&mut self, offset: u64) -> bool {
-        let Some(first) = self.sent.front() else { return false };
-        if first.maps(offset) {
-            return true;
-        }
-        // Who asks for the head of the stream asks for what comes soon behind it the next time.
+    /// Whether [`Scoreboard::carries`] is true because of a record near the one that was found last: who asks for the
+    /// head of the stream asks for what comes soon behind it the next time.
+    #[inline]
+    pub fn carries_nearby(&mut self, offset: u64) -> bool {
         let near = self.carrier.saturating_sub(self.popped);
         for at in near..near + 3 {
             if self.sent.get(at as usize).is_some_and(|record| record.maps(offset)) {
                 self.carrier = self.popped + at;
                 return true;
             }
+        }
+        false
+    }
+
+    /// The same of any record.
+    pub fn carries(&mut self, offset: u64) -> bool {
+        let Some(first) = self.sent.front() else { return false };
+        if first.maps(offset) {
+            return true;
         }
         if self.una < self.disordered_until {
             return self.sent.iter().any(|record| record.maps(offset));
