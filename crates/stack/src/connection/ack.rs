@@ -262,7 +262,9 @@ impl Connection {
             self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
-            self.give_up_laggard(now);
+            if self.send.blocked && self.mode == Mode::Mptcp {
+                self.give_up_laggard(now);
+            }
         }
     }
 }

@@ -320,6 +320,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn process_mptcp_options(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if let Some(dss) = &segment.options.dss {
             if !self.process_dss(now, at, dss, segment) {
@@ -431,7 +432,7 @@ impl Connection {
     /// Header prediction: takes the payload of a segment that is the next one on its subflow, and in a plain TCP in
     /// the stream, with nothing missing before it or held behind it on the subflow, and no end in sight. Returns
     /// whether it was one; most are.
-    #[inline]
+    #[inline(never)]
     fn take_expected(
         &mut self,
         now: Time,

@@ -34,40 +34,43 @@ pub use open::ConnectError;
 ///
 /// The driver's loop: hand in what happened, then ask [`Endpoint::poll_transmit`] until there is
 /// nothing more, and then [`Endpoint::poll_timeout`] for when to come back.
+// In this order what each segment looks at lies together.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Endpoint<O = ()> {
-    config: EndpointConfig,
-    entropy: Entropy,
-    observer: O,
-    listeners: BTreeMap<u16, ConnectionConfig>,
-    /// What the newest connection was told: mostly it is what the next one is told.
-    shared: Option<Arc<ConnectionConfig>>,
     connections: Table,
-    half_open: HalfOpen,
-    counters: EndpointCounters,
-    demux: Demux,
-    timers: TimerQueue,
     ready: VecDeque<ConnectionId>,
-    /// How many segments the first of them has sent in a row.
-    turn: u32,
+    timers: TimerQueue,
     /// Connections whose first SYN has not left. They take turns with those that are ready: a thousand that are
     /// opened at once would else have their acknowledgements wait behind all SYNs, and their peers take that for
     /// the round trip.
     opening: VecDeque<ConnectionId>,
-    /// One that was ready has had its turn, and the first of these is the next.
-    opens: bool,
-    /// One of these has its turn.
-    opening_now: bool,
     eventful: VecDeque<ConnectionId>,
     /// Ended connections whose last event was told.
     ending: Vec<ConnectionId>,
     /// Answers to segments that belong to no connection.
     replies: VecDeque<Transmit>,
+    /// How many segments the first of those that are ready has sent in a row.
+    turn: u32,
+    burst_limit: u32,
+    /// One that was ready has had its turn, and the first of those that open is the next.
+    opens: bool,
+    /// One of these has its turn.
+    opening_now: bool,
+    send_buffers_grow: bool,
+    observer: O,
+    demux: Demux,
+
+    config: EndpointConfig,
+    entropy: Entropy,
+    listeners: BTreeMap<u16, ConnectionConfig>,
+    /// What the newest connection was told: mostly it is what the next one is told.
+    shared: Option<Arc<ConnectionConfig>>,
+    half_open: HalfOpen,
+    counters: EndpointCounters,
     next_port: u16,
     /// Of the initial sequence numbers, drawn with the first of them.
     isn_secret: Option<[Key; 2]>,
-    burst_limit: u32,
-    send_buffers_grow: bool,
 }
 
 impl Endpoint<()> {
