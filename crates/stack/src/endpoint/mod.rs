@@ -162,6 +162,8 @@ impl<O: Observer> Endpoint<O> {
                     self.ready.push_back(id);
                 } else if connection.timers_moved || !connection.events.is_empty() {
                     self.settle(now, id);
+                } else {
+                    debug_assert!(connection.next_timeout(now) >= connection.queued_at);
                 }
             }
             return;
@@ -362,6 +364,7 @@ impl<O: Observer> Endpoint<O> {
                 self.timers.push(due, id);
             }
         }
+        debug_assert!(connection.next_timeout(now) >= connection.queued_at, "a timer that nobody waits for");
     }
 
     #[cold]
