@@ -29,13 +29,17 @@ impl core::ops::Add for Tally {
 ///
 /// `offered + duplicated = delivered + dropped() + what is inside`, always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Counters {
+    // First what every packet changes.
     /// Packets offered to the link by `push`.
     pub offered: Tally,
-    /// Copies that the link made and let into its queue.
-    pub duplicated: Tally,
     /// Packets handed out at the far end by `poll`.
     pub delivered: Tally,
+    /// The longest queue met, the packet in service included: most packets and, apart, most bytes.
+    pub max_queue: Tally,
+    /// Copies that the link made and let into its queue.
+    pub duplicated: Tally,
     /// Dropped because the queue was full.
     pub dropped_queue: Tally,
     /// Lost by the Bernoulli draw.
@@ -52,8 +56,6 @@ pub struct Counters {
     pub reordered: Tally,
     /// Packets that found a queue beyond the marking threshold.
     pub marked: Tally,
-    /// The longest queue met, the packet in service included: most packets and, apart, most bytes.
-    pub max_queue: Tally,
 }
 
 impl Counters {

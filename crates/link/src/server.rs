@@ -42,6 +42,11 @@ impl Server {
         }
     }
 
+    /// Whether it is a constant rate.
+    pub(crate) fn is_rate(&self) -> bool {
+        matches!(self, Server::Rate(_))
+    }
+
     /// Takes a packet behind all others, and returns when its last bit departs. `idle`: the last packet
     /// has departed by `now`.
     #[inline]
@@ -94,12 +99,17 @@ impl RateServer {
         } else if self.memo[1].0 == wire_bytes {
             (self.memo[1].1, self.memo[1].2)
         } else {
-            let work = work(wire_bytes);
-            self.memo[1] = self.memo[0];
-            self.memo[0] = (wire_bytes, work / self.rate, work % self.rate);
-            (self.memo[0].1, self.memo[0].2)
+            self.divide(wire_bytes)
         };
         self.append(now, idle, span, rest)
+    }
+
+    #[inline(never)]
+    fn divide(&mut self, wire_bytes: u32) -> (u64, u64) {
+        let work = work(wire_bytes);
+        self.memo[1] = self.memo[0];
+        self.memo[0] = (wire_bytes, work / self.rate, work % self.rate);
+        (self.memo[0].1, self.memo[0].2)
     }
 
     fn serve_work(&mut self, now: Time, idle: bool, work: u64) -> Time {
@@ -148,6 +158,7 @@ impl TraceServer {
         now.since(self.origin).0.saturating_add(self.start)
     }
 
+    #[inline(never)]
     fn serve(&mut self, now: Time, idle: bool, mut work: u64) -> Time {
         if idle {
             self.seek(self.position(now));

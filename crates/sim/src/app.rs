@@ -136,7 +136,7 @@ impl<R: Recorder> Sim<R> {
     }
 
     /// A stack tells its application something.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn on_event(&mut self, host: u32, id: ConnectionId, event: Event) {
         let connections = &self.hosts[host as usize].connections;
         let known = connections.get(id.place()).copied().flatten().filter(|known| known.0 == id);

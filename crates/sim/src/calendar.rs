@@ -1,89 +1,87 @@
 //! The calendar: for each item (a link, a host, the agenda) the one time at which it wants to run.
 //!
-//! A tournament: a tree with four children to a node, whose leaves are the items and whose inner nodes
-//! repeat the earliest of their children, so that the root is the next to run. A new time walks up from
-//! its leaf, one cache line a level. There are few items (links and hosts, not packets or connections) and
-//! each is set all the time, which suits a tree that moves nothing about and has no branch to mispredict.
-//! Equal times come out in the order in which they were set, which makes a run reproducible.
+//! What comes soon lies in a wheel: a ring of slots, each for a short span of time and with a list of the items in it,
+//! mostly one, so that setting a time and finding the next one cost the same however many items there are. What
+//! comes later than the wheel reaches waits in a heap until it has run or is set anew, and is never moved. Equal times
+//! come out in the order in which they were set, which makes a run reproducible.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use anabranch_units::Time;
 
-/// An item and its time in one number, because it is compared in two instructions: the time above;
-/// below it when this was set, counted over all items, which breaks ties; and last the item.
-type Key = u128;
+/// How many slots the wheel has: as many as the bits of the words that name those in use, and of the one word that
+/// names these words.
+const SLOTS: usize = 64 * 64;
 
-/// The key of an item that does not want to run. No time is as late as [`Time::NEVER`].
-const ABSENT: Key = Key::MAX;
+/// No item, or no slot.
+const NONE: u32 = u32::MAX;
 
-/// Four siblings.
+/// An item.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Siblings([Key; 4]);
-
-impl Siblings {
-    /// Puts `key` in its place, and says which is the earliest of the four.
-    ///
-    /// Nobody can foresee which it is, so that no branch may decide. Inside a loop LLVM makes branches of
-    /// these selections, therefore this stands apart.
-    #[inline(never)]
-    fn replace(&mut self, place: usize, key: Key) -> Key {
-        let Siblings(keys) = self;
-        keys[place % 4] = key;
-        let others = keys[(place ^ 1) % 4].min(keys[(place ^ 2) % 4]).min(keys[(place ^ 3) % 4]);
-        key.min(others)
-    }
+struct Entry {
+    /// When it wants to run; [`Time::NEVER`] if it does not.
+    time: Time,
+    /// When this was set, counted over all items.
+    order: u64,
+    /// The next item in the same slot.
+    next: u32,
+    /// Where it lies in the wheel.
+    slot: u32,
 }
 
 /// Items `0..n`, each with at most one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
-    /// The first siblings are the children of the root. The nodes are counted through: node `i` is at
-    /// `[i / 4][i % 4]`, and the children of node `i` are the siblings `i + 1`.
-    nodes: Vec<Siblings>,
-    /// The root.
-    first: Key,
-    /// The node of the first item: those before it have children.
-    leaves: usize,
-    /// The lowest bits of a key, which name the item.
-    item_bits: u32,
+    entries: Vec<Entry>,
+    /// The earliest time, and its item.
+    first_time: Time,
+    first: u32,
+    /// A slot is for `2^shift` ns.
+    shift: u32,
+    /// No item in the wheel is in a slot for an earlier time, counted in slots. One that is set for an earlier time
+    /// lies in this slot.
+    cursor: u64,
     orders: u64,
+    /// The first item of each slot.
+    slots: Box<[u32; SLOTS]>,
+    /// Which slots are in use, and which of these words are not zero.
+    used: [u64; 64],
+    used_words: u64,
+    /// What the wheel does not reach: time, order, item. An entry counts as long as its item has that order.
+    far: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    /// No entry there is earlier.
+    far_from: Time,
 }
 
 impl Calendar {
-    pub(crate) fn new(items: usize) -> Calendar {
-        // All siblings but the first have a parent, which is no leaf.
-        let siblings = items.saturating_sub(1).div_ceil(3).max(1);
+    /// `span_ns` is about what lies between two events of a busy item.
+    pub(crate) fn new(items: usize, span_ns: u64) -> Calendar {
         Calendar {
-            nodes: vec![Siblings([ABSENT; 4]); siblings],
-            first: ABSENT,
-            leaves: siblings - 1,
-            item_bits: items.next_power_of_two().trailing_zeros(),
+            entries: vec![Entry { time: Time::NEVER, order: 0, next: NONE, slot: NONE }; items],
+            first_time: Time::NEVER,
+            first: NONE,
+            shift: span_ns.max(1).ilog2().min(32),
+            cursor: 0,
             orders: 0,
+            slots: Box::new([NONE; SLOTS]),
+            used: [0; 64],
+            used_words: 0,
+            far: BinaryHeap::new(),
+            far_from: Time::NEVER,
         }
-    }
-
-    #[inline]
-    fn leaf(&self, item: u32) -> Key {
-        let at = self.leaves + item as usize;
-        self.nodes[at / 4].0[at % 4]
-    }
-
-    #[inline]
-    fn time(key: Key) -> Time {
-        Time((key >> 64) as u64)
     }
 
     /// When `item` wants to run; [`Time::NEVER`] if it does not.
     #[inline]
     pub(crate) fn time_of(&self, item: u32) -> Time {
-        Calendar::time(self.leaf(item))
+        self.entries[item as usize].time
     }
 
     /// The earliest time and its item.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Time, u32)> {
-        let item = self.first as u32 & ((1 << self.item_bits) - 1);
-        (self.first != ABSENT).then(|| (Calendar::time(self.first), item))
+        self.first_time.is_armed().then_some((self.first_time, self.first))
     }
 
     /// Sets the time of `item`; [`Time::NEVER`] takes it out. Nothing happens if it is the same already.
@@ -95,47 +93,136 @@ impl Calendar {
     }
 
     fn change(&mut self, item: u32, time: Time) {
-        let mut key = ABSENT;
-        if time.is_armed() {
-            if self.orders >= u64::MAX >> self.item_bits {
-                self.renumber();
-            }
-            let order = self.orders << self.item_bits | u64::from(item);
-            key = Key::from(time.0) << 64 | Key::from(order);
-            self.orders += 1;
+        self.take_out(item);
+        self.orders += 1;
+        let ahead = (time.0 >> self.shift).saturating_sub(self.cursor);
+        let entry = &mut self.entries[item as usize];
+        entry.time = time;
+        entry.order = self.orders;
+        if ahead < SLOTS as u64 && time.is_armed() {
+            let place = self.cursor + ahead;
+            let slot = place as usize % SLOTS;
+            entry.slot = slot as u32;
+            entry.next = core::mem::replace(&mut self.slots[slot], item);
+            self.used[slot / 64] |= 1 << (slot % 64);
+            self.used_words |= 1 << (slot / 64);
+        } else if time.is_armed() {
+            self.put_far(item);
         }
-        let nodes = self.nodes.as_mut_slice();
-        let mut at = self.leaves + item as usize;
-        loop {
-            let (parent, place) = (at / 4, at % 4);
-            let siblings = &mut nodes[parent];
-            // The lower half tells all keys apart: nothing changes from here up.
-            if siblings.0[place] as u64 == key as u64 {
-                return;
-            }
-            key = siblings.replace(place, key);
-            if parent == 0 {
-                break;
-            }
-            at = parent - 1;
+        if time < self.first_time {
+            (self.first_time, self.first) = (time, item);
+        } else if item == self.first {
+            self.find_first();
         }
-        self.first = key;
     }
 
-    /// Counts anew from zero, in the same order: the count has no more room beside the item.
+    /// Takes an item out of the wheel, if it is there.
+    #[inline]
+    fn take_out(&mut self, item: u32) {
+        let entry = &mut self.entries[item as usize];
+        let slot = core::mem::replace(&mut entry.slot, NONE) as usize;
+        let next = entry.next;
+        let Some(head) = self.slots.get_mut(slot) else { return };
+        if *head != item {
+            self.take_from_within(slot, item);
+            return;
+        }
+        *head = next;
+        if next == NONE {
+            self.used[slot / 64] &= !(1 << (slot % 64));
+            if self.used[slot / 64] == 0 {
+                self.used_words &= !(1 << (slot / 64));
+            }
+        }
+    }
+
+    /// Takes an item out of a slot whose first it is not.
     #[cold]
-    fn renumber(&mut self) {
-        let items = (self.nodes.len() * 4 - self.leaves) as u32;
-        let mut items: Vec<(u64, u32)> = (0..items)
-            .filter(|&item| self.time_of(item).is_armed())
-            .map(|item| (self.leaf(item) as u64, item))
-            .collect();
-        items.sort_unstable();
-        self.orders = 0;
-        for (_, item) in items {
-            let time = self.time_of(item);
-            self.change(item, Time::NEVER);
-            self.change(item, time);
+    fn take_from_within(&mut self, slot: usize, item: u32) {
+        let mut before = self.slots[slot];
+        while self.entries[before as usize].next != item {
+            before = self.entries[before as usize].next;
+        }
+        self.entries[before as usize].next = self.entries[item as usize].next;
+    }
+
+    #[cold]
+    fn put_far(&mut self, item: u32) {
+        let entries = &self.entries;
+        if self.far.len() > 64 + 2 * entries.len() {
+            // Most of it no longer counts.
+            self.far.retain(|Reverse((_, order, item))| entries[*item as usize].order == *order);
+        }
+        let Entry { time, order, .. } = entries[item as usize];
+        self.far.push(Reverse((time, order, item)));
+        self.far_from = self.far_from.min(time);
+    }
+
+    /// Finds the earliest of all.
+    #[inline]
+    fn find_first(&mut self) {
+        let first = self.next_slot().map_or(NONE, |slot| self.slots[slot]);
+        let Some(entry) = self.entries.get(first as usize) else {
+            (self.first_time, self.first) = (Time::NEVER, NONE);
+            self.look_far(u64::MAX);
+            return;
+        };
+        (self.first_time, self.first) = (entry.time, first);
+        let (order, next) = (entry.order, entry.next);
+        if next != NONE {
+            self.find_first_of(order, next);
+        } else if self.far_from <= self.first_time {
+            self.look_far(order);
+        }
+        self.cursor = self.cursor.max(self.first_time.0 >> self.shift);
+    }
+
+    /// The same for a slot with several items: one is the first so far, which has this order, and the others follow.
+    #[inline(never)]
+    fn find_first_of(&mut self, mut order: u64, mut item: u32) {
+        while let Some(entry) = self.entries.get(item as usize) {
+            if (entry.time, entry.order) < (self.first_time, order) {
+                (self.first_time, self.first, order) = (entry.time, item, entry.order);
+            }
+            item = entry.next;
+        }
+        if self.far_from <= self.first_time {
+            self.look_far(order);
+        }
+    }
+
+    /// The first slot in use.
+    #[inline(always)]
+    fn next_slot(&self) -> Option<usize> {
+        if self.used_words == 0 {
+            return None;
+        }
+        let (word, bit) = (self.cursor as usize % SLOTS / 64, self.cursor as usize % 64);
+        let here = self.used[word] >> bit << bit;
+        if here != 0 {
+            return Some(word * 64 + here.trailing_zeros() as usize);
+        }
+        // From the next word on around the ring, back to this one.
+        let ahead = self.used_words.rotate_right(word as u32 + 1).trailing_zeros() as usize;
+        let word = (word + 1 + ahead) % 64;
+        Some(word * 64 + self.used[word].trailing_zeros() as usize)
+    }
+
+    /// Whether something beyond the wheel is earlier than the first in it, which has this order.
+    #[cold]
+    fn look_far(&mut self, order: u64) {
+        while let Some(&Reverse((time, other, item))) = self.far.peek() {
+            if self.entries[item as usize].order == other {
+                if (time, other) < (self.first_time, order) {
+                    (self.first_time, self.first) = (time, item);
+                }
+                break;
+            }
+            self.far.pop();
+        }
+        self.far_from = self.far.peek().map_or(Time::NEVER, |entry| entry.0.0);
+        if self.first_time.is_armed() {
+            self.cursor = self.cursor.max(self.first_time.0 >> self.shift);
         }
     }
 }
@@ -143,11 +230,11 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_units::RandomStream;
+    use anabranch_units::{Duration, RandomStream};
 
     #[test]
     fn equal_times_come_out_in_the_order_in_which_they_were_set() {
-        let mut calendar = Calendar::new(5);
+        let mut calendar = Calendar::new(5, 4);
         for item in [3, 0, 4, 1, 2] {
             calendar.set(item, Time(7));
         }
@@ -165,23 +252,32 @@ mod tests {
     #[test]
     fn it_agrees_with_a_sorted_list_under_random_operations() {
         for items in [1, 2, 4, 5, 37] {
-            against_a_sorted_list(items, 0);
+            for span in [1, 10, 1000, 1_000_000] {
+                against_a_sorted_list(items, span, |now, random| now + Duration(random.below(50)));
+                // Far beyond the wheel as well, and before its time.
+                against_a_sorted_list(items, span, |now, random| {
+                    let magnitude = random.below(34);
+                    let ahead = random.below(1 << magnitude);
+                    if random.chance(0.1) { Time(now.0.saturating_sub(ahead)) } else { now + Duration(ahead) }
+                });
+            }
         }
     }
 
-    #[test]
-    fn a_count_that_is_full_starts_again_in_the_same_order() {
-        against_a_sorted_list(37, (1 << 58) - 10_000);
-    }
-
-    fn against_a_sorted_list(items: u32, orders: u64) {
+    fn against_a_sorted_list(items: u32, span: u64, choose: impl Fn(Time, &mut RandomStream) -> Time) {
         let mut random = RandomStream::new(1, "heap");
-        let mut calendar = Calendar::new(items as usize);
-        calendar.orders = orders;
+        let mut calendar = Calendar::new(items as usize, span);
         let mut model: Vec<(Time, u64, u32)> = Vec::new();
+        let mut now = Time::ZERO;
         for order in 0..20_000_u64 {
-            let item = random.below(u64::from(items)) as u32;
-            let time = if random.chance(0.2) { Time::NEVER } else { Time(random.below(50)) };
+            let mut item = random.below(u64::from(items)) as u32;
+            let mut time = choose(now, &mut random);
+            if random.chance(0.2) {
+                time = Time::NEVER;
+            } else if let Some((first, next)) = calendar.first().filter(|_| random.chance(0.5)) {
+                // Mostly it is the first whose time changes, which then is over.
+                (item, now) = (next, first);
+            }
             let old = model.iter().position(|entry| entry.2 == item);
             if calendar.time_of(item) != time {
                 if let Some(old) = old {
@@ -195,6 +291,6 @@ mod tests {
             let least = model.iter().min().map(|entry| (entry.0, entry.2));
             assert_eq!(calendar.first(), least);
         }
-        assert!(orders == 0 || calendar.orders < orders);
+        assert!(calendar.far.len() <= 65 + 2 * items as usize);
     }
 }

@@ -37,15 +37,15 @@ pub(crate) enum Turn {
 struct Routes {
     /// The destination and the place of the first hop, sorted.
     by_destination: Vec<(IpAddr, u32)>,
-    /// The one that was used last.
-    last: Option<(IpAddr, u32)>,
+    /// The two that were used last: whoever answers on two paths uses them by turns.
+    recent: [Option<(IpAddr, u32)>; 2],
 }
 
 impl Routes {
     #[inline(never)]
     fn look_up(&mut self, to: IpAddr) -> Option<u32> {
         let found = self.by_destination.binary_search_by_key(&to, |entry| entry.0).ok()?;
-        self.last = Some(self.by_destination[found]);
+        self.recent = [Some(self.by_destination[found]), self.recent[0]];
         Some(self.by_destination[found].1)
     }
 }
@@ -120,7 +120,7 @@ impl<R: Recorder> Fabric<R> {
             table.by_destination.sort_unstable();
         }
         Ok(Fabric {
-            calendar: Calendar::new(links.len() + routes.len() + 1),
+            calendar: Calendar::new(links.len() + routes.len() + 1, busy_span(network)),
             located,
             reports: Vec::new(),
             links,
@@ -187,8 +187,8 @@ impl<R: Recorder> Fabric<R> {
         }
         match self.first_hop(host, path, segment.destination.ip) {
             Some(hop) => {
-                let packet = self.pool.insert(segment);
-                self.enter(now, Ticket { packet, hop }, segment.wire_len());
+                let (packet, wire_bytes) = self.pool.insert(segment);
+                self.enter(now, Ticket { packet, hop }, wire_bytes);
             }
             None => {
                 self.unroutable += 1;
@@ -204,8 +204,8 @@ impl<R: Recorder> Fabric<R> {
     #[inline]
     fn first_hop(&mut self, host: u32, path: PathId, to: IpAddr) -> Option<u32> {
         let table = self.routes.get_mut(host as usize)?.get_mut(usize::from(path.0))?;
-        match table.last {
-            Some((destination, hop)) if destination == to => Some(hop),
+        match table.recent {
+            [Some((destination, hop)), _] | [_, Some((destination, hop))] if destination == to => Some(hop),
             _ => table.look_up(to),
         }
     }
@@ -214,6 +214,25 @@ impl<R: Recorder> Fabric<R> {
     // Once and not in each caller: the instruction cache is small.
     #[inline(never)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
+        let index = self.hops[ticket.hop as usize];
+        let link = &mut self.links[index as usize];
+        if R::PACKETS || !link.is_easy() {
+            self.enter_any(now, ticket, wire_bytes);
+            return;
+        }
+        let turn = link.next_event();
+        let pushed = link.push(now, ticket, wire_bytes);
+        let next = link.next_event();
+        match pushed {
+            Pushed::Queued if next == turn => {}
+            Pushed::Queued => self.calendar.set(index, next),
+            Pushed::Dropped(ticket, _) => self.pool.release(ticket.packet),
+        }
+    }
+
+    /// As [`Fabric::enter`], for every link and recorder.
+    #[inline(never)]
+    fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[ticket.hop as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS
@@ -326,6 +345,12 @@ impl<R: Recorder> Fabric<R> {
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {
         &mut self.links
     }
+}
+
+/// About how many nanoseconds lie between two packets on the fastest link.
+fn busy_span(network: &Network) -> u64 {
+    let rates = network.links().iter().map(|link| link.config.capacity.mean_rate());
+    rates.max().map_or(1, |fastest| fastest.transmission_time(1500).as_nanos() / 4)
 }
 
 #[cfg(test)]

@@ -166,9 +166,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Takes a segment in.
+    /// Takes a segment in. Returns its place, and its length on the wire.
     #[inline]
-    pub(crate) fn insert(&mut self, segment: &Segment) -> u32 {
+    pub(crate) fn insert(&mut self, segment: &Segment) -> (u32, u32) {
         // All fields by name, so that a new one is not forgotten here.
         let Segment { source, destination, seq, ack, payload_len, window, flags, ecn, payload_sum, options } =
             segment;
@@ -196,6 +196,7 @@ impl Pool {
             usual.ecn = *ecn;
             usual.rare = 0;
             let mut marks = Marks(0);
+            let wire_bytes = Segment::IPV4_LEN + options.usual_wire_len() + u32::from(payload_len);
             if let Some(timestamps) = timestamps {
                 marks.0 |= Marks::TIMESTAMPS;
                 usual.timestamps = *timestamps;
@@ -204,10 +205,11 @@ impl Pool {
                 usual.signal.store(dss, &mut marks);
             }
             usual.marks = marks;
+            (place, wire_bytes)
         } else {
             self.usual[place as usize].rare = self.insert_rare(segment);
+            (place, segment.wire_len())
         }
-        place
     }
 
     #[cold]
@@ -335,14 +337,14 @@ mod tests {
     #[test]
     fn a_place_is_free_when_the_last_copy_is_gone() {
         let mut pool = Pool::default();
-        let first = pool.insert(&blank());
-        let second = pool.insert(&blank());
+        let first = pool.insert(&blank()).0;
+        let second = pool.insert(&blank()).0;
         pool.duplicate(first);
         pool.release(first);
         assert_eq!(pool.in_flight(), 2);
         pool.release(first);
         assert_eq!(pool.in_flight(), 1);
-        assert_eq!(pool.insert(&blank()), first);
+        assert_eq!(pool.insert(&blank()).0, first);
         pool.release(second);
         pool.release(first);
         assert_eq!(pool.in_flight(), 0);
@@ -357,7 +359,8 @@ mod tests {
                 let mut segment = blank();
                 segment.ecn = before;
                 segment.payload_sum = u16::from(rare);
-                let place = pool.insert(&segment);
+                let (place, wire_bytes) = pool.insert(&segment);
+                assert_eq!(wire_bytes, segment.wire_len());
                 pool.mark(place);
                 assert_eq!(pool.get(place), Segment { ecn: after, ..segment });
             }
@@ -405,7 +408,8 @@ mod tests {
             for option in &mut options.mptcp {
                 *option = some().then_some(MptcpOption::Priority { backup: true });
             }
-            let place = pool.insert(&segment);
+            let (place, wire_bytes) = pool.insert(&segment);
+            assert_eq!(wire_bytes, segment.wire_len());
             inside.push((place, segment));
             if random.chance(0.1) {
                 pool.duplicate(place);

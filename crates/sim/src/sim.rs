@@ -287,6 +287,7 @@ impl<R: Recorder> Sim<R> {
     }
 
     /// The time has come for which the calendar has the host.
+    #[inline(never)]
     fn on_timer(&mut self, host: u32) {
         let now = self.now;
         let stack = &mut self.hosts[host as usize].stack;
@@ -302,6 +303,7 @@ impl<R: Recorder> Sim<R> {
     }
 
     /// Everything on the agenda for this moment.
+    #[inline(never)]
     fn on_agenda(&mut self) {
         while self.agenda.next() <= self.now {
             let Some(Reverse((_, _, wake))) = self.agenda.entries.pop() else { break };

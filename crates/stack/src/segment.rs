@@ -168,6 +168,9 @@ impl Segment {
         })
     }
 
+    /// The headers over IPv4 without options, in bytes.
+    pub const IPV4_LEN: u32 = 40;
+
     /// How much sequence space it takes: payload, SYN and FIN.
     pub const fn seq_len(&self) -> u64 {
         self.payload_len as u64 + self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64
@@ -218,11 +221,14 @@ impl Options {
     /// The bytes they take on the wire, padded to a multiple of four.
     #[inline]
     pub fn wire_len(&self) -> u32 {
-        if self.are_usual() {
-            let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
-            return timestamps + self.dss.map_or(0, |dss| dss.wire_len().div_ceil(4) * 4);
-        }
-        self.wire_len_of_all()
+        if self.are_usual() { self.usual_wire_len() } else { self.wire_len_of_all() }
+    }
+
+    /// The bytes that timestamps and the data sequence signal take, padded to a multiple of four.
+    #[inline]
+    pub fn usual_wire_len(&self) -> u32 {
+        let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
+        timestamps + self.dss.map_or(0, |dss| dss.wire_len().div_ceil(4) * 4)
     }
 
     /// Whether there is nothing but what nearly every segment has: timestamps and the data sequence signal.

@@ -22,6 +22,7 @@ impl Extra {
     const FREE: u64 = 1 << 63;
     const MARKED: u64 = 1 << 62;
     const FLAGS: u64 = Self::FREE | Self::MARKED;
+    pub(super) const NOTHING: Extra = Extra(0);
 
     #[inline]
     pub(super) fn new(delay: Duration, free: bool, marked: bool) -> Extra {

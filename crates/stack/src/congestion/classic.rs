@@ -165,6 +165,21 @@ impl<R: WindowRule> Classic<R> {
         // Also where the rule's is not a number.
         if window > MIN_WINDOW { window.min(MAX_WINDOW) } else { MIN_WINDOW }
     }
+
+    /// Something is sent again after nothing was under way.
+    #[cold]
+    fn resume(&mut self, id: SubflowId, now: Time, since: Time) {
+        self.rule.on_change(&self.windows, id, now, Change::Resumed(now - since));
+    }
+
+    /// Something is sent while a reduction is under way.
+    #[cold]
+    fn reduce_by(&mut self, id: SubflowId, bytes: u64) {
+        let Some((window, subflow)) = self.parts(id) else { return };
+        if let Some(reducing) = &mut subflow.reducing {
+            reducing.on_sent(bytes, window.bytes(window.segments));
+        }
+    }
 }
 
 impl<R: WindowRule> CongestionControl for Classic<R> {
@@ -207,19 +222,19 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
 
     #[inline]
     fn on_sent(&mut self, id: SubflowId, now: Time, bytes: u64) {
-        let Some((window, subflow)) = self.parts(id) else { return };
+        let Some((_, subflow)) = self.parts(id) else { return };
         subflow.inflight = subflow.inflight.saturating_add(bytes);
-        if let Some(reducing) = &mut subflow.reducing {
-            reducing.on_sent(bytes, window.bytes(window.segments));
+        let (reducing, idle_since) = (subflow.reducing.is_some(), subflow.idle_since.take());
+        if reducing {
+            self.reduce_by(id, bytes);
         }
-        if let Some(since) = subflow.idle_since.take()
-            && now > since
-        {
-            self.rule.on_change(&self.windows, id, now, Change::Resumed(now - since));
+        if let Some(since) = idle_since.filter(|&since| now > since) {
+            self.resume(id, now, since);
         }
     }
 
-    #[inline]
+    // Apart: there are ten of these, and whoever calls one has them all in its way otherwise.
+    #[inline(never)]
     fn on_ack(&mut self, id: SubflowId, ack: &Ack) {
         let Some((window, subflow)) = self.parts(id) else { return };
         if !ack.srtt.is_zero() {

@@ -75,9 +75,12 @@ impl Connection {
             return true;
         }
         let id = subflow.id;
-        let mut told = apply_ack(now, self.tick, subflow, segment, ack, window_moved, |range, reason| {
-            observer.on_lost(now, self.id, id, range, reason);
-        });
+        let on_lost = |range, reason| observer.on_lost(now, self.id, id, range, reason);
+        let mut told = if is_expected(subflow, segment, ack) {
+            apply_expected_ack(now, self.tick, subflow, segment, ack, on_lost)
+        } else {
+            apply_ack(now, self.tick, subflow, segment, ack, window_moved, on_lost)
+        };
         if told.lost_segments > 0 {
             let entered = told.verdict.entered;
             if self.excuses_loss(now, at, told.first_lost, told.lost_segments, entered) {
@@ -259,7 +262,9 @@ impl Connection {
             self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
-            self.give_up_laggard(now);
+            if self.send.blocked && self.mode == Mode::Mptcp {
+                self.give_up_laggard(now);
+            }
         }
     }
 }
@@ -293,7 +298,130 @@ fn congestion_ack(now: Time, subflow: &mut Subflow, told: &Told, in_recovery: bo
     }
 }
 
+/// Header prediction: whether a segment acknowledges whole segments that were sent once, up to `ack`, and tells
+/// nothing else, on a subflow where nothing is lost, missing or suspected.
+#[inline]
+fn is_expected(subflow: &Subflow, segment: &Segment, ack: u64) -> bool {
+    segment.options.sack.is_empty()
+        && !subflow.ecn.is_agreed()
+        && subflow.recovery.is_quiet()
+        && subflow.board.una() < ack
+        && subflow.board.is_plain_up_to(ack)
+}
+
+/// As [`apply_ack`], where [`is_expected`].
+#[inline]
+fn apply_expected_ack(
+    now: Time,
+    tick: TimestampTick,
+    subflow: &mut Subflow,
+    segment: &Segment,
+    ack: u64,
+    on_lost: impl FnMut(DataRange, LossReason),
+) -> Told {
+    let una = subflow.board.una();
+    let unacked = subflow.board.nxt() - una;
+    let mut told = Told {
+        advanced: ack - una,
+        acked_bytes: ack - una,
+        flight_before: unacked.max(subflow.board.in_flight()),
+        recover_bytes: unacked.saturating_sub(subflow.board.sacked_bytes()),
+        first_lost: u64::MAX,
+        ..Told::default()
+    };
+    let Subflow { board, rate, recovery, .. } = subflow;
+    let (mut oldest, mut newest) = (now, now);
+    board.acknowledge_plain(ack, |record| {
+        if told.acked_segments == 0 {
+            oldest = record.sent;
+        }
+        newest = record.sent;
+        told.acked_segments += 1;
+        rate.on_delivered(now, record.space(), record.sent, &record.stamp);
+        recovery.on_delivered_once(now, record);
+    });
+    let latest = now.since(newest);
+    if told.acked_segments > 1
+        && let Some(timestamps) = segment.options.timestamps.filter(|_| subflow.timestamps)
+    {
+        told.one_way_delay_us = Some(one_way_delay_us(tick, timestamps.value, now - latest));
+        subflow.one_way_delay_us = told.one_way_delay_us;
+    }
+    subflow.rtt.sample(now.since(oldest));
+    subflow.recovery.on_rtt_sample();
+    told.rtt = Some(latest);
+    subflow.recovery.on_progress();
+    if !subflow.recovery.none_overtaken(&subflow.board) {
+        judge(now, subflow, &mut told, false, false, |_| false, on_lost);
+    }
+    note_round(subflow, &mut told);
+    told
+}
+
+/// The clock of the peer, as its timestamp says, less ours when it sent what is now known to have arrived.
+#[inline]
+fn one_way_delay_us(tick: TimestampTick, theirs: u32, sent: Time) -> i64 {
+    i64::from(theirs.wrapping_sub(tick.value(sent)) as i32) * tick.period().as_micros() as i64
+}
+
+/// Notes what the recovery makes of an acknowledgement that was applied.
+#[inline(never)]
+fn judge(
+    now: Time,
+    subflow: &mut Subflow,
+    told: &mut Told,
+    duplicate: bool,
+    dsack_undo: bool,
+    echo_before: impl Fn(Time) -> bool,
+    mut on_lost: impl FnMut(DataRange, LossReason),
+) {
+    let Subflow { board, rate, recovery, .. } = subflow;
+    let mss = u64::from(subflow.mss);
+    let mut lost_bytes = 0;
+    let mut lost_segments = 0;
+    let mut first_lost = u64::MAX;
+    let reason = if subflow.sack { LossReason::Rack } else { LossReason::DuplicateAcks };
+    told.verdict = recovery.on_ack(
+        now,
+        board,
+        &subflow.rtt,
+        mss,
+        told.advanced,
+        duplicate,
+        dsack_undo,
+        echo_before,
+        |record| {
+            lost_bytes += record.space();
+            lost_segments += 1;
+            first_lost = first_lost.min(record.seq);
+            rate.on_lost(record.seq, record.space(), &record.stamp);
+            on_lost(record.range(), reason);
+        },
+    );
+    subflow.counters.segments_lost += u64::from(lost_segments);
+    subflow.round_lost += u64::from(lost_segments);
+    told.lost_bytes = lost_bytes;
+    told.lost_segments = lost_segments;
+    told.first_lost = first_lost;
+}
+
+/// Notes whether a round trip has ended.
+#[inline]
+fn note_round(subflow: &mut Subflow, told: &mut Told) {
+    if subflow.board.una() >= subflow.round_end {
+        told.round_start = true;
+        subflow.round_end = subflow.board.nxt().max(subflow.board.una() + 1);
+        if subflow.round_sent > 0 {
+            let share = (subflow.round_lost as f64 / subflow.round_sent as f64).min(1.0);
+            subflow.loss_rate += LOSS_GAIN * (share - subflow.loss_rate);
+            subflow.round_sent = 0;
+            subflow.round_lost = 0;
+        }
+    }
+}
+
 /// Applies an acknowledgement to a subflow's scoreboard and recovery.
+#[inline(never)]
 fn apply_ack(
     now: Time,
     tick: TimestampTick,
@@ -301,7 +429,7 @@ fn apply_ack(
     segment: &Segment,
     ack: u64,
     window_moved: bool,
-    mut on_lost: impl FnMut(DataRange, LossReason),
+    on_lost: impl FnMut(DataRange, LossReason),
 ) -> Told {
     let was_recovering = subflow.recovery.state() == RecoveryState::Recovery;
     let mut told = Told { was_recovering, echo: subflow.ecn.is_told(segment), ..Told::default() };
@@ -348,14 +476,13 @@ fn apply_ack(
         let blocks = segment.options.sack.as_slice();
         dsack_undo = apply_blocks(now, subflow, blocks, ack, min_rtt, &echo_before, &mut newly);
     }
-    let Subflow { board, rate, recovery, .. } = subflow;
+    let Subflow { board, recovery, .. } = subflow;
     if let Some(timestamps) = segment.options.timestamps.filter(|_| subflow.timestamps) {
         // The relative one-way delay: their clock less ours when the newest of what is now known to have arrived was
         // sent. The echoed timestamp is that of an older segment while one is missing, and that of the first one where
         // an acknowledgement has waited for a second. One of a single segment in order may have waited for a timer.
         if let Some(age) = newly.latest.filter(|_| newly.segments > 1 || !segment.options.sack.is_empty()) {
-            let behind = i64::from(timestamps.value.wrapping_sub(tick.value(now - age)) as i32);
-            told.one_way_delay_us = Some(behind * tick.period().as_micros() as i64);
+            told.one_way_delay_us = Some(one_way_delay_us(tick, timestamps.value, now - age));
             subflow.one_way_delay_us = told.one_way_delay_us;
         }
         if sample.is_none() && told.advanced > 0 && timestamps.echo != 0 {
@@ -388,49 +515,14 @@ fn apply_ack(
         && !board.is_empty()
         // RFC 8684 section 3: an acknowledgement that brings a signal is no sign of loss.
         && segment.options.mptcp[0].is_none();
-    let mss = u64::from(subflow.mss);
-    let mut lost_bytes = 0;
-    let mut lost_segments = 0;
-    let mut first_lost = u64::MAX;
-    let reason = if subflow.sack { LossReason::Rack } else { LossReason::DuplicateAcks };
-    told.verdict = recovery.on_ack(
-        now,
-        board,
-        &subflow.rtt,
-        mss,
-        told.advanced,
-        duplicate,
-        dsack_undo,
-        echo_before,
-        |record| {
-            lost_bytes += record.space();
-            lost_segments += 1;
-            first_lost = first_lost.min(record.seq);
-            rate.on_lost(record.seq, record.space(), &record.stamp);
-            on_lost(record.range(), reason);
-        },
-    );
-    if duplicate && !subflow.sack && recovery.state() == RecoveryState::Recovery {
-        newly.bytes += mss;
+    judge(now, subflow, &mut told, duplicate, dsack_undo, echo_before, on_lost);
+    if duplicate && !subflow.sack && subflow.recovery.state() == RecoveryState::Recovery {
+        newly.bytes += u64::from(subflow.mss);
         newly.segments += 1;
     }
-    subflow.counters.segments_lost += u64::from(lost_segments);
-    subflow.round_lost += u64::from(lost_segments);
-    told.lost_bytes = lost_bytes;
-    told.lost_segments = lost_segments;
-    told.first_lost = first_lost;
     told.acked_bytes = newly.bytes;
     told.acked_segments = newly.segments;
-    if subflow.board.una() >= subflow.round_end {
-        told.round_start = true;
-        subflow.round_end = subflow.board.nxt().max(subflow.board.una() + 1);
-        if subflow.round_sent > 0 {
-            let share = (subflow.round_lost as f64 / subflow.round_sent as f64).min(1.0);
-            subflow.loss_rate += LOSS_GAIN * (share - subflow.loss_rate);
-            subflow.round_sent = 0;
-            subflow.round_lost = 0;
-        }
-    }
+    note_round(subflow, &mut told);
     told
 }
 

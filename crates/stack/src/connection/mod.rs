@@ -116,6 +116,8 @@ pub struct Connection {
     remote_fin_told: bool,
     /// For the endpoint: it is in the queue of those that may have something to send.
     pub(crate) in_ready: bool,
+    /// For the endpoint: something may be due sooner than when it last asked.
+    pub(crate) timers_moved: bool,
     /// For the endpoint: it is in the queue of those that have events.
     pub(crate) in_eventful: bool,
     /// For the endpoint: the addresses of a subflow that has closed may still be in the tables.
@@ -265,6 +267,7 @@ impl Connection {
             orphan_at: Time::NEVER,
             queued_at: Time::NEVER,
             in_ready: false,
+            timers_moved: true,
             in_eventful: false,
             lists_closed: false,
             config,

@@ -20,8 +20,129 @@ const SUBFLOW_WINDOW: u64 = 65_535 << 14;
 /// 7323 section 5.5, for clocks that tick less often, would protect from nothing more.
 const TIMESTAMP_MEMORY: Duration = Duration::from_secs(2000);
 
+/// What decides whether a segment is one that everybody expects: of these bits ACK alone.
+const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
+
 impl Connection {
+    /// Header prediction: takes a segment that brings the next data of an established subflow to a side that has
+    /// nothing under way there, and no news. Returns whether it was one; if not, nothing has changed. What it does is
+    /// what [`Connection::handle_segment`] would do, and afterwards nothing is due earlier than before but the
+    /// subflow's acknowledgement.
+    #[inline]
+    pub(crate) fn take_predicted<O: Observer>(
+        &mut self,
+        now: Time,
+        id: SubflowId,
+        segment: &Segment,
+        placed: &mut Vec<Placement>,
+        observer: &mut O,
+    ) -> bool {
+        if segment.payload_len == 0
+            || segment.flags.0 & DECISIVE.0 != Flags::ACK.0
+            || !segment.options.are_usual()
+        {
+            return false;
+        }
+        let at = id.index();
+        let Connection { subflows, recv, send, .. } = self;
+        let Some(subflow) = subflows.get_mut(at) else { return false };
+        let una = subflow.board.una();
+        let start = subflow.recv.nxt();
+        // Nothing is under way, and all of it was acknowledged before.
+        let settled = subflow.board.is_empty() && segment.ack == subflow.iss.add(una);
+        let expected = segment.seq == subflow.recv.ack() && subflow.recv.is_complete();
+        let usual = subflow.state == TcpState::Established
+            && subflow.reset.is_none()
+            && subflow.held.is_none()
+            && !subflow.ecn.is_agreed()
+            && !self.checksummed;
+        if !settled || !expected || !usual {
+            return false;
+        }
+        let newer = segment.options.timestamps;
+        if newer.is_some_and(|newer| (newer.value.wrapping_sub(subflow.ts_recent) as i32) < 0) {
+            return false;
+        }
+        let window = subflow.scaled_window(segment);
+        let all_told =
+            send.una < send.written || self.all_acked_told == send.written + u64::from(send.closed);
+        if una + window > subflow.window_edge || send.una + window > send.window_end || !all_told {
+            return false;
+        }
+        let len = u64::from(segment.payload_len);
+        let in_stream = if self.mode == Mode::Plain {
+            if una as i64 + self.fallback.send_shift != send.una as i64 {
+                return false;
+            }
+            start as i64 + self.fallback.recv_shift
+        } else {
+            // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
+            let Some(Dss { data_ack: Some(data_ack), mapping: Some(mapping), data_fin: false }) =
+                &segment.options.dss
+            else {
+                return false;
+            };
+            let acked = self.local_dsn.add(send.una);
+            let nothing_acked = match *data_ack {
+                DataAck::Wide(dsn) => dsn == acked,
+                DataAck::Narrow(low) => low == acked.0 as u32,
+            };
+            if !nothing_acked
+                || !self.confirmed
+                || mapping.checksum.is_some()
+                || u32::from(mapping.len) != segment.payload_len
+                || mapping.ssn != start as u32
+                || !subflow.mappings.is_empty()
+            {
+                return false;
+            }
+            mapped_offset(mapping, self.remote_dsn, recv.nxt())
+        };
+        if in_stream < 0 {
+            return false;
+        }
+        let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
+        let in_order = recv.expects(stream);
+        if !in_order && self.mode == Mode::Plain {
+            return false;
+        }
+        observer.on_received(now, self.id, id, segment);
+        if let Some(newer) = newer
+            && start <= subflow.recv.last_ack_sent()
+        {
+            subflow.ts_recent = newer.value;
+            subflow.ts_recent_at = now;
+        }
+        subflow.last_received = now;
+        subflow.removal_deadline = Time::NEVER;
+        subflow.max_window = subflow.max_window.max(window);
+        send.peer_window = window;
+        if let Some(Dss { mapping: Some(mapping), .. }) = &segment.options.dss
+            && self.mode == Mode::Mptcp
+        {
+            subflow.dss_seen = true;
+            subflow.bare = false;
+            self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
+        }
+        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
+        subflow.recv.take_expected(now, len, full_sized);
+        subflow.counters.data_segments_received += 1;
+        if in_order {
+            recv.take_expected(stream);
+            subflow.counters.bytes_delivered += len;
+            let (connection, subflow) = (self.id, subflow.id);
+            placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
+            self.after_arrival(now, true);
+        } else {
+            self.place(now, at, stream, placed);
+            self.check_closing(now, at);
+        }
+        self.timers_moved |= self.subflows[at].recv.ack_at() < self.queued_at;
+        true
+    }
+
     /// A segment has arrived for the subflow `id`.
+    #[inline(never)]
     pub(crate) fn handle_segment<O: Observer>(
         &mut self,
         now: Time,
@@ -31,6 +152,7 @@ impl Connection {
         observer: &mut O,
     ) {
         let at = id.index();
+        self.timers_moved = true;
         observer.on_received(now, self.id, id, segment);
         let state = self.subflows[at].state;
         match state {
@@ -198,6 +320,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn process_mptcp_options(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
         if let Some(dss) = &segment.options.dss {
             if !self.process_dss(now, at, dss, segment) {
@@ -309,7 +432,7 @@ impl Connection {
     /// Header prediction: takes the payload of a segment that is the next one on its subflow, and in a plain TCP in
     /// the stream, with nothing missing before it or held behind it on the subflow, and no end in sight. Returns
     /// whether it was one; most are.
-    #[inline]
+    #[inline(never)]
     fn take_expected(
         &mut self,
         now: Time,

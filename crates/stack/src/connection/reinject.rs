@@ -21,6 +21,8 @@ const MOST_REPAIRED: u32 = 1 << 10;
 pub(super) struct HeadRepair {
     /// How often the data-level timer has sent the head again since it moved.
     pub(super) attempts: u8,
+    /// The subflow that was last found to carry the head of the stream.
+    carrier: u8,
     /// How many segments go next; 0 if nothing is under repair.
     segments: u32,
     /// Behind what was sent again last.
@@ -184,22 +186,36 @@ impl Connection {
 
     /// Whether nothing but the data-level timer brings the head of the stream to the peer: every subflow that
     /// carried it is done with it. A peer that has gone silent at the data level is another matter.
-    pub(super) fn is_head_dropped(&self) -> bool {
+    pub(super) fn is_head_dropped(&mut self) -> bool {
         let una = self.send.una;
         let waits = self.send.reinject.as_slice().first().is_some_and(|first| first.range.start <= una);
-        let silent = || self.subflows.iter().any(|subflow| subflow.bare);
-        self.is_head_given() && !waits && !self.is_head_carried() && !silent()
+        self.is_head_given()
+            && !waits
+            && !self.is_head_carried()
+            && !self.subflows.iter().any(|subflow| subflow.bare)
     }
 
     /// Whether some subflow has the head of the stream under way or waiting, or the rest of its mapping, without
     /// which a peer that verifies checksums does not take it.
-    fn is_head_carried(&self) -> bool {
+    fn is_head_carried(&mut self) -> bool {
         let una = self.send.una;
         let queued = |queued: &Queued| queued.range.start <= una && una < queued.range.end;
-        let mut alive = self.subflows.iter().filter(|subflow| subflow.is_synchronised());
-        // Mostly some subflow has it as the first: this is asked after every acknowledgement.
-        alive.clone().any(|subflow| subflow.board.begins_with(una))
-            || alive.any(|subflow| subflow.board.carries(una) || subflow.queue.iter().any(queued))
+        // Mostly the same one as the last time has it: this is asked after every acknowledgement.
+        let alive = |subflow: &Subflow| subflow.is_synchronised();
+        let last = usize::from(self.head_repair.carrier);
+        if let Some(subflow) = self.subflows.get_mut(last).filter(|subflow| alive(subflow))
+            && (subflow.board.begins_with(una) || subflow.board.carries_nearby(una))
+        {
+            return true;
+        }
+        let first = |subflow: &Subflow| alive(subflow) && subflow.board.begins_with(una);
+        let at = self.subflows.iter().position(first).or_else(|| {
+            self.subflows.iter_mut().position(|subflow| {
+                alive(subflow) && (subflow.board.carries(una) || subflow.queue.iter().any(queued))
+            })
+        });
+        self.head_repair.carrier = at.unwrap_or(0) as u8;
+        at.is_some()
     }
 
     /// Opportunistic retransmission and penalisation (NSDI 2012; the out-of-tree kernel's rules):

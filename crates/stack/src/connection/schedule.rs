@@ -11,7 +11,7 @@ use crate::seq::DataRange;
 use crate::subflow::{Queued, Subflow};
 
 use super::send_state::SendState;
-use crate::config::ConnectionConfig;
+use crate::config::{ConnectionConfig, OpportunisticRetransmission};
 
 /// More decisions than this at one moment mean that a scheduler runs in circles.
 const MAX_DECISIONS: u32 = 100_000;
@@ -83,6 +83,7 @@ impl Connection {
     /// Asks the scheduler until it says wait.
     pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.schedule_wanted = false;
+        self.timers_moved = true;
         self.scheduler_wake = Time::NEVER;
         if self.phase != Phase::Open {
             return;
@@ -103,7 +104,8 @@ impl Connection {
         } else if self.send.blocked {
             limit = Limit::SendBuffer;
         }
-        if limit == Limit::ReceiveWindow || self.send.blocked {
+        let helps = self.opportunistic != OpportunisticRetransmission::Off;
+        if helps && (limit == Limit::ReceiveWindow || self.send.blocked) {
             self.try_opportunistic(now, limit == Limit::ReceiveWindow);
         }
         if limit != self.limit {
@@ -124,6 +126,7 @@ impl Connection {
 
     /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its
     /// recovery, as in the out-of-tree kernel (`docs/decisions/one-subflow-bypasses-the-scheduler.md`).
+    #[inline(never)]
     fn assign_to_only(&mut self, now: Time, at: usize) -> Limit {
         loop {
             let subflow = &self.subflows[at];
@@ -193,6 +196,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn ask_scheduler<O: Observer>(&mut self, now: Time, observer: &mut O) -> Limit {
         self.refresh_views();
         for _ in 0..MAX_DECISIONS {
@@ -247,7 +251,7 @@ impl Connection {
         let id = self.subflows[at].id;
         match kind {
             AssignKind::New => self.send.assign_new(range, id),
-            AssignKind::Copy | AssignKind::Reinject => self.send.assign_again(range, id),
+            AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
         }
         let subflow = &mut self.subflows[at];
         subflow.queued += range.len();
@@ -259,6 +263,11 @@ impl Connection {
         if !self.data_timer.is_armed() {
             self.arm_data_timer(now);
         }
+    }
+
+    #[inline(never)]
+    fn assign_again(&mut self, range: DataRange, id: SubflowId) {
+        self.send.assign_again(range, id);
     }
 
     /// Takes back what waits in a subflow's queue; false if none of it is there.
@@ -299,10 +308,8 @@ impl Connection {
     }
 
     /// A fast subflow with room helps out while the windows block.
+    #[inline(never)]
     fn try_opportunistic(&mut self, now: Time, mandatory: bool) {
-        if self.opportunistic == crate::config::OpportunisticRetransmission::Off {
-            return;
-        }
         let fastest = (0..self.subflows.len())
             .filter(|&at| {
                 let subflow = &self.subflows[at];

@@ -89,7 +89,13 @@ impl Connection {
             due = due.min(self.fin_wait_end(subflow));
         }
         if !subflow.board.is_empty() {
-            due = due.min(self.retransmit_timer(subflow).0);
+            // What comes behind the time for which the endpoint has this connection anyway need not be known: mostly
+            // that was set before the last acknowledgements, which have put off the timer.
+            let earliest =
+                subflow.recovery.timer_not_before(subflow.timer_base, &subflow.board, &subflow.rtt);
+            if earliest < due.min(self.queued_at) {
+                due = due.min(self.retransmit_timer(subflow).0);
+            }
         }
         if self.paces()
             && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0 || subflow.fin_wanted)
@@ -109,7 +115,8 @@ impl Connection {
         subflow.last_received + self.config.time_wait.max(self.max_rto() * 2)
     }
 
-    /// When [`Connection::handle_timeout`] is due next.
+    /// When [`Connection::handle_timeout`] is due next; if that is no sooner than the endpoint looks after this
+    /// connection anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time) -> Time {
         let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);

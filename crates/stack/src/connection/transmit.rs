@@ -16,7 +16,7 @@ use crate::segment::{
 use crate::seq::{DataRange, Seq};
 use crate::subflow::recv::AckDue;
 use crate::subflow::scoreboard::{Fate, Sent, SentMapping};
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::{Queued, ResetCause, Subflow, TcpState};
 
 /// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
 const PACED_BURST: Duration = Duration::from_millis(1);
@@ -75,6 +75,10 @@ impl Connection {
         if ending {
             self.progress_close(now);
         }
+        if let Some(departure) = self.poll_expected(now, out, burst, observer) {
+            return Some(departure);
+        }
+        self.timers_moved = true;
         let mut next = self.poll_subflows(now, out, sums, burst, observer);
         if next.is_none() && self.schedule_wanted {
             self.schedule(now, observer);
@@ -88,6 +92,124 @@ impl Connection {
         next
     }
 
+    /// What [`Connection::poll_subflows`] would find, where that is what nearly always leaves. None if it is anything
+    /// else; nothing has changed then.
+    #[inline]
+    fn poll_expected<O: Observer>(
+        &mut self,
+        now: Time,
+        out: &mut Segment,
+        burst: u32,
+        observer: &mut O,
+    ) -> Option<Departure> {
+        if self.third_ack_wanted || self.send.closed || !self.fin_wanted_on.is_empty() {
+            return None;
+        }
+        let before = (self.cursor, self.turn);
+        for _ in 0..self.subflows.len() {
+            let at = if self.cursor < self.subflows.len() { self.cursor } else { 0 };
+            self.cursor = at;
+            if self.subflows[at].wants_to_send() {
+                let departure = if self.subflows[at].has_data_to_send() {
+                    self.send_expected(now, at, out, burst, observer)
+                } else {
+                    self.acknowledge_expected(now, at, out, observer)
+                };
+                if departure.is_none() {
+                    break;
+                }
+                self.turn += self.turns_of(out);
+                if self.turn >= TURN {
+                    self.turn = 0;
+                    self.cursor += 1;
+                }
+                return departure;
+            }
+            self.turn = 0;
+            self.cursor += 1;
+        }
+        (self.cursor, self.turn) = before;
+        None
+    }
+
+    /// An acknowledgement that is due on a subflow that has no data to send, and nothing else to say.
+    #[inline]
+    fn acknowledge_expected<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        out: &mut Segment,
+        observer: &mut O,
+    ) -> Option<Departure> {
+        let subflow = self.subflows.get(at)?;
+        let usual = subflow.state == TcpState::Established
+            && subflow.reset.is_none()
+            && !subflow.handshake.send
+            && !subflow.probe_wanted
+            && !subflow.signals.may_leave();
+        if !usual || subflow.recv.due() != AckDue::Now {
+            return None;
+        }
+        self.make_ack(now, at, out);
+        self.leave(now, at, out, SendKind::Control, observer)
+    }
+
+    /// The way of nearly all data: a whole segment that was never sent, on the subflow whose turn it is, which has
+    /// something under way, nothing to repair or to say, and room in its windows.
+    #[inline]
+    fn send_expected<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        out: &mut Segment,
+        burst: u32,
+        observer: &mut O,
+    ) -> Option<Departure> {
+        if self.paces() || self.checksummed {
+            return None;
+        }
+        let subflow = self.subflows.get_mut(at)?;
+        let Queued { range, kind } = *subflow.queue.front()?;
+        let (seq, in_flight) = (subflow.board.nxt(), subflow.in_flight());
+        let len = u64::from(subflow.mss);
+        let usual = subflow.state == TcpState::Established
+            && subflow.reset.is_none()
+            && !subflow.handshake.send
+            && !subflow.tail_probe_wanted
+            && subflow.board.lost_segments() == 0
+            && !subflow.path_mtu.is_searching(now)
+            // Not the first data, which may carry the keys.
+            && seq > 1
+            && burst <= subflow.mss;
+        let whole = kind == AssignKind::New && range.start >= self.send.una && range.len() >= len;
+        let room = in_flight > 0
+            && in_flight + len <= subflow.cwnd
+            && subflow.window_edge.saturating_sub(seq) >= len;
+        if !usual || !whole || !room {
+            return None;
+        }
+        subflow.dequeue(len);
+        subflow.round_sent += 1;
+        subflow.last_new = now;
+        subflow.counters.data_segments_sent += 1;
+        subflow.counters.bytes_sent += len;
+        let mapping = SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 };
+        let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
+        let id = subflow.id;
+        self.record_sent(now, at, record);
+        self.after_data(now, at, len);
+        self.make_data(now, at, &record, out);
+        self.subflows[at].ecn.on_new_data(out);
+        if self.mode == Mode::Mptcp && !self.data_timer.is_armed() {
+            self.arm_data_timer(now);
+        }
+        let sent = DataRange::new(range.start, range.start + len);
+        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
+        self.timers_moved = true;
+        self.leave_data(now, at, out, SendKind::New, range.start, observer)
+    }
+
+    #[inline(never)]
     fn poll_subflows<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,

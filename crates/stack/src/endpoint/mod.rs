@@ -34,40 +34,43 @@ pub use open::ConnectError;
 ///
 /// The driver's loop: hand in what happened, then ask [`Endpoint::poll_transmit`] until there is
 /// nothing more, and then [`Endpoint::poll_timeout`] for when to come back.
+// In this order what each segment looks at lies together.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Endpoint<O = ()> {
-    config: EndpointConfig,
-    entropy: Entropy,
-    observer: O,
-    listeners: BTreeMap<u16, ConnectionConfig>,
-    /// What the newest connection was told: mostly it is what the next one is told.
-    shared: Option<Arc<ConnectionConfig>>,
     connections: Table,
-    half_open: HalfOpen,
-    counters: EndpointCounters,
-    demux: Demux,
-    timers: TimerQueue,
     ready: VecDeque<ConnectionId>,
-    /// How many segments the first of them has sent in a row.
-    turn: u32,
+    timers: TimerQueue,
     /// Connections whose first SYN has not left. They take turns with those that are ready: a thousand that are
     /// opened at once would else have their acknowledgements wait behind all SYNs, and their peers take that for
     /// the round trip.
     opening: VecDeque<ConnectionId>,
-    /// One that was ready has had its turn, and the first of these is the next.
-    opens: bool,
-    /// One of these has its turn.
-    opening_now: bool,
     eventful: VecDeque<ConnectionId>,
     /// Ended connections whose last event was told.
     ending: Vec<ConnectionId>,
     /// Answers to segments that belong to no connection.
     replies: VecDeque<Transmit>,
+    /// How many segments the first of those that are ready has sent in a row.
+    turn: u32,
+    burst_limit: u32,
+    /// One that was ready has had its turn, and the first of those that open is the next.
+    opens: bool,
+    /// One of these has its turn.
+    opening_now: bool,
+    send_buffers_grow: bool,
+    observer: O,
+    demux: Demux,
+
+    config: EndpointConfig,
+    entropy: Entropy,
+    listeners: BTreeMap<u16, ConnectionConfig>,
+    /// What the newest connection was told: mostly it is what the next one is told.
+    shared: Option<Arc<ConnectionConfig>>,
+    half_open: HalfOpen,
+    counters: EndpointCounters,
     next_port: u16,
     /// Of the initial sequence numbers, drawn with the first of them.
     isn_secret: Option<[Key; 2]>,
-    burst_limit: u32,
-    send_buffers_grow: bool,
 }
 
 impl Endpoint<()> {
@@ -145,17 +148,22 @@ impl<O: Observer> Endpoint<O> {
         if let Some((id, subflow)) = self.demux.find(local, remote)
             && let Some(connection) = self.connections.get_mut(id)
         {
-            if connection.refuses(subflow, segment) {
-                self.refuse(path, segment);
-                return;
+            let predicted = connection.take_predicted(now, subflow, segment, placed, &mut self.observer);
+            if !predicted {
+                if connection.refuses(subflow, segment) {
+                    self.refuse(path, segment);
+                    return;
+                }
+                connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
             }
-            connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
             if !connection.in_ready {
                 if connection.wants_to_send() {
                     connection.in_ready = true;
                     self.ready.push_back(id);
-                } else {
+                } else if connection.timers_moved || !connection.events.is_empty() {
                     self.settle(now, id);
+                } else {
+                    debug_assert!(connection.next_timeout(now) >= connection.queued_at);
                 }
             }
             return;
@@ -316,6 +324,7 @@ impl<O: Observer> Endpoint<O> {
     /// Puts the connection where it will be asked for segments and events.
     fn touch(&mut self, _now: Time, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.timers_moved = true;
         if !connection.in_ready {
             connection.in_ready = true;
             self.ready.push_back(id);
@@ -348,11 +357,14 @@ impl<O: Observer> Endpoint<O> {
             }
             return;
         }
-        let due = connection.next_timeout(now);
-        if due < connection.queued_at {
-            connection.queued_at = due;
-            self.timers.push(due, id);
+        if core::mem::take(&mut connection.timers_moved) {
+            let due = connection.next_timeout(now);
+            if due < connection.queued_at {
+                connection.queued_at = due;
+                self.timers.push(due, id);
+            }
         }
+        debug_assert!(connection.next_timeout(now) >= connection.queued_at, "a timer that nobody waits for");
     }
 
     #[cold]

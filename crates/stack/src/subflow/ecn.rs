@@ -42,6 +42,12 @@ impl EcnState {
         *self = EcnState { agreed: able && offered, ..EcnState::default() };
     }
 
+    /// Whether both sides mark and heed marks.
+    #[inline]
+    pub fn is_agreed(&self) -> bool {
+        self.agreed
+    }
+
     /// A segment has come that belongs to the subflow.
     #[inline]
     pub fn on_received(&mut self, segment: &Segment) {

@@ -196,6 +196,7 @@ pub struct Subflow {
     pub(crate) round_lost: u64,
     pub(crate) loss_rate: f64,
     pub(crate) ecn: EcnState,
+    pub(crate) path_mtu: PathMtu,
     pub(crate) one_way_delay_us: Option<i64>,
     pub(crate) counters: SubflowCounters,
 
@@ -209,7 +210,6 @@ pub struct Subflow {
     pub(crate) started: Time,
     pub(crate) established: Option<Time>,
     pub(crate) ended: Option<Time>,
-    pub(crate) path_mtu: PathMtu,
     /// SACK blocks that were processed already.
     pub(crate) known_blocks: [(u64, u64); 4],
     /// What the peer has said with its reset: whether the cause may pass, and the cause.

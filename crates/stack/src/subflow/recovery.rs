@@ -213,6 +213,37 @@ impl Recovery {
         }
     }
 
+    /// The same of a segment that was sent once, where [`Recovery::is_quiet`].
+    #[inline]
+    pub fn on_delivered_once(&mut self, now: Time, record: &Sent) {
+        let end = record.end();
+        if end > self.rack.fack {
+            self.rack.fack = end;
+        } else if end < self.rack.fack {
+            self.rack.reordering_seen = true;
+        }
+        if (record.sent, end) > (self.rack.sent, self.rack.end) {
+            self.rack.sent = record.sent;
+            self.rack.end = end;
+            self.rack.rtt = now.since(record.sent);
+        }
+    }
+
+    /// Whether RACK watches, and nothing is under repair, probed or waited for.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.state == RecoveryState::Open
+            && self.detection == LossDetection::RackTlp
+            && self.probe.is_none()
+            && self.rack.resent.is_empty()
+    }
+
+    /// Something was cumulatively acknowledged.
+    #[inline]
+    pub fn on_progress(&mut self) {
+        self.timeouts = 0;
+    }
+
     /// The receiver has reported a duplicate that ends at `end` (RFC 2883). Returns whether every
     /// retransmission of the last reduction is known to be unnecessary now.
     pub fn on_dsack(&mut self, board: &Scoreboard, end: u64) -> bool {
@@ -263,7 +294,7 @@ impl Recovery {
     ) -> Verdict {
         let mut verdict = Verdict::default();
         if advanced > 0 {
-            self.timeouts = 0;
+            self.on_progress();
         }
         verdict.probe_repaired = self.judge_probe(board);
         if self.state != RecoveryState::Open && self.undo_enabled {
@@ -415,7 +446,7 @@ impl Recovery {
     /// can be lost by RFC 8985 or wait for its reordering window to end. First transmissions are sent in
     /// the order of the records, so that the first one tells for all.
     #[inline]
-    fn none_overtaken(&self, board: &Scoreboard) -> bool {
+    pub fn none_overtaken(&self, board: &Scoreboard) -> bool {
         self.rack.resent.is_empty()
             && board.records().front().is_none_or(|first| {
                 !first.retransmitted() && (first.sent, first.end()) >= (self.rack.sent, self.rack.end)
@@ -553,6 +584,19 @@ impl Recovery {
     pub fn on_probe(&mut self, end: u64, retransmission: bool) {
         self.probe = Some(Probe { end, retransmission });
         self.probe_allowed = false;
+    }
+
+    /// A time before which [`Recovery::timer`] does not run out, found at less cost.
+    #[inline]
+    pub fn timer_not_before(&self, base: Time, board: &Scoreboard, rtt: &RttEstimator) -> Time {
+        let timeout = rtt.rto(0);
+        match (self.detection, rtt.srtt()) {
+            (LossDetection::DuplicateAcks, _) => base + timeout,
+            (LossDetection::RackTlp, Some(srtt)) if self.none_overtaken(board) => {
+                base + timeout.min(srtt * 2)
+            }
+            (LossDetection::RackTlp, _) => Time::ZERO,
+        }
     }
 
     /// When the retransmission timer shall run out, and what it then means. The timeout counts from

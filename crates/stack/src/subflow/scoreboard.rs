@@ -133,6 +133,10 @@ pub struct Scoreboard {
     disordered_until: u64,
     /// Where the data of the last record with payload ends.
     data_end: u64,
+    /// How many records have been taken off the front.
+    popped: u64,
+    /// Near which record, counted with those, [`Scoreboard::carries`] has last found what it was asked for.
+    carrier: u64,
 }
 
 impl Scoreboard {
@@ -181,8 +185,22 @@ impl Scoreboard {
         self.sent.front().is_some_and(|first| first.maps(offset))
     }
 
+    /// Whether [`Scoreboard::carries`] is true because of a record near the one that was found last: who asks for the
+    /// head of the stream asks for what comes soon behind it the next time.
+    #[inline]
+    pub fn carries_nearby(&mut self, offset: u64) -> bool {
+        let near = self.carrier.saturating_sub(self.popped);
+        for at in near..near + 3 {
+            if self.sent.get(at as usize).is_some_and(|record| record.maps(offset)) {
+                self.carrier = self.popped + at;
+                return true;
+            }
+        }
+        false
+    }
+
     /// The same of any record.
-    pub fn carries(&self, offset: u64) -> bool {
+    pub fn carries(&mut self, offset: u64) -> bool {
         let Some(first) = self.sent.front() else { return false };
         if first.maps(offset) {
             return true;
@@ -195,6 +213,7 @@ impl Scoreboard {
         }
         // A FIN by itself maps nothing, and is the last.
         let behind = self.sent.partition_point(|record| record.mapping.len > 0 && record.data <= offset);
+        self.carrier = self.popped + behind.saturating_sub(1) as u64;
         let near = self.sent.range(behind.saturating_sub(1)..self.sent.len().min(behind + 1));
         near.into_iter().any(|record| record.maps(offset))
     }
@@ -249,6 +268,7 @@ impl Scoreboard {
             if first.end() <= una {
                 let record = *first;
                 self.sent.pop_front();
+                self.popped += 1;
                 self.uncount(&record);
                 if !record.is_sacked() {
                     newly(&record, record.space());
@@ -267,6 +287,38 @@ impl Scoreboard {
             }
         }
         self.una = self.una.max(una);
+    }
+
+    /// Whether everything up to `una`, which was sent, are whole segments that were sent once, and of which nothing
+    /// was heard.
+    #[inline]
+    pub fn is_plain_up_to(&self, una: u64) -> bool {
+        let mut end = self.una;
+        for record in &self.sent {
+            if end >= una {
+                break;
+            }
+            if record.transmissions > 1 || !record.is_in_flight() {
+                return false;
+            }
+            end = record.end();
+        }
+        end == una
+    }
+
+    /// As [`Scoreboard::acknowledge`], where [`Scoreboard::is_plain_up_to`].
+    #[inline]
+    pub fn acknowledge_plain(&mut self, una: u64, mut newly: impl FnMut(&Sent)) {
+        debug_assert!(self.is_plain_up_to(una));
+        self.in_flight -= una - self.una;
+        while self.una < una
+            && let Some(first) = self.sent.front()
+        {
+            self.una = first.end();
+            newly(first);
+            self.sent.pop_front();
+            self.popped += 1;
+        }
     }
 
     fn count(&mut self, record: &Sent) {

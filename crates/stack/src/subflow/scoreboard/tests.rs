@@ -229,7 +229,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
         assert_eq!(board.lowest_data(), data.min());
     }
     // The edges of what is carried, and of its mapping.
-    for record in board.records() {
+    for record in board.records().clone() {
         let start = record.data - u64::from(record.mapping.back);
         let end = start + u64::from(record.mapping.len);
         for offset in [start - 1, start, record.data, record.range().end, end - 1, end] {
@@ -238,6 +238,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
                 start <= offset && offset < start + u64::from(octet.mapped_len)
             });
             assert_eq!(board.carries(offset), carries, "{offset}");
+            assert!(carries || !board.carries_nearby(offset), "{offset}");
         }
     }
     // Asked twice, because the answer moves the hint.
