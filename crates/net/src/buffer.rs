@@ -1,6 +1,7 @@
 //! Bytes of a stream, named by their offset there, in blocks of one size that all connections of a host share.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// How many bytes a block has: a power of two. Large enough that a segment seldom spans two, small enough that a
 /// thousand connections with little in them take little.
@@ -9,7 +10,7 @@ pub(crate) const BLOCK: usize = 16 << 10;
 /// How many blocks without use are kept: 8 MiB.
 const SPARE: usize = 512;
 
-type Block = Box<[u8]>;
+pub(crate) type Block = Box<[u8]>;
 
 /// The blocks of a host. The one that was given back last is the first to be used again, as it may still be in
 /// a cache of the processor.
@@ -25,7 +26,7 @@ impl Pool {
         self.spare.pop().unwrap_or_else(|| vec![0; BLOCK].into_boxed_slice())
     }
 
-    fn give(&mut self, block: Block) {
+    pub fn give(&mut self, block: Block) {
         self.used -= 1;
         if self.spare.len() < SPARE {
             self.spare.push(block);
@@ -57,6 +58,11 @@ const fn place(offset: u64) -> (u64, usize) {
 }
 
 impl Buffer {
+    /// Behind the last byte that was stored.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Stores `from` at `offset` of the stream, which lies less than 2^40 behind the base. What lies before the
     /// base is left out.
     pub fn store(&mut self, pool: &mut Pool, offset: u64, from: &[u8]) {
@@ -110,6 +116,29 @@ impl Buffer {
             }
         }
         self.base = base;
+    }
+
+    /// Takes out bytes from the base on, with their block and their place there: as many of the next `len`, all of
+    /// which are there, as one block has. None if there is no block.
+    pub fn take(&mut self, pool: &mut Pool, len: u64) -> Option<(Block, Range<usize>)> {
+        let at = place(self.base).1;
+        let range = at..at + len.min((BLOCK - at) as u64) as usize;
+        let base = self.base + range.len() as u64;
+        if range.is_empty() || base > self.end {
+            return None;
+        }
+        let place = self.blocks.front_mut()?;
+        let block = if range.end < BLOCK && base < self.end {
+            // What stands behind in the same block stays here.
+            let here = place.as_ref()?;
+            let mut block = pool.take();
+            block[range.clone()].copy_from_slice(&here[range.clone()]);
+            block
+        } else {
+            place.take()?
+        };
+        self.advance(pool, base);
+        Some((block, range))
     }
 
     /// Gives all blocks back; to be called when nothing in them is needed any more.
@@ -210,6 +239,45 @@ mod tests {
         assert_eq!((pool.used(), read(&buffer, 50, 1)), (0, None));
         buffer.store(&mut pool, 100, &bytes(100..101));
         assert_eq!(read(&buffer, 100, 1), Some(bytes(100..101)));
+    }
+
+    /// All that can be taken of the next `len` bytes; the blocks go back.
+    fn take(pool: &mut Pool, buffer: &mut Buffer, mut len: u64) -> Vec<u8> {
+        let mut taken = Vec::new();
+        while let Some((block, range)) = buffer.take(pool, len) {
+            taken.extend_from_slice(&block[range.clone()]);
+            len -= range.len() as u64;
+            pool.give(block);
+        }
+        taken
+    }
+
+    #[test]
+    fn bytes_are_taken_out_with_their_blocks() {
+        let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
+        assert!(take(&mut pool, &mut buffer, 0).is_empty());
+        buffer.store(&mut pool, 0, &bytes(0..40_000));
+        let (block, range) = buffer.take(&mut pool, 100).unwrap();
+        assert_eq!((&block[range], read(&buffer, 0, 1)), (&bytes(0..100)[..], None));
+        // What stood behind them was left there.
+        assert_eq!(pool.used(), 4 * BLOCK as u64);
+        pool.give(block);
+        assert_eq!(take(&mut pool, &mut buffer, 39_900), bytes(100..40_000));
+        assert_eq!(pool.used(), 0);
+        // The rest of a block whose first part is elsewhere.
+        buffer.store(&mut pool, 40_000, &bytes(40_000..40_500));
+        let (block, range) = buffer.take(&mut pool, 500).unwrap();
+        buffer.store(&mut pool, 40_500, &bytes(40_500..70_000));
+        assert_eq!(&block[range], bytes(40_000..40_500));
+        pool.give(block);
+        assert_eq!(take(&mut pool, &mut buffer, 29_500), bytes(40_500..70_000));
+        // A hole in front, and one behind.
+        buffer.store(&mut pool, 71_000, &bytes(71_000..72_000));
+        buffer.store(&mut pool, 70_000, &bytes(70_000..70_900));
+        assert_eq!(take(&mut pool, &mut buffer, 900), bytes(70_000..70_900));
+        buffer.store(&mut pool, 70_900, &bytes(70_900..71_000));
+        assert_eq!(take(&mut pool, &mut buffer, 1100), bytes(70_900..72_000));
+        assert_eq!(pool.used(), 0);
     }
 
     #[test]

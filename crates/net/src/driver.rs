@@ -32,6 +32,9 @@ use crate::shared::{Core, Shared};
 const BATCH_PACKETS: usize = 64;
 /// The same in bytes, for devices with super-packets.
 const BATCH_BYTES: usize = 256 << 10;
+/// After how many packets without a pause acknowledgements leave at the latest. One costs a call in which the kernel
+/// of a peer on this machine does all that it brings about, and wakes who waits for it.
+const ACK_PACKETS: usize = 1024;
 /// As how many packets of a batch a SYN counts. Where the peer is this machine its answer is there at once, and the
 /// peer takes for its round trip what passes until that is acknowledged: Linux makes small packets for good where
 /// this were some milliseconds (`tcp_tso_rtt_log`).
@@ -84,6 +87,10 @@ pub(crate) struct Driver {
     woken: Vec<Waker>,
     /// The stack was not asked for all it has, because every device was full.
     stalled: bool,
+    /// All that the stack had to send when it was asked last was without payload.
+    acks_alone: bool,
+    /// How many packets have come since.
+    waited: usize,
     echo_limit: EchoLimit,
 }
 
@@ -102,6 +109,8 @@ impl Driver {
             segment: Segment::new(nobody, nobody, Seq(0), Flags::default()),
             woken: Vec::new(),
             stalled: false,
+            acks_alone: false,
+            waited: 0,
             echo_limit: EchoLimit::default(),
         }
     }
@@ -115,6 +124,8 @@ impl Driver {
             loop {
                 if packets >= BATCH_PACKETS || bytes >= BATCH_BYTES {
                     more = true;
+                    // Super-packets are few as they are.
+                    self.acks_alone &= bytes < BATCH_BYTES;
                     break;
                 }
                 if self.received.len() == self.received_count {
@@ -133,12 +144,13 @@ impl Driver {
                 }
             }
         }
+        self.waited += self.received_count;
         Ok(more)
     }
 
     /// Hands the stack what has come and what is due, and takes what is to be sent. Whether it may have
     /// more to send.
-    fn work(&mut self, cx: &Context<'_>) -> bool {
+    fn work(&mut self, cx: &Context<'_>, received_more: bool) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut core = shared.lock();
         let now = shared.clock.now();
@@ -151,9 +163,11 @@ impl Driver {
                 self.answer_echo(&mut core, now, at, path);
             }
         }
+        self.woken.append(&mut core.woken);
         core.handle_timeout(now);
         core.handle_events(now, &mut self.woken);
-        let more = self.take_out(&mut core, now);
+        let wait = received_more && self.acks_can_wait(&core);
+        let more = wait || self.take_out(&mut core, now);
         // Making segments may have ended something.
         core.handle_events(now, &mut self.woken);
         core.stirred = false;
@@ -222,8 +236,15 @@ impl Driver {
         bytes
     }
 
+    /// Whether what is to be sent may wait for the packets that have come already. It is to be nothing but
+    /// acknowledgements, of what has come in order: then one says what each of many would.
+    fn acks_can_wait(&self, core: &Core) -> bool {
+        self.acks_alone && !core.urgent && self.waited < ACK_PACKETS
+    }
+
     fn take_out(&mut self, core: &mut Core, now: Time) -> bool {
         let (mut packets, mut bytes) = (0, 0);
+        (self.waited, self.acks_alone, core.urgent) = (0, true, false);
         while packets < BATCH_PACKETS && bytes < BATCH_BYTES {
             self.stalled = self.ports.iter().all(Port::is_full);
             if self.stalled {
@@ -233,6 +254,10 @@ impl Driver {
             let Some(departure) = core.poll_transmit(now, &mut self.segment) else {
                 return false;
             };
+            if let Some(id) = departure.connection.filter(|_| self.segment.payload_len > 0) {
+                let end = departure.stream_offset + u64::from(self.segment.payload_len);
+                core.has_left(id, end, &mut self.woken);
+            }
             let Some(&at) = self.port_of.get(usize::from(departure.path.0)) else { continue };
             let port = &self.ports[at];
             if port.is_full() {
@@ -242,6 +267,7 @@ impl Driver {
                 continue;
             }
             let (whole, size) = (self.segment, departure.segment_size);
+            self.acks_alone &= whole.payload_len == 0;
             if whole.flags.has(Flags::SYN) {
                 packets += SYN_WEIGHT - 1;
             }
@@ -255,6 +281,7 @@ impl Driver {
                 }
             }
         }
+        self.acks_alone = false;
         true
     }
 
@@ -292,7 +319,7 @@ impl Driver {
     /// One round.
     fn round(&mut self, cx: &mut Context<'_>) -> io::Result<Step> {
         let mut more = self.receive(cx)?;
-        more |= self.work(cx);
+        more |= self.work(cx, more);
         let woke = !self.woken.is_empty();
         self.wake();
         let sent = self.send(cx)?;

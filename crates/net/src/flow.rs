@@ -11,6 +11,10 @@ use anabranch_units::Time;
 use crate::buffer::Buffer;
 use crate::held::Held;
 
+/// How many bytes that have never left may wait in a send buffer, if so few are under way: more than leave in one
+/// round of the driver, and few enough to be in a cache of the processor still when they do.
+const UNSENT: u64 = 384 << 10;
+
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -24,10 +28,14 @@ pub(crate) struct Flow {
     pub held: Option<Box<Held>>,
     /// How much was written.
     pub written: u64,
+    /// How much of it has left, at least once.
+    pub sent: u64,
     /// How much was read.
     pub read: u64,
     /// How much had arrived in order when that was last noted.
     pub received: u64,
+    /// Whoever writes waits for what was written to leave.
+    pub unsent_awaited: bool,
     /// The handshake is done.
     pub established: bool,
     /// The application writes no more.
@@ -72,6 +80,8 @@ impl Flow {
             receive: Buffer::default(),
             held: None,
             written: 0,
+            sent: 0,
+            unsent_awaited: false,
             read: 0,
             received: 0,
             established: false,
@@ -89,6 +99,26 @@ impl Flow {
             remote,
             opened: now,
         }
+    }
+
+    /// How many bytes may be written now, where those before `freed` are not held any more.
+    ///
+    /// What waits is at most as much as is under way: a round trip's worth. The stack alone would take in twice
+    /// what the windows allow, which is far more where the receiver is as near as the memory.
+    pub fn unsent_room(&self, freed: u64) -> u64 {
+        let under_way = self.sent.saturating_sub(freed);
+        under_way.max(UNSENT).saturating_sub(self.written - self.sent)
+    }
+
+    /// Bytes up to `end` of the stream have left. Whoever waits for that is to be woken once half of what may wait
+    /// is gone.
+    pub fn has_left(&mut self, end: u64, freed: u64) -> Option<Waker> {
+        self.sent = self.sent.max(end.min(self.written));
+        if !self.unsent_awaited || self.unsent_room(freed) < self.written - self.sent {
+            return None;
+        }
+        self.unsent_awaited = false;
+        self.writer.take()
     }
 
     /// Moves everybody who waits to `woken`.
@@ -117,4 +147,35 @@ pub(crate) fn error_of(reason: CloseReason) -> Option<io::Error> {
         }
     };
     Some(io::Error::new(kind, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn as_much_may_wait_as_is_under_way_and_never_little() {
+        let nobody = Address::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let mut flow = Flow::new(Time::ZERO, 1, nobody, nobody);
+        assert_eq!(flow.unsent_room(0), UNSENT);
+        flow.written = UNSENT;
+        assert_eq!(flow.unsent_room(0), 0);
+        (flow.unsent_awaited, flow.writer) = (true, Some(Waker::noop().clone()));
+        // Half of it has to leave.
+        assert!(flow.has_left(UNSENT / 2 - 1, 0).is_none());
+        assert!(flow.has_left(UNSENT / 2, 0).is_some());
+        assert!(flow.has_left(UNSENT, 0).is_none(), "nobody waits any more");
+        assert_eq!(flow.unsent_room(0), UNSENT);
+        // Five times as much is under way, and as much waits.
+        (flow.written, flow.sent) = (20 * UNSENT, 10 * UNSENT);
+        assert_eq!(flow.unsent_room(5 * UNSENT), 0);
+        flow.sent = 16 * UNSENT;
+        assert_eq!(flow.unsent_room(11 * UNSENT), UNSENT);
+        // What is sent again, or stands behind all that was written, changes nothing.
+        flow.has_left(12 * UNSENT, 0);
+        assert_eq!(flow.sent, 16 * UNSENT);
+        flow.has_left(21 * UNSENT, 0);
+        assert_eq!(flow.sent, 20 * UNSENT);
+    }
 }

@@ -14,6 +14,7 @@ mod echo;
 mod flow;
 mod held;
 mod host;
+mod lent;
 mod listener;
 pub mod middlebox;
 mod notice;

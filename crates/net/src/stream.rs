@@ -4,15 +4,16 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use anabranch_stack::event::{ConnectionId, SubflowId};
 use anabranch_stack::segment::Address;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::host::Handle;
+use crate::lent::Lent;
 
 /// What both halves of a stream hold. When the last goes, the connection is closed.
 #[derive(Debug)]
@@ -22,10 +23,6 @@ struct Connection {
 }
 
 impl Connection {
-    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.handle.shared().act(|core, now| core.poll_read(now, self.id, cx, buf))
-    }
-
     fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         self.handle.shared().act(|core, now| core.poll_write(now, self.id, cx, from))
     }
@@ -57,41 +54,89 @@ impl Drop for Connection {
     }
 }
 
+/// The reading side of a connection, with what it was lent.
+#[derive(Debug)]
+struct Reading {
+    connection: Arc<Connection>,
+    lent: Lent,
+}
+
+impl Reading {
+    /// What was lent comes first; what is still with the host is copied from there.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let bytes = self.lent.bytes();
+        if bytes.is_empty() {
+            let Connection { handle, id } = &*self.connection;
+            let lent = &mut self.lent;
+            return handle.shared().act(|core, now| {
+                core.take_back(lent);
+                core.poll_read(now, *id, cx, buf)
+            });
+        }
+        let n = bytes.len().min(buf.remaining());
+        buf.put_slice(&bytes[..n]);
+        self.lent.consume(n);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_fill_buf(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let Reading { connection, lent } = self;
+        if lent.bytes().is_empty() {
+            let Connection { handle, id } = &**connection;
+            ready!(handle.shared().act(|core, now| core.poll_lend(now, *id, cx, lent)))?;
+        }
+        Poll::Ready(Ok(lent.bytes()))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if self.lent.holds_any() {
+            let Connection { handle, id } = &*self.connection;
+            handle.shared().act(|core, _| core.end_lending(*id, &mut self.lent));
+        }
+    }
+}
+
 /// A connection.
 ///
 /// It reads and writes like a [`TcpStream`](tokio::net::TcpStream): `shutdown` ends this side's direction
 /// and leaves the other open. Dropping it closes it in order, in the background, unless something that the
 /// peer has sent was not read: then it is reset, as what is lost must not pass for read.
+///
+/// As an [`AsyncBufRead`] it lends what has arrived, in pieces of up to 16 KiB, and copies nothing: for whoever
+/// looks at bytes and passes them on. Up to 64 KiB count as read for the peer's window once they are lent.
 #[derive(Debug)]
 pub struct MptcpStream {
-    connection: Arc<Connection>,
+    reading: Reading,
 }
 
 impl MptcpStream {
     pub(crate) fn new(handle: Handle, id: ConnectionId) -> MptcpStream {
-        MptcpStream { connection: Arc::new(Connection { handle, id }) }
+        let connection = Arc::new(Connection { handle, id });
+        MptcpStream { reading: Reading { connection, lent: Lent::default() } }
     }
 
     /// Waits for the handshake.
     pub(crate) async fn established(&self) -> io::Result<()> {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         std::future::poll_fn(|cx| handle.shared().lock().poll_established(*id, cx)).await
     }
 
     /// A handle that asks and tells about the connection, and does not keep it open.
     pub fn control(&self) -> StreamControl {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         StreamControl { handle: handle.clone(), id: *id }
     }
 
     /// The number of the connection among all of its host, as in a [`Notice`](crate::Notice).
     pub fn number(&self) -> u64 {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         handle.shared().lock().flows.get(id).map_or(0, |flow| flow.number)
     }
 
     fn ends(&self) -> Option<(Address, Address)> {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         handle.shared().lock().flows.get(id).map(|flow| (flow.local, flow.remote))
     }
 
@@ -109,13 +154,13 @@ impl MptcpStream {
 
     /// Its counters.
     pub fn stats(&self) -> ConnectionStats {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         handle.shared().lock().stats(*id)
     }
 
     /// Its subflows, the ended ones included, in the order in which they began.
     pub fn subflow_stats(&self) -> Vec<SubflowStats> {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         handle.shared().lock().subflow_stats(*id)
     }
 
@@ -133,7 +178,7 @@ impl MptcpStream {
     /// on in the background while the peer makes progress; otherwise it is aborted after that time, at
     /// once if it is zero.
     pub fn set_linger(&self, linger: Option<core::time::Duration>) {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         let linger = linger.map(|linger| Duration(u64::try_from(linger.as_nanos()).unwrap_or(u64::MAX)));
         if let Some(flow) = handle.shared().lock().flows.get_mut(id) {
             flow.linger = linger;
@@ -142,7 +187,7 @@ impl MptcpStream {
 
     /// Ends the connection at once, at both sides: MP_FASTCLOSE, or a reset for a plain TCP.
     pub fn abort(&self) {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         handle.shared().act(|core, now| core.abort(now, *id));
     }
 
@@ -151,29 +196,43 @@ impl MptcpStream {
     /// # Errors
     /// If the connection has ended before.
     pub async fn drained(&self) -> io::Result<()> {
-        let Connection { handle, id } = &*self.connection;
+        let Connection { handle, id } = &*self.reading.connection;
         std::future::poll_fn(|cx| handle.shared().lock().poll_drained(*id, cx)).await
     }
 
     /// Two halves that can live in different tasks. When the writing half is dropped, its direction is
     /// closed; when both are, so is the connection.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        let read = OwnedReadHalf { connection: Arc::clone(&self.connection) };
-        (read, OwnedWriteHalf { connection: self.connection })
+        let connection = Arc::clone(&self.reading.connection);
+        (OwnedReadHalf { reading: self.reading }, OwnedWriteHalf { connection })
     }
 }
 
 const UNKNOWN: Address = Address::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 impl AsyncRead for MptcpStream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.connection.poll_read(cx, buf)
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.reading.poll_read(cx, buf)
+    }
+}
+
+impl AsyncBufRead for MptcpStream {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        self.get_mut().reading.poll_fill_buf(cx)
+    }
+
+    fn consume(mut self: Pin<&mut Self>, n: usize) {
+        self.reading.lent.consume(n);
     }
 }
 
 impl AsyncWrite for MptcpStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        self.connection.poll_write(cx, from)
+        self.reading.connection.poll_write(cx, from)
     }
 
     fn poll_write_vectored(
@@ -181,7 +240,7 @@ impl AsyncWrite for MptcpStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.connection.poll_write_vectored(cx, bufs)
+        self.reading.connection.poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -194,7 +253,7 @@ impl AsyncWrite for MptcpStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.connection.shut())
+        Poll::Ready(self.reading.connection.shut())
     }
 }
 
@@ -258,12 +317,27 @@ impl StreamControl {
 /// The half that reads.
 #[derive(Debug)]
 pub struct OwnedReadHalf {
-    connection: Arc<Connection>,
+    reading: Reading,
 }
 
 impl AsyncRead for OwnedReadHalf {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.connection.poll_read(cx, buf)
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.reading.poll_read(cx, buf)
+    }
+}
+
+/// Lends what has arrived, as [`MptcpStream`] does.
+impl AsyncBufRead for OwnedReadHalf {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        self.get_mut().reading.poll_fill_buf(cx)
+    }
+
+    fn consume(mut self: Pin<&mut Self>, n: usize) {
+        self.reading.lent.consume(n);
     }
 }
 

@@ -12,7 +12,7 @@ use anabranch_net::{Host, default_config};
 use anabranch_stack::config::{ConnectionConfig, PathMtuDiscovery};
 use anabranch_stack::event::CloseReason;
 use common::{Path, config, content, hosts, receive_all, server_address};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
 const ONE: [Path; 1] = [Path::new(100, 10)];
@@ -150,6 +150,85 @@ async fn a_stream_dropped_with_bytes_unread_is_reset() {
     drop(far);
     let error = near.read(&mut [0]).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_arrived_is_lent_in_order_and_read_beside_that() {
+    let (client, server) = hosts(&[Path::new(50, 5).loss(0.02), Path::new(20, 30).loss(0.02)]);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    let receive = tokio::spawn(async move {
+        let (mut far, _) = listener.accept().await.unwrap();
+        let (mut got, mut step, mut piece) = (Vec::new(), 0, [0; 700]);
+        loop {
+            let lent = far.fill_buf().await.unwrap();
+            if lent.is_empty() {
+                break;
+            }
+            // All of it, or a part; once nothing.
+            let n = lent.len().min(step * 977 % 20_000);
+            got.extend_from_slice(&lent[..n]);
+            far.consume(n);
+            if step % 3 == 0 {
+                let n = far.read(&mut piece).await.unwrap();
+                got.extend_from_slice(&piece[..n]);
+            }
+            step += 1;
+        }
+        (got, far.read(&mut piece).await.unwrap())
+    });
+    let sent = content(3_000_000);
+    near.write_all(&sent).await.unwrap();
+    near.shutdown().await.unwrap();
+    let (got, more) = receive.await.unwrap();
+    assert!(got == sent, "{} bytes, or others", got.len());
+    assert_eq!(more, 0);
+}
+
+/// Whether the peer is reset by a drop after so many of the lent bytes were read.
+async fn dropped_after(read: usize) -> bool {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    near.write_all(&content(10_000)).await.unwrap();
+    let (far, _) = listener.accept().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (mut reader, writer) = far.into_split();
+    assert_eq!(reader.fill_buf().await.unwrap(), content(10_000));
+    reader.consume(read);
+    drop(reader);
+    drop(writer);
+    match near.read(&mut [0]).await {
+        Ok(n) => {
+            assert_eq!(n, 0);
+            false
+        }
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_lent_and_not_read_is_unread() {
+    assert!(dropped_after(9_999).await);
+    assert!(!dropped_after(10_000).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn little_is_taken_that_cannot_leave_yet() {
+    let (client, server) = hosts(&ONE);
+    let received = receive_all(&server);
+    let start = Some(anabranch_units::Bytes::from_kib(2 << 10));
+    let follows = ConnectionConfig { send_buffer_start: start, ..config() };
+    let mut near = client.connect(server_address(), follows).await.unwrap();
+    let all = content(4 << 20);
+    let written = near.write(&all).await.unwrap();
+    assert_eq!(written, 384 << 10);
+    // One of a fixed size takes what it has room for, also while nobody reads.
+    let mut other = client.connect(server_address(), config()).await.unwrap();
+    assert_eq!(other.write(&all).await.unwrap(), all.len());
+    near.write_all(&all[written..]).await.unwrap();
+    near.shutdown().await.unwrap();
+    assert!(received.await.unwrap() == all);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,11 @@
 
 mod common;
 
+use anabranch_link::{LinkConfig, QueueLimit};
 use anabranch_net::Host;
+use anabranch_net::device::linked::LinkedDevice;
 use anabranch_net::device::{Capabilities, memory};
-use common::{client_ip, config, content, server_address, server_ip};
+use common::{Path, client_ip, config, content, server_address, server_ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What a driver reads in one round, in bytes.
@@ -46,4 +48,33 @@ async fn what_has_come_is_read_before_the_next_round() {
     assert!(got == all);
     assert!(most <= BATCH, "{most} bytes at once");
     sender.await.unwrap();
+}
+
+/// Where packets are there already one acknowledgement is for hundreds of them, and for all before a pause.
+#[tokio::test(start_paused = true)]
+async fn one_acknowledgement_is_for_all_that_has_come() {
+    // The clock ticks once in a millisecond, in which some 800 packets pass.
+    let link = LinkConfig { queue: QueueLimit::Packets(10_000), ..Path::new(10_000, 5).link() };
+    let (left, right) = memory::pair(Capabilities::plain(1500));
+    let linked = LinkedDevice::new(left, "path", 7, link.clone(), link).unwrap();
+    let client = Host::builder().seed(1).device(linked, &[client_ip(0)]).start().unwrap();
+    let server = Host::builder().seed(2).device(right, &[server_ip(0)]).start().unwrap();
+    let mut listener = server.listen(common::PORT, config(), 1).unwrap();
+    let all = content(60 << 20);
+    let sent = all.clone();
+    let sender = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(&sent).await.unwrap();
+        stream.shutdown().await.unwrap();
+        stream.drained().await.unwrap();
+        stream.subflow_stats()[0].counters
+    });
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).await.unwrap();
+    assert!(got == all);
+    stream.shutdown().await.unwrap();
+    let counters = client.counters();
+    println!("{counters:?} {:?}", sender.await.unwrap());
+    assert!(counters.sent * 200 < counters.received, "{counters:?}");
 }

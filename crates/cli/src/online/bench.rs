@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 /// Bytes handed over at a time.
-const CHUNK: usize = 256 << 10;
+pub const CHUNK: usize = 256 << 10;
 const MAGIC: [u8; 4] = *b"ABRB";
 const VERSION: u8 = 1;
 
@@ -133,15 +133,15 @@ async fn send(write: &mut (impl AsyncWrite + Unpin), limit: Limit, progress: &Pr
 
 /// Reads to the end. The last bytes, for a trailer, are counted apart if `trailer`.
 async fn receive(
-    read: &mut (impl AsyncRead + Unpin),
+    read: &mut (impl AsyncBufRead + Unpin),
     trailer: bool,
     progress: &Progress,
 ) -> io::Result<(Trailer, Trailer)> {
-    let mut chunk = vec![0_u8; CHUNK];
     let mut tail = [0_u8; Trailer::LEN];
     let (mut total, mut first, mut last) = (0_u64, None, Instant::now());
     loop {
-        let n = read.read(&mut chunk).await?;
+        let bytes = read.fill_buf().await?;
+        let n = bytes.len();
         if n == 0 {
             break;
         }
@@ -150,10 +150,11 @@ async fn receive(
         total += n as u64;
         progress.received.fetch_add(n as u64, Ordering::Relaxed);
         if trailer {
-            let new = &chunk[n.saturating_sub(Trailer::LEN)..n];
+            let new = &bytes[n.saturating_sub(Trailer::LEN)..];
             tail.copy_within(new.len().., 0);
             tail[Trailer::LEN - new.len()..].copy_from_slice(new);
         }
+        read.consume(n);
     }
     let nanos = first.map_or(0, |first| last.duration_since(first).as_nanos() as u64);
     if !trailer {
@@ -168,7 +169,7 @@ async fn receive(
 
 /// The server's side of one connection.
 pub async fn serve(
-    mut read: impl AsyncRead + Unpin,
+    mut read: impl AsyncBufRead + Unpin,
     mut write: impl AsyncWrite + Unpin,
     progress: &Progress,
 ) -> io::Result<Hello> {
@@ -206,7 +207,7 @@ pub struct Done {
 
 /// The client's side of one connection.
 pub async fn drive(
-    mut read: impl AsyncRead + Unpin,
+    mut read: impl AsyncBufRead + Unpin,
     mut write: impl AsyncWrite + Unpin,
     hello: Hello,
     pings: u32,
@@ -238,14 +239,20 @@ pub async fn drive(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{BufReader, DuplexStream};
+
+    fn split(stream: DuplexStream) -> (impl AsyncBufRead + Unpin, impl AsyncWrite + Unpin) {
+        let (read, write) = tokio::io::split(stream);
+        (BufReader::new(read), write)
+    }
 
     async fn pair(hello: Hello, pings: u32) -> Done {
         let (near, far) = tokio::io::duplex(10_000);
         let server = tokio::spawn(async move {
-            let (read, write) = tokio::io::split(far);
+            let (read, write) = split(far);
             serve(read, write, &Progress::default()).await
         });
-        let (read, write) = tokio::io::split(near);
+        let (read, write) = split(near);
         let done = drive(read, write, hello, pings, Arc::default()).await.unwrap();
         assert_eq!(server.await.unwrap().unwrap(), hello);
         done
@@ -272,7 +279,7 @@ mod tests {
         let serve_bytes = |bytes: [u8; 32]| async move {
             let (mut near, far) = tokio::io::duplex(100);
             near.write_all(&bytes).await.unwrap();
-            let (read, write) = tokio::io::split(far);
+            let (read, write) = split(far);
             serve(read, write, &Progress::default()).await.unwrap_err().kind()
         };
         assert_eq!(serve_bytes([b'G'; 32]).await, io::ErrorKind::InvalidData);

@@ -84,6 +84,10 @@ pub(crate) struct Core {
     pub driver: Option<Waker>,
     /// Something was done that the driver has to look at.
     pub stirred: bool,
+    /// Readers of what has come, to be woken by the driver.
+    pub woken: Vec<Waker>,
+    /// What is to be sent should not wait for further packets to come.
+    pub urgent: bool,
     /// Why nothing works any more.
     pub failure: Option<(io::ErrorKind, Arc<str>)>,
     /// How many handles, streams and listeners there are.
@@ -123,6 +127,8 @@ impl Core {
             deadlines: BTreeSet::new(),
             driver: None,
             stirred: false,
+            woken: Vec::new(),
+            urgent: false,
             failure: None,
             handles: 0,
             finishers: Vec::new(),

@@ -1,5 +1,7 @@
 //! What the driver hands over and takes: segments with their payload.
 
+use std::task::Waker;
+
 use anabranch_stack::checksum::PayloadSums;
 use anabranch_stack::event::{ConnectionId, Departure, Placement};
 use anabranch_stack::segment::{PathId, Segment};
@@ -30,10 +32,16 @@ impl Core {
         match placement {
             Placement::Deliver { connection, payload_offset, stream, .. } => {
                 if let Some((flow, pool)) = self.flow_and_pool(now, connection) {
+                    let in_order = flow.receive.end() == stream.start;
                     flow.receive.store(pool, stream.start, part(payload_offset, stream.len()));
+                    // The stack says so as well, once it was asked what is to be sent.
+                    let reader = if in_order { flow.reader.take() } else { None };
+                    self.woken.extend(reader);
+                    self.urgent |= !in_order;
                 }
             }
             Placement::Hold { connection, subflow, payload_offset, held } => {
+                self.urgent = true;
                 if let Some((flow, _)) = self.flow_and_pool(now, connection) {
                     let bytes = part(payload_offset, held.len());
                     flow.held.get_or_insert_default().hold(subflow, held.start, bytes);
@@ -58,7 +66,14 @@ impl Core {
                     flow.held.take_if(|apart| apart.is_empty());
                 }
             }
-            Placement::Discard { .. } => {}
+            Placement::Discard { .. } => self.urgent = true,
+        }
+    }
+
+    /// Bytes of a connection up to `end` leave. Who is to be woken goes to `woken`.
+    pub fn has_left(&mut self, id: ConnectionId, end: u64, woken: &mut Vec<Waker>) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            woken.extend(flow.has_left(end, self.endpoint.freed(id)));
         }
     }
 

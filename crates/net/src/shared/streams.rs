@@ -1,7 +1,7 @@
 //! What streams ask of their connections.
 
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use anabranch_stack::event::ConnectionId;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
@@ -10,8 +10,34 @@ use tokio::io::ReadBuf;
 
 use super::Core;
 use super::events::ORPHAN_WAIT;
+use crate::lent::Lent;
+
+/// The error of a bug.
+fn not_there() -> io::Error {
+    io::Error::other("a byte that has arrived is not there")
+}
 
 impl Core {
+    /// How many bytes can be read; 0 at the end of the stream.
+    fn poll_readable(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<u64>> {
+        let live = self.endpoint.received(id);
+        let failed = self.check();
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        flow.received = flow.received.max(live);
+        let n = flow.received - flow.read;
+        if n > 0 || flow.peer_closed {
+            return Poll::Ready(Ok(n));
+        }
+        if flow.ended.is_some() {
+            return Poll::Ready(flow.error().map_or(Ok(0), Err));
+        }
+        failed?;
+        flow.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     pub fn poll_read(
         &mut self,
         now: Time,
@@ -19,35 +45,63 @@ impl Core {
         cx: &Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let live = self.endpoint.received(id);
-        let failed = self.check();
-        let Some(flow) = self.flows.get_mut(&id) else {
-            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let n = ready!(self.poll_readable(id, cx))?.min(buf.remaining() as u64);
+        let flow = self.flows.get_mut(&id).filter(|_| n > 0);
+        let Some(flow) = flow else { return Poll::Ready(Ok(())) };
+        let Some(parts) = flow.receive.parts(flow.read, n as usize) else {
+            return Poll::Ready(Err(not_there()));
         };
-        flow.received = flow.received.max(live);
-        let n = (flow.received - flow.read).min(buf.remaining() as u64);
-        if n > 0 {
-            let Some(parts) = flow.receive.parts(flow.read, n as usize) else {
-                return Poll::Ready(Err(io::Error::other("a byte that has arrived is not there")));
-            };
-            parts.for_each(|part| buf.put_slice(part));
-            flow.read += n;
-            flow.receive.advance(&mut self.pool, flow.read);
-            if flow.ended.is_none() {
-                self.endpoint.consume(now, id, n);
-                self.stirred = true;
-            }
-            return Poll::Ready(Ok(()));
+        parts.for_each(|part| buf.put_slice(part));
+        flow.receive.advance(&mut self.pool, flow.read + n);
+        self.has_read(now, id, n);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Lends what can be read, without copying it, and takes back what was lent and read. Nothing is lent at the
+    /// end of the stream.
+    pub fn poll_lend(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        lent: &mut Lent,
+    ) -> Poll<io::Result<()>> {
+        lent.give_back(&mut self.pool);
+        let n = ready!(self.poll_readable(id, cx))?;
+        let flow = self.flows.get_mut(&id).filter(|_| n > 0);
+        let Some(flow) = flow else { return Poll::Ready(Ok(())) };
+        let n = lent.take_from(&mut flow.receive, &mut self.pool, n);
+        if n == 0 {
+            return Poll::Ready(Err(not_there()));
         }
-        if buf.remaining() == 0 || flow.peer_closed {
-            return Poll::Ready(Ok(()));
+        self.has_read(now, id, n);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes back blocks that were lent and read.
+    pub fn take_back(&mut self, lent: &mut Lent) {
+        lent.give_back(&mut self.pool);
+    }
+
+    /// Takes back all that was lent, as nobody reads any more.
+    pub fn end_lending(&mut self, id: ConnectionId, lent: &mut Lent) {
+        let unread = lent.end(&mut self.pool);
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.read -= unread;
         }
-        if flow.ended.is_some() {
-            return Poll::Ready(flow.error().map_or(Ok(()), Err));
+    }
+
+    /// The next `n` bytes have been handed to whoever reads.
+    fn has_read(&mut self, now: Time, id: ConnectionId, n: u64) {
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        flow.read += n;
+        if flow.ended.is_none() {
+            self.endpoint.consume(now, id, n);
+            self.stirred = true;
         }
-        failed?;
-        flow.reader = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     pub fn poll_write(
@@ -70,6 +124,18 @@ impl Core {
         if from.is_empty() {
             return Poll::Ready(Ok(0));
         }
+        let room = if self.endpoint.send_buffer_follows(id) {
+            flow.unsent_room(self.endpoint.freed(id))
+        } else {
+            // Whoever has fixed its size wants what it holds.
+            u64::MAX
+        };
+        if room == 0 {
+            flow.unsent_awaited = true;
+            flow.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let from = &from[..from.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         self.endpoint.set_send_buffers_grow(self.pool.used() < self.buffer_memory);
         let accepted = self.endpoint.write(now, id, from.len() as u64) as usize;
         if accepted == 0 {
@@ -79,7 +145,7 @@ impl Core {
         flow.send.advance(&mut self.pool, self.endpoint.freed(id));
         flow.send.store(&mut self.pool, flow.written, &from[..accepted]);
         flow.written += accepted as u64;
-        self.stirred = true;
+        (self.stirred, self.urgent) = (true, true);
         Poll::Ready(Ok(accepted))
     }
 

@@ -45,6 +45,11 @@ impl<O: Observer> Endpoint<O> {
         self.connection(id).map_or(0, |connection| connection.readable())
     }
 
+    /// Whether the send buffer of a connection follows its windows (`send_buffer_start`).
+    pub fn send_buffer_follows(&self, id: ConnectionId) -> bool {
+        self.connection(id).is_some_and(|connection| connection.config.send_buffer_start.is_some())
+    }
+
     /// How many bytes have arrived in order since the connection began.
     pub fn received(&self, id: ConnectionId) -> u64 {
         self.connection(id).map_or(0, |connection| connection.received())

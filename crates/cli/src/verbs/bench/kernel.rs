@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
 
 use super::{Args, Reader, Writer};
+use crate::online::bench::CHUNK;
 
 /// `IPPROTO_MPTCP`.
 const MPTCP: u32 = 262;
@@ -34,7 +35,12 @@ pub async fn connect(args: &Args, name: &str) -> io::Result<(Reader, Writer)> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     let (read, write) = tokio::net::TcpStream::from_std(stream)?.into_split();
-    Ok((Box::new(read), Box::new(write)))
+    Ok((buffered(read), Box::new(write)))
+}
+
+/// A socket of the kernel lends nothing: its bytes are copied out.
+pub fn buffered(read: tokio::net::tcp::OwnedReadHalf) -> Reader {
+    Box::new(tokio::io::BufReader::with_capacity(CHUNK, read))
 }
 
 pub fn listen(args: &Args) -> io::Result<tokio::net::TcpListener> {

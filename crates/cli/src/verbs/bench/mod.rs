@@ -105,6 +105,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 #[cfg(target_os = "linux")]
-type Reader = Box<dyn tokio::io::AsyncRead + Send + Unpin>;
+type Reader = Box<dyn tokio::io::AsyncBufRead + Send + Unpin>;
 #[cfg(target_os = "linux")]
 type Writer = Box<dyn tokio::io::AsyncWrite + Send + Unpin>;

@@ -42,7 +42,7 @@ pub async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
                 let (stream, from) = listener.accept().await.map_err(failed)?;
                 let _ = stream.set_nodelay(true);
                 let (read, write) = stream.into_split();
-                answer(from, Box::new(read), Box::new(write));
+                answer(from, kernel::buffered(read), Box::new(write));
             }
         }
     }

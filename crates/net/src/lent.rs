@@ -1,0 +1,93 @@
+//! Received bytes that a stream has by itself, in the blocks in which they have arrived.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::buffer::{Block, Buffer, Pool};
+
+/// How many blocks a stream takes at a time: enough that a round of the driver is read in few turns under the lock.
+/// The peer may send as much again at once, as if it had been read.
+const BLOCKS: usize = 4;
+
+/// Bytes that are lent to whoever reads a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Lent {
+    /// Blocks, and what of them was not read yet: never nothing.
+    pieces: VecDeque<(Block, Range<usize>)>,
+    /// Blocks of which all was read.
+    done: Vec<Block>,
+}
+
+impl Lent {
+    /// The next bytes, as far as they lie in one block; none if nothing is lent.
+    pub fn bytes(&self) -> &[u8] {
+        self.pieces.front().map_or(&[], |(block, range)| &block[range.clone()])
+    }
+
+    /// The next `n` bytes, of those that [`Lent::bytes`] gives, were read.
+    pub fn consume(&mut self, n: usize) {
+        let Some((_, range)) = self.pieces.front_mut() else { return };
+        range.start += n.min(range.len());
+        if range.start == range.end {
+            self.done.extend(self.pieces.pop_front().map(|(block, _)| block));
+        }
+    }
+
+    /// Takes some of the next `len` bytes of `buffer`, all of which are there. How many.
+    pub fn take_from(&mut self, buffer: &mut Buffer, pool: &mut Pool, len: u64) -> u64 {
+        let mut taken = 0;
+        while self.pieces.len() < BLOCKS
+            && let Some(piece) = buffer.take(pool, len - taken)
+        {
+            taken += piece.1.len() as u64;
+            self.pieces.push_back(piece);
+        }
+        taken
+    }
+
+    /// Whether it has a block.
+    pub fn holds_any(&self) -> bool {
+        !(self.pieces.is_empty() && self.done.is_empty())
+    }
+
+    /// Gives the blocks back of which all was read.
+    pub fn give_back(&mut self, pool: &mut Pool) {
+        self.done.drain(..).for_each(|block| pool.give(block));
+    }
+
+    /// Gives all blocks back. How many bytes were not read.
+    pub fn end(&mut self, pool: &mut Pool) -> u64 {
+        self.give_back(pool);
+        let unread = |(block, range): (Block, Range<usize>)| {
+            pool.give(block);
+            range.len() as u64
+        };
+        self.pieces.drain(..).map(unread).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::BLOCK;
+
+    #[test]
+    fn blocks_go_back_when_they_were_read_or_at_the_end() {
+        let (mut pool, mut buffer, mut lent) = (Pool::default(), Buffer::default(), Lent::default());
+        let all: Vec<u8> = (0..6 * BLOCK).map(|at| (at % 251) as u8).collect();
+        buffer.store(&mut pool, 0, &all);
+        assert_eq!(lent.take_from(&mut buffer, &mut pool, all.len() as u64), (BLOCKS * BLOCK) as u64);
+        let mut read = Vec::new();
+        for n in [1, BLOCK - 1, BLOCK, 5] {
+            read.extend_from_slice(&lent.bytes()[..n]);
+            lent.consume(n);
+        }
+        assert!(read == all[..2 * BLOCK + 5]);
+        lent.give_back(&mut pool);
+        assert_eq!(pool.used(), 4 * BLOCK as u64);
+        assert!(lent.holds_any());
+        assert_eq!(lent.end(&mut pool), 2 * BLOCK as u64 - 5);
+        assert_eq!(pool.used(), 2 * BLOCK as u64);
+        assert!(!lent.holds_any() && lent.bytes().is_empty());
+    }
+}
