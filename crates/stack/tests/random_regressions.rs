@@ -54,6 +54,23 @@ fn what_was_never_sent_is_not_starved_by_what_goes_again_behind_it() {
 }
 
 #[test]
+fn a_copy_that_is_reported_does_not_hide_that_the_peer_speaks_tcp() {
+    // A box takes off all options after the handshake. The client's first acknowledgement is lost; its second has one
+    // SACK block, beside which a data acknowledgement would fit.
+    run(&Case {
+        seed: 12_657_591_334_747_892_221,
+        path_manager: 0,
+        knobs: [
+            Knobs { receive_buffer: (200, 200), ack: (1, 40, 0), ..Knobs::PLAIN },
+            Knobs { ack: (1, 40, 0), ..Knobs::PLAIN },
+        ],
+        paths: vec![PathSetup { delay_us: 24_001, loss: 168, ..PATH }],
+        ops: vec![Op::Strip(0, 8), Op::Write(Side::Server, 1), Op::Advance(544_007)],
+        ..Case::plain()
+    });
+}
+
+#[test]
 fn a_priority_before_the_keys_does_not_make_a_plain_tcp() {
     let slow = PathSetup { delay_us: 227_852, ..PATH };
     run(&Case {

@@ -218,7 +218,7 @@ impl Connection {
     /// count further.
     #[cold]
     pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
-        if !segment.options.sack.is_empty() {
+        if segment.options.sack.as_slice().len() > 1 {
             // Several blocks may have left no room for a data acknowledgement that says nothing new.
             return true;
         }

@@ -72,6 +72,8 @@ impl Checks {
             flow.isn = segment.seq;
             flow.started = true;
             flow.scale = segment.options.syn.and_then(|syn| syn.window_scale);
+            // The addresses may be those of a subflow that has been.
+            flow.held = (0, 0);
         }
         if !segment.flags.has(Flags::SYN) && segment.window == 0 && segment.flags.has(Flags::ACK) {
             self.zero_windows += 1;
