@@ -71,6 +71,30 @@ fn a_copy_that_is_reported_does_not_hide_that_the_peer_speaks_tcp() {
 }
 
 #[test]
+fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
+    // A box takes the mappings off some segments. What they mapped is held, and has come again; as many bytes as the
+    // subflow has brought are here, but not where a TCP would have them.
+    let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
+    run(&Case {
+        seed: 886_744_535_999_302_457,
+        path_manager: 0,
+        time_wait_ms: 500,
+        knobs: [small, Knobs { flips: 2, ..small }],
+        paths: vec![PathSetup { delay_us: 4013, ..PATH }],
+        ops: vec![
+            Op::Advance(12_039),
+            Op::Close(Side::Client),
+            Op::Burst(0, 5),
+            Op::Strip(0, 8),
+            Op::Delay(0, 208_027),
+            Op::Write(Side::Client, 1),
+            Op::Write(Side::Server, 132_001),
+        ],
+        ..Case::plain()
+    });
+}
+
+#[test]
 fn a_priority_before_the_keys_does_not_make_a_plain_tcp() {
     let slow = PathSetup { delay_us: 227_852, ..PATH };
     run(&Case {

@@ -93,9 +93,14 @@ impl Connection {
             })
     }
 
-    /// Every byte that has arrived on the subflow is here once, held or in the stream.
+    /// Every byte that has arrived on the subflow is here once, held or in the stream, and none that is held lies where
+    /// the stream has gone on by another mapping.
     fn receives_in_order(&self, at: usize) -> bool {
         let subflow = &self.subflows[at];
+        let first_held = subflow.held.as_ref().and_then(|held| held.start());
+        if first_held.is_some_and(|start| start <= self.recv.nxt()) {
+            return false;
+        }
         let held = subflow.held.as_ref().map_or(0, |held| held.bytes());
         let taken = subflow.recv.total() - u64::from(subflow.recv.finished());
         self.recv.nxt() + self.recv.out_of_order() + held + 1 == taken

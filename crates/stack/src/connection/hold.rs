@@ -59,6 +59,11 @@ impl Held {
         self.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range.len()).sum()
     }
 
+    /// Where on the subflow the first of them stands.
+    pub fn start(&self) -> Option<u64> {
+        self.pieces.iter().find(|piece| !piece.done).map(|piece| piece.range.start)
+    }
+
     pub fn insert(&mut self, piece: Piece) {
         let at = self.pieces.partition_point(|known| known.range.start < piece.range.start);
         self.pieces.insert(at, piece);
