@@ -95,6 +95,26 @@ fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
 }
 
 #[test]
+fn a_peer_that_speaks_tcp_is_not_sent_again_what_it_has() {
+    // A box takes all options off what the server sends, from its first data on. Where the client's acknowledgements are
+    // full of SACK blocks, that they say nothing of the data level has to be noticed all the same.
+    let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
+    run(&Case {
+        seed: 12_365_191_528_353_824_086,
+        ns3: true,
+        path_manager: 2,
+        time_wait_ms: 500,
+        knobs: [
+            Knobs { flips: 3223, receive_buffer: (24_193, 0), ..small },
+            Knobs { flips: 25_099, initial_window: 11, send_buffer: 23_801, ..small },
+        ],
+        paths: vec![PathSetup { loss: 241, ..PATH }, PATH, PATH],
+        ops: vec![Op::Strip(3, 8), Op::Write(Side::Server, 40_000), Op::Advance(406_001)],
+        ..Case::plain()
+    });
+}
+
+#[test]
 fn a_priority_before_the_keys_does_not_make_a_plain_tcp() {
     let slow = PathSetup { delay_us: 227_852, ..PATH };
     run(&Case {

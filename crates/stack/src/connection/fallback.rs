@@ -223,13 +223,13 @@ impl Connection {
     /// count further.
     #[cold]
     pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
-        if segment.options.sack.as_slice().len() > 1 {
-            // Several blocks may have left no room for a data acknowledgement that says nothing new.
-            return true;
-        }
+        // Several blocks may have left no room for a data acknowledgement that says nothing new. Where the subflow has
+        // brought the head of the stream there would be news.
+        let crowded = segment.options.sack.as_slice().len() > 1;
+        let silent = !crowded || (self.is_head_given() && !self.is_head_carried());
         let subflow = &mut self.subflows[at];
-        subflow.bare = true;
-        if subflow.dss_seen || subflow.board.una() <= 1 {
+        subflow.bare |= silent;
+        if crowded || subflow.dss_seen || subflow.board.una() <= 1 {
             return true;
         }
         // Section 3.7: data is acknowledged and no data acknowledgement has ever come.

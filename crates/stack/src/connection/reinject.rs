@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// Whether the head of the stream was given to a subflow, and is not acknowledged.
-    fn is_head_given(&self) -> bool {
+    pub(super) fn is_head_given(&self) -> bool {
         self.send.outstanding.as_slice().first().is_some_and(|first| first.range.start <= self.send.una)
     }
 
@@ -197,7 +197,7 @@ impl Connection {
 
     /// Whether some subflow has the head of the stream under way or waiting, or the rest of its mapping, without
     /// which a peer that verifies checksums does not take it.
-    fn is_head_carried(&mut self) -> bool {
+    pub(super) fn is_head_carried(&mut self) -> bool {
         let una = self.send.una;
         let queued = |queued: &Queued| queued.range.start <= una && una < queued.range.end;
         // Mostly the same one as the last time has it: this is asked after every acknowledgement.
