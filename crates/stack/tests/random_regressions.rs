@@ -20,6 +20,50 @@ fn redundant_goes_on_after_a_write_that_did_not_fit() {
 }
 
 #[test]
+fn redundant_sends_what_was_taken_back_behind_its_mark() {
+    // A subflow dies with a byte that it has not sent, behind which the other one has gone on.
+    let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
+    run(&Case {
+        seed: 10_715_499_780_892_086_779,
+        ns3: true,
+        simultaneous: true,
+        path_manager: 1,
+        fragile: true,
+        rto_min_ms: 241,
+        time_wait_ms: 500,
+        knobs: [
+            Knobs {
+                flips: 20480,
+                scheduler: 2,
+                congestion: 7,
+                receive_buffer: (200, 5976),
+                send_buffer: 88_104,
+                ..small
+            },
+            Knobs { scheduler: 2, receive_buffer: (16_800, 0), send_buffer: 4583, ..small },
+        ],
+        paths: vec![
+            PathSetup { delay_us: 190_878, ..PATH },
+            PathSetup { delay_us: 44_876, ..PATH },
+            PathSetup { absent: true, ..PATH },
+            PathSetup { absent: true, ..PATH },
+        ],
+        ops: vec![
+            Op::Advance(292_004),
+            Op::Loss(1, false, 119),
+            Op::PathDown(0),
+            Op::Close(Side::Server),
+            Op::Write(Side::Client, 24_034),
+            Op::Write(Side::Client, 17_967),
+            Op::Advance(993_339),
+            Op::Write(Side::Client, 16_800),
+            Op::Advance(496_413),
+        ],
+        ..Case::plain()
+    });
+}
+
+#[test]
 fn a_window_of_one_byte_moves() {
     run(&Case {
         knobs: [

@@ -40,6 +40,8 @@ impl Redundant {
             return view.unassigned.first().map(|range| (*range, AssignKind::New));
         }
         let mut at = if is_fresh(subflow) { 0 } else { self.walked.get(subflow.id) };
+        // What is new and lies behind the mark was taken back from a subflow that had it.
+        at = view.unassigned.first().map_or(at, |new| at.min(new.start));
         let new = view.unassigned.partition_point(|range| range.end <= at);
         let new = view.unassigned.get(new);
         let copies = view.outstanding.partition_point(|entry| entry.range.end <= at);
