@@ -14,6 +14,7 @@ mod fallback;
 mod handshake;
 mod hold;
 mod keepalive;
+mod make;
 mod mapping;
 mod path_mtu;
 mod paths;

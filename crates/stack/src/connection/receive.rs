@@ -124,17 +124,8 @@ impl Connection {
             subflow.bare = false;
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
-        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
-        subflow.recv.take_expected(now, len, full_sized);
-        subflow.counters.data_segments_received += 1;
-        if in_order {
-            recv.take_expected(stream);
-            subflow.counters.bytes_delivered += len;
-            let (connection, subflow) = (self.id, subflow.id);
-            placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
-            self.after_arrival(now, true);
-        } else {
-            self.place(now, at, stream, placed);
+        self.take_next(now, at, stream, in_order, placed);
+        if !in_order {
             self.check_closing(now, at);
         }
         self.timers_moved |= self.subflows[at].recv.ack_at() < self.queued_at;
@@ -470,19 +461,34 @@ impl Connection {
         if !expected || !placeable || !subflow.recv.is_complete() {
             return false;
         }
-        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
-        subflow.recv.take_expected(now, len, full_sized);
+        self.take_next(now, at, stream, in_order, placed);
+        true
+    }
+
+    /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is the next of
+    /// the stream too if it is `in_order`.
+    #[inline]
+    fn take_next(
+        &mut self,
+        now: Time,
+        at: usize,
+        stream: DataRange,
+        in_order: bool,
+        placed: &mut Vec<Placement>,
+    ) {
+        let subflow = &mut self.subflows[at];
+        let full_sized = subflow.recv.measure(stream.len() as u32, subflow.mss);
+        subflow.recv.take_expected(now, stream.len(), full_sized);
         subflow.counters.data_segments_received += 1;
         if in_order {
-            recv.take_expected(stream);
-            subflow.counters.bytes_delivered += len;
+            self.recv.take_expected(stream);
+            subflow.counters.bytes_delivered += stream.len();
             let (connection, subflow) = (self.id, subflow.id);
             placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
             self.after_arrival(now, true);
         } else {
             self.place(now, at, stream, placed);
         }
-        true
     }
 
     /// The payload of one segment belongs at `stream`, which others may be before or behind.

@@ -1,22 +1,19 @@
-//! Makes the segments: what leaves next, with which options.
+//! What leaves next, on which subflow.
 
 use anabranch_units::{Duration, Rate, Time};
 
-use super::{Connection, Mode, Phase};
+use super::make::DataLevel;
+use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
-use crate::config::DsnWidth;
 use crate::congestion::CongestionControl;
 use crate::event::Departure;
 use crate::observer::{Observer, SendKind};
 use crate::scheduler::{AssignKind, SchedulerEvent};
-use crate::segment::{
-    Capable, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason,
-    SackBlocks, Segment, Timestamps,
-};
-use crate::seq::{DataRange, Seq};
+use crate::segment::{Flags, OPTION_SPACE, Segment};
+use crate::seq::DataRange;
 use crate::subflow::recv::AckDue;
 use crate::subflow::scoreboard::{Fate, Sent, SentMapping};
-use crate::subflow::{Queued, ResetCause, Subflow, TcpState};
+use crate::subflow::{Queued, Subflow, TcpState};
 
 /// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
 const PACED_BURST: Duration = Duration::from_millis(1);
@@ -28,25 +25,6 @@ const MAX_BURST: u32 = 65_000;
 /// A driver that is slower than the peer's acknowledgements would else never come to them, and not acknowledge what
 /// they receive.
 pub(crate) const TURN: u32 = 64;
-
-/// What a segment says at the data level.
-#[derive(Clone, Copy)]
-enum DataLevel {
-    /// A mapping, and where it starts.
-    Map { data: u64, ssn: u32, mapping: SentMapping },
-    /// The data acknowledgement alone.
-    Ack,
-    /// Nothing.
-    None,
-    /// Nothing, and no SACK blocks: the segment is there for another option.
-    Signal,
-}
-
-impl DataLevel {
-    fn says_something(&self) -> bool {
-        matches!(self, DataLevel::Map { .. } | DataLevel::Ack)
-    }
-}
 
 impl Connection {
     /// Whether a poll may find something to send. False for a receiver whose acknowledgement may
@@ -630,196 +608,6 @@ impl Connection {
         Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
     }
 
-    #[cold]
-    fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
-        let seq = self.subflows[at].board.nxt();
-        self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
-        // Section 3.1: after a damaged handshake no MPTCP option leaves any more.
-        let first = self.phase == Phase::Opening && !self.subflows[at].handshake.join;
-        if self.mode != Mode::Mptcp || first {
-            return;
-        }
-        let mut say = |option| out.options.push(option);
-        match (cause, self.remote_key) {
-            (ResetCause::Abort, Some(key)) => say(MptcpOption::FastClose(key)),
-            (ResetCause::Abort, None) => return,
-            (ResetCause::Because(reason), _) => {
-                say(MptcpOption::Reset { transient: is_transient(reason), reason })
-            }
-            (ResetCause::Damage(data), _) => {
-                // RFC 8684 section 3.7.
-                let reason = ResetReason::Middlebox;
-                say(MptcpOption::Fail(self.failed_dsn(data)))
-                    && say(MptcpOption::Reset { transient: false, reason })
-            }
-        };
-    }
-
-    /// RFC 8684 section 3.1: the first data of the initiator carries both keys and its length in place
-    /// of a mapping, each time it is sent, until the peer has shown that it has them.
-    fn carries_keys(&self, at: usize, seq: u64) -> bool {
-        seq == 1
-            && self.initiator
-            && !self.confirmed
-            && self.mode == Mode::Mptcp
-            && !self.config.simultaneous
-            && !self.subflows[at].handshake.join
-    }
-
-    /// A data segment as the record says.
-    #[inline]
-    fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
-        let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
-        let data = record.data - u64::from(record.mapping.back);
-        let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
-        let mut capable = None;
-        if self.carries_keys(at, record.seq) {
-            level = DataLevel::None;
-            capable = Some(MptcpOption::Capable(Capable {
-                version: 1,
-                flags: self.capable_flags(),
-                sender_key: Some(self.local_key),
-                receiver_key: self.remote_key,
-                data_len: Some(record.mapping.len),
-                checksum: self.checksummed.then_some(record.mapping.checksum),
-            }));
-        }
-        self.make(now, at, Flags::ACK, record.seq, level, out);
-        out.payload_len = record.len;
-        if let Some(capable) = capable {
-            out.options.push(capable);
-            if out.options.wire_len() > OPTION_SPACE {
-                out.options.sack = SackBlocks::EMPTY;
-            }
-        }
-        if self.mode == Mode::Plain && self.says_infinite() {
-            self.say_infinite(record.seq, out);
-        }
-        if record.data + u64::from(record.len) == self.send.written {
-            out.flags = out.flags.with(Flags::PSH);
-        }
-    }
-
-    /// A pure acknowledgement, with the DATA_FIN if that is due and needs a segment of its own.
-    fn make_ack(&mut self, now: Time, at: usize, out: &mut Segment) {
-        let seq = self.subflows[at].board.nxt();
-        // A data acknowledgement that says nothing new leaves its room to SACK blocks; the RFC
-        // prefers that (section 3.3.2), and more than one block would not fit beside it. The window
-        // counts at the data level only with a data acknowledgement, so that one that opens is news.
-        let subflow = &self.subflows[at];
-        let quiet = self.mode == Mode::Mptcp
-            && self.confirmed
-            && self.phase == Phase::Open
-            && (subflow.sack && subflow.recv.has_several_holes())
-            && self.last_data_ack_sent == self.recv.ack_offset()
-            && self.last_edge_sent >= self.recv.wanted_edge();
-        let level = if quiet { DataLevel::None } else { DataLevel::Ack };
-        self.make(now, at, Flags::ACK, seq, level, out);
-        if self.fallback.failing.is_some() {
-            self.say_failing(out);
-        }
-    }
-
-    /// A segment that says the DATA_FIN by itself.
-    #[cold]
-    pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
-        let seq = self.subflows[at].board.nxt();
-        // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
-        let end = DataRange::new(self.send.written, self.send.written);
-        let checksum = self.checksum_of(end, 0, true, &());
-        let mapping = SentMapping { back: 0, len: 0, data_fin: true, checksum };
-        let level = DataLevel::Map { data: self.send.written, ssn: 0, mapping };
-        self.make(now, at, Flags::ACK, seq, level, out);
-    }
-
-    #[inline]
-    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
-        let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something();
-        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale, tells);
-        let subflow = &mut self.subflows[at];
-        out.source = subflow.local;
-        out.destination = subflow.remote;
-        out.seq = subflow.iss.add(seq);
-        out.ack = if subflow.state == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
-        out.flags = flags;
-        out.window = window;
-        out.payload_len = 0;
-        out.payload_sum = 0;
-        out.ecn = Ecn::NotEct;
-        if subflow.ecn.echoes() {
-            out.flags = out.flags.with(Flags::ECE);
-        }
-        out.options.clear();
-        if subflow.timestamps {
-            out.options.timestamps =
-                Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
-        }
-        let reports_blocks = subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal);
-        if tells {
-            out.options.dss = Some(self.signal_of(level, lag));
-        }
-        if reports_blocks {
-            let used = out.options.wire_len();
-            let room = OPTION_SPACE.saturating_sub(used + 4) / 8;
-            out.options.sack = self.subflows[at].recv.blocks(room);
-        }
-    }
-
-    /// The window field, shifted by `scale`, of a segment that leaves now, and by how many bytes its data
-    /// acknowledgement lags behind what has arrived, if it `tells` one.
-    #[inline]
-    pub(super) fn show_window(&mut self, at: usize, scale: u8, tells: bool) -> (u16, u64) {
-        let field = self.recv.window_field(scale);
-        let ack = self.subflows[at].recv.ack();
-        if !tells {
-            let shown = u64::from(field) << scale;
-            self.subflows[at].window_held.show_alone(ack, shown.max(self.room_told));
-            return (field, 0);
-        }
-        // A small scale may show less than this.
-        let nxt = self.recv.nxt();
-        let window = self.recv.edge() - nxt;
-        // Behind the end of the stream nothing is sent.
-        let finished = self.recv.finished();
-        let lag = if finished { 0 } else { self.subflows[at].window_held.show(ack, window) };
-        self.data_ack_told = self.data_ack_told.max(nxt.saturating_sub(lag));
-        let room = nxt + window - self.data_ack_told;
-        if room > self.room_told {
-            for subflow in &mut self.subflows {
-                subflow.window_held.raise(room);
-            }
-        }
-        self.room_told = room;
-        if lag == 0 {
-            return (field, 0);
-        }
-        (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag)
-    }
-
-    /// The data sequence signal of a segment that leaves now (RFC 8684 section 3.3).
-    fn signal_of(&mut self, level: DataLevel, lag: u64) -> Dss {
-        let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
-        let offset = self.recv.ack_offset().saturating_sub(lag);
-        let ack = self.remote_dsn.add(offset);
-        // A peer that sends wide numbers is answered in kind (section 3.3.2).
-        let wide_ack = wide_dsn || self.peer_wide;
-        let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
-        self.last_data_ack_sent = offset;
-        self.last_edge_sent = self.recv.wanted_edge();
-        let DataLevel::Map { data, ssn, mapping } = level else {
-            return Dss { data_ack, mapping: None, data_fin: false };
-        };
-        let dsn = self.local_dsn.add(data);
-        let data_fin = mapping.data_fin;
-        let mapping = Some(Mapping {
-            dsn: if wide_dsn { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) },
-            ssn,
-            len: mapping.len + u16::from(data_fin),
-            checksum: self.checksummed.then_some(mapping.checksum),
-        });
-        Dss { data_ack, mapping, data_fin }
-    }
-
     fn leave<O: Observer>(
         &mut self,
         now: Time,
@@ -863,11 +651,6 @@ impl Connection {
         observer.on_sent(now, self.id, subflow.id, out, kind, data);
         Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset, segment_size: 0 })
     }
-}
-
-/// Whether a subflow that ends for this reason may be tried again (RFC 8684 section 3.6).
-const fn is_transient(reason: ResetReason) -> bool {
-    matches!(reason, ResetReason::Unspecified | ResetReason::LackOfResources | ResetReason::BadPerformance)
 }
 
 #[inline]
