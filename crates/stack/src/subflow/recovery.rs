@@ -477,7 +477,6 @@ impl Recovery {
         let window = self.loss_window(board, rtt);
         let newest = (self.rack.sent, self.rack.end);
         let mut at = board.index_of(self.rack.scan.max(board.una()));
-        let mut settled = true;
         while let Some(record) = board.records().get(at) {
             let end = record.end();
             if !record.retransmitted() {
@@ -485,18 +484,16 @@ impl Recovery {
                     break;
                 }
                 if record.is_in_flight() {
-                    if record.sent + window <= now {
-                        lost(record);
-                        board.mark_lost(at);
-                        found = true;
-                    } else {
-                        settled = false;
+                    // What was first sent later is waited for no less long.
+                    if record.sent + window > now {
+                        break;
                     }
+                    lost(record);
+                    board.mark_lost(at);
+                    found = true;
                 }
             }
-            if settled {
-                self.rack.scan = end;
-            }
+            self.rack.scan = end;
             at += 1;
         }
         while let Some(&(sent, seq)) = self.rack.resent.front() {

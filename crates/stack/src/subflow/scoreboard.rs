@@ -236,8 +236,15 @@ impl Scoreboard {
     /// The index of the first record that ends behind `offset`.
     pub fn index_of(&self, offset: u64) -> usize {
         // The front is asked for most.
-        match self.sent.front() {
-            Some(first) if first.end() > offset => 0,
+        let Some(first) = self.sent.front().filter(|first| first.end() <= offset) else { return 0 };
+        if offset >= self.nxt {
+            return self.sent.len();
+        }
+        // As if all were as long as the first, which they mostly are: a search would look at many that have left the
+        // caches.
+        let guess = ((offset - first.seq) / first.space()) as usize;
+        match self.sent.get(guess) {
+            Some(record) if record.seq <= offset && offset < record.end() => guess,
             _ => self.sent.partition_point(|record| record.end() <= offset),
         }
     }
@@ -356,7 +363,8 @@ impl Scoreboard {
     /// `start..end` is selectively acknowledged. Only whole segments count. Whatever ends at or
     /// before `known` was told before, so that a growing block costs only its growth.
     pub fn sack(&mut self, start: u64, end: u64, known: u64, mut newly: impl FnMut(&Sent)) {
-        let mut at = self.sent.partition_point(|record| record.seq < start || record.end() <= known);
+        let mut at = self.index_of(start.max(known));
+        at += usize::from(self.sent.get(at).is_some_and(|record| record.seq < start));
         while let Some(record) = self.sent.get(at).filter(|record| record.end() <= end) {
             if !record.is_sacked() {
                 newly(record);
