@@ -35,64 +35,67 @@ impl Hash for Tuple {
     }
 }
 
-/// A subflow that was found.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    local: Address,
-    remote: Address,
-    to: (ConnectionId, SubflowId),
-}
-
 /// The tables. They are only ever looked up, never walked, so that their order cannot matter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demux {
     /// Those that were found last, by the low bits of their ports: a host with few subflows finds them here.
-    recent: [Option<Found>; Demux::RECENT],
-    tuples: FxHashMap<Tuple, (ConnectionId, SubflowId)>,
+    recent: [Option<(Tuple, Member)>; Demux::RECENT],
+    tuples: FxHashMap<Tuple, Member>,
     /// Those that are not over IPv4.
-    others: FxHashMap<(Address, Address), (ConnectionId, SubflowId)>,
+    others: FxHashMap<(Address, Address), Member>,
     tokens: FxHashMap<u32, ConnectionId>,
 }
+
+/// A subflow of a connection.
+type Member = (ConnectionId, SubflowId);
 
 impl Demux {
     /// How many are remembered; a power of two.
     const RECENT: usize = 8;
 
     #[inline]
-    fn place(local: Address, remote: Address) -> usize {
-        usize::from(local.port ^ remote.port) % Demux::RECENT
+    fn place(tuple: Tuple) -> usize {
+        (tuple.ports ^ tuple.ports >> 16) as usize % Demux::RECENT
     }
 
     /// Whose the segments from `remote` to `local` are.
     #[inline]
-    pub(super) fn find(&mut self, local: Address, remote: Address) -> Option<(ConnectionId, SubflowId)> {
-        match &self.recent[Demux::place(local, remote)] {
-            Some(found) if found.local == local && found.remote == remote => Some(found.to),
-            _ => self.look_up(local, remote),
+    pub(super) fn find(&mut self, local: Address, remote: Address) -> Option<Member> {
+        let Some(tuple) = Tuple::new(local, remote) else { return self.find_other(local, remote) };
+        match self.recent[Demux::place(tuple)] {
+            Some((found, to)) if found == tuple => Some(to),
+            _ => self.look_up(tuple),
         }
     }
 
-    fn look_up(&mut self, local: Address, remote: Address) -> Option<(ConnectionId, SubflowId)> {
-        let to = *match Tuple::new(local, remote) {
-            Some(tuple) => self.tuples.get(&tuple),
-            None => self.others.get(&(local, remote)),
-        }?;
-        self.recent[Demux::place(local, remote)] = Some(Found { local, remote, to });
+    #[inline(never)]
+    fn look_up(&mut self, tuple: Tuple) -> Option<Member> {
+        let to = *self.tuples.get(&tuple)?;
+        self.recent[Demux::place(tuple)] = Some((tuple, to));
         Some(to)
     }
 
-    pub(super) fn add(&mut self, local: Address, remote: Address, to: (ConnectionId, SubflowId)) {
-        self.recent[Demux::place(local, remote)] = None;
+    #[inline(never)]
+    fn find_other(&self, local: Address, remote: Address) -> Option<Member> {
+        self.others.get(&(local, remote)).copied()
+    }
+
+    pub(super) fn add(&mut self, local: Address, remote: Address, to: Member) {
         match Tuple::new(local, remote) {
-            Some(tuple) => self.tuples.insert(tuple, to),
+            Some(tuple) => {
+                self.recent[Demux::place(tuple)] = None;
+                self.tuples.insert(tuple, to)
+            }
             None => self.others.insert((local, remote), to),
         };
     }
 
     pub(super) fn remove(&mut self, local: Address, remote: Address) {
-        self.recent[Demux::place(local, remote)] = None;
         match Tuple::new(local, remote) {
-            Some(tuple) => self.tuples.remove(&tuple),
+            Some(tuple) => {
+                self.recent[Demux::place(tuple)] = None;
+                self.tuples.remove(&tuple)
+            }
             None => self.others.remove(&(local, remote)),
         };
     }
