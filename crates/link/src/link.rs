@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_units::{Duration, Time};
+use prefetch_index::prefetch_index;
 
 use self::slot::{Extra, Slot};
 use crate::error::LinkConfigError;
@@ -17,6 +18,11 @@ use crate::queue::{Admission, ResolvedLimit};
 use crate::server::Server;
 use crate::timeline::Timeline;
 use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Luck, Polled, Pushed, WhenDown};
+
+/// From so many packets inside on, what is inside has left the fast caches by the time it comes out.
+const DEEP: usize = 2048;
+/// Where there are so many, the slot that is needed after so many others is fetched ahead.
+const AHEAD: usize = 12;
 
 /// One network link in one direction, which carries packets `P`.
 ///
@@ -265,6 +271,27 @@ impl<P> Link<P> {
         self.wake
     }
 
+    /// The packet behind `before` others, in a link with so many inside that what it is made of has left the caches
+    /// while it waited: whoever will look at it does well to fetch it now. None in other links.
+    #[inline]
+    pub fn peek_deep(&self, before: usize) -> Option<&P> {
+        if self.slots.len() < DEEP {
+            return None;
+        }
+        self.fetch_slot(before + AHEAD);
+        self.slots.get(before).map(|slot| &slot.packet)
+    }
+
+    /// The slot at `at` will be needed soon.
+    #[inline(never)]
+    fn fetch_slot(&self, at: usize) {
+        let (front, back) = self.slots.as_slices();
+        match at.checked_sub(front.len()) {
+            None => prefetch_index(front, at),
+            Some(at) => prefetch_index(back, at),
+        }
+    }
+
     /// Brings the link up to `now`, so that what it then shows ([`counters`](Link::counters),
     /// [`queue_bytes`](Link::queue_bytes), ...) is true of that time. Has no effect on what comes out.
     pub fn advance(&mut self, now: Time) {
@@ -392,6 +419,9 @@ impl<P> Link<P> {
             let Some(slot) = self.slots.get(self.departed) else { break };
             self.queue_bytes -= u64::from(slot.wire_bytes);
             self.departed += 1;
+            if self.slots.len() >= DEEP {
+                self.fetch_slot(self.departed + AHEAD);
+            }
             if !self.ordered {
                 self.sort_last_departed();
             }

@@ -16,6 +16,9 @@ use crate::recorder::Recorder;
 /// Marks a hop that is no link but the end of the route.
 const LAST: u32 = 1 << 31;
 
+/// Out of a deep queue, the packet that arrives after so many others is fetched ahead.
+const AHEAD: usize = 8;
+
 /// A packet that has arrived at a host. The host gives it back with [`Pool::release`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
@@ -310,6 +313,9 @@ impl<R: Recorder> Fabric<R> {
                     if next & LAST == 0 {
                         self.enter(now, Ticket { packet, hop }, arrival.wire_bytes);
                     } else {
+                        if let Some(soon) = self.links[index as usize].peek_deep(AHEAD) {
+                            self.pool.fetch(soon.packet);
+                        }
                         let (host, path) = self.destinations[(next ^ LAST) as usize];
                         return Some(Delivery { host, path, packet });
                     }

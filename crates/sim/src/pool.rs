@@ -6,6 +6,7 @@ use anabranch_stack::segment::{
     Address, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, Options, SackBlocks, Segment, Timestamps,
 };
 use anabranch_stack::seq::{Dsn, Seq};
+use prefetch_index::prefetch_index;
 
 /// A packet on its way: which, and where on its route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -231,6 +232,12 @@ impl Pool {
                 self.rare.len() as u32
             }
         }
+    }
+
+    /// The segment at `place` will be read soon.
+    #[inline]
+    pub(crate) fn fetch(&self, place: u32) {
+        prefetch_index(&self.usual, place as usize);
     }
 
     /// Writes the segment at `place` to `out`.

@@ -293,3 +293,28 @@ fn packets_that_find_the_threshold_in_the_queue_are_marked_and_delivered() {
     assert_eq!(marks, expected);
     assert_eq!((link.counters().marked.packets, link.counters().dropped_queue.packets), (4, 1));
 }
+
+#[test]
+fn a_deep_link_shows_what_comes_out_behind_others_and_no_other_link_does() {
+    let mut link = link(LinkConfig { queue: QueueLimit::Unlimited, ..slow() });
+    let mut offered = 0..;
+    let mut fill = |link: &mut Link<u32>, now: Time| {
+        while link.inside() < 2 * DEEP {
+            assert_eq!(link.push(now, offered.next().unwrap(), 10), Pushed::Queued);
+        }
+    };
+    fill(&mut link, at(0));
+    // Three times around the ring in which they lie.
+    for next in 0..10 * DEEP as u32 {
+        let now = link.next_event();
+        assert!(matches!(link.poll(now), Some(Polled::Arrived(arrival)) if arrival.packet == next));
+        for before in [0, 1, 100] {
+            let expected = next + 1 + before as u32;
+            assert_eq!(link.peek_deep(before), (link.inside() >= DEEP).then_some(&expected));
+        }
+        if link.inside() < DEEP / 2 {
+            fill(&mut link, now);
+        }
+    }
+    assert_eq!(link.peek_deep(10 * DEEP), None);
+}
