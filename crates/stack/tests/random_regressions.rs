@@ -367,3 +367,121 @@ fn a_timeout_that_never_learns_ends_with_the_user_timeout() {
         ..Case::plain()
     });
 }
+
+const SMALL: Knobs =
+    Knobs { receive_buffer: (20_000, 0), send_buffer: 20_000, ack: (1, 40, 0), ..Knobs::PLAIN };
+
+fn hasty() -> Case {
+    Case { rto_min_ms: 200, rto_max_ms: 3000, user_timeout_ms: 900_000, time_wait_ms: 500, ..Case::plain() }
+}
+
+/// All acknowledgements with a data acknowledgement are lost, and then a box takes options off: what is sent again at the
+/// data level would pass for new.
+#[test]
+fn nothing_is_sent_again_to_a_peer_that_may_be_a_tcp() {
+    run(&Case {
+        seed: 3_141_998_355_388_994_930,
+        path_manager: 1,
+        servers: 2,
+        knobs: [SMALL, Knobs { receive_buffer: (200, 0), ..SMALL }],
+        paths: vec![PathSetup { delay_us: 1000, loss: 21, ..PATH }],
+        ops: vec![
+            Op::Advance(1_002_000),
+            Op::Write(Side::Client, 101),
+            Op::Burst(0, 2),
+            Op::Advance(1_507_020),
+            Op::Strip(0, 4),
+            Op::Advance(247_642),
+            Op::Loss(0, true, 70),
+            Op::Write(Side::Server, 1),
+            Op::Advance(245_338),
+        ],
+        ..hasty()
+    });
+}
+
+/// The second segment has lost its options and overtakes the first.
+#[test]
+fn payload_without_options_that_came_too_early_leads_back_to_tcp_in_its_turn() {
+    run(&Case {
+        seed: 0,
+        path_manager: 0,
+        knobs: [Knobs { send_buffer: 1 << 20, ..SMALL }, Knobs { receive_buffer: (1 << 20, 0), ..SMALL }],
+        paths: vec![PathSetup { delay_us: 718, ..PATH }, PATH, PATH],
+        ops: vec![
+            Op::Advance(1437),
+            Op::Write(Side::Client, 1),
+            Op::Strip(0, 4),
+            Op::Delay(3, 717),
+            Op::Write(Side::Client, 1),
+            Op::Advance(60_000),
+        ],
+        ..hasty()
+    });
+}
+
+/// Damage is found in what is not needed any more, after the end of the stream.
+#[test]
+fn nobody_hears_of_a_subflow_after_the_end() {
+    run(&Case {
+        seed: 92_578_467_392_957_072,
+        path_manager: 1,
+        knobs: [
+            Knobs { receive_buffer: (33_192, 0), checksums: 1, ..SMALL },
+            Knobs { flips: 8192, scheduler: 2, send_buffer: 1 << 20, ..SMALL },
+        ],
+        paths: vec![PATH, PATH, PATH],
+        ops: vec![
+            Op::Write(Side::Client, 1),
+            Op::Advance(4000),
+            Op::Damage(0, 170),
+            Op::Delay(0, 207_001),
+            Op::Write(Side::Server, 1401),
+        ],
+        ..hasty()
+    });
+}
+
+/// The peer has gone back to TCP and said so, and then comes what it had sent before.
+#[test]
+fn an_overtaken_data_acknowledgement_does_not_bring_mptcp_back() {
+    run(&Case {
+        seed: 0,
+        path_manager: 0,
+        knobs: [
+            Knobs { flips: 859, receive_buffer: (1 << 20, 0), ..SMALL },
+            Knobs { flips: 11_840, ..SMALL },
+        ],
+        paths: vec![PathSetup { delay_us: 18_831, ..PATH }, PATH],
+        ops: vec![
+            Op::Advance(60_000),
+            Op::Write(Side::Server, 1401),
+            Op::Delay(0, 1884),
+            Op::Strip(0, 20),
+            Op::Write(Side::Client, 1),
+            Op::Advance(500_000),
+        ],
+        ..hasty()
+    });
+}
+
+/// Both sides find damage, and one word of it is lost: one goes back to TCP and the other sends again what was damaged.
+#[test]
+fn what_is_mapped_to_an_earlier_place_never_passes_for_new() {
+    run(&Case {
+        seed: 10_434_432_373_120_608_447,
+        path_manager: 0,
+        knobs: [
+            Knobs { flips: 1, mss: 8900, receive_buffer: (704, 4896), send_buffer: 1 << 20, ..SMALL },
+            Knobs { receive_buffer: (10_848, 0), checksums: 1, ..SMALL },
+        ],
+        paths: vec![PathSetup { delay_us: 10_667, loss: 62, ..PATH }],
+        ops: vec![
+            Op::Damage(0, 114),
+            Op::Write(Side::Server, 7009),
+            Op::Write(Side::Client, 10_849),
+            Op::Advance(1_128_004),
+        ],
+        ..hasty()
+    });
+}

@@ -140,7 +140,7 @@ impl Connection {
         subflow.recv.arrive(now, range, fin, full_sized, |_| ());
         if range.end > subflow.recv.nxt() {
             // Behind a hole: its sum may be wanted when the hole is filled by more than it needs.
-            let piece = Piece { range, sum: segment.payload_sum, done: true };
+            let piece = Piece { range, sum: segment.payload_sum, done: true, bare: false };
             subflow.held.get_or_insert_default().insert(piece);
         }
         let end = claim.data + range.len() as i64;

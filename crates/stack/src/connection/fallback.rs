@@ -219,6 +219,19 @@ impl Connection {
         true
     }
 
+    /// Whether a segment on a connection that has gone back to TCP says that its payload belongs before where it stands:
+    /// the peer has not gone back, and sends again what may be here already. (What is said to belong behind is the
+    /// stream's, as whatever comes.)
+    pub(super) fn is_mapped_before(&self, at: usize, segment: &Segment) -> bool {
+        let Some(Dss { mapping: Some(mapping), .. }) = segment.options.dss else { return false };
+        if self.stats.fallbacks == 0 || mapping.len == 0 || mapping.ssn == 0 || segment.payload_len == 0 {
+            return false;
+        }
+        let near = self.subflows[at].recv.nxt();
+        let ssn = near as i64 + i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
+        self.mapped_offset(&mapping) < ssn + self.fallback.recv_shift
+    }
+
     /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection. False if it does not
     /// count further.
     #[cold]

@@ -31,6 +31,8 @@ pub(crate) struct Piece {
     pub sum: u16,
     /// It was verified, and lies behind a hole of the subflow: only its sum is still of use.
     pub done: bool,
+    /// It came without any option of MPTCP.
+    pub bare: bool,
 }
 
 /// A mapping whose checksum is not verified.
@@ -87,6 +89,11 @@ impl Held {
 
     /// The first byte that the driver has and nothing maps.
     fn first_unmapped(&self) -> Option<u64> {
+        self.first_unmapped_piece().map(|(first, _)| first)
+    }
+
+    /// The same, with the piece that it is of.
+    fn first_unmapped_piece(&self) -> Option<(u64, &Piece)> {
         for piece in self.pieces.iter().filter(|piece| !piece.done) {
             let mut cursor = piece.range.start;
             for claim in &self.claims {
@@ -95,7 +102,7 @@ impl Held {
                 }
             }
             if cursor < piece.range.end {
-                return Some(cursor);
+                return Some((cursor, piece));
             }
         }
         None
@@ -160,6 +167,11 @@ impl Held {
     }
 }
 
+/// Whether a segment speaks no MPTCP.
+fn is_bare(segment: &Segment) -> bool {
+    segment.options.dss.is_none() && segment.options.mptcp[0].is_none()
+}
+
 impl Connection {
     /// How much may be held for a subflow: a receive window of data (RFC 8684 section 3.3.1).
     pub(super) fn holding_room(&self) -> u64 {
@@ -179,7 +191,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let in_order = range.start <= self.subflows[at].recv.nxt();
-        if in_order && segment.options.dss.is_none() && segment.options.mptcp[0].is_none() {
+        if in_order && is_bare(segment) {
             // No option at all: the peer has gone back to TCP, or a box has begun to take options off.
             // While the one subflow is the stream, so do we, as Linux does.
             if self.may_fall_back(at) {
@@ -228,8 +240,9 @@ impl Connection {
         let fin = segment.flags.has(Flags::FIN);
         let held = subflow.held.get_or_insert_default();
         let id = subflow.id;
+        let bare = is_bare(segment);
         subflow.recv.arrive(now, range, fin, full_sized, |fresh| {
-            held.insert(Piece { range: fresh, sum, done: false });
+            held.insert(Piece { range: fresh, sum, done: false, bare });
             placed.push(Placement::Hold {
                 connection,
                 subflow: id,
@@ -363,6 +376,18 @@ impl Connection {
     /// Section 3.3.1: if no mapping has come within a receive window of data, the subflow is broken.
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         if self.mode != Mode::Mptcp || self.fallback.failing.is_some() || self.subflows[at].reset.is_some() {
+            return;
+        }
+        let Some(held) = &self.subflows[at].held else { return };
+        let reached = self.subflows[at].recv.nxt();
+        if held.first_unmapped_piece().is_some_and(|(first, piece)| piece.bare && first < reached)
+            && self.may_fall_back(at)
+        {
+            // It came before its turn, and is now what it would have been then. Were it acknowledged by a peer that
+            // still speaks of the data level, it would come again, and pass for new.
+            let told = self.subflows[at].dss_seen;
+            self.fall_back(now, at, told);
+            self.release_all(now, at, placed);
             return;
         }
         let Some(held) = &self.subflows[at].held else { return };

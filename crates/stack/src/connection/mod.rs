@@ -425,7 +425,10 @@ impl Connection {
         if was_up {
             self.congestion.on_subflow_down(id);
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
-            self.push_event(Event::SubflowDown(id));
+            // Nobody hears of anything after the end.
+            if self.phase != Phase::Ended {
+                self.push_event(Event::SubflowDown(id));
+            }
         }
         let reset = self.subflows[at].peer_reset;
         self.subflows[at].held = None;

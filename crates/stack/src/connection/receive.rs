@@ -71,7 +71,8 @@ impl Connection {
         }
         let len = u64::from(segment.payload_len);
         let in_stream = if self.mode == Mode::Plain {
-            if una as i64 + self.fallback.send_shift != send.una as i64 {
+            let moved = una as i64 + self.fallback.send_shift != send.una as i64;
+            if moved || segment.options.dss.is_some() {
                 return false;
             }
             start as i64 + self.fallback.recv_shift
@@ -371,8 +372,14 @@ impl Connection {
     fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> bool {
         self.confirm();
         if let Some(data_ack) = dss.data_ack {
-            self.subflows[at].dss_seen = true;
-            self.subflows[at].bare = false;
+            if !core::mem::replace(&mut self.subflows[at].dss_seen, true) {
+                // What waited for this word need not wait longer (`Connection::reinject_head`).
+                self.head_repair.attempts = 0;
+                self.on_progress_below(now);
+            }
+            let subflow = &mut self.subflows[at];
+            // One that was overtaken says nothing of what the peer speaks now.
+            subflow.bare &= segment.ack != subflow.iss.add(subflow.board.una());
             let expected = self.local_dsn.add(self.send.una);
             let dsn = match data_ack {
                 DataAck::Wide(dsn) => dsn,
@@ -436,6 +443,9 @@ impl Connection {
         let len = u64::from(segment.payload_len);
         let start = subflow.recv.nxt();
         let in_stream = if self.mode == Mode::Plain {
+            if segment.options.dss.is_some() {
+                return false;
+            }
             start as i64 + self.fallback.recv_shift
         } else {
             match segment.options.dss {
@@ -551,6 +561,12 @@ impl Connection {
         fin: bool,
         placed: &mut Vec<Placement>,
     ) {
+        if self.mode == Mode::Plain && self.is_mapped_before(at, segment) {
+            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+            let (payload_offset, len) = (segment.payload_len - range.len() as u32, range.len() as u32);
+            placed.push(Placement::Discard { connection: self.id, payload_offset, len });
+            return;
+        }
         let end = range.end;
         let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Parts::NONE };
         let mut mapped_to = parts.end.max(range.start);

@@ -19,7 +19,7 @@ const MOST_REPAIRED: u32 = 1 << 10;
 /// The repair of what subflows have delivered, and the peer's data level has dropped.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct HeadRepair {
-    /// How often the data-level timer has sent the head again since it moved.
+    /// How often the data-level timer has sent the head again, or asked for it, since it moved.
     pub(super) attempts: u8,
     /// The subflow that was last found to carry the head of the stream.
     carrier: u8,
@@ -137,6 +137,14 @@ impl Connection {
         }
         self.stats.data_timeouts += 1;
         self.head_repair.attempts = self.head_repair.attempts.saturating_add(1);
+        if !self.subflows.iter().any(|subflow| subflow.dss_seen) {
+            // The peer has never spoken of the data level, and may be on the way back to TCP: it would take for new
+            // what is sent again. An old octet asks it, and does no harm.
+            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+                subflow.probe_wanted = true;
+            }
+            return;
+        }
         self.head_repair.segments = 1;
         self.reinject_dropped();
     }

@@ -14,7 +14,7 @@ fn sum(range: DataRange) -> u16 {
 }
 
 fn piece(start: u64, end: u64) -> Piece {
-    Piece { range: range(start, end), sum: sum(range(start, end)), done: false }
+    Piece { range: range(start, end), sum: sum(range(start, end)), done: false, bare: false }
 }
 
 /// A claim whose sum is right.
