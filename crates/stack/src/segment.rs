@@ -237,6 +237,11 @@ impl Options {
         self.syn.is_none() && self.sack.is_empty() && self.mptcp[0].is_none() && self.mptcp[1].is_none()
     }
 
+    /// Whether option 30 is nowhere among them.
+    pub fn are_bare(&self) -> bool {
+        self.dss.is_none() && self.mptcp[0].is_none()
+    }
+
     fn wire_len_of_all(&self) -> u32 {
         let mut len = 0;
         if let Some(syn) = &self.syn {

@@ -2,8 +2,8 @@
 
 use anabranch_units::Time;
 
+use super::Connection;
 use super::hold::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
-use super::{Connection, Mode};
 use crate::checksum::{self, PayloadSums, add, is_zero};
 use crate::event::Placement;
 use crate::segment::{Capable, Dss, MappedDsn, Mapping, ResetReason, Segment};
@@ -112,10 +112,10 @@ impl Connection {
                 self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
                 return;
             }
-        } else if self.no_option_is_left(at, segment) {
-            let told = self.subflows[at].dss_seen;
-            self.fall_back(now, at, told);
-            self.release_all(now, at, placed);
+        } else if segment.options.are_bare()
+            && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv.nxt() as i64
+            && self.follow_bare_payload(now, at, placed)
+        {
             self.process_part(now, at, segment, range, fin, placed);
             return;
         }
@@ -165,14 +165,5 @@ impl Connection {
         }
         self.after_arrival(now, advanced);
         self.settle_claims(now, at, placed);
-    }
-
-    /// A segment in order whose payload has lost every MPTCP option, where TCP is a way out.
-    fn no_option_is_left(&self, at: usize, segment: &Segment) -> bool {
-        self.mode == Mode::Mptcp
-            && segment.options.dss.is_none()
-            && segment.options.mptcp[0].is_none()
-            && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv.nxt() as i64
-            && self.may_fall_back(at)
     }
 }

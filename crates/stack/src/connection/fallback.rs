@@ -10,6 +10,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::mapping::mapped_start;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowSet};
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
@@ -207,7 +208,7 @@ impl Connection {
     /// TCP, and we follow; or, where that cannot be, the subflow ends. True if the segment counts.
     #[cold]
     pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> bool {
-        let ssn = near as i64 + i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
+        let ssn = mapped_start(mapping, near);
         let data = self.mapped_offset(mapping);
         let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
         if !alone || ssn < 1 || data < 0 {
@@ -227,8 +228,7 @@ impl Connection {
         if self.stats.fallbacks == 0 || mapping.len == 0 || mapping.ssn == 0 || segment.payload_len == 0 {
             return false;
         }
-        let near = self.subflows[at].recv.nxt();
-        let ssn = near as i64 + i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
+        let ssn = mapped_start(&mapping, self.subflows[at].recv.nxt());
         self.mapped_offset(&mapping) < ssn + self.fallback.recv_shift
     }
 

@@ -87,13 +87,8 @@ impl Held {
         true
     }
 
-    /// The first byte that the driver has and nothing maps.
-    fn first_unmapped(&self) -> Option<u64> {
-        self.first_unmapped_piece().map(|(first, _)| first)
-    }
-
-    /// The same, with the piece that it is of.
-    fn first_unmapped_piece(&self) -> Option<(u64, &Piece)> {
+    /// The first byte that the driver has and nothing maps, and the piece that it is of.
+    fn first_unmapped(&self) -> Option<(u64, &Piece)> {
         for piece in self.pieces.iter().filter(|piece| !piece.done) {
             let mut cursor = piece.range.start;
             for claim in &self.claims {
@@ -167,11 +162,6 @@ impl Held {
     }
 }
 
-/// Whether a segment speaks no MPTCP.
-fn is_bare(segment: &Segment) -> bool {
-    segment.options.dss.is_none() && segment.options.mptcp[0].is_none()
-}
-
 impl Connection {
     /// How much may be held for a subflow: a receive window of data (RFC 8684 section 3.3.1).
     pub(super) fn holding_room(&self) -> u64 {
@@ -191,16 +181,9 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let in_order = range.start <= self.subflows[at].recv.nxt();
-        if in_order && is_bare(segment) {
-            // No option at all: the peer has gone back to TCP, or a box has begun to take options off.
-            // While the one subflow is the stream, so do we, as Linux does.
-            if self.may_fall_back(at) {
-                let told = self.subflows[at].dss_seen;
-                self.fall_back(now, at, told);
-                self.release_all(now, at, placed);
-                self.process_part(now, at, segment, range, fin, placed);
-                return;
-            }
+        if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, placed) {
+            self.process_part(now, at, segment, range, fin, placed);
+            return;
         }
         let held = self.subflows[at].held.get_or_insert_default();
         if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
@@ -223,6 +206,18 @@ impl Connection {
         self.release_mapped(now, at, placed);
     }
 
+    /// Payload without any option of MPTCP comes next: the peer has gone back to TCP, or a box has begun to take options
+    /// off. While the one subflow is the stream, so do we, as Linux does. Whether we do.
+    pub(super) fn follow_bare_payload(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) -> bool {
+        let follows = self.may_fall_back(at);
+        if follows {
+            let told = self.subflows[at].dss_seen;
+            self.fall_back(now, at, told);
+            self.release_all(now, at, placed);
+        }
+        follows
+    }
+
     /// The part of a segment that is not here yet goes to the subflow, and to the driver's care.
     pub(super) fn take_in(
         &mut self,
@@ -240,7 +235,7 @@ impl Connection {
         let fin = segment.flags.has(Flags::FIN);
         let held = subflow.held.get_or_insert_default();
         let id = subflow.id;
-        let bare = is_bare(segment);
+        let bare = segment.options.are_bare();
         subflow.recv.arrive(now, range, fin, full_sized, |fresh| {
             held.insert(Piece { range: fresh, sum, done: false, bare });
             placed.push(Placement::Hold {
@@ -380,19 +375,13 @@ impl Connection {
         }
         let Some(held) = &self.subflows[at].held else { return };
         let reached = self.subflows[at].recv.nxt();
-        if held.first_unmapped_piece().is_some_and(|(first, piece)| piece.bare && first < reached)
-            && self.may_fall_back(at)
-        {
-            // It came before its turn, and is now what it would have been then. Were it acknowledged by a peer that
-            // still speaks of the data level, it would come again, and pass for new.
-            let told = self.subflows[at].dss_seen;
-            self.fall_back(now, at, told);
-            self.release_all(now, at, placed);
+        let Some((first, piece)) = held.first_unmapped() else { return };
+        // What came bare before its turn is now what it would have been then. Were it acknowledged beside data
+        // acknowledgements, the peer would send it again, and it would pass for new.
+        if piece.bare && first < reached && self.follow_bare_payload(now, at, placed) {
             return;
         }
-        let Some(held) = &self.subflows[at].held else { return };
-        let room = self.holding_room();
-        if held.first_unmapped().is_some_and(|first| self.subflows[at].recv.nxt() > first + room) {
+        if reached > first + self.holding_room() {
             self.mapping_is_broken(now, at, ResetReason::Middlebox, placed);
         }
     }

@@ -3,7 +3,7 @@
 use super::handshake::find_capable;
 use super::{Connection, Mode};
 use crate::segment::{Dss, MappedDsn, Mapping, Segment};
-use crate::seq::{DataRange, Dsn};
+use crate::seq::{DataRange, Dsn, Seq, offset_near};
 
 /// A range of a subflow, and the stream offset of its start; negative for what is before the stream.
 type Mapped = (DataRange, i64);
@@ -138,6 +138,11 @@ pub(super) fn mapped_offset(mapping: &Mapping, origin: Dsn, next: u64) -> i64 {
     dsn.distance_from(origin)
 }
 
+/// Where on the subflow a mapping starts: its relative number has 32 bits, and this is the offset nearest to `near`.
+pub(super) fn mapped_start(mapping: &Mapping, near: u64) -> i64 {
+    offset_near(Seq(0), near, Seq(mapping.ssn))
+}
+
 impl Connection {
     /// As [`mapped_offset`], in the stream that the peer sends.
     pub(super) fn mapped_offset(&self, mapping: &Mapping) -> i64 {
@@ -153,10 +158,8 @@ impl Connection {
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
             let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);
             if len > 0 {
-                // The relative number on the wire has 32 bits: the offset nearest to the segment.
                 let near = self.subflows[at].seq_offset(segment).max(0) as u64;
-                let delta = mapping.ssn.wrapping_sub(near as u32) as i32;
-                let start = near as i64 + i64::from(delta);
+                let start = mapped_start(mapping, near);
                 if start > 0 {
                     let start = start as u64;
                     return Some((DataRange::new(start, start + len), self.mapped_offset(mapping)));

@@ -748,8 +748,11 @@ impl Connection {
     /// the end of a TCP stream (RFC 8684 section 3.7).
     #[cold]
     fn on_end_of_subflow(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
-        let bare = segment.options.dss.is_none() && segment.options.mptcp[0].is_none();
-        if bare && self.mode == Mode::Mptcp && !self.send.fin_acked && self.may_fall_back(at) {
+        if segment.options.are_bare()
+            && self.mode == Mode::Mptcp
+            && !self.send.fin_acked
+            && self.may_fall_back(at)
+        {
             self.fall_back(now, at, false);
             self.release_all(now, at, placed);
         }
