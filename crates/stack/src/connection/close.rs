@@ -60,6 +60,9 @@ impl Connection {
             // Nothing is left that could carry it (RFC 8684 section 3.3.3).
             if let Some(at) = self.best_subflow() {
                 self.fin_wanted_on = SubflowSet::one(self.subflows[at].id);
+                // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK becomes a TCP by it,
+                // so that without data at least two segments carry them.
+                self.keys_before_fin = self.send.written == 0;
                 self.note_fin_sent(now);
             }
         }

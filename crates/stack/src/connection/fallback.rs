@@ -242,10 +242,14 @@ impl Connection {
         let silent = !crowded || (self.is_head_given() && !self.is_head_carried());
         let subflow = &mut self.subflows[at];
         subflow.bare |= silent;
-        if crowded || subflow.dss_seen || subflow.board.una() <= 1 {
+        if crowded || subflow.dss_seen {
             return true;
         }
-        // Section 3.7: data is acknowledged and no data acknowledgement has ever come.
+        if subflow.board.una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
+            return true;
+        }
+        // Section 3.7: data is acknowledged and no data acknowledgement has ever come. Section 3.1: nor has any DSS
+        // shown that the listener has the keys, and it answers without options.
         if self.may_fall_back(at) {
             self.fall_back(now, at, false);
             return true;

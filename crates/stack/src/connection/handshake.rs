@@ -11,7 +11,7 @@ use crate::event::{CloseReason, Event, SubflowId};
 use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{
-    Capable, Flags, Join, MptcpOption, Options, ResetReason, Segment, SynOptions, Timestamps,
+    Capable, Flags, Join, Key, MptcpOption, Options, ResetReason, Segment, SynOptions, Timestamps,
 };
 use crate::seq::Dsn;
 use crate::subflow::path_mtu::PathMtu;
@@ -58,6 +58,31 @@ fn is_acceptable(capable: &Capable, checksums: Checksums) -> bool {
         && capable.flags & Capable::EXTENSION == 0
         && capable.flags & ALGORITHMS == Capable::HMAC_SHA256
         && (capable.flags & Capable::CHECKSUM == 0 || checksums != Checksums::Refused)
+}
+
+/// What a segment that acknowledges the SYN/ACK of a first handshake with MP_CAPABLE makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThirdAck {
+    /// The connection is MPTCP: the peer's key, and the flags of its MP_CAPABLE.
+    Keys { key: Key, flags: u8 },
+    /// The connection is a plain TCP. `peer_unaware` if the segment has MPTCP options, so that the peer has yet to notice.
+    Tcp { peer_unaware: bool },
+    /// The peer speaks MPTCP with keys that are not ours: its mappings would not fit a plain TCP.
+    Foreign,
+}
+
+/// Judges the segment that acknowledges a SYN/ACK with MP_CAPABLE and our `local_key` (RFC 8684 section 3.1).
+///
+/// A segment without MP_CAPABLE makes a plain TCP even if it has a DSS, as with Linux. Its sender has lost the third ACK;
+/// if it closes early, or its first data is lost as well, it may never repeat the keys. An initiator that repeats them
+/// until they are confirmed keeps MPTCP.
+pub(crate) fn third_ack(segment: &Segment, local_key: Key, checksums: Checksums) -> ThirdAck {
+    match find_capable(&segment.options).filter(|capable| is_acceptable(capable, checksums)) {
+        Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
+            if echoed == local_key { ThirdAck::Keys { key, flags } } else { ThirdAck::Foreign }
+        }
+        _ => ThirdAck::Tcp { peer_unaware: !segment.options.are_bare() },
+    }
 }
 
 impl Connection {
@@ -302,32 +327,8 @@ impl Connection {
         self.checksummed = false;
     }
 
-    /// The third ACK of the first handshake, with both keys.
-    #[cold]
-    pub(crate) fn make_third_ack(&mut self, now: Time, at: usize) -> Segment {
-        self.third_ack_wanted = false;
-        let (window, _) = self.show_window(at, self.subflows[at].receive_scale, false);
-        let subflow = &mut self.subflows[at];
-        let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(1), Flags::ACK);
-        segment.ack = subflow.recv.ack();
-        segment.window = window;
-        if subflow.timestamps {
-            segment.options.timestamps =
-                Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
-        }
-        segment.options.push(MptcpOption::Capable(Capable {
-            version: 1,
-            flags: self.capable_flags(),
-            sender_key: Some(self.local_key),
-            receiver_key: self.remote_key,
-            data_len: None,
-            checksum: None,
-        }));
-        segment
-    }
-
     /// The peer's key fixes its token and where its stream starts.
-    pub(crate) fn learn_remote_key(&mut self, key: crate::segment::Key) {
+    pub(crate) fn learn_remote_key(&mut self, key: Key) {
         self.remote_key = Some(key);
         self.remote_token = crypto::token(key);
         // RFC 8684 section 3.1: the initial DSN counts as the MP_CAPABLE's octet.
@@ -415,7 +416,7 @@ impl Connection {
                 if !self.check_join_ack(at, segment) {
                     return false;
                 }
-            } else if !self.check_capable_ack(at, segment) {
+            } else if !self.is_next_in_window(at, segment) || !self.take_third_ack(at, segment) {
                 return false;
             }
         }
@@ -447,30 +448,35 @@ impl Connection {
         true
     }
 
-    /// Whether the third segment of the first handshake completes it. Without any MPTCP option it
-    /// completes a plain TCP; with some option but no keys it must wait for the segment with the keys.
-    fn check_capable_ack(&mut self, at: usize, segment: &Segment) -> bool {
-        match find_capable(&segment.options).filter(|capable| is_acceptable(capable, self.config.checksums)) {
-            Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
-                if echoed != self.local_key {
-                    // The peer speaks MPTCP, with somebody else: its mappings would not fit a plain TCP.
-                    self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
-                    return false;
-                }
+    /// Takes the third segment of the first handshake. False if the segment does not count further.
+    fn take_third_ack(&mut self, at: usize, segment: &Segment) -> bool {
+        match third_ack(segment, self.local_key, self.config.checksums) {
+            ThirdAck::Keys { key, flags } => {
                 self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
                 self.checksummed |= flags & Capable::CHECKSUM != 0;
                 self.learn_remote_key(key);
                 true
             }
-            // Whoever speaks MPTCP has overtaken or lost the segment with the keys.
-            None if segment.options.dss.is_some() => false,
-            // What no MP_CAPABLE should look like counts as none.
-            None if segment.options.mptcp[0].is_some() && find_capable(&segment.options).is_none() => false,
-            _ => {
+            ThirdAck::Tcp { peer_unaware } => {
                 self.speak_tcp();
+                if peer_unaware {
+                    // An acknowledgement without options shows the initiator that this is a TCP now. One that has
+                    // sent nothing but a DATA_FIN would get no other.
+                    self.subflows[at].recv.want_ack();
+                }
                 true
             }
+            ThirdAck::Foreign => {
+                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
+                false
+            }
         }
+    }
+
+    /// True if a segment for a subflow in SYN-RECEIVED begins inside its window (RFC 9293 section 3.10.7.4, first).
+    fn is_next_in_window(&self, at: usize, segment: &Segment) -> bool {
+        let offset = self.subflows[at].seq_offset(segment);
+        offset >= 1 && offset <= 1 + self.recv.edge() as i64
     }
 
     fn check_join_ack(&mut self, at: usize, segment: &Segment) -> bool {

@@ -57,15 +57,45 @@ impl Connection {
         };
     }
 
-    /// RFC 8684 section 3.1: the first data of the initiator carries both keys and its length in place
-    /// of a mapping, each time it is sent, until the peer has shown that it has them.
-    pub(super) fn carries_keys(&self, at: usize, seq: u64) -> bool {
-        seq == 1
+    /// True on the initiator's first subflow until a DSS shows that the listener has both keys (RFC 8684
+    /// section 3.1).
+    #[inline]
+    pub(super) fn keys_pending(&self, at: usize) -> bool {
+        !self.confirmed
             && self.initiator
-            && !self.confirmed
             && self.mode == Mode::Mptcp
+            && self.remote_key.is_some()
             && !self.config.simultaneous
             && !self.subflows[at].handshake.join
+    }
+
+    /// Returns the mapping of the payload `range` that is sent for the first time at `seq`, and whether it starts with the
+    /// stream, so that an MP_CAPABLE can express it.
+    ///
+    /// RFC 8684 section 3.1 puts the keys and a length on the first data, in place of a DSS, and allows several segments to
+    /// carry the same option, as segmentation offload makes them. Here every segment sent before the keys are confirmed
+    /// carries them, with a length that reaches from the start of the stream to its own end: any one of them completes
+    /// the handshake of a listener that has lost the third ACK. With DSS checksums only the first segment does, because
+    /// the receiver can deliver nothing before it has a whole mapping.
+    pub(super) fn first_mapping(&self, at: usize, seq: u64, range: DataRange) -> Option<SentMapping> {
+        let from_start = range.start + 1 == seq && (range.start == 0 || !self.checksummed);
+        if !self.keys_pending(at) || !from_start {
+            return None;
+        }
+        let (back, len) = (u16::try_from(range.start).ok()?, u16::try_from(range.end).ok()?);
+        Some(SentMapping { back, len, data_fin: false, checksum: 0 })
+    }
+
+    /// The MP_CAPABLE with both keys: that of the third ACK, or with `data` that of the first data.
+    fn both_keys(&self, data: Option<SentMapping>) -> MptcpOption {
+        MptcpOption::Capable(Capable {
+            version: 1,
+            flags: self.capable_flags(),
+            sender_key: Some(self.local_key),
+            receiver_key: self.remote_key,
+            data_len: data.map(|mapping| mapping.len),
+            checksum: data.filter(|_| self.checksummed).map(|mapping| mapping.checksum),
+        })
     }
 
     /// A data segment as the record says.
@@ -75,16 +105,9 @@ impl Connection {
         let data = record.data - u64::from(record.mapping.back);
         let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
         let mut capable = None;
-        if self.carries_keys(at, record.seq) {
+        if ssn == 1 && data == 0 && self.keys_pending(at) {
             level = DataLevel::None;
-            capable = Some(MptcpOption::Capable(Capable {
-                version: 1,
-                flags: self.capable_flags(),
-                sender_key: Some(self.local_key),
-                receiver_key: self.remote_key,
-                data_len: Some(record.mapping.len),
-                checksum: self.checksummed.then_some(record.mapping.checksum),
-            }));
+            capable = Some(self.both_keys(Some(record.mapping)));
         }
         self.make(now, at, Flags::ACK, record.seq, level, out);
         out.payload_len = record.len;
@@ -144,7 +167,9 @@ impl Connection {
         level: DataLevel,
         out: &mut Segment,
     ) {
-        let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something();
+        // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one has the keys.
+        let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
+        let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() && !keys;
         let (window, lag) = self.show_window(at, self.subflows[at].receive_scale, tells);
         let subflow = &mut self.subflows[at];
         out.source = subflow.local;
@@ -167,6 +192,9 @@ impl Connection {
         let reports_blocks = subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal);
         if tells {
             out.options.dss = Some(self.signal_of(level, lag));
+        } else if keys {
+            let keys = self.both_keys(None);
+            out.options.push(keys);
         }
         if reports_blocks {
             let used = out.options.wire_len();

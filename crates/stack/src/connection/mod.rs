@@ -104,6 +104,8 @@ pub struct Connection {
     pub(crate) tick: TimestampTick,
     /// The third ACK with both keys shall leave.
     pub(crate) third_ack_wanted: bool,
+    /// An acknowledgement with both keys, if they are unconfirmed, goes before the next DATA_FIN without data.
+    keys_before_fin: bool,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
     schedule_wanted: bool,
@@ -224,6 +226,7 @@ impl Connection {
             keepalive_sent: Time::ZERO,
             joins_denied: false,
             third_ack_wanted: false,
+            keys_before_fin: false,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),

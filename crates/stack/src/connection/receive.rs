@@ -235,8 +235,7 @@ impl Connection {
         }
         if segment.flags.has(Flags::SYN) {
             // Most likely a SYN/ACK whose acknowledgement was lost.
-            let keys = self.initiator && !self.confirmed && !subflow.handshake.join;
-            if self.challenge(now, at) && self.mode == Mode::Mptcp && keys {
+            if self.challenge(now, at) && self.keys_pending(at) {
                 self.third_ack_wanted = true;
             }
             return false;

@@ -204,6 +204,12 @@ impl Connection {
             }
             if alone {
                 self.fin_wanted_on = all;
+                self.keys_before_fin = true;
+                if let Some(first) = (0..self.subflows.len()).find(|&at| self.keys_pending(at)) {
+                    // A listener that has become a TCP answers no DATA_FIN. It answers a segment from before its
+                    // window, and the answer tells which it is.
+                    self.subflows[first].probe_wanted = true;
+                }
             }
         }
         if self.confirmed && self.paths.next_timer() <= now {

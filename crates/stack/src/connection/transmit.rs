@@ -143,7 +143,7 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        if self.paces() || self.checksummed {
+        if self.paces() || self.checksummed || self.keys_pending(at) {
             return None;
         }
         let subflow = self.subflows.get_mut(at)?;
@@ -156,8 +156,6 @@ impl Connection {
             && !subflow.tail_probe_wanted
             && subflow.board.lost_segments() == 0
             && !subflow.path_mtu.is_searching(now)
-            // Not the first data, which may carry the keys.
-            && seq > 1
             && burst <= subflow.mss;
         let whole = kind == AssignKind::New && range.start >= self.send.una && range.len() >= len;
         let room = in_flight > 0
@@ -245,7 +243,8 @@ impl Connection {
             return self.leave(now, at, out, SendKind::Control, observer);
         }
         if self.third_ack_wanted && !subflow.handshake.join {
-            *out = self.make_third_ack(now, at);
+            self.third_ack_wanted = false;
+            self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
         let carries_data = !matches!(
@@ -282,6 +281,14 @@ impl Connection {
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
+        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id) {
+            self.keys_before_fin = false;
+            if self.keys_pending(at) {
+                self.make_ack(now, at, out);
+                return self.leave(now, at, out, SendKind::Control, observer);
+            }
+        }
+        let subflow = &mut self.subflows[at];
         if self.fin_wanted_on.has(subflow.id) {
             self.fin_wanted_on = self.fin_wanted_on.without(subflow.id);
             if subflow.is_usable() && !self.send.fin_acked {
@@ -418,7 +425,7 @@ impl Connection {
         let whole = u64::from(mss);
         if len == whole && burst > mss && mtu_probe.is_none() && !probing {
             let room = (cwnd - in_flight).min(window).min(u64::from(burst.min(MAX_BURST)));
-            len = self.burst_len(at, seq, queued.range.len(), room);
+            len = self.burst_len(at, queued.range.len(), room);
         }
         let segments = if len > whole && mtu_probe.is_none() { len.div_ceil(whole) } else { 1 };
         let subflow = &mut self.subflows[at];
@@ -442,16 +449,15 @@ impl Connection {
         subflow.counters.data_segments_sent += segments;
         subflow.counters.bytes_sent += len;
         let id = subflow.id;
-        // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3).
-        // Not where the keys go in place of a mapping, which has no flag for it.
-        let data_fin = self.mode == Mode::Mptcp
-            && self.send.closed
-            && range.end == self.send.written
-            && !self.carries_keys(at, seq);
+        let first = self.first_mapping(at, seq, range);
+        // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3), except with an MP_CAPABLE, which has no flag
+        // for it.
+        let data_fin =
+            self.mode == Mode::Mptcp && self.send.closed && range.end == self.send.written && first.is_none();
         if data_fin {
             self.note_fin_sent(now);
         }
-        let mut mapping = SentMapping { back: 0, len: len as u16, data_fin, checksum: 0 };
+        let mut mapping = first.unwrap_or(SentMapping { back: 0, len: len as u16, data_fin, checksum: 0 });
         if self.checksummed {
             mapping.checksum = self.checksum_of(range, seq, data_fin, sums);
         }
@@ -480,16 +486,12 @@ impl Connection {
 
     /// How much leaves at once, where `room` bytes may and a full segment does anyway, of a range of
     /// `available` bytes: whole segments, behind which the end of the range may be a shorter one.
-    fn burst_len(&self, at: usize, seq: u64, available: u64, room: u64) -> u64 {
+    fn burst_len(&self, at: usize, available: u64, room: u64) -> u64 {
         let whole = u64::from(self.subflows[at].mss);
         // A DSS checksum over a mapping of several segments makes the receiver hold back all of them until
-        // the last is there (RFC 8684 section 3.3.1). The keys, and an infinite mapping, go on one segment, and so does
-        // what is said of a reduction (RFC 3168 section 6.1.2).
-        if self.checksummed
-            || self.says_infinite()
-            || self.carries_keys(at, seq)
-            || self.subflows[at].ecn.has_to_say()
-        {
+        // the last is there (RFC 8684 section 3.3.1). An infinite mapping goes on one segment, and so does what is said
+        // of a reduction (RFC 3168 section 6.1.2).
+        if self.checksummed || self.says_infinite() || self.subflows[at].ecn.has_to_say() {
             return whole;
         }
         let mut room = room;
@@ -510,7 +512,7 @@ impl Connection {
                 seq: whole.seq + u64::from(back),
                 len,
                 data: whole.data + u64::from(back),
-                mapping: SentMapping { back: back as u16, ..whole.mapping },
+                mapping: SentMapping { back: whole.mapping.back + back as u16, ..whole.mapping },
                 ..*whole
             };
             self.record_sent(now, at, record);

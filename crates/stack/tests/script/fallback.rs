@@ -40,6 +40,34 @@ fn data_acknowledged_without_a_data_ack_makes_a_plain_tcp() {
     assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
 }
 
+// RFC 8684 section 3.7, rows F2, F5: before any data is acknowledged an answer without options shows it as well. Only the
+// tail of the first flight has arrived, or nothing but a DATA_FIN was sent.
+#[test]
+fn an_answer_without_options_before_the_keys_are_confirmed_makes_a_plain_tcp() {
+    let mut s = Script::client_of(config(), 1);
+    s.write(2000);
+    s.expect_data(0, 1, 2);
+    s.inject(ack(0, 1).sack(&[(1001, 2001)]));
+    s.expect(ack(0, 1).no_mptcp());
+    assert_eq!(s.stats().fallbacks, 1);
+    let again = s.wait_until_sent(1000);
+    assert!(again.iter().all(|segment| segment.options.mptcp == [None; 2]));
+    s.inject(ack(0, 2001));
+    assert_eq!(s.stats().data_acked, 2000);
+
+    let mut s = Script::client_of(config(), 1);
+    s.close();
+    s.expect(ack(0, 1).no_dss());
+    s.expect(seg(0).map(0, 0, 1).data_fin());
+    s.inject(ack(0, 1));
+    s.expect(seg(0).flags(FA).seq(1).no_mptcp());
+    s.inject(data(0, 1, 100).ack(2));
+    s.expect(ack(0, 101).no_mptcp());
+    s.inject(seg(0).flags(FA).seq(101).ack(2));
+    s.expect(ack(0, 102).no_mptcp());
+    assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
+}
+
 // RFC 8684 section 3.7, rows F5, F21, B4: the listener's first data comes without a mapping.
 #[test]
 fn first_data_without_any_option_makes_a_plain_tcp() {

@@ -1,6 +1,6 @@
 //! Connection initiation: RFC 8684 section 3.1 and RFC 9293 section 3.10.7.
 
-use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::config::{Checksums, ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{CloseReason, Event};
 use anabranch_stack::path_manager::PathManagerKind;
@@ -100,14 +100,10 @@ fn the_first_data_carries_keys_and_length_until_they_are_confirmed() {
     let first = both(&s, Some(1000));
     s.write(2000);
     s.expect(data(0, 1, 1000).option(first).no_dss());
-    s.expect(data(0, 1001, 1000).map(1000, 1001, 1000).no_options());
-    s.advance(300);
-    for segment in s.sent() {
-        let carries = segment.options.mptcp.contains(&Some(first));
-        assert_eq!(carries, segment.options.dss.is_none());
-    }
-    s.advance(3000);
+    s.expect(data(0, 1001, 1000).option(both(&s, Some(2000))).no_dss());
+    s.advance(3300);
     let again = s.sent();
+    assert!(again.iter().all(|segment| segment.options.dss.is_none()));
     assert!(again.iter().any(|segment| segment.options.mptcp.contains(&Some(first))));
     s.inject(ack(0, 1).data_ack(0));
     s.sent();
@@ -198,6 +194,7 @@ fn a_damaged_mp_capable_in_the_third_ack_makes_a_plain_tcp() {
         s.expect(seg(0).flags(SA));
         let option = capable_with(capable(Some(KEY_A), s.own_key, None), version, flags);
         s.inject(ack(0, 1).option(option));
+        s.expect(ack(0, 1).no_mptcp());
         s.inject(data(0, 1, 100));
         s.expect(ack(0, 101).no_mptcp());
     }
@@ -445,17 +442,167 @@ fn options_that_the_peer_does_not_offer_are_not_used() {
     s.expect(ack(0, 1).sack(&[]).no_timestamps());
 }
 
-// RFC 8684 section 3.1: a data segment that overtakes the keys must wait for them.
-#[test]
-fn a_mapping_before_the_keys_is_left_to_come_again() {
+/// A listener that has answered a SYN with MP_CAPABLE.
+fn half_open() -> Script {
     let mut s = Script::listening(config(), 1);
     s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
     s.expect(seg(0).flags(SA));
+    s
+}
+
+// RFC 8684 section 3.1, rows I35, F21: the third ACK is lost, and a DSS comes in its place. The data may be out of order.
+#[test]
+fn a_mapping_before_the_keys_makes_a_plain_tcp() {
+    let mut s = half_open();
+    s.inject(data(0, 1, 1000).data_ack(0).map(0, 1, 1000));
+    s.expect(ack(0, 1001).no_mptcp());
+    assert!(s.events.contains(&Event::Accepted));
+    let mut s = half_open();
     s.inject(data(0, 1001, 1000).data_ack(0).map(1000, 1001, 1000));
-    s.expect_nothing();
+    s.expect(ack(0, 1).sack(&[(1001, 2001)]).no_mptcp());
+    // The keys come too late.
+    let keys = capable(Some(KEY_A), s.own_key, Some(1000));
+    s.inject(data(0, 1, 1000).option(keys));
+    s.expect(ack(0, 2001).no_mptcp());
+    s.write(500);
+    s.expect(data(0, 1, 500).no_mptcp());
+    assert_eq!((s.stats().received, s.events.contains(&Event::Accepted)), (2000, true));
+}
+
+// The same for a client that closes at once: Linux prefers a DATA_FIN to the keys. The DATA_FIN takes no place in a TCP,
+// whose stream ends with the FIN; an acknowledgement without options shows the client which of them it has to send.
+#[test]
+fn a_data_fin_before_the_keys_makes_a_plain_tcp() {
+    let mut s = half_open();
+    s.inject(seg(0).seq(1).ack(1).data_ack(0).map(0, 0, 1).data_fin());
+    s.expect(ack(0, 1).no_mptcp());
+    assert!(s.events.contains(&Event::Accepted));
+    s.write(1000);
+    s.expect(data(0, 1, 1000).no_mptcp());
+    assert!(!s.events.contains(&Event::PeerClosed));
+    s.inject(seg(0).flags(FA).seq(1).ack(1001));
+    s.expect(ack(0, 2).no_mptcp());
+    assert!(s.events.contains(&Event::PeerClosed));
+    s.close();
+    s.expect(seg(0).flags(FA).seq(1001).no_mptcp());
+    s.inject(ack(0, 1002).seq(2));
+    assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
+}
+
+// With payload too: its bytes are the stream's, the DATA_FIN is not.
+#[test]
+fn a_data_fin_with_data_before_the_keys_makes_a_plain_tcp() {
+    let mut s = half_open();
+    s.inject(data(0, 1, 100).data_ack(0).map(0, 1, 101).data_fin());
+    s.expect(ack(0, 101).no_mptcp());
+    assert_eq!((s.stats().received, s.events.contains(&Event::PeerClosed)), (100, false));
+    s.inject(seg(0).flags(FA).seq(101).ack(1));
+    s.expect(ack(0, 102).no_mptcp());
+    assert!(s.events.contains(&Event::PeerClosed));
+}
+
+// RFC 9293 section 3.10.7.4, first: what lies outside the window completes no handshake.
+#[test]
+fn a_segment_outside_the_window_is_no_third_ack() {
+    let mut s = half_open();
+    s.inject(ack(0, 1).seq(0).data_ack(0));
+    s.inject(data(0, 64_002, 1000).data_ack(0).map(64_001, 64_002, 1000));
+    assert!(s.events.is_empty());
     s.inject(ack(0, 1).option(capable(Some(KEY_A), s.own_key, None)));
-    s.inject(data(0, 1, 1000).option(capable(Some(KEY_A), s.own_key, Some(1000))));
+    assert!(s.events.contains(&Event::Accepted));
+    s.inject(data(0, 1, 100).data_ack(0).map(0, 1, 100));
+    s.expect(ack(0, 101).data_ack(100));
+}
+
+// RFC 8684 section 3.1, rows I14, I19: any segment of the first flight that has the keys completes the handshake.
+#[test]
+fn a_later_segment_of_the_first_flight_brings_the_keys() {
+    let mut s = half_open();
+    let keys = |s: &Script, len| capable(Some(KEY_A), s.own_key, Some(len));
+    let later = keys(&s, 3000);
+    s.inject(data(0, 2001, 1000).option(later));
+    s.expect(ack(0, 1).data_ack(0).sack(&[(2001, 3001)]));
+    let first = keys(&s, 1000);
+    s.inject(data(0, 1, 1000).option(first));
     s.expect(ack(0, 1001).data_ack(1000));
+    s.inject(data(0, 1001, 1000).data_ack(0).map(0, 1, 2000));
+    s.expect(ack(0, 3001).data_ack(3000));
+    assert_eq!(s.stats().received, 3000);
+}
+
+// RFC 8684 section 3.1, rows I13, I15: also what is written a little later, a tail probe, and what its loss brings.
+#[test]
+fn every_segment_before_the_keys_are_confirmed_carries_them() {
+    let mut s = Script::client_of(config(), 1);
+    s.write(300);
+    s.expect(data(0, 1, 300).option(both(&s, Some(300))).no_dss());
+    s.advance(3);
+    s.write(500);
+    s.expect(data(0, 301, 500).option(both(&s, Some(800))).no_dss());
+    let probe = s.wait_until_sent(1000);
+    assert_eq!(probe.len(), 1);
+    assert_eq!((probe[0].payload_len, probe[0].options.mptcp), (500, [Some(both(&s, Some(800))), None]));
+    // The listener has taken the keys from it: from now on the mapping is said by a DSS.
+    s.inject(ack(0, 1).data_ack(0).sack(&[(301, 801)]));
+    let again = s.wait_until_sent(1000);
+    assert_eq!((again.len(), again[0].payload_len), (1, 300));
+    assert!(again[0].options.dss.is_some() && again[0].options.mptcp == [None; 2]);
+    s.inject(ack(0, 801).data_ack(800));
+    assert_eq!((s.stats().data_acked, s.stats().fallbacks), (800, 0));
+}
+
+// An MP_CAPABLE has 16 bits for the length: data after the first 65,535 bytes has a DSS.
+#[test]
+fn data_that_no_mp_capable_reaches_carries_a_dss() {
+    let mut s = Script::client_of(ConnectionConfig { initial_window: 70, ..config() }, 1);
+    s.write(67_000);
+    for segment in s.sent() {
+        let end = segment.seq.0.wrapping_sub(s.subs[0].own_isn.unwrap().0) - 1 + segment.payload_len;
+        assert_eq!(segment.options.dss.is_some(), end > 65_535, "{end}");
+        assert_eq!(segment.options.mptcp[0].is_some(), end <= 65_535, "{end}");
+    }
+}
+
+// RFC 8684 section 3.3.1: with checksums a mapping has to be complete before any of it is delivered.
+#[test]
+fn with_checksums_only_the_first_segment_has_the_keys() {
+    let required = ConnectionConfig { checksums: Checksums::Required, ..config() };
+    let mut s = Script::client_of(required, 1);
+    s.write(2000);
+    s.expect(data(0, 1, 1000).no_dss());
+    s.expect(data(0, 1001, 1000).map(1000, 1001, 1000).no_options());
+}
+
+// RFC 8684 sections 3.1 and 3.3.3: a DATA_FIN without data has no space for the keys, so that an acknowledgement repeats
+// them before it; each time, until a DSS has come.
+#[test]
+fn the_keys_are_repeated_before_a_data_fin_without_data() {
+    let mut s = Script::client_of(config(), 1);
+    s.close();
+    s.expect(ack(0, 1).seq(1).option(both(&s, None)).no_dss());
+    s.expect(seg(0).seq(1).map(0, 0, 1).data_fin());
+    let again = s.wait_until_sent(3000);
+    // A listener that has become a TCP answers a segment from before its window.
+    let start = s.subs[0].own_isn.unwrap();
+    let kind = |sent: &Segment| {
+        (sent.seq.0.wrapping_sub(start.0), sent.options.mptcp[0], sent.options.dss.is_some())
+    };
+    let kinds: Vec<_> = again.iter().map(kind).collect();
+    let keys = Some(both(&s, None));
+    assert_eq!(kinds, [(0, keys, false), (1, keys, false), (1, None, true)]);
+    s.inject(ack(0, 1).data_ack(1));
+    s.advance(10_000);
+    assert!(s.sent().is_empty());
+}
+
+// Data has carried them.
+#[test]
+fn a_data_fin_follows_the_first_data_at_once() {
+    let mut s = Script::client_of(config(), 1);
+    s.write(100);
+    s.expect(data(0, 1, 100).option(both(&s, Some(100))).no_dss());
+    s.close();
+    s.expect(seg(0).seq(101).map(100, 0, 1).data_fin());
 }
 
 // RFC 8684 sections 3.1 and 3.9.2, rows I37, H9, B2: after three SYNs without an answer the next has no option 30,
