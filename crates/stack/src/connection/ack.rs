@@ -9,7 +9,7 @@ use crate::observer::{LossReason, Observer};
 use crate::scheduler::{RecoveryState, SchedulerEvent};
 use crate::segment::{Flags, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
-use crate::subflow::recovery::Verdict;
+use crate::subflow::recovery::{Recovery, Verdict};
 use crate::subflow::{Subflow, TcpState};
 use crate::timestamp::TimestampTick;
 
@@ -451,7 +451,11 @@ fn apply_ack(
     let mut answered = None;
     let mut acked_segments = 0;
     let mut acked_bytes = 0;
+    // The original of the first segment has arrived, and its retransmission has not: then retransmissions of the
+    // segments after it are not taken for delivered either.
+    let mut original = false;
     board.acknowledge(ack, |record, bytes| {
+        original |= Recovery::answers_original(record, una_before, echo_before);
         acked_bytes += bytes;
         acked_segments += 1;
         if record.retransmitted() {
@@ -464,7 +468,7 @@ fn apply_ack(
             newest = Some(record.sent);
         }
         rate.on_delivered(now, bytes, record.sent, &record.stamp);
-        recovery.on_delivered(now, record, min_rtt, echo_before);
+        recovery.on_delivered(now, record, min_rtt, original);
     });
     told.advanced = board.una() - una_before;
     let mut sample = oldest.filter(|_| !ambiguous).map(|sent| now.since(sent));
@@ -474,7 +478,7 @@ fn apply_ack(
     let mut dsack_undo = false;
     if subflow.sack && !segment.options.sack.is_empty() {
         let blocks = segment.options.sack.as_slice();
-        dsack_undo = apply_blocks(now, subflow, blocks, ack, min_rtt, &echo_before, &mut newly);
+        dsack_undo = apply_blocks(now, subflow, blocks, ack, min_rtt, &mut newly);
     }
     let Subflow { board, recovery, .. } = subflow;
     if let Some(timestamps) = segment.options.timestamps.filter(|_| subflow.timestamps) {
@@ -544,7 +548,6 @@ fn apply_blocks(
     blocks: &[(Seq, Seq)],
     ack: u64,
     min_rtt: Duration,
-    echo_before: &impl Fn(Time) -> bool,
     newly: &mut Newly,
 ) -> bool {
     let Subflow { board, rate, recovery, known_blocks, iss, .. } = subflow;
@@ -588,7 +591,8 @@ fn apply_blocks(
                 newly.latest = Some(now.since(record.sent));
             }
             rate.on_delivered(now, record.space(), record.sent, &record.stamp);
-            recovery.on_delivered(now, record, min_rtt, echo_before);
+            // The echo is that of the last segment in order.
+            recovery.on_delivered(now, record, min_rtt, false);
         });
         let slot = known_blocks.iter().position(|&(s, e)| s <= start && e >= start).unwrap_or(index.min(3));
         known_blocks[slot] = (start, end);

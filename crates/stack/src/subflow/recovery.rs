@@ -181,16 +181,10 @@ impl Recovery {
 
     /// A segment is newly acknowledged, selectively or not (RFC 8985 section 6.2, steps 2 and 3).
     ///
-    /// `echo_before` tells whether the acknowledgement's timestamp is older than a given time, which
-    /// unmasks the acknowledgement of an original behind its retransmission.
+    /// `original` is true if the acknowledgement's timestamp shows that it answers an earlier transmission of
+    /// the segment; see [`Recovery::answers_original`].
     #[inline]
-    pub fn on_delivered(
-        &mut self,
-        now: Time,
-        record: &Sent,
-        min_rtt: Duration,
-        echo_before: impl Fn(Time) -> bool,
-    ) {
+    pub fn on_delivered(&mut self, now: Time, record: &Sent, min_rtt: Duration, original: bool) {
         if self.detection != LossDetection::RackTlp {
             return;
         }
@@ -201,9 +195,9 @@ impl Recovery {
             self.rack.reordering_seen = true;
         }
         let rtt = now.since(record.sent);
-        // Where no round trip was ever measured, an acknowledgement of what was sent again can answer
+        // Where no round trip was ever measured, an acknowledgement of a retransmitted segment can answer
         // any of its transmissions, even one that is this instant's.
-        if record.retransmitted() && (min_rtt.is_zero() || echo_before(record.sent) || rtt < min_rtt) {
+        if record.retransmitted() && (min_rtt.is_zero() || original || rtt < min_rtt) {
             return;
         }
         if (record.sent, end) > (self.rack.sent, self.rack.end) {
@@ -227,6 +221,19 @@ impl Recovery {
             self.rack.end = end;
             self.rack.rtt = now.since(record.sent);
         }
+    }
+
+    /// True if the timestamp of an acknowledgement shows that it answers an earlier transmission of `record`, not its
+    /// retransmission. `una` is the left edge before the acknowledgement, `echo_before` as in [`Recovery::on_ack`].
+    ///
+    /// Only the segment at the left edge can be judged so.
+    // RFC 8985 section 6.2 step 2 compares any echo. But a receiver remembers only the timestamps of segments that begin
+    // at or before its last acknowledgement (RFC 7323 section 4.3), so that the echo describes the segment at the left
+    // edge. The SACK of a segment that arrived out of order, such as a tail loss probe after a lost flight, echoes the
+    // last segment in order, which is always older. Linux compares no echo here.
+    #[inline]
+    pub fn answers_original(record: &Sent, una: u64, echo_before: impl Fn(Time) -> bool) -> bool {
+        record.retransmitted() && record.seq == una && echo_before(record.sent)
     }
 
     /// Whether RACK watches, and nothing is under repair, probed or waited for.
@@ -277,8 +284,9 @@ impl Recovery {
     }
 
     /// An acknowledgement was applied to `board`. `advanced` bytes were cumulatively acknowledged;
-    /// `duplicate` says it is a duplicate acknowledgement in the sense of RFC 5681. `echo_before`
-    /// as in [`Recovery::on_delivered`]. `lost` hears what is now taken for lost.
+    /// `duplicate` is true if it is a duplicate acknowledgement in the sense of RFC 5681. `echo_before`
+    /// returns whether its timestamp is older than a given time. `lost` is called for each segment that is
+    /// now marked lost.
     #[allow(clippy::too_many_arguments)]
     pub fn on_ack(
         &mut self,
@@ -406,7 +414,10 @@ impl Recovery {
         self.partial = 0;
         self.recover = board.nxt();
         self.recovered_once = true;
-        self.undo = Some(Undo { unanswered: 0, first_retransmission: None });
+        // RFC 8985 section 7.4.2: the reduction for this recovery covers a loss that the probe has repaired. A
+        // DSACK of the probe that comes later must not be counted for a retransmission of this recovery.
+        let unanswered = u32::from(self.probe.take().is_some_and(|probe| probe.retransmission));
+        self.undo = Some(Undo { unanswered, first_retransmission: None });
         self.force = true;
     }
 

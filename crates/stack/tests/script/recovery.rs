@@ -533,6 +533,82 @@ fn a_probe_that_crossed_the_acknowledgement_reduces_nothing() {
     assert!(s.cwnd(0) >= before);
 }
 
+/// Ten segments were sent, the last five are lost, and the last of them is repeated as a probe. Returns
+/// the timestamp of the originals.
+fn probed_after_five_lost() -> (Script, u32) {
+    let mut s = Script::client(rack());
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    let original = s.subs[0].last_value;
+    s.advance(10);
+    s.inject(ack(0, 5001));
+    let probe = s.wait_until_sent(1000);
+    assert_eq!((offsets(&s, &probe), counters(&s).tail_probes), (vec![9001], 1));
+    s.advance(10);
+    (s, original)
+}
+
+// RFC 8985 section 7.4.1: the SACK of a probe starts fast recovery. The probe arrives out of order, so that the
+// receiver echoes the timestamp of an earlier segment, the last one in order (RFC 7323 section 4.3, rule B.2).
+#[test]
+fn a_selectively_acknowledged_probe_starts_fast_recovery() {
+    let (mut s, original) = probed_after_five_lost();
+    s.inject(ack(0, 5001).sack(&[(9001, 10_001)]).echo_us(original));
+    s.expect(data(0, 5001, 1000));
+    assert_eq!((counters(&s).recoveries, counters(&s).segments_lost), (1, 4));
+    for hole in [6001, 7001, 8001] {
+        s.advance(10);
+        s.inject(ack(0, hole).sack(&[(9001, 10_001)]));
+        let again = s.sent();
+        assert!(offsets(&s, &again).iter().all(|&offset| (hole..9001).contains(&offset)), "{again:?}");
+    }
+    s.advance(10);
+    s.inject(ack(0, 10_001));
+    assert_eq!((counters(&s).timeouts, counters(&s).undos), (0, 0));
+    s.write(1000);
+    s.expect(data(0, 10_001, 1000));
+}
+
+// RFC 8985 section 7.4.2: the reduction was made when recovery started, and the probe is not counted again.
+#[test]
+fn a_probe_that_started_fast_recovery_reduces_the_window_once() {
+    let (mut s, original) = probed_after_five_lost();
+    s.inject(ack(0, 5001).sack(&[(9001, 10_001)]).echo_us(original));
+    s.sent();
+    while s.subflow(0).counters.bytes_acked < 10_000 {
+        s.advance(10);
+        let hole = 5001 + (s.subflow(0).counters.bytes_acked as i64 - 5000) + 1000;
+        s.inject(if hole < 9001 { ack(0, hole).sack(&[(9001, 10_001)]) } else { ack(0, 10_001) });
+        s.sent();
+    }
+    let reduced = s.cwnd(0);
+    for at in 0..3 {
+        s.write(1000);
+        s.expect(data(0, 10_001 + at * 1000, 1000));
+        s.advance(10);
+        s.inject(ack(0, 11_001 + at * 1000));
+    }
+    assert!(s.cwnd(0) >= reduced, "{} of {reduced}", s.cwnd(0));
+}
+
+// RFC 8985 section 6.2, step 2: the SACK came sooner after the probe than any round trip takes, so it answers the
+// original.
+#[test]
+fn a_sack_of_the_original_does_not_stand_for_the_probe() {
+    let mut s = Script::client(rack());
+    s.write(10_000);
+    s.expect_data(0, 1, 10);
+    let original = s.subs[0].last_value;
+    s.advance(10);
+    s.inject(ack(0, 9001));
+    s.wait_until_sent(1000);
+    s.advance_us(9_999);
+    s.inject(ack(0, 9001).sack(&[(9501, 10_001)]).echo_us(original));
+    s.inject(ack(0, 9001).sack(&[(9001, 10_001)]).echo_us(original));
+    s.expect_nothing();
+    assert_eq!(counters(&s).segments_lost, 0);
+}
+
 // RFC 8985 section 7.2: no probe in recovery.
 #[test]
 fn no_probe_in_recovery() {

@@ -109,10 +109,14 @@ impl Bench {
         let before = board.una();
         let min_rtt = rtt.min().unwrap_or(Duration::ZERO);
         let echo_before = |when: Time| echo.is_some_and(|echo| ms(echo) < when);
-        board.acknowledge(una, |record, _| recovery.on_delivered(ms(at), record, min_rtt, echo_before));
+        let mut original = false;
+        board.acknowledge(una, |record, _| {
+            original |= Recovery::answers_original(record, before, echo_before);
+            recovery.on_delivered(ms(at), record, min_rtt, original);
+        });
         for segment in sacked {
             board.sack(segment * MSS, (segment + 1) * MSS, 0, |record| {
-                recovery.on_delivered(ms(at), record, min_rtt, echo_before);
+                recovery.on_delivered(ms(at), record, min_rtt, false);
             });
         }
         lost.clear();

@@ -349,3 +349,57 @@ fn what_a_selectively_acknowledged_retransmission_has_overtaken_is_lost() {
     bench.ack(250, 0, &[0]);
     assert_eq!(bench.lost, [3]);
 }
+
+/// Of five segments the first is acknowledged and the others are lost; the last leaves again as a probe at 310.
+fn probed() -> Bench {
+    let mut bench = Bench::rack(5);
+    bench.ack(110, 1, &[]);
+    bench.recovery.on_probe(5 * MSS, true);
+    bench.resend(4, 310);
+    bench.echo = Some(10);
+    bench
+}
+
+// RFC 8985 section 7.4.1, RFC 7323 section 4.3: the echo is that of segment 0, the last in order.
+#[test]
+fn a_selectively_acknowledged_probe_shows_that_older_segments_are_lost() {
+    let mut bench = probed();
+    assert!(bench.ack(410, 1, &[4]).entered);
+    assert_eq!(bench.lost, [1, 2, 3]);
+    assert_eq!(bench.state(), RecoveryState::Recovery);
+}
+
+#[test]
+fn a_selective_acknowledgement_sooner_than_any_round_trip_is_not_of_the_probe() {
+    let mut bench = probed();
+    assert!(!bench.ack(409, 1, &[4]).entered);
+    assert_eq!(bench.lost, []);
+    assert_eq!(bench.reordering_at(), None);
+}
+
+// RFC 7323 section 4.3: an acknowledgement of two segments echoes the timestamp of the first.
+#[test]
+fn the_echo_says_nothing_of_a_retransmission_after_a_segment_that_was_sent_once() {
+    let mut bench = Bench::rack(4);
+    bench.recovery.on_probe(4 * MSS, true);
+    bench.resend(1, 310);
+    bench.echo = Some(10);
+    bench.ack(410, 2, &[]);
+    assert_eq!(bench.lost, [2, 3]);
+}
+
+// One acknowledgement covers two originals of which each was retransmitted; the echo is of one of them.
+#[test]
+fn an_acknowledgement_of_several_originals_stands_for_none_of_their_retransmissions() {
+    let mut bench = Bench::new(&ConnectionConfig { undo: false, ..ConnectionConfig::linux() });
+    bench.measure(100);
+    bench.send_many(10);
+    bench.ack(117, 0, &[1, 2, 3, 5, 6, 7]);
+    assert_eq!(bench.lost, [0, 4]);
+    bench.resend(0, 120);
+    bench.resend(4, 121);
+    bench.echo = Some(14);
+    bench.ack(230, 8, &[]);
+    assert_eq!(bench.lost, []);
+    assert_eq!(bench.reordering_at(), None);
+}

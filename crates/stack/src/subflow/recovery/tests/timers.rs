@@ -225,6 +225,35 @@ fn a_loss_that_recovery_repairs_is_not_counted_for_the_probe_again() {
     assert!(!bench.ack(360, 4, &[]).probe_repaired);
 }
 
+// RFC 8985 section 7.4.2: one reduction, whether the probe's acknowledgement tells of it or what follows.
+#[test]
+fn a_probe_that_starts_fast_recovery_has_repaired_nothing_besides() {
+    let mut bench = probed();
+    assert!(bench.ack(350, 0, &[2]).entered);
+    assert_eq!(bench.lost, [0, 1]);
+    bench.resend(0, 351);
+    bench.resend(1, 351);
+    assert!(bench.ack(451, 3, &[]).ended);
+    bench.send(452);
+    assert!(!bench.ack(552, 4, &[]).probe_repaired);
+    bench.measure(100);
+    bench.send(553);
+    bench.send(553);
+    assert_eq!(bench.timer_from(553, 553).1, PROBE, "and another one may be sent");
+}
+
+// RFC 3708: the probe's own duplicate is none of what recovery retransmits.
+#[test]
+fn a_dsack_of_the_probe_that_started_recovery_undoes_nothing() {
+    let mut bench = probed();
+    assert!(bench.ack(350, 0, &[2]).entered);
+    bench.resend(0, 351);
+    bench.resend(1, 351);
+    assert!(!bench.dsack(451, 1, 2).undone);
+    assert!(!bench.dsack(452, 2, 0).undone);
+    assert!(bench.dsack(453, 2, 1).undone);
+}
+
 #[test]
 fn a_timeout_ends_the_probe() {
     let mut bench = probed();
