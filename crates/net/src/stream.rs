@@ -298,7 +298,7 @@ impl StreamControl {
 
     /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager of the
     /// client does by itself; the peer has to listen there. Returns whether it will be tried: not before the
-    /// peer has shown that it knows the keys, not beyond the limit of subflows, not once the stream has ended,
+    /// peer has shown that it knows the keys, not beyond the limit of subflows, not once both streams have ended,
     /// and not in a plain TCP.
     pub fn open_subflow(&self, local: IpAddr, remote: SocketAddr) -> bool {
         self.handle.shared().act(|core, now| {

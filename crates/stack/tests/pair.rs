@@ -112,3 +112,26 @@ fn a_path_that_dies_does_not_hold_a_full_send_buffer() {
     let subflows = pair.client.endpoint.subflow_stats(pair.client.connection.unwrap());
     assert!(subflows[0].ended.is_none() && subflows[1].ended.is_some());
 }
+
+// A client that half-closes right after its request gets the answer by both paths.
+#[test]
+fn a_download_after_an_early_half_close_uses_both_paths() {
+    let config = ConnectionConfig::linux();
+    let rate = Some(Rate::from_mbps(20));
+    let path = |delay| Path { rate, queue: 100_000, ..Path::clean(delay) };
+    let mut pair = Pair::new(vec![path(10), path(15)], config.clone(), 3);
+    pair.connect(config);
+    pair.write_all(Side::Client, 100);
+    pair.close_after_backlog(Side::Client);
+    let limit = Time::from_secs(20);
+    assert!(pair.run_until(limit, |pair| pair.server.peer_closed));
+    pair.write_all(Side::Server, 4_000_000);
+    pair.close_after_backlog(Side::Server);
+    let ended = |pair: &Pair| pair.client.closed.is_some() && pair.server.closed.is_some();
+    assert!(pair.run_until(limit, ended));
+    assert_eq!((pair.client.read, pair.server.read), (4_000_000, 100));
+    assert_eq!(pair.client.closed, Some(CloseReason::Finished));
+    assert_eq!(pair.server.closed, Some(CloseReason::Finished));
+    let by_path = |path| pair.data_segments(Side::Server).filter(|(_, _, p, _, _)| *p == path).count();
+    assert!(by_path(0) > 1000 && by_path(1) > 1000, "{} {}", by_path(0), by_path(1));
+}

@@ -78,6 +78,9 @@ impl Connection {
         self.fin_timer = Time::NEVER;
         self.fin_wanted_on = SubflowSet::EMPTY;
         self.progress_at = now;
+        if self.mode == Mode::Mptcp {
+            self.answer_fins();
+        }
     }
 
     /// Closes the subflows once both streams have ended, and then the connection. `at` is the subflow
@@ -149,10 +152,83 @@ impl Connection {
         } else if self.subflows.iter().all(|subflow| subflow.is_closed()) && !self.orphan_at.is_armed() {
             match (self.mode, self.phase) {
                 (Mode::Plain, _) => self.end(CloseReason::TimedOut),
-                // Break before make: another subflow may come (RFC 8684 section 3.3.3).
-                (Mode::Mptcp, Phase::Open) => self.orphan_at = now + self.config.close_timeout,
+                (Mode::Mptcp, Phase::Open) => self.expect_subflow(now),
                 (Mode::Mptcp, _) => self.end(CloseReason::NoSubflow),
             }
+        }
+    }
+
+    /// Requests our FIN on the subflows that the peer has closed and that nothing needs any more.
+    ///
+    /// A FIN keeps its meaning on a subflow: data still goes the other way (RFC 8684 section 3.3.3), and not all
+    /// working subflows may be closed before it is DATA_ACKed. A FIN before the end of the peer's stream retires its
+    /// subflow, and ours follows if another one works. After the end of the peer's stream it is the FIN that appendix
+    /// D sends on every subflow, and ours waits until our stream has ended too.
+    #[cold]
+    pub(crate) fn answer_fins(&mut self) {
+        for at in 0..self.subflows.len() {
+            let subflow = &self.subflows[at];
+            if subflow.state != TcpState::CloseWait || subflow.fin_wanted || subflow.reset.is_some() {
+                continue;
+            }
+            let another = || {
+                self.subflows
+                    .iter()
+                    .any(|other| other.id.index() != at && other.is_usable() && !other.potentially_failed())
+            };
+            if self.send.fin_acked || (!self.recv.finished() && another()) {
+                self.subflows[at].fin_wanted = true;
+                self.schedule_wanted = true;
+            }
+        }
+    }
+
+    /// Withdraws the FINs that [`Connection::answer_fins`] has requested and that were not sent yet, where the subflow
+    /// that was to carry on is gone.
+    #[cold]
+    pub(crate) fn reopen_half_closed(&mut self) {
+        if self.mode == Mode::Plain || self.phase != Phase::Open || self.send.fin_acked {
+            return;
+        }
+        for subflow in &mut self.subflows {
+            if subflow.state == TcpState::CloseWait && !subflow.fin_sent {
+                subflow.fin_wanted = false;
+            }
+        }
+        self.answer_fins();
+    }
+
+    /// Starts the wait for a further subflow if none of the present ones can carry the rest of both streams (RFC 8684
+    /// section 3.3.3: break before make).
+    #[cold]
+    pub(crate) fn expect_subflow(&mut self, now: Time) {
+        let finished = self.recv.finished();
+        if self.mode == Mode::Plain || self.phase != Phase::Open || (finished && self.send.fin_acked) {
+            return;
+        }
+        let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv.finished());
+        if !self.orphan_at.is_armed() && !self.subflows.iter().any(serves) {
+            self.orphan_at = now + self.config.close_timeout;
+        }
+    }
+
+    /// No further subflow has come in time. A subflow that the peer has closed for its own direction keeps the
+    /// connection alive as long as the application sends by it.
+    #[cold]
+    pub(crate) fn on_orphan_timer(&mut self, now: Time) {
+        self.orphan_at = Time::NEVER;
+        let sends = self.subflows.iter().any(Subflow::is_usable);
+        if self.mode == Mode::Plain || (sends && self.recv.finished()) {
+            return;
+        }
+        let idle_at = self.progress_at + self.config.close_timeout;
+        if sends && (self.waiting_for_progress() || idle_at > now) {
+            self.orphan_at = if idle_at > now { idle_at } else { now + self.config.close_timeout };
+            return;
+        }
+        self.end(CloseReason::NoSubflow);
+        for subflow in &mut self.subflows {
+            subflow.fin_wanted |= subflow.state == TcpState::CloseWait;
         }
     }
 

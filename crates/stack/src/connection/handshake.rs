@@ -544,6 +544,7 @@ impl Connection {
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
         self.orphan_at = Time::NEVER;
+        self.answer_fins();
         self.relieve_signals(at);
         // Data of a subflow that has failed while there was no other now has somewhere to go.
         for other in 0..self.subflows.len() {

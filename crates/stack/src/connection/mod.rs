@@ -436,6 +436,8 @@ impl Connection {
         let reset = self.subflows[at].peer_reset;
         self.subflows[at].held = None;
         self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
+        self.reopen_half_closed();
+        self.expect_subflow(now);
         self.schedule_wanted = true;
         self.tell_writable();
     }

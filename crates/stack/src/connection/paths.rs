@@ -9,7 +9,7 @@ use crate::crypto;
 use crate::event::CloseReason;
 use crate::path_manager::{PathCommand, PathEvent};
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, ResetReason};
-use crate::subflow::TcpState;
+use crate::subflow::{Subflow, TcpState};
 
 /// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -124,9 +124,9 @@ impl Connection {
                 }
                 PathCommand::SubflowCreate { local, remote, backup, .. } => {
                     let live = self.live_subflows().count() + self.paths.new_subflows.len();
-                    // RFC 8684 section 3.3.3: no new paths once the end of the stream is under way.
-                    let closing = self.send.fin_sent || self.recv.finished();
-                    if live < usize::from(self.config.max_subflows.clamp(1, 32)) && !closing {
+                    if live < usize::from(self.config.max_subflows.clamp(1, 32))
+                        && self.has_use_for_subflows()
+                    {
                         let remote_id = self
                             .paths
                             .remote
@@ -158,13 +158,18 @@ impl Connection {
         }
     }
 
+    /// Whether a further subflow would have something to carry: the peer's stream goes on, or ours has data that no
+    /// subflow was given yet, or what it was given has lost its subflows.
+    fn has_use_for_subflows(&self) -> bool {
+        let sends = !self.send.fin_sent || !self.subflows.iter().any(Subflow::is_usable);
+        self.admits_join() && (sends || !self.recv.finished())
+    }
+
     /// A subflow shall be opened, if that is possible.
     pub(crate) fn want_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) -> bool {
         let live = self.live_subflows().count() + self.paths.new_subflows.len();
-        // RFC 8684 section 3.3.3: no new paths once the end of the stream is under way.
-        let closing = self.send.fin_sent || self.recv.finished();
         let room = live < usize::from(self.config.max_subflows.clamp(1, 32));
-        if !self.confirmed || !self.admits_join() || closing || !room {
+        if !self.confirmed || !self.admits_join() || !room {
             return false;
         }
         let known = self.paths.remote.iter().find(|(_, known)| *known == remote);

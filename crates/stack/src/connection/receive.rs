@@ -776,10 +776,9 @@ impl Connection {
             let end = self.subflows[at].recv.nxt() as i64 - 1 + self.fallback.recv_shift;
             self.recv.set_fin(end.max(0) as u64);
             self.after_remote_fin();
-        } else if self.subflows[at].state == TcpState::CloseWait {
-            // RFC 8684 section 3.3.3: a FIN closes its subflow only. Ours follows.
-            self.subflows[at].fin_wanted = true;
-            self.schedule_wanted = true;
+        } else {
+            self.answer_fins();
+            self.expect_subflow(now);
         }
     }
 }

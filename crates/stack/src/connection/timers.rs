@@ -216,7 +216,7 @@ impl Connection {
             self.send_announcements(now);
         }
         if self.orphan_at <= now {
-            self.end(CloseReason::NoSubflow);
+            self.on_orphan_timer(now);
         }
         if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_ends() <= now {
             self.abort(now, CloseReason::TimedOut);

@@ -93,7 +93,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager does
     /// by itself (RFC 8684 section 3.2). Returns whether it will be tried: not before the peer has shown that
-    /// it knows the keys, not beyond the limit of subflows, not once the stream has ended, and not in a plain TCP.
+    /// it knows the keys, not beyond the limit of subflows, not once both streams have ended, and not in a plain TCP.
     pub fn open_subflow(&mut self, now: Time, id: ConnectionId, local: IpAddr, remote: Address) -> bool {
         let Some(backup) = self.config.addresses.iter().find(|own| own.ip == local).map(|own| own.backup)
         else {

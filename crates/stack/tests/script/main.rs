@@ -11,6 +11,7 @@ mod close;
 mod dss;
 mod ecn;
 mod fallback;
+mod half_close;
 mod handshake;
 mod hold;
 mod join;
@@ -38,6 +39,7 @@ fn the_tests_that_the_table_of_rules_names_exist() {
         ("close", include_str!("close.rs")),
         ("dss", include_str!("dss.rs")),
         ("fallback", include_str!("fallback.rs")),
+        ("half_close", include_str!("half_close.rs")),
         ("hold", include_str!("hold.rs")),
         ("handshake", include_str!("handshake.rs")),
         ("join", include_str!("join.rs")),
