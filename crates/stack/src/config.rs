@@ -18,8 +18,9 @@ pub struct EndpointConfig {
     pub addresses: Vec<LocalAddress>,
     /// How many connections may exist at once; a SYN beyond is refused.
     pub max_connections: usize,
-    /// How many of those that others open may wait for their third segment; beyond, the oldest is
-    /// forgotten for the newest. At least 1.
+    /// How many of those that others open may wait for their third segment. Beyond, one that has waited for 3 s is
+    /// evicted for the newest; if there is none, the SYN is answered with a cookie and costs no memory (RFC 4987
+    /// section 3.6). 0: every SYN is.
     pub max_half_open: usize,
     /// How often its TCP timestamps tick.
     pub timestamp_tick: TimestampTick,

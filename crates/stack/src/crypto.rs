@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::segment::{Address, Key};
-use crate::seq::Dsn;
+use crate::seq::{Dsn, Seq};
 
 /// The token of a key: the leftmost 32 bits of its SHA-256.
 pub fn token(key: Key) -> u32 {
@@ -82,6 +82,43 @@ pub fn isn_hash(secret: [Key; 2], local: Address, remote: Address) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
+/// The secret of SYN cookies, with what HMAC-SHA256 makes of it computed once.
+#[derive(Clone)]
+pub struct CookieSecret(Hmac<Sha256>);
+
+impl CookieSecret {
+    /// A secret of 256 bits.
+    pub fn new(bits: [u64; 4]) -> CookieSecret {
+        // HMAC pads a shorter secret with zeros to a block.
+        let mut secret = [0; 64];
+        for (bytes, word) in secret.chunks_exact_mut(8).zip(bits) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        CookieSecret(Hmac::<Sha256>::new(&secret.into()))
+    }
+
+    /// The code over both ends and the initial sequence number of the remote one.
+    pub fn code(&self, local: Address, remote: Address, remote_isn: Seq) -> [u8; 32] {
+        let mut mac = self.0.clone();
+        for end in [local, remote] {
+            match end.ip {
+                IpAddr::V4(v4) => mac.update(&v4.octets()),
+                IpAddr::V6(v6) => mac.update(&v6.octets()),
+            }
+            mac.update(&end.port.to_be_bytes());
+        }
+        mac.update(&remote_isn.0.to_be_bytes());
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl core::fmt::Debug for CookieSecret {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // Whoever reads it can forge handshakes: it stays out of logs.
+        f.write_str("CookieSecret(..)")
+    }
+}
+
 /// Whether two codes are equal, in a time that does not depend on where they differ.
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
@@ -125,6 +162,19 @@ mod tests {
         for (secret, local, remote) in others {
             assert_ne!(isn_hash(secret, local, remote), 0x609a_5c13);
         }
+    }
+
+    #[test]
+    fn cookie_codes_cover_both_ends_and_the_peers_number() {
+        let end = |ip: &str, port| Address::new(ip.parse().unwrap(), port);
+        let secret = CookieSecret::new([1, 2, 3, 4]);
+        let (local, remote) = (end("192.0.2.1", 80), end("198.51.100.2", 49_152));
+        let code = |local, remote, isn| leftmost_64(&secret.code(local, remote, Seq(isn)));
+        assert_eq!(code(local, remote, 0x1122_3344), 0x5843_3abb_37c6_57fb);
+        let six = (end("2001:db8::1", 80), end("2001:db8::2", 49_152));
+        assert_eq!(code(six.0, six.1, 0x1122_3344), 0xedc1_2ecb_ba1e_cefc);
+        assert_ne!(code(local, remote, 0x1122_3345), 0x5843_3abb_37c6_57fb);
+        assert_eq!(format!("{secret:?}"), "CookieSecret(..)");
     }
 
     #[test]

@@ -8,8 +8,14 @@ use crate::segment::{Address, PathId};
 /// What a host has refused and forgotten so far.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct EndpointCounters {
-    /// Half-open connections forgotten because too many others followed.
+    /// Half-open connections that were evicted for others after they had had 3 s.
     pub half_open_evicted: u64,
+    /// SYNs answered with a cookie, because the table of half-open connections was full.
+    pub cookies_sent: u64,
+    /// Connections that a cookie has opened.
+    pub cookies_accepted: u64,
+    /// Segments that belonged to no connection, while cookies were out, and brought back none that is good.
+    pub cookies_rejected: u64,
     /// SYNs refused because there were too many connections.
     pub connections_refused: u64,
     /// SYNs with MP_JOIN refused: an unknown token, or a connection that takes no more subflows.

@@ -24,9 +24,9 @@ fn address(last: u8, port: u16) -> Address {
 }
 
 /// A listener with one established connection, and the token and key that it has told.
-fn established() -> (Endpoint, Time, Key) {
+fn established(max_half_open: usize) -> (Endpoint, Time, Key) {
     let local = LocalAddress { ip: address(1, 0).ip, path: PathId(0), backup: false };
-    let config = EndpointConfig { max_connections: 100, ..EndpointConfig::new(vec![local]) };
+    let config = EndpointConfig { max_connections: 100, max_half_open, ..EndpointConfig::new(vec![local]) };
     let mut endpoint = Endpoint::new(config, Entropy::Seeded(RandomStream::new(1, "flood")));
     let origin = SequenceOrigin { isn: Seq(0), initiator: Dsn(0), listener: Dsn(0) };
     endpoint.listen(
@@ -57,7 +57,7 @@ fn established() -> (Endpoint, Time, Key) {
         _ => None,
     });
     let mut third = segment(5000, 1, Flags::ACK);
-    third.ack = Seq(1);
+    third.ack = answer.seq.add(1);
     third.options.push(capable(Some(Key(9)), key));
     endpoint.handle_segment(now, PathId(0), &third, &mut Vec::new());
     drain(&mut endpoint, now);
@@ -82,8 +82,13 @@ fn drain(endpoint: &mut Endpoint, now: Time) {
 }
 
 /// How many bytes the endpoint holds more after a flood than before it.
-fn growth(mut flood: impl FnMut(u32, Key) -> Segment) -> isize {
-    let (mut endpoint, now, key) = established();
+fn growth(flood: impl FnMut(u32, Key) -> Segment) -> isize {
+    growth_with(1024, flood)
+}
+
+/// The same with at most so many half-open connections.
+fn growth_with(max_half_open: usize, mut flood: impl FnMut(u32, Key) -> Segment) -> isize {
+    let (mut endpoint, now, key) = established(max_half_open);
     let mut placed = Vec::with_capacity(64);
     let region = Region::new(ALLOCATOR);
     for at in 0..FLOOD {
@@ -134,6 +139,13 @@ fn floods_do_not_grow_the_endpoint() {
     within("mappings longer than their segments", growth(long), 1 << 20);
     let syns = |at: u32, _| segment(6000 + (at % 50_000) as u16, at, Flags::SYN);
     within("SYNs", growth(syns), 2 << 20);
+    within("SYNs that get cookies", growth_with(0, syns), 4 << 10);
+    let guesses = |at: u32, _| {
+        let mut lie = segment(6000 + (at % 50_000) as u16, at, Flags::ACK);
+        lie.ack = Seq(at.wrapping_mul(0x9e37_79b9));
+        lie
+    };
+    within("guessed cookies", growth_with(0, guesses), 4 << 10);
     let joins = |at: u32, key| {
         let mut lie = segment(6000 + (at % 50_000) as u16, at, Flags::SYN);
         let token = anabranch_stack::crypto::token(key);

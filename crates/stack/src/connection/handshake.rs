@@ -248,6 +248,14 @@ impl Connection {
         segment
     }
 
+    /// Puts a new subflow in SYN-RECEIVED where it would be had it sent the SYN/ACK that its peer has.
+    #[cold]
+    pub(crate) fn resume_syn_received(&mut self, at: usize) {
+        self.show_window(at, 0, false);
+        // It was sent 0 times by this subflow: there is no RTT sample, as when it was sent twice.
+        self.subflows[at].handshake.send = false;
+    }
+
     /// Whether a segment in the handshake acknowledges what was never sent: it is answered with a
     /// reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
     pub(crate) fn refuses(&self, id: SubflowId, segment: &Segment) -> bool {
@@ -567,6 +575,6 @@ impl Connection {
 }
 
 /// The window shift that lets a window of `max` bytes be said.
-fn own_scale(max: u64) -> u8 {
+pub(crate) fn own_scale(max: u64) -> u8 {
     (0..14).find(|shift| max >> shift <= 65_535).unwrap_or(14)
 }

@@ -45,11 +45,11 @@ use crate::timestamp::TimestampTick;
 
 use challenge::Challenges;
 use fallback::Fallback;
-pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer};
+pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer, own_scale};
 pub(crate) use hold::Held;
 pub(crate) use mapping::Mappings;
 use paths::PathsState;
-use recv_state::RecvState;
+pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;
 use send_state::SendState;
 pub(crate) use transmit::TURN;

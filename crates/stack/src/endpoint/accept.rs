@@ -2,10 +2,12 @@
 
 use anabranch_units::Time;
 
-use super::Endpoint;
+use super::half_open::{PATIENCE, Space};
+use super::{Endpoint, cookie};
 use crate::config::{Checksums, ConnectionConfig};
 use crate::connection::Phase;
-use crate::event::{ConnectionId, Transmit};
+use crate::crypto;
+use crate::event::{ConnectionId, Placement, Transmit};
 use crate::observer::Observer;
 use crate::segment::{Capable, Flags, Join, MptcpOption, PathId, ResetReason, Segment};
 use crate::seq::Seq;
@@ -56,19 +58,16 @@ impl<O: Observer> Endpoint<O> {
             self.counters.connections_refused += 1;
             return false;
         }
-        let mut config = config.clone();
-        // RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the SYN/ACK.
-        let capable = crate::connection::find_capable(&segment.options);
-        config.mptcp &=
-            capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable, config.checksums));
-        config.simultaneous = false;
-        // Section 3.3.1: checksums are used if either side asks for them.
-        if capable.is_some_and(|capable| capable.flags & Capable::CHECKSUM != 0) {
-            config.checksums = Checksums::Required;
+        let config = agreed_config(config, segment);
+        if !self.make_half_open_space(now) {
+            self.answer_with_cookie(now, path, segment, &config);
+            return true;
         }
         let id = self.create(now, false, config);
-        let accepted = self.add_accepted(now, path, segment, id, false, 0).is_some();
-        self.limit_half_open(id);
+        let iss = self.initial_seq(now, id, segment.destination, segment.source);
+        let birth = Birth { iss, join: false, remote_nonce: 0 };
+        let accepted = self.add_accepted(now, path, segment, id, birth).is_some();
+        self.half_open.push(now, id);
         accepted
     }
 
@@ -88,7 +87,9 @@ impl<O: Observer> Endpoint<O> {
             self.counters.joins_refused += 1;
             return false;
         }
-        let Some(at) = self.add_accepted(now, path, segment, id, true, nonce) else { return false };
+        let iss = self.initial_seq(now, id, segment.destination, segment.source);
+        let birth = Birth { iss, join: true, remote_nonce: nonce };
+        let Some(at) = self.add_accepted(now, path, segment, id, birth) else { return false };
         // RFC 8684 section 3.3.8: either side may ask for a backup, the one that answers in its SYN/ACK.
         let local = self.config.addresses.iter().find(|address| address.ip == segment.destination.ip);
         let asked = local.is_some_and(|address| address.backup);
@@ -107,14 +108,13 @@ impl<O: Observer> Endpoint<O> {
         path: PathId,
         segment: &Segment,
         id: ConnectionId,
-        join: bool,
-        remote_nonce: u32,
+        Birth { iss, join, remote_nonce }: Birth,
     ) -> Option<usize> {
         let birth = SubflowBirth {
             local: segment.destination,
             remote: segment.source,
             path,
-            iss: self.initial_seq(now, id, segment.destination, segment.source),
+            iss,
             initiator: false,
             join,
             nonce: self.entropy.next_u32(),
@@ -133,16 +133,92 @@ impl<O: Observer> Endpoint<O> {
         Some(at)
     }
 
-    /// A SYN has made connection `id`: one that waits for its third segment may have to go.
-    fn limit_half_open(&mut self, id: ConnectionId) {
+    /// Whether there is a place for another half-open connection; one that has waited too long makes room.
+    fn make_half_open_space(&mut self, now: Time) -> bool {
         let Endpoint { half_open, connections, config, .. } = self;
-        let evicted = half_open.admit(id, config.max_half_open.max(1), |other| {
+        let space = half_open.find_space(now, config.max_half_open, |other| {
             connections.get(other).is_some_and(|connection| connection.phase == Phase::Opening)
         });
-        if let Some(evicted) = evicted {
+        if let Space::InsteadOf(evicted) = space {
             self.counters.half_open_evicted += 1;
             self.release(evicted);
         }
+        space != Space::None
+    }
+
+    /// Answers a SYN without keeping anything of it. `config` is what it would make a connection with.
+    fn answer_with_cookie(&mut self, now: Time, path: PathId, syn: &Segment, config: &ConnectionConfig) {
+        let cookie = self.cookies.make(now, &mut self.entropy, syn);
+        // RFC 8684 section 3.1: without a unique token it is a plain TCP.
+        let mptcp = config.mptcp && self.demux.is_free(crypto::token(cookie.key));
+        let tick = self.config.timestamp_tick;
+        if self.reply(path, cookie::syn_ack(cookie, mptcp, now, tick, syn, config)) {
+            self.counters.cookies_sent += 1;
+        }
+    }
+
+    /// A segment that belongs to no connection may bring a cookie back. False if it is to be refused.
+    #[cold]
+    pub(super) fn take_cookie(
+        &mut self,
+        now: Time,
+        path: PathId,
+        third: &Segment,
+        placed: &mut Vec<Placement>,
+    ) -> bool {
+        let Some(config) = self.listeners.get(&third.destination.port) else { return false };
+        let handshake = third.flags.has(Flags::ACK) && !third.flags.has(Flags::SYN);
+        if !handshake || crate::connection::find_join(&third.options).is_some() {
+            return false;
+        }
+        let Some((cookie, syn)) = self.cookies.check(now, third) else {
+            self.counters.cookies_rejected += 1;
+            return self.may_follow_a_lost_one(now, third);
+        };
+        let config = agreed_config(config, &syn);
+        if self.is_full() {
+            self.counters.connections_refused += 1;
+            return false;
+        }
+        let Some(id) = self.create_with_key(now, cookie.key, config) else {
+            self.counters.cookies_rejected += 1;
+            return false;
+        };
+        let path = self.path_of(third.destination.ip).unwrap_or(path);
+        let birth = Birth { iss: cookie.isn, join: false, remote_nonce: 0 };
+        let Some(at) = self.add_accepted(now, path, &syn, id, birth) else {
+            self.release(id);
+            return false;
+        };
+        if let Some(connection) = self.connection_mut(id) {
+            connection.resume_syn_received(at);
+        }
+        // Now it belongs to a connection in SYN-RECEIVED, and is judged like any other third segment.
+        self.handle_segment(now, path, third, placed);
+        let Some(connection) = self.connection(id) else { return true };
+        let opened = connection.phase != Phase::Opening;
+        // One that lacks the keys leaves nothing behind: the peer repeats them. A wrong key is reset.
+        let undecided = !opened && connection.subflows[at].reset.is_none();
+        if opened {
+            self.counters.cookies_accepted += 1;
+            self.cookies.spend(cookie);
+        } else {
+            self.counters.cookies_rejected += 1;
+        }
+        if undecided {
+            self.release(id);
+        }
+        true
+    }
+
+    /// Whether a segment without a good cookie may be the second of a peer whose third ACK was lost: it has payload,
+    /// and echoes what was sent a moment ago. RFC 9293 section 3.10.7.2 would reset it, and with it a connection that
+    /// the next retransmission opens.
+    fn may_follow_a_lost_one(&self, now: Time, segment: &Segment) -> bool {
+        let tick = self.config.timestamp_tick;
+        let age = |echo| tick.span(tick.value(now).wrapping_sub(echo));
+        segment.payload_len > 0
+            && segment.options.timestamps.is_some_and(|timestamps| age(timestamps.echo) < PATIENCE)
     }
 
     /// RFC 9293 section 3.10.7.1: a reset for a segment that belongs to nothing.
@@ -164,18 +240,48 @@ impl<O: Observer> Endpoint<O> {
             };
             reply.options.push(MptcpOption::Reset { transient, reason });
         }
-        // A flood of strays must not fill the memory.
-        if self.replies.len() < 1024 {
+        if self.reply(path, reply) {
             self.counters.strays_reset += 1;
-            self.replies.push_back(Transmit {
-                connection: None,
-                path,
-                segment: reply,
-                stream_offset: 0,
-                segment_size: 0,
-            });
-        } else {
-            self.counters.strays_dropped += 1;
         }
     }
+
+    /// Sends a segment of no connection. False if too many of them wait.
+    fn reply(&mut self, path: PathId, segment: Segment) -> bool {
+        // A flood of strays must not fill the memory.
+        if self.replies.len() >= 1024 {
+            self.counters.strays_dropped += 1;
+            return false;
+        }
+        self.replies.push_back(Transmit {
+            connection: None,
+            path,
+            segment,
+            stream_offset: 0,
+            segment_size: 0,
+        });
+        true
+    }
+}
+
+/// What a subflow that the peer begins is made from, beside its SYN.
+#[derive(Clone, Copy)]
+struct Birth {
+    iss: Seq,
+    join: bool,
+    remote_nonce: u32,
+}
+
+/// The configuration of a connection that `syn` asks for.
+fn agreed_config(config: &ConnectionConfig, syn: &Segment) -> ConnectionConfig {
+    let mut config = config.clone();
+    // RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the SYN/ACK.
+    let capable = crate::connection::find_capable(&syn.options);
+    config.mptcp &=
+        capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable, config.checksums));
+    config.simultaneous = false;
+    // Section 3.3.1: checksums are used if either side asks for them.
+    if capable.is_some_and(|capable| capable.flags & Capable::CHECKSUM != 0) {
+        config.checksums = Checksums::Required;
+    }
+    config
 }

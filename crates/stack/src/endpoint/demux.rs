@@ -104,9 +104,14 @@ impl Demux {
         self.tokens.get(&token).copied()
     }
 
-    /// False if the token is taken; 0 always is, as some peers treat it so.
+    /// True unless the token is taken; 0 always is, as some peers treat it so.
+    pub(super) fn is_free(&self, token: u32) -> bool {
+        token != 0 && !self.tokens.contains_key(&token)
+    }
+
+    /// False if the token is taken.
     pub(super) fn claim_token(&mut self, token: u32, id: ConnectionId) -> bool {
-        if token == 0 || self.tokens.contains_key(&token) {
+        if !self.is_free(token) {
             return false;
         }
         self.tokens.insert(token, id);

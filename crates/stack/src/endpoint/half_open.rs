@@ -2,36 +2,67 @@
 
 use std::collections::VecDeque;
 
+use anabranch_units::{Duration, Time};
+
 use crate::event::ConnectionId;
 
+/// How long a half-open connection keeps its place when others need it: an initial timeout of 1 s and its first
+/// backoff, so that the SYN/ACK has been retransmitted twice. Linux keeps two retransmissions under pressure too.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
 /// The half-open connections of a host, the oldest first, so that a flood of SYNs (RFC 4987) finds a
-/// bounded table: the oldest makes room for the newest, because an honest handshake is over in a round
-/// trip and the peers of a flood never answer.
+/// bounded table. A young one is never evicted: an honest peer's third segment may be on its way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HalfOpen {
-    /// In the order in which they came; those that were completed since may still be in it.
-    order: VecDeque<ConnectionId>,
+    /// In the order in which they came, and when; those that were completed since may still be in it.
+    order: VecDeque<(Time, ConnectionId)>,
+    /// How many SYNs have come since completed ones were last searched for.
+    since_search: usize,
+}
+
+/// Whether the table takes another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Space {
+    /// It does.
+    Free,
+    /// It does once this one is evicted.
+    InsteadOf(ConnectionId),
+    /// All `max` are young.
+    None,
 }
 
 impl HalfOpen {
-    /// Takes in a new one. Returns what has to go so that there are at most `max`. `is_half_open` says of
-    /// which the handshake is not over.
-    pub(super) fn admit(
+    /// Finds a place for a new one among at most `max`. `is_half_open` says of which the handshake is not over.
+    pub(super) fn find_space(
         &mut self,
-        id: ConnectionId,
+        now: Time,
         max: usize,
         mut is_half_open: impl FnMut(ConnectionId) -> bool,
-    ) -> Option<ConnectionId> {
-        while self.order.front().is_some_and(|&oldest| !is_half_open(oldest)) {
+    ) -> Space {
+        while self.order.front().is_some_and(|&(_, oldest)| !is_half_open(oldest)) {
             self.order.pop_front();
         }
-        // What completed behind the oldest is found here at last: each is looked at once for each
-        // time that the table fills.
-        if self.order.len() >= max {
-            self.order.retain(|&other| is_half_open(other));
+        self.since_search += 1;
+        // Completed ones behind the oldest. Searched for once in so many SYNs, a SYN costs a few look-ups.
+        if self.order.len() >= max && self.since_search > max / 8 {
+            self.since_search = 0;
+            self.order.retain(|&(_, other)| is_half_open(other));
         }
-        self.order.push_back(id);
-        if self.order.len() > max { self.order.pop_front() } else { None }
+        if self.order.len() < max {
+            return Space::Free;
+        }
+        match self.order.front() {
+            Some(&(since, oldest)) if now.since(since) >= PATIENCE => {
+                self.order.pop_front();
+                Space::InsteadOf(oldest)
+            }
+            _ => Space::None,
+        }
+    }
+
+    /// Takes in a new one, for which [`HalfOpen::find_space`] has found a place.
+    pub(super) fn push(&mut self, now: Time, id: ConnectionId) {
+        self.order.push_back((now, id));
     }
 }
 
@@ -43,24 +74,57 @@ mod tests {
         ConnectionId { slot, generation: 0 }
     }
 
-    #[test]
-    fn the_oldest_makes_room() {
+    const START: Time = Time::from_secs(9);
+
+    fn full(max: u32) -> HalfOpen {
         let mut table = HalfOpen::default();
-        for slot in 0..4 {
-            assert_eq!(table.admit(id(slot), 4, |_| true), None);
+        for slot in 0..max {
+            let now = START + Duration::from_millis(u64::from(slot));
+            assert_eq!(table.find_space(now, max as usize, |_| true), Space::Free);
+            table.push(now, id(slot));
         }
-        assert_eq!(table.admit(id(4), 4, |_| true), Some(id(0)));
-        assert_eq!(table.admit(id(5), 4, |_| true), Some(id(1)));
+        table
     }
 
     #[test]
-    fn the_completed_take_no_room() {
+    fn the_young_stay_and_the_oldest_goes_once_it_was_given_time() {
+        let mut table = full(4);
+        let at = |ms| START + Duration::from_millis(ms);
+        assert_eq!(table.find_space(at(2999), 4, |_| true), Space::None);
+        assert_eq!(table.find_space(at(3000), 4, |_| true), Space::InsteadOf(id(0)));
+        table.push(at(3000), id(4));
+        assert_eq!(table.find_space(at(3000), 4, |_| true), Space::None);
+        assert_eq!(table.find_space(at(3001), 4, |_| true), Space::InsteadOf(id(1)));
+    }
+
+    #[test]
+    fn a_table_without_places_takes_none() {
+        assert_eq!(HalfOpen::default().find_space(START, 0, |_| true), Space::None);
+    }
+
+    #[test]
+    fn the_completed_take_no_place() {
         let mut table = HalfOpen::default();
         for slot in 0..1000 {
-            // Every second handshake completes, but for the very first.
+            // All handshakes complete after four others, but for the very first.
             let half_open = |other: ConnectionId| other.slot == 0 || other.slot + 4 > slot;
-            assert_eq!(table.admit(id(slot), 8, half_open), None);
+            assert_eq!(table.find_space(START, 8, half_open), Space::Free);
+            table.push(START, id(slot));
             assert!(table.order.len() <= 8);
         }
+    }
+
+    #[test]
+    fn a_full_table_costs_a_syn_few_look_ups() {
+        let mut table = full(1024);
+        let mut looks = 0;
+        for _ in 0..10_000 {
+            let half_open = |_| {
+                looks += 1;
+                true
+            };
+            assert_eq!(table.find_space(START, 1024, half_open), Space::None);
+        }
+        assert!(looks < 10_000 * 10, "{looks}");
     }
 }

@@ -3,6 +3,7 @@
 
 mod accept;
 mod application;
+mod cookie;
 mod demux;
 mod half_open;
 mod open;
@@ -23,6 +24,7 @@ use crate::observer::Observer;
 use crate::segment::{Address, Flags, Key, PathId, Segment};
 use crate::seq::Seq;
 use crate::stats::EndpointCounters;
+use cookie::Cookies;
 use demux::Demux;
 use half_open::HalfOpen;
 use table::Table;
@@ -67,6 +69,7 @@ pub struct Endpoint<O = ()> {
     /// What the newest connection was told: mostly it is what the next one is told.
     shared: Option<Arc<ConnectionConfig>>,
     half_open: HalfOpen,
+    cookies: Cookies,
     counters: EndpointCounters,
     next_port: u16,
     /// Of the initial sequence numbers, drawn with the first of them.
@@ -92,6 +95,7 @@ impl<O: Observer> Endpoint<O> {
             shared: None,
             connections: Table::default(),
             half_open: HalfOpen::default(),
+            cookies: Cookies::default(),
             counters: EndpointCounters::default(),
             demux: Demux::default(),
             timers: TimerQueue::default(),
@@ -173,6 +177,9 @@ impl<O: Observer> Endpoint<O> {
         }
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         if opens && self.accept(now, path, segment) {
+            return;
+        }
+        if self.cookies.are_out(now) && self.take_cookie(now, path, segment, placed) {
             return;
         }
         self.refuse(path, segment);

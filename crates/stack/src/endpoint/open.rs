@@ -195,6 +195,27 @@ impl<O: Observer> Endpoint<O> {
                 }
             }
         }
+        self.begin(now, id, initiator, key, config);
+        id
+    }
+
+    /// A connection that others have opened and whose key is given. None if its token is taken.
+    pub(super) fn create_with_key(
+        &mut self,
+        now: Time,
+        key: Key,
+        config: ConnectionConfig,
+    ) -> Option<ConnectionId> {
+        let id = self.connections.next_id();
+        if config.mptcp && !self.demux.claim_token(crypto::token(key), id) {
+            return None;
+        }
+        self.begin(now, id, false, key, config);
+        Some(id)
+    }
+
+    /// Stores a connection whose token is claimed.
+    fn begin(&mut self, now: Time, id: ConnectionId, initiator: bool, key: Key, config: ConnectionConfig) {
         let token = if config.mptcp { crypto::token(key) } else { 0 };
         let initial = match config.sequence_origin {
             Some(origin) if initiator => origin.initiator,
@@ -203,7 +224,6 @@ impl<O: Observer> Endpoint<O> {
             None => Dsn(0),
         };
         self.store(now, id, initiator, key, token, Dsn(initial.0.wrapping_add(1)), config);
-        id
     }
 
     /// A connection whose keys both sides derive from `token` (simultaneous joins; simulation only).

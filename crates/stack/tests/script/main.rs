@@ -8,6 +8,7 @@ mod address;
 mod alive;
 mod checksum;
 mod close;
+mod cookie;
 mod dss;
 mod ecn;
 mod fallback;
@@ -37,6 +38,7 @@ fn the_tests_that_the_table_of_rules_names_exist() {
         ("alive", include_str!("alive.rs")),
         ("checksum", include_str!("checksum.rs")),
         ("close", include_str!("close.rs")),
+        ("cookie", include_str!("cookie.rs")),
         ("dss", include_str!("dss.rs")),
         ("fallback", include_str!("fallback.rs")),
         ("half_close", include_str!("half_close.rs")),

@@ -64,6 +64,7 @@ pub fn peer_ip(index: u8) -> IpAddr {
 thread_local! {
     static RANDOM: RefCell<(VecDeque<u64>, u64)> = const { RefCell::new((VecDeque::new(), 1)) };
     static TICK: Cell<TimestampTick> = const { Cell::new(TimestampTick::Microsecond) };
+    static HALF_OPEN: Cell<usize> = const { Cell::new(1024) };
 }
 
 fn fill(bytes: &mut [u8]) {
@@ -86,6 +87,12 @@ pub fn choose_random(values: &[u64]) {
 /// How often the timestamps tick, of both sides, in this test's scripts from now on.
 pub fn choose_tick(tick: TimestampTick) {
     TICK.set(tick);
+}
+
+/// How many half-open connections there may be in this test's scripts from now on; with 0 every SYN is answered with
+/// a cookie.
+pub fn choose_half_open(max: usize) {
+    HALF_OPEN.set(max);
 }
 
 /// The options of an ordinary SYN.
@@ -181,6 +188,7 @@ impl Script {
             |index| LocalAddress { ip: own_ip(index), path: PathId(u16::from(index)), backup: false };
         let endpoint_config = EndpointConfig {
             max_connections: 8,
+            max_half_open: HALF_OPEN.get(),
             timestamp_tick: TICK.get(),
             ..EndpointConfig::new((0..addresses).map(address).collect())
         };
