@@ -195,6 +195,9 @@ choice! {
         AlterPayload = "alter-payload",
         /// Anabranch as the server opens the further subflow, to a port at which the kernel's path manager listens.
         ServerJoins = "server-joins",
+        /// The client's first segments after the SYN are lost, the third ACK among them, on many short connections: by a
+        /// list, or with the load `8MiB-loss` at random.
+        LostHandshakes = "lost-handshakes",
         /// TUN devices with segmentation offload, without delay.
         Offload = "offload",
         /// `mptcpize run wget` fetches from `anabranch serve`.

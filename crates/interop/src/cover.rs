@@ -138,6 +138,7 @@ fn situated(situation: Situation, client: Side) -> Option<Cell> {
         S::AlterPayload => Cell { checksums: Checksums::Kernel, ..cell },
         S::ServerJoins if !kernel => return None,
         S::ServerJoins => Cell { data: Data::Both, load: Load::Small, joins: Joins::AnabranchOwn, ..cell },
+        S::LostHandshakes => Cell { load: Load::Byte, data: Data::Both, ..single },
         S::Offload => Cell { load: Load::Large, data: Data::Both, ..cell },
         S::Wget | S::Curl if !kernel => return None,
         S::Wget | S::Curl => cell,
@@ -156,6 +157,9 @@ pub fn covering() -> Vec<Cell> {
 pub fn full() -> Vec<Cell> {
     let mut cells = product();
     cells.extend(special());
+    let lost = |cell: &&Cell| cell.situation == Situation::LostHandshakes;
+    let random: Vec<_> = cells.iter().filter(lost).map(|cell| Cell { load: Load::Lossy, ..*cell }).collect();
+    cells.extend(random);
     cells
 }
 

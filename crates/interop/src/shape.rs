@@ -64,7 +64,12 @@ pub fn link(cell: &Cell, at: usize) -> LinkConfig {
             (Load::Large, _) => 1000,
             _ => 600,
         }),
-        loss: if cell.load == Load::Lossy { Loss::Bernoulli(0.01) } else { Loss::None },
+        loss: match (cell.load, cell.situation) {
+            // A middlebox loses them.
+            (_, Situation::LostHandshakes) => Loss::None,
+            (Load::Lossy, _) => Loss::Bernoulli(0.01),
+            _ => Loss::None,
+        },
         ..LinkConfig::default()
     }
 }

@@ -116,6 +116,7 @@ fn middlebox(cell: &Cell, at: usize, chain: Chain, altered: &Arc<AtomicU64>) -> 
         }
         S::Split => chain.then(Split::new(500)),
         S::Coalesce => chain.then(Coalesce::careful(9000)),
+        S::LostHandshakes => chain.then(super::handshakes::Losses::new(cell)),
         S::AlterPayload if at == 1 => chain.then(AlterPayload::new(40, Arc::clone(altered))),
         _ => chain,
     }

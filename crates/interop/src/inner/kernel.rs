@@ -11,7 +11,8 @@ use crate::cell::{Cell, Family, Side, Situation};
 use crate::content::{Content, Sum};
 use crate::shape::{self, PORT};
 
-fn socket(cell: &Cell) -> Result<Socket, String> {
+/// An MPTCP socket whose operations end in time.
+pub fn socket(cell: &Cell) -> Result<Socket, String> {
     let domain = if cell.family == Family::V4 { Domain::IPV4 } else { Domain::IPV6 };
     let text = |what: &str, error: std::io::Error| format!("the kernel's socket: {what}: {error}");
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP)).map_err(|e| text("socket", e))?;
@@ -26,13 +27,18 @@ fn socket(cell: &Cell) -> Result<Socket, String> {
 
 /// A socket that listens.
 pub fn listen(cell: &Cell) -> Result<Socket, String> {
+    listen_at(cell, PORT)
+}
+
+/// The same at another port.
+pub fn listen_at(cell: &Cell, port: u16) -> Result<Socket, String> {
     let socket = socket(cell)?;
     let any = match cell.family {
         Family::V4 => std::net::IpAddr::from([0, 0, 0, 0]),
         Family::V6 => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
-    socket.bind(&SocketAddr::new(any, PORT).into()).map_err(|error| format!("bind: {error}"))?;
-    socket.listen(8).map_err(|error| format!("listen: {error}"))?;
+    socket.bind(&SocketAddr::new(any, port).into()).map_err(|error| format!("bind: {error}"))?;
+    socket.listen(64).map_err(|error| format!("listen: {error}"))?;
     Ok(socket)
 }
 

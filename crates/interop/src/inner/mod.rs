@@ -3,6 +3,7 @@
 mod anabranch;
 mod apps;
 mod director;
+mod handshakes;
 mod kernel;
 mod namespace;
 mod verdict;
@@ -166,6 +167,7 @@ fn attempt(cell: &Cell) -> Result<Outcome, String> {
     match cell.situation {
         Situation::Wget | Situation::Curl => apps::fetch(cell),
         Situation::Iperf3 => runtime.block_on(apps::iperf3(cell)),
+        Situation::LostHandshakes => runtime.block_on(handshakes::run(cell)),
         _ => {
             let meter = Arc::new(Meter::default());
             let evidence = runtime.block_on(transfer(cell, &meter))?;

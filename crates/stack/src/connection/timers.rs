@@ -207,7 +207,8 @@ impl Connection {
                 self.keys_before_fin = true;
                 if let Some(first) = (0..self.subflows.len()).find(|&at| self.keys_pending(at)) {
                     // A listener that has become a TCP answers no DATA_FIN. It answers a segment from before its
-                    // window, and the answer tells which it is.
+                    // window, and the answer shows which it is. The keys go first, because a listener that still
+                    // waits for them would answer without options.
                     self.subflows[first].probe_wanted = true;
                 }
             }

@@ -272,6 +272,14 @@ impl Connection {
             self.subflows[at].counters.control_segments_sent += 1;
             return self.depart(now, at, out, SendKind::Control, 0, observer);
         }
+        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id) {
+            self.keys_before_fin = false;
+            if self.keys_pending(at) {
+                self.make_ack(now, at, out);
+                return self.leave(now, at, out, SendKind::Control, observer);
+            }
+        }
+        let subflow = &mut self.subflows[at];
         if core::mem::take(&mut subflow.probe_wanted) && subflow.is_synchronised() {
             // One octet that the peer has had makes it answer with its window. RFC 9293 section
             // 3.8.6.1 speaks of an octet of new data; Linux probes like this, and it holds at both
@@ -281,14 +289,6 @@ impl Connection {
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
-        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id) {
-            self.keys_before_fin = false;
-            if self.keys_pending(at) {
-                self.make_ack(now, at, out);
-                return self.leave(now, at, out, SendKind::Control, observer);
-            }
-        }
-        let subflow = &mut self.subflows[at];
         if self.fin_wanted_on.has(subflow.id) {
             self.fin_wanted_on = self.fin_wanted_on.without(subflow.id);
             if subflow.is_usable() && !self.send.fin_acked {

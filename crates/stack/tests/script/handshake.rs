@@ -589,7 +589,7 @@ fn the_keys_are_repeated_before_a_data_fin_without_data() {
     };
     let kinds: Vec<_> = again.iter().map(kind).collect();
     let keys = Some(both(&s, None));
-    assert_eq!(kinds, [(0, keys, false), (1, keys, false), (1, None, true)]);
+    assert_eq!(kinds, [(1, keys, false), (0, keys, false), (1, None, true)]);
     s.inject(ack(0, 1).data_ack(1));
     s.advance(10_000);
     assert!(s.sent().is_empty());
