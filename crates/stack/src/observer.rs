@@ -113,7 +113,9 @@ pub trait Observer {
     /// The scheduler has decided.
     #[inline]
     fn on_decision(&mut self, _now: Time, _connection: ConnectionId, _decision: &Decision) {}
-    /// An acknowledgement was processed, or the windows have changed by a timer.
+    /// An acknowledgement was processed, or the congestion window or the threshold has changed by anything else: a
+    /// timer, a penalty, an idle time, a subflow that came up. Whenever a call of the endpoint returns, the last report
+    /// on a subflow has the windows that it has.
     #[inline]
     fn on_windows(&mut self, _now: Time, _connection: ConnectionId, _subflow: SubflowId, _windows: &Windows) {
     }

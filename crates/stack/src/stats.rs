@@ -112,8 +112,9 @@ pub struct ConnectionStats {
     pub out_of_order: u64,
     /// Bytes that were dropped because they lay behind the right edge of the window.
     pub refused: u64,
-    /// Data-level retransmission timeouts.
-    pub data_timeouts: u64,
+    /// How often the data-level retransmission timer has run out while no subflow carried the head of the stream any
+    /// more, so that the head was reinjected, or a silent peer asked for it.
+    pub head_timeouts: u64,
     /// Ranges sent by opportunistic retransmission.
     pub opportunistic_retransmissions: u64,
     /// Windows halved by penalisation.

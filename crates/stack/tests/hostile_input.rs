@@ -86,9 +86,8 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 5000,
         rng_seed: random::rng_seed(),
-        failure_persistence: Some(Box::new(proptest::test_runner::FileFailurePersistence::Direct(
-            "tests/hostile_input.proptest-regressions",
-        ))),
+        // The failing case is printed; a seed would mean another case as soon as the drawing changes.
+        failure_persistence: None,
         ..ProptestConfig::default()
     })]
 

@@ -115,7 +115,7 @@ pub struct Evidence {
     pub reason: Option<CloseReason>,
     pub subflows: Vec<SubflowStats>,
     /// How often anabranch's data level has waited for what no subflow carried any more.
-    pub data_timeouts: u64,
+    pub head_timeouts: u64,
     /// Bytes that the kernel has sent behind the window that anabranch has shown.
     pub refused: u64,
     /// When the streams of both directions were complete.
@@ -221,7 +221,7 @@ async fn transfer(cell: &Cell, meter: &Arc<Meter>) -> Result<Evidence, String> {
         anabranch: report,
         reason,
         subflows,
-        data_timeouts: stats.data_timeouts,
+        head_timeouts: stats.head_timeouts,
         refused: stats.refused,
         complete: stats.last_in_order.max(stats.last_data_ack),
         counters,

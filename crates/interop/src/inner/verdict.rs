@@ -200,7 +200,7 @@ impl Judge<'_> {
         // order, although the window that it has shown would admit it (seen in a capture). However much that is,
         // anabranch waits for it once: the rest of it follows without a timer. Nothing else is dropped.
         let dropped = self.evidence.counters.mptcp("NoDSSInWindow");
-        let waits = self.evidence.data_timeouts;
+        let waits = self.evidence.head_timeouts;
         self.require(dropped == 0 || waits <= WAITS, || {
             format!("NoDSSInWindow is {dropped}, and the data level has waited {waits} times for it")
         });

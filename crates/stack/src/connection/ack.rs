@@ -144,9 +144,7 @@ impl Connection {
             self.tell_scheduler(now, &SchedulerEvent::Lost { subflow: id, segments: told.lost_segments });
         }
         self.refresh_window(at);
-        if O::LISTENS {
-            observer.on_windows(now, self.id, id, &self.windows(at));
-        }
+        self.report_windows_of(now, at, observer);
     }
 
     #[inline(always)]

@@ -34,7 +34,7 @@ use anabranch_units::{Rate, Time};
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
-use crate::observer::{Limit, Windows};
+use crate::observer::{Limit, Observer, Windows};
 use crate::path_manager::{PathEvent, PathManager};
 use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SubflowView};
 use crate::segment::{Key, MptcpOption};
@@ -393,7 +393,33 @@ impl Connection {
         (subflow.cwnd, subflow.ssthresh) = self.congestion.window(subflow.id);
     }
 
-    pub(crate) fn windows(&self, at: usize) -> Windows {
+    /// Reports to the observer the windows of every subflow whose congestion window or threshold is another than it
+    /// was last told, whatever has changed it.
+    #[inline]
+    pub(crate) fn report_windows<O: Observer>(&mut self, now: Time, observer: &mut O) {
+        if !O::LISTENS {
+            return;
+        }
+        for at in 0..self.subflows.len() {
+            let subflow = &self.subflows[at];
+            if subflow.windows_told != (subflow.cwnd, subflow.ssthresh) {
+                self.report_windows_of(now, at, observer);
+            }
+        }
+    }
+
+    /// Reports the windows of the subflow at `at`.
+    #[inline]
+    pub(crate) fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+        if O::LISTENS {
+            let subflow = &mut self.subflows[at];
+            subflow.windows_told = (subflow.cwnd, subflow.ssthresh);
+            let id = subflow.id;
+            observer.on_windows(now, self.id, id, &self.windows(at));
+        }
+    }
+
+    fn windows(&self, at: usize) -> Windows {
         let subflow = &self.subflows[at];
         Windows {
             cwnd_bytes: subflow.cwnd,

@@ -135,7 +135,7 @@ impl Connection {
         if !self.is_head_given() || self.is_head_carried() {
             return;
         }
-        self.stats.data_timeouts += 1;
+        self.stats.head_timeouts += 1;
         self.head_repair.attempts = self.head_repair.attempts.saturating_add(1);
         if !self.subflows.iter().any(|subflow| subflow.dss_seen) {
             // The peer has never spoken of the data level, and may be on the way back to TCP: it would take for new

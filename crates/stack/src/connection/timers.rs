@@ -75,7 +75,7 @@ impl Connection {
     }
 
     #[inline]
-    fn subflow_timer(&self, now: Time, subflow: &Subflow) -> Time {
+    fn subflow_timer<const EXACT: bool>(&self, now: Time, subflow: &Subflow) -> Time {
         match subflow.state {
             TcpState::Closed => return Time::NEVER,
             TcpState::TimeWait => return subflow.time_wait_until.min(subflow.recv.ack_at()),
@@ -93,7 +93,7 @@ impl Connection {
             // that was set before the last acknowledgements, which have put off the timer.
             let earliest =
                 subflow.recovery.timer_not_before(subflow.timer_base, &subflow.board, &subflow.rtt);
-            if earliest < due.min(self.queued_at) {
+            if EXACT || earliest < due.min(self.queued_at) {
                 due = due.min(self.retransmit_timer(subflow).0);
             }
         }
@@ -119,6 +119,16 @@ impl Connection {
     /// connection anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time) -> Time {
+        self.next_due::<false>(now)
+    }
+
+    /// When [`Connection::handle_timeout`] is due next, found without any shortcut: what assertions compare with.
+    pub(crate) fn exact_timeout(&self, now: Time) -> Time {
+        self.next_due::<true>(now)
+    }
+
+    #[inline]
+    fn next_due<const EXACT: bool>(&self, now: Time) -> Time {
         let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);
         due = due.min(self.data_timer).min(self.fail_timer());
         if self.send.fin_acked || self.config.keepalive.is_some() {
@@ -133,7 +143,7 @@ impl Connection {
             }
         }
         for subflow in &self.subflows {
-            due = due.min(self.subflow_timer(now, subflow));
+            due = due.min(self.subflow_timer::<EXACT>(now, subflow));
         }
         due
     }
@@ -335,9 +345,6 @@ impl Connection {
         self.suspect_path_mtu(now, at);
         self.congestion.on_rto(id, now, flight, !first);
         self.refresh_window(at);
-        if O::LISTENS {
-            observer.on_windows(now, connection, id, &self.windows(at));
-        }
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);
         self.give_up_laggard(now);

@@ -402,9 +402,10 @@ impl Connection {
             // RFC 5681 section 4.1.
             if subflow.counters.data_segments_sent > 0 && subflow.board.is_empty() {
                 self.congestion.on_idle(subflow.id, now);
-                (subflow.cwnd, subflow.ssthresh) = self.congestion.window(subflow.id);
+                self.refresh_window(at);
             }
         }
+        let subflow = &self.subflows[at];
         let cwnd = cwnd.min(subflow.cwnd);
         let seq = subflow.board.nxt();
         let window = subflow.window_edge.saturating_sub(seq);

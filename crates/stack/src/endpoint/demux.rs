@@ -129,6 +129,20 @@ impl Demux {
 mod tests {
     use super::*;
 
+    // RFC 8684 section 3.1: the tokens of a host are unique.
+    #[test]
+    fn a_token_belongs_to_whoever_has_claimed_it() {
+        let id = |slot: u32| ConnectionId { slot, generation: 0 };
+        let mut demux = Demux::default();
+        assert!(!demux.claim_token(0, id(1)), "some peers take it for none");
+        assert!(demux.claim_token(5, id(1)));
+        assert!(!demux.claim_token(5, id(2)));
+        demux.release_token(5, id(2));
+        assert_eq!(demux.by_token(5), Some(id(1)));
+        demux.release_token(5, id(1));
+        assert!(demux.claim_token(5, id(2)));
+    }
+
     #[test]
     fn what_is_remembered_is_forgotten_when_it_changes() {
         let address = |host: u8, port: u16| Address::new(IpAddr::from([10, 0, 0, host]), port);

@@ -159,6 +159,7 @@ impl<O: Observer> Endpoint<O> {
                     return;
                 }
                 connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
+                connection.report_windows(now, &mut self.observer);
             }
             if !connection.in_ready {
                 if connection.wants_to_send() {
@@ -167,7 +168,7 @@ impl<O: Observer> Endpoint<O> {
                 } else if connection.timers_moved || !connection.events.is_empty() {
                     self.settle(now, id);
                 } else {
-                    debug_assert!(connection.next_timeout(now) >= connection.queued_at);
+                    debug_assert!(connection.exact_timeout(now) >= connection.queued_at);
                 }
             }
             return;
@@ -205,6 +206,7 @@ impl<O: Observer> Endpoint<O> {
             connection.queued_at = Time::NEVER;
             if connection.next_timeout(now) <= now {
                 connection.handle_timeout(now, &mut self.observer);
+                connection.report_windows(now, &mut self.observer);
             }
             self.touch(now, id);
         }
@@ -241,6 +243,7 @@ impl<O: Observer> Endpoint<O> {
             };
             let departure =
                 connection.poll_transmit(now, segment, sums, self.burst_limit, &mut self.observer);
+            connection.report_windows(now, &mut self.observer);
             self.turn += connection.turns_of(segment);
             // That there is nothing more is mostly known without asking again.
             if departure.is_none() || !connection.wants_to_send() {
@@ -371,7 +374,7 @@ impl<O: Observer> Endpoint<O> {
                 self.timers.push(due, id);
             }
         }
-        debug_assert!(connection.next_timeout(now) >= connection.queued_at, "a timer that nobody waits for");
+        debug_assert!(connection.exact_timeout(now) >= connection.queued_at, "a timer that nobody waits for");
     }
 
     #[cold]

@@ -241,9 +241,8 @@ impl<'a> View<'a> {
         self.subflows.iter().find(|subflow| subflow.id == id)
     }
 
-    /// The first unassigned bytes that the connection's window admits, at most `limit` of them.
-    ///
-    /// Cut to whole segments of `mss` unless it is the end of what was written or of the window.
+    /// The first unassigned bytes that the connection's window admits, at most `limit` of them, wherever in a segment
+    /// that ends.
     pub fn next_new(&self, limit: u64) -> Option<DataRange> {
         let first = self.unassigned.first()?;
         let end = first.end.min(self.window_end).min(first.start.saturating_add(limit));

@@ -23,7 +23,7 @@ pub(super) fn is_full(subflow: &SubflowView) -> bool {
     subflow.cwnd.saturating_sub(subflow.inflight + subflow.queued) < subflow.mss.max(1)
 }
 
-/// Whether backups are to be used: no subflow that works is active (section 0.3 rule 5).
+/// Whether backups are to be used: no subflow that works is active (RFC 8684 section 3.3.8).
 pub(super) fn backups_only(view: &View<'_>) -> bool {
     !view.subflows.iter().any(|subflow| works(subflow) && !subflow.backup)
 }
@@ -221,7 +221,7 @@ pub(super) fn least<'a, T: PartialOrd + Copy>(
 }
 
 /// The one of `candidates` with the lowest smoothed RTT that has room for `chunk`. A subflow without RTT
-/// counts as slowest; the first wins a tie (section 0.4).
+/// counts as slowest; the first wins a tie.
 #[inline]
 pub(super) fn lowest_rtt<'a>(
     candidates: impl Iterator<Item = &'a SubflowView>,
@@ -233,9 +233,9 @@ pub(super) fn lowest_rtt<'a>(
     Some(Lowest { subflow, range, other: other.filter(|other| *other != Duration::MAX) })
 }
 
-/// Where the first data that another subflow has failed with goes (section 0.3 rules 3 and 4): the
-/// lowest RTT among those that never carried it; if one of these only has no room now, wait for it; if
-/// all have carried it, the lowest RTT of all. None where there is nothing to send again.
+/// Where the first data that another subflow has failed with is reinjected: on the subflow with the lowest RTT among
+/// those that never carried it, for which it waits if they only have no room now; if all have carried it, on that with
+/// the lowest RTT of all. None where there is nothing to reinject.
 pub(super) fn reinject(view: &View<'_>) -> Option<Decision> {
     let pending = view.reinject.first()?;
     let Some(chunk) = Chunk::new(view, pending.range) else { return Some(wait(Rule::WindowFull)) };

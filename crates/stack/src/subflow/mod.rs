@@ -212,6 +212,8 @@ pub struct Subflow {
     pub(crate) ended: Option<Time>,
     /// SACK blocks that were processed already.
     pub(crate) known_blocks: [(u64, u64); 4],
+    /// The congestion window and the threshold that the observer was last told.
+    pub(crate) windows_told: (u64, Option<u64>),
     /// What the peer has said with its reset: whether the cause may pass, and the cause.
     pub(crate) peer_reset: Option<(bool, ResetReason)>,
     pub(crate) time_wait_until: Time,
@@ -256,6 +258,7 @@ impl Subflow {
             queued: 0,
             cwnd: 0,
             ssthresh: None,
+            windows_told: (0, None),
             window_edge: 1,
             max_window: 0,
             rtt: RttEstimator::new(&config.rto),

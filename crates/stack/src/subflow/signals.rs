@@ -114,3 +114,32 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::AddAddress;
+
+    const RTO: Duration = Duration::from_millis(200);
+
+    fn echo(id: u8) -> MptcpOption {
+        MptcpOption::AddAddress(AddAddress { id, ip: [192, 0, 2, id].into(), port: None, hmac: None })
+    }
+
+    // RFC 8684 section 3.3.8: MP_PRIO is about the subflow that it is sent on.
+    #[test]
+    fn only_what_is_about_addresses_moves_to_another_subflow() {
+        let (mut one, mut other) = (Signals::default(), Signals::default());
+        for id in 1..=3 {
+            one.push(echo(id));
+        }
+        one.push(MptcpOption::Priority { backup: true });
+        assert!(one.pop(Time::ZERO, Seq(1), RTO).is_some() && one.pop(Time::ZERO, Seq(1), RTO).is_some());
+        assert!(one.is_held_up());
+        one.take_movable(&mut other);
+        assert_eq!(other.pop(Time::ZERO, Seq(1), RTO), Some(echo(3)));
+        assert_eq!(other.pop(Time::ZERO, Seq(1), RTO), None);
+        one.on_timer(Time::ZERO + RTO);
+        assert_eq!(one.pop(Time::ZERO + RTO, Seq(1), RTO), Some(MptcpOption::Priority { backup: true }));
+    }
+}

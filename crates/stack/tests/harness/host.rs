@@ -1,17 +1,30 @@
 //! One host with its one connection, and the application above it.
 
+use std::collections::BTreeMap;
+
 use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{CloseReason, ConnectionId, Event, Placement, SubflowId};
+use anabranch_stack::observer::{Observer, Windows};
 use anabranch_stack::segment::Segment;
 use anabranch_stack::seq::DataRange;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::{RandomStream, Time};
 
+/// The congestion window that each subflow was last reported to have.
+#[derive(Clone, Default)]
+pub struct Reported(BTreeMap<(ConnectionId, SubflowId), u64>);
+
+impl Observer for Reported {
+    fn on_windows(&mut self, _: Time, connection: ConnectionId, subflow: SubflowId, windows: &Windows) {
+        self.0.insert((connection, subflow), windows.cwnd_bytes);
+    }
+}
+
 /// One host with its one connection.
 #[derive(Clone)]
 pub struct Host {
-    pub endpoint: Endpoint,
+    pub endpoint: Endpoint<Reported>,
     pub connection: Option<ConnectionId>,
     /// The connection is established (it may have ended since).
     pub open: bool,
@@ -50,7 +63,7 @@ impl Host {
         let config = EndpointConfig { max_connections: 16, ..EndpointConfig::new(addresses) };
         let entropy = Entropy::Seeded(RandomStream::new(seed, name));
         Host {
-            endpoint: Endpoint::new(config, entropy),
+            endpoint: Endpoint::with_observer(config, entropy, Reported::default()),
             connection: None,
             open: false,
             events: Vec::new(),
@@ -71,6 +84,22 @@ impl Host {
             subflow_deaths: 0,
             half_closed_bytes: 0,
             final_stats: None,
+        }
+    }
+
+    /// The counters agree, and the windows were reported.
+    pub(super) fn assert_consistent(&self) {
+        self.endpoint.assert_consistent();
+        self.assert_windows_reported();
+    }
+
+    /// Whatever has changed a congestion window, the observer was told of it.
+    pub(super) fn assert_windows_reported(&self) {
+        let Some(id) = self.connection else { return };
+        let live = |subflow: &SubflowStats| subflow.established.is_some() && subflow.ended.is_none();
+        for subflow in self.endpoint.subflow_stats(id).into_iter().filter(live) {
+            let reported = self.endpoint.observer().0.get(&(id, subflow.id)).copied();
+            assert_eq!(reported, Some(subflow.cwnd_bytes), "the reported window of {:?}", subflow.id);
         }
     }
 

@@ -400,14 +400,15 @@ impl Pair {
         for side in Side::BOTH {
             if self.host(side).endpoint.poll_timeout().is_some_and(|due| due <= now) {
                 self.host(side).endpoint.handle_timeout(now);
+                self.host(side).assert_windows_reported();
             }
         }
         self.pump();
         // Walking every record at every step would cost the square of the window.
         self.steps += 1;
         if self.steps.is_multiple_of(self.check_every) {
-            self.client.endpoint.assert_consistent();
-            self.server.endpoint.assert_consistent();
+            self.client.assert_consistent();
+            self.server.assert_consistent();
         }
         true
     }
@@ -419,6 +420,7 @@ impl Pair {
         let path = PathId(if packet.to == Side::Client { packet.path as u16 } else { 0 });
         let host = self.host(packet.to);
         host.endpoint.handle_segment(now, path, &packet.segment, &mut placed);
+        host.assert_windows_reported();
         host.place(&placed, packet.stream, &packet.segment);
         self.pump();
     }

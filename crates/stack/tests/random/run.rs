@@ -30,7 +30,7 @@ pub struct Tally {
     pub wide_wraps: u64,
     pub subflow_deaths: u64,
     pub half_closes: u64,
-    pub data_timeouts: u64,
+    pub head_timeouts: u64,
     pub opportunistic: u64,
     pub fallbacks: u64,
     pub checksum_failures: u64,
@@ -57,7 +57,7 @@ impl AddAssign for Tally {
         self.wide_wraps += other.wide_wraps;
         self.subflow_deaths += other.subflow_deaths;
         self.half_closes += other.half_closes;
-        self.data_timeouts += other.data_timeouts;
+        self.head_timeouts += other.head_timeouts;
         self.opportunistic += other.opportunistic;
         self.fallbacks += other.fallbacks;
         self.checksum_failures += other.checksum_failures;
@@ -243,7 +243,7 @@ fn tally(pair: &Pair, finished: bool) -> Tally {
         tally.held += u64::from(host.held_bytes > 0);
         tally.damaged += u64::from(host.damaged_bytes > 0);
         let Some((connection, subflows)) = &host.final_stats else { continue };
-        tally.data_timeouts += connection.data_timeouts;
+        tally.head_timeouts += connection.head_timeouts;
         tally.opportunistic += connection.opportunistic_retransmissions;
         tally.fallbacks += connection.fallbacks;
         tally.checksum_failures += connection.checksum_failures;

@@ -26,6 +26,7 @@ mod tcp;
 mod timestamps;
 mod told;
 mod turns;
+mod unheld;
 mod window;
 
 /// The table of rules names tests; none of them may be gone.

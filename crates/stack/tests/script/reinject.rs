@@ -190,7 +190,7 @@ fn a_head_that_was_dropped_is_sent_again_after_a_round_trip() {
         assert_eq!(sent.iter().filter(|segment| segment.payload_len > 0).count(), follow, "{una}");
     }
     s.inject(ack(0, next + 3000).data_ack(20_000));
-    assert_eq!((s.stats().data_acked, s.stats().data_timeouts), (20_000, 1));
+    assert_eq!((s.stats().data_acked, s.stats().head_timeouts), (20_000, 1));
 }
 
 // The same, again and again in vain: the waits grow as those of a timeout, up to that of the data level.

@@ -3,6 +3,7 @@
 //! Segments have 1,000 bytes and are named by their number: segment 3 is 3000..4000. Times are in
 //! milliseconds. Unless a test says otherwise, segment n leaves at 10 + n and a round trip takes 100.
 
+mod bound;
 mod newreno;
 mod rack;
 mod timers;
