@@ -34,7 +34,7 @@ pub use cp::{Available, CpConservative, CpOptions, CpRadical, DeliveryModel, Pro
 pub use custom::CustomSchedulerKind;
 pub use daps::{Daps, DapsOptions};
 pub use delay::{DelayThreshold, DelayThresholdOptions, Freeze, FreezeOptions};
-pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, FileSize, UnknownSize};
+pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, FileSize, FirstRound, UnknownSize};
 pub use ecf::{Ecf, EcfOptions, EcfProfile};
 pub use kimura::{Hsr, HsrOptions, Lts, Lws, SendingRate};
 pub use linux::{Linux, LinuxOptions};
@@ -74,6 +74,8 @@ pub struct SubflowView {
     pub usable: bool,
     /// A timeout has fired and nothing came back since.
     pub potentially_failed: bool,
+    /// Timeouts in a row with no acknowledgement between them; 0 unless it is potentially failed.
+    pub timeouts: u32,
     /// Either side asked to use it only when no other works.
     pub backup: bool,
     /// Loss recovery.
@@ -129,6 +131,7 @@ impl SubflowView {
             id,
             usable: true,
             potentially_failed: false,
+            timeouts: 0,
             backup: false,
             recovery: RecoveryState::Open,
             cwnd: cwnd * mss,
