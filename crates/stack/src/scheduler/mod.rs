@@ -50,6 +50,7 @@ pub use sttf::{Sttf, SttfOptions, SttfRtt};
 pub use weighted_round_robin::{WeightedRoundRobin, WeightedRoundRobinOptions};
 
 use crate::config::OpportunisticRetransmission;
+use crate::congestion::{AnyCongestion, CongestionControl, Growth};
 use crate::event::{SubflowId, SubflowSet};
 use crate::seq::DataRange;
 
@@ -213,6 +214,9 @@ pub struct View<'a> {
     pub data_timeouts: u64,
     /// The subflows' congestion windows depend on each other.
     pub coupled: bool,
+    /// The congestion control, for schedulers that ask how a window goes on; none in a view that a test
+    /// makes.
+    pub congestion: Option<&'a AnyCongestion>,
 }
 
 impl<'a> View<'a> {
@@ -236,12 +240,23 @@ impl<'a> View<'a> {
             written: unassigned.last().map_or(0, |range| range.end),
             data_timeouts: 0,
             coupled: false,
+            congestion: None,
         }
     }
 
     /// The subflow of that name.
     pub fn subflow(&self, id: SubflowId) -> Option<&SubflowView> {
         self.subflows.iter().find(|subflow| subflow.id == id)
+    }
+
+    /// How the window of `subflow` goes on: by its congestion control, or where that is not in view by its
+    /// threshold.
+    pub fn growth(&self, subflow: &SubflowView) -> Growth {
+        match self.congestion {
+            Some(congestion) => congestion.growth(subflow.id),
+            None if subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold) => Growth::SlowStart,
+            None => Growth::Acks,
+        }
     }
 
     /// The first unassigned bytes that the connection's window admits, at most `limit` of them.
