@@ -4,7 +4,8 @@ mod scheduler_common;
 
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::scheduler::{
-    Decision, Dmptcp, DmptcpOptions, RecoveryState, Rule, Scheduler, SubflowView, UnknownSize,
+    Decision, Dmptcp, DmptcpOptions, FileSize, FirstRound, RecoveryState, Rule, Scheduler, SubflowView,
+    UnknownSize,
 };
 use anabranch_stack::selection::{PathEstimate, select_subflows};
 use anabranch_stack::seq::DataRange;
@@ -16,7 +17,9 @@ use scheduler_common::{Connection, MSS, any_connection, set, subflow};
 /// Algorithm 1 by the definition: the choice first, for every subflow, then minRTT within it.
 fn oracle(connection: &Connection) -> Option<(SubflowId, u64)> {
     let active = connection.subflows.iter().any(|s| s.usable && !s.potentially_failed && !s.backup);
-    let may = |s: &SubflowView| s.may_carry() && s.backup != active;
+    let room = |s: &SubflowView| s.cwnd.saturating_sub(s.inflight + s.queued) >= s.mss;
+    // A subflow stays in the model for its first timeout, and until that is repaired.
+    let may = |s: &SubflowView| s.usable && s.timeouts <= 1 && s.backup != active;
     let paths: Vec<_> = connection
         .subflows
         .iter()
@@ -26,6 +29,7 @@ fn oracle(connection: &Connection) -> Option<(SubflowId, u64)> {
             ssthresh: s.ssthresh.map(|bytes| (bytes / s.mss) as u32),
             loss: s.loss_rate,
             mss: s.mss as u32,
+            full: !room(s) && s.recovery != RecoveryState::Loss,
             usable: may(s),
             backup: s.backup,
         })
@@ -33,7 +37,7 @@ fn oracle(connection: &Connection) -> Option<(SubflowId, u64)> {
     let selection = select_subflows(&paths, Bytes(connection.remaining()), &TransferModel::default());
     let data = connection.unassigned.first()?;
     let mut within: Vec<_> = selection.paths().map(|path| connection.subflows[path]).collect();
-    within.retain(|s| s.cwnd.saturating_sub(s.inflight + s.queued) >= s.mss);
+    within.retain(|s| s.may_carry() && room(s));
     within.sort_by_key(|s| (s.srtt.map_or(u64::MAX, |rtt| rtt.0), s.id));
     within.first().map(|s| (s.id, data.start))
 }
@@ -72,6 +76,11 @@ proptest! {
     }
 }
 
+/// The model begins with the window in flight.
+fn current() -> Dmptcp {
+    Dmptcp::new(DmptcpOptions { first_round: FirstRound::Current, ..DmptcpOptions::DEFAULT })
+}
+
 /// The paper's example: 20 and 80 ms, windows of 8. The first window is full.
 fn example(bytes: u64) -> Connection {
     let mut connection = Connection::new(vec![subflow(0, 20, 8), subflow(1, 80, 8)], bytes);
@@ -80,8 +89,18 @@ fn example(bytes: u64) -> Connection {
 }
 
 #[test]
-fn up_to_164_kib_wait_for_the_fast_subflow_and_more_uses_both() {
-    let mut scheduler = Dmptcp::default();
+fn what_the_next_windows_deliver_waits_for_the_fast_subflow_and_more_uses_both() {
+    // 16 + 32 + 64 + 128 segments: the first 8 are in flight.
+    for (bytes, slow) in [(240 * MSS, 0), (240 * MSS + 1, 8 * MSS)] {
+        let mut connection = example(bytes);
+        connection.run(&mut Dmptcp::default());
+        assert_eq!(connection.bytes_on(1), slow);
+    }
+}
+
+#[test]
+fn with_the_window_in_flight_as_the_first_round_it_is_164_kib() {
+    let mut scheduler = current();
     let mut connection = example(120 * MSS);
     let Decision::Wait { until: None, why } = connection.run(&mut scheduler) else { panic!() };
     assert_eq!((why.rule, why.score, why.other), (Rule::NotSelected, 168_000.0, 168_000.0));
@@ -89,8 +108,19 @@ fn up_to_164_kib_wait_for_the_fast_subflow_and_more_uses_both() {
     assert_eq!((choice.chosen, choice.left_out), (set(&[0]), Some(SubflowId(1))));
 
     let mut connection = example(120 * MSS + 1);
-    connection.run(&mut Dmptcp::default());
+    connection.run(&mut current());
     assert_eq!(connection.bytes_on(1), 8 * MSS);
+}
+
+/// The size of the whole file has the window in flight in it, so that the model begins with it.
+#[test]
+fn the_whole_file_is_compared_with_all_windows() {
+    let options = DmptcpOptions { filesize: FileSize::Whole, ..DmptcpOptions::DEFAULT };
+    for (bytes, slow) in [(120 * MSS, 0), (120 * MSS + 1, 8 * MSS)] {
+        let mut connection = example(bytes);
+        connection.run(&mut Dmptcp::new(options));
+        assert_eq!(connection.bytes_on(1), slow);
+    }
 }
 
 #[test]
@@ -101,13 +131,13 @@ fn equal_rtts_use_both_once_more_remains_than_one_window() {
         connection.run(&mut Dmptcp::default());
         connection.bytes_on(1)
     };
-    assert_eq!(two(8 * MSS), 0);
-    assert_eq!(two(8 * MSS + 1), 8 * MSS);
+    assert_eq!(two(16 * MSS), 0);
+    assert_eq!(two(16 * MSS + 1), 8 * MSS);
 }
 
 #[test]
 fn loss_on_the_fast_subflow_brings_in_the_slow_one() {
-    let mut connection = example(100 * MSS);
+    let mut connection = example(200 * MSS);
     connection.run(&mut Dmptcp::default());
     assert_eq!(connection.bytes_on(1), 0);
     connection.subflows[0].loss_rate = 0.03;
@@ -129,7 +159,7 @@ fn ten_megabytes_use_eight_subflows_and_ten_kilobytes_one() {
 #[test]
 fn the_choice_holds_for_a_round_trip_of_the_fastest() {
     let mut scheduler = Dmptcp::default();
-    let mut connection = example(100 * MSS);
+    let mut connection = example(200 * MSS);
     connection.run(&mut scheduler);
     let first = *scheduler.choice().unwrap();
     // Nothing else than time lets it look at the loss rate.
@@ -154,25 +184,101 @@ fn nothing_is_computed_while_the_fastest_subflow_has_room() {
 #[test]
 fn a_write_that_the_chosen_ones_cannot_carry_in_time_leads_to_a_new_choice() {
     let mut scheduler = Dmptcp::default();
-    let mut connection = example(100 * MSS);
+    let mut connection = example(200 * MSS);
     connection.run(&mut scheduler);
     let first = *scheduler.choice().unwrap();
-    connection.unassigned = vec![DataRange::new(0, 110 * MSS)];
+    connection.unassigned = vec![DataRange::new(0, 220 * MSS)];
     connection.run(&mut scheduler);
-    // What was predicted for 100 segments is a lower bound, which 110 may exceed: it is asked again.
+    // What was predicted for 200 segments is a lower bound, which 220 may exceed: it is asked again.
     assert_eq!(scheduler.choice().unwrap().chosen, first.chosen);
-    connection.unassigned = vec![DataRange::new(0, 121 * MSS)];
+    connection.unassigned = vec![DataRange::new(0, 241 * MSS)];
     connection.run(&mut scheduler);
     assert_eq!(scheduler.choice().unwrap().chosen, set(&[0, 1]));
 }
 
+/// The state after `timeouts` in a row: a window of one segment, which is retransmitted, and half of the
+/// flight as the threshold.
+fn time_out(s: &mut SubflowView, timeouts: u32) {
+    s.potentially_failed = true;
+    s.timeouts = timeouts;
+    s.recovery = RecoveryState::Loss;
+    if timeouts == 1 {
+        s.ssthresh = Some((s.inflight / 2).max(2 * s.mss));
+    }
+    s.cwnd = s.mss;
+    s.inflight = s.mss;
+}
+
+fn timed_out_twice(s: &mut SubflowView) {
+    time_out(s, 1);
+    time_out(s, 2);
+}
+
+/// Algorithm 1 has no exception for a timeout: window 1, threshold 4, and 1 + 2 + 4 + 5 segments in 80 ms.
+#[test]
+fn a_subflow_that_recovers_from_a_timeout_stays_in_the_model() {
+    for (segments, slow) in [(12, 0), (13, 8)] {
+        let mut connection = example(segments * MSS);
+        time_out(&mut connection.subflows[0], 1);
+        connection.run(&mut Dmptcp::default());
+        assert_eq!(connection.bytes_on(1), slow * MSS, "{segments}");
+        // The acknowledgement of the retransmission is back: 2 + 4 + 5 + 6, and the recovery goes on.
+        let mut connection = example((segments + 5) * MSS);
+        time_out(&mut connection.subflows[0], 1);
+        (connection.subflows[0].potentially_failed, connection.subflows[0].timeouts) = (false, 0);
+        (connection.subflows[0].cwnd, connection.subflows[0].inflight) = (2 * MSS, 2 * MSS);
+        connection.run(&mut Dmptcp::default());
+        assert_eq!(connection.bytes_on(1), slow * MSS, "{segments}");
+    }
+}
+
+#[test]
+fn a_timeout_and_what_is_acknowledged_after_it_each_lead_to_a_new_choice() {
+    let mut connection = example(50 * MSS);
+    let mut scheduler = Dmptcp::default();
+    connection.run(&mut scheduler);
+    assert_eq!(scheduler.choice().unwrap().chosen, set(&[0]));
+    time_out(&mut connection.subflows[0], 1);
+    connection.run(&mut scheduler);
+    assert_eq!(scheduler.choice().unwrap().chosen, set(&[0, 1]));
+    assert_eq!(connection.bytes_on(1), 8 * MSS);
+    (connection.subflows[0].potentially_failed, connection.subflows[0].timeouts) = (false, 0);
+    connection.subflows[0].ssthresh = None;
+    connection.subflows[1].queued = 0;
+    connection.subflows[0].cwnd = 16 * MSS;
+    connection.run(&mut scheduler);
+    assert_eq!(scheduler.choice().unwrap().chosen, set(&[0]));
+}
+
+#[test]
+fn the_number_of_timeouts_that_a_subflow_stays_is_an_option() {
+    for (kept_timeouts, timeouts, slow) in [(0, 1, 8), (1, 1, 0), (1, 2, 8), (2, 2, 0), (2, 3, 8)] {
+        let mut connection = example(10 * MSS);
+        time_out(&mut connection.subflows[0], 1);
+        time_out(&mut connection.subflows[0], timeouts);
+        connection.run(&mut Dmptcp::new(DmptcpOptions { kept_timeouts, ..DmptcpOptions::DEFAULT }));
+        assert_eq!(connection.bytes_on(1), slow * MSS, "{kept_timeouts} {timeouts}");
+    }
+    // With 0 also while the rest of it is repaired.
+    let mut connection = example(10 * MSS);
+    connection.subflows[0].recovery = RecoveryState::Loss;
+    connection.run(&mut Dmptcp::new(DmptcpOptions { kept_timeouts: 0, ..DmptcpOptions::DEFAULT }));
+    assert_eq!(connection.bytes_on(1), 8 * MSS);
+}
+
+/// Backups carry data as soon as no active subflow works, whatever the model.
+#[test]
+fn a_timeout_of_the_only_active_subflow_opens_the_backup() {
+    let mut connection = example(10 * MSS);
+    connection.subflows[1].backup = true;
+    time_out(&mut connection.subflows[0], 1);
+    connection.run(&mut Dmptcp::default());
+    assert_eq!(connection.bytes_on(1), 8 * MSS);
+}
+
 #[test]
 fn chosen_subflows_that_fail_are_left_out_of_the_next_choice_at_once() {
-    for failure in [
-        |s: &mut SubflowView| s.potentially_failed = true,
-        |s: &mut SubflowView| s.recovery = RecoveryState::Loss,
-        |s: &mut SubflowView| s.usable = false,
-    ] {
+    for failure in [timed_out_twice, |s: &mut SubflowView| s.usable = false] {
         let mut scheduler = Dmptcp::default();
         let mut connection =
             Connection::new(vec![subflow(0, 20, 8), subflow(1, 80, 8), subflow(2, 90, 8)], 50 * MSS);
@@ -188,13 +294,15 @@ fn chosen_subflows_that_fail_are_left_out_of_the_next_choice_at_once() {
 #[test]
 fn a_chosen_subflow_that_is_not_the_fastest_may_fail_too() {
     let mut scheduler = Dmptcp::default();
-    let subflows = vec![subflow(0, 20, 8), subflow(1, 30, 8), subflow(2, 40, 8)];
-    // Within 40 ms the first can send 24 segments, and the first two 37; 37 remain then.
-    let mut connection = Connection::new(subflows, 45 * MSS);
+    let mut subflows = vec![subflow(0, 20, 8), subflow(1, 30, 8), subflow(2, 40, 8)];
+    subflows[0].ssthresh = Some(MSS);
+    // The first is full and 30 segments remain. It can send 9 + 10 / 2 of them within 30 ms and 9 + 10 within 40 ms, and the
+    // second 8 + 16 / 3.
+    let mut connection = Connection::new(subflows, 38 * MSS);
     connection.run(&mut scheduler);
-    assert_eq!((connection.remaining(), connection.bytes_on(2)), (29 * MSS, 0));
+    assert_eq!((connection.remaining(), connection.bytes_on(2)), (22 * MSS, 0));
     assert_eq!(scheduler.choice().unwrap().chosen, set(&[0, 1]));
-    connection.subflows[1].potentially_failed = true;
+    timed_out_twice(&mut connection.subflows[1]);
     connection.run(&mut scheduler);
     assert_eq!(connection.bytes_on(2), 8 * MSS);
 }

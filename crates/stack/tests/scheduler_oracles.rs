@@ -494,6 +494,20 @@ fn cp_obeys_a_delay_constraint_up_to_its_value() {
 }
 
 #[test]
+fn cp_obeys_a_delay_constraint_that_is_a_time() {
+    for (slow_ms, used) in [(25, true), (26, false)] {
+        let connection = Connection::new(vec![full(subflow(0, 10, 20)), subflow(1, slow_ms, 20)], 99 * MSS);
+        let options =
+            CpOptions { delay_constraint_time: Some(Duration::from_millis(25)), ..CpOptions::RADICAL };
+        assert_eq!(chosen(&mut CpRadical::new(options), &connection).is_some(), used, "{slow_ms} ms");
+    }
+    // The fastest is used whatever its RTT.
+    let connection = Connection::new(vec![subflow(0, 30, 20), subflow(1, 40, 20)], 99 * MSS);
+    let options = CpOptions { delay_constraint_time: Some(Duration::from_millis(25)), ..CpOptions::RADICAL };
+    assert_eq!(chosen(&mut CpRadical::new(options), &connection), Some(0));
+}
+
+#[test]
 fn cp_conservative_waits_for_the_end_of_slow_start() {
     let mut connection = Connection::new(vec![full(subflow(0, 10, 20)), subflow(1, 15, 20)], 99 * MSS);
     let mut scheduler = CpConservative::new(CpOptions::CONSERVATIVE);

@@ -17,6 +17,7 @@ fn path(rtt_ms: u64) -> PathEstimate {
         ssthresh: None,
         loss: 0.0,
         mss: MSS as u32,
+        full: false,
         usable: true,
         backup: false,
     }
@@ -49,6 +50,23 @@ fn the_slow_path_of_the_papers_example_stays_idle() {
     assert_eq!((left_out.path, left_out.ratio), (1, 4.0));
     assert!(left_out.predicted >= Bytes(40_000));
     assert_eq!(select.last_chosen, None);
+}
+
+/// Eight segments are in flight and remain no longer: of 80 ms the first round is that of 16.
+#[test]
+fn a_full_path_begins_with_its_next_window() {
+    let full = PathEstimate { full: true, ..path(20) };
+    assert_eq!(chosen(&[full, path(80)], 240 * MSS), [0]);
+    assert_eq!(chosen(&[full, path(80)], 240 * MSS + 1), [0, 1]);
+    // In congestion avoidance: 9 + 10 + 11 + 12.
+    let avoiding = PathEstimate { ssthresh: Some(8), ..full };
+    assert_eq!(chosen(&[avoiding, path(80)], 42 * MSS), [0]);
+    assert_eq!(chosen(&[avoiding, path(80)], 42 * MSS + 1), [0, 1]);
+    // What is in flight may be lost: all of it is, and a window of 1 is next, up to the threshold of 4.
+    let lossy = PathEstimate { loss: 1.0, ..full };
+    assert_eq!(chosen(&[lossy, path(80)], 1), [0, 1]);
+    let explained = explain(&[full, path(80)], 10 * MSS);
+    assert_eq!(explained.candidates[1].contributions[0].segments, 240.0);
 }
 
 #[test]
@@ -244,16 +262,19 @@ fn any_path() -> impl Strategy<Value = PathEstimate> {
     let rtt_us = prop_oneof![1_000_u64..200_000, (1_u64..20).prop_map(|step| 10_000 * step)];
     let ssthresh = prop_oneof![Just(None), (0_u32..100).prop_map(Some)];
     let loss = prop_oneof![Just(0.0), 0.0..0.05, 0.0..=1.0];
-    (rtt_us, 1_u32..64, ssthresh, loss, 500_u32..1500, prop::bool::weighted(0.9), prop::bool::weighted(0.1))
-        .prop_map(|(rtt_us, cwnd, ssthresh, loss, mss, usable, backup)| PathEstimate {
+    let flags = (any::<bool>(), prop::bool::weighted(0.9), prop::bool::weighted(0.1));
+    (rtt_us, 1_u32..64, ssthresh, loss, 500_u32..1500, flags).prop_map(
+        |(rtt_us, cwnd, ssthresh, loss, mss, (full, usable, backup))| PathEstimate {
             srtt: Duration::from_micros(rtt_us),
             cwnd,
             ssthresh,
             loss,
             mss,
+            full,
             usable,
             backup,
-        })
+        },
+    )
 }
 
 fn some_paths() -> impl Strategy<Value = Vec<PathEstimate>> {
@@ -277,14 +298,17 @@ fn algorithm_1(paths: &[PathEstimate], remaining: u64) -> Option<Vec<usize>> {
     for (place, &slow) in order.iter().enumerate().skip(1) {
         let mut sum = 0.0;
         for &fast in &order[..place] {
-            let PathEstimate { cwnd, ssthresh, loss, .. } = paths[fast];
+            let PathEstimate { cwnd, ssthresh, loss, full, .. } = paths[fast];
+            // The window of a full path is in flight: its rounds count from the next one.
+            let skipped = usize::from(full);
             let ratio = rtt(slow) / rtt(fast);
             let whole = ratio.floor();
             let ends: Vec<f64> = model
-                .rounds(PathState { cwnd, ssthresh, loss }, whole as u32 + 1)
+                .rounds(PathState { cwnd, ssthresh, loss }, whole as u32 + 1 + skipped as u32)
                 .map(|round| round.delivered_segments)
                 .collect();
-            let end = |rounds: usize| if rounds == 0 { 0.0 } else { ends[rounds - 1] };
+            let sent = |rounds: usize| if rounds == 0 { 0.0 } else { ends[rounds - 1] };
+            let end = |rounds: usize| sent(rounds + skipped) - sent(skipped);
             let (before, after) = (end(whole as usize), end(whole as usize + 1));
             sum += (before + (ratio - whole) * (after - before)) * f64::from(paths[fast].mss);
         }
@@ -370,15 +394,15 @@ proptest! {
     #[test]
     fn some_path_is_chosen_if_any_is_usable(
         paths in prop::collection::vec(
-            (any::<u64>(), any::<u32>(), any::<Option<u32>>(), any::<f64>(), any::<u32>(), any::<bool>(), any::<bool>()),
+            (any::<u64>(), any::<u32>(), any::<Option<u32>>(), any::<f64>(), any::<u32>(), any::<[bool; 3]>()),
             0..6,
         ),
         remaining in any::<u64>(),
     ) {
         let paths: Vec<PathEstimate> = paths
             .into_iter()
-            .map(|(srtt, cwnd, ssthresh, loss, mss, usable, backup)| PathEstimate {
-                srtt: Duration::from_nanos(srtt), cwnd, ssthresh, loss, mss, usable, backup,
+            .map(|(srtt, cwnd, ssthresh, loss, mss, [full, usable, backup])| PathEstimate {
+                srtt: Duration::from_nanos(srtt), cwnd, ssthresh, loss, mss, full, usable, backup,
             })
             .collect();
         let select = select(&paths, remaining);

@@ -19,7 +19,7 @@ pub struct Args {
         value_name = "PATH",
         required = true,
         value_parser = parse_path,
-        help = "A path: RATE,RTT[,loss=P][,cwnd=W][,ssthresh=S][,backup]. The window is 10 segments unless \
+        help = "A path: RATE,RTT[,loss=P][,cwnd=W][,ssthresh=S][,full][,backup]. The window is 10 segments unless \
                 given, the threshold infinite. The rate is not used: the choice goes by windows and RTTs"
     )]
     paths: Vec<Parsed>,
@@ -42,6 +42,7 @@ struct Parsed {
     loss: f64,
     cwnd: u32,
     ssthresh: Option<u32>,
+    full: bool,
     backup: bool,
 }
 
@@ -53,8 +54,15 @@ fn parse_remaining(text: &str) -> Result<Bytes, String> {
 }
 
 fn parse_path(text: &str) -> Result<Parsed, String> {
-    let mut path =
-        Parsed { rate: None, rtt: Duration::ZERO, loss: 0.0, cwnd: 10, ssthresh: None, backup: false };
+    let mut path = Parsed {
+        rate: None,
+        rtt: Duration::ZERO,
+        loss: 0.0,
+        cwnd: 10,
+        ssthresh: None,
+        full: false,
+        backup: false,
+    };
     let segments = |name: &str, value: &str| {
         let number = value.trim().parse::<u32>().ok().filter(|n| (1..=1_000_000).contains(n));
         number.ok_or_else(|| format!("`{name}={value}`: give a whole number of segments, at least 1"))
@@ -69,9 +77,10 @@ fn parse_path(text: &str) -> Result<Parsed, String> {
             Some(("ssthresh", value)) => path.ssthresh = Some(segments("ssthresh", value)?),
             Some(("rtt", value)) => path.rtt = units::parse_span(value).map_err(|e| e.to_string())?,
             Some((key, _)) => {
-                return Err(format!("unknown key `{key}`; there are loss, cwnd, ssthresh and backup"));
+                return Err(format!("unknown key `{key}`; there are loss, cwnd, ssthresh, full and backup"));
             }
             None if part == "backup" => path.backup = true,
+            None if part == "full" => path.full = true,
             None if positional == 0 => {
                 path.rate = Some(units::parse_rate(part).map_err(|e| e.to_string())?);
                 positional = 1;
@@ -127,6 +136,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             ssthresh: path.ssthresh,
             loss: path.loss,
             mss: args.mss,
+            full: path.full,
             usable: true,
             backup: path.backup,
         })

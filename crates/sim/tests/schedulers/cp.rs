@@ -134,6 +134,23 @@ fn over_equal_paths_nobody_loses() {
     }
 }
 
+/// Section 3.2.2: a window that follows from a rate (BBR) or from the time (CUBIC) is no slow start, and the conservative
+/// scheduler uses the second of two equal paths beside it. (A BBR that counted as in slow start had 7.1 Mbit/s.)
+#[test]
+fn the_conservative_scheduler_uses_two_equal_paths_whatever_makes_the_window() {
+    for congestion in ["bbr", "cubic", "newreno"] {
+        let goodput = |name: &str| {
+            let congestion = CongestionKind::from_name(congestion).expect("it is built in");
+            let config = ConnectionConfig { congestion, ..with(scheduler(name)) };
+            let path = link(8000, 20, QueueLimit::Packets(100));
+            run(&[path.clone(), path], &config, None, 0, 60)
+        };
+        let [min_rtt, conservative] = ["min_rtt", "cp_conservative"].map(goodput);
+        println!("{congestion}: min_rtt {:.2}, cp_conservative {:.2}", min_rtt.mbps, conservative.mbps);
+        assert!(conservative.mbps > 0.95 * min_rtt.mbps, "{congestion}: {}", conservative.mbps);
+    }
+}
+
 /// Section 4.3, Figures 19 and 20: opportunistic retransmission with penalisation mends what `min_rtt` spoils, with
 /// CP it has less to do, and STMS needs it not at all.
 #[test]

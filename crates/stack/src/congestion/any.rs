@@ -3,13 +3,13 @@
 use core::fmt;
 use std::sync::Arc;
 
-use anabranch_units::{Rate, Time};
+use anabranch_units::{Duration, Rate, Time};
 
 use super::classic::Windows;
 use super::{
     Ack, Balia, Bbr, BbrOptions, Classic, CongestionControl, CongestionEvent, Cubic, CubicLinux,
-    CubicOptions, CustomCongestion, Dwc, DwcOptions, Lia, NewReno, Olia, Sbd, SbdOptions, SubflowStart,
-    Vegas, VegasOptions, Veno, VenoOptions, Wvegas, WvegasOptions,
+    CubicOptions, CustomCongestion, Dwc, DwcOptions, Growth, Lia, NewReno, Olia, Sbd, SbdOptions,
+    SubflowStart, Vegas, VegasOptions, Veno, VenoOptions, Wvegas, WvegasOptions,
 };
 use crate::event::SubflowId;
 
@@ -373,5 +373,13 @@ impl CongestionControl for AnyCongestion {
     #[inline]
     fn pacing_rate(&self, id: SubflowId) -> Option<Rate> {
         dispatch!(self, inner => inner.pacing_rate(id))
+    }
+
+    fn growth(&self, id: SubflowId) -> Growth {
+        dispatch!(self, inner => inner.growth(id))
+    }
+
+    fn window_at(&self, id: SubflowId, now: Time, ahead: Duration) -> u64 {
+        dispatch!(self, inner => inner.window_at(id, now, ahead))
     }
 }

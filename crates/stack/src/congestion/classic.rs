@@ -27,7 +27,7 @@ use super::lisa;
 use super::prr::Reducing;
 pub use super::rule::{Change, Reduction, Step, Window, WindowRule, Windows};
 use super::rule::{MIN_SSTHRESH, MIN_WINDOW};
-use super::{Ack, CongestionControl, CongestionEvent, SubflowStart};
+use super::{Ack, CongestionControl, CongestionEvent, Growth, SubflowStart};
 use crate::event::SubflowId;
 
 /// The largest window, in segments; only keeps the arithmetic finite.
@@ -412,5 +412,18 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
     fn ssthresh(&self, id: SubflowId) -> Option<u64> {
         let window = self.windows.at(id);
         window.ssthresh.is_finite().then(|| window.bytes(window.ssthresh))
+    }
+
+    fn growth(&self, id: SubflowId) -> Growth {
+        if self.windows.at(id).in_slow_start() {
+            return Growth::SlowStart;
+        }
+        if R::BY_TIME { Growth::Time } else { Growth::Acks }
+    }
+
+    fn window_at(&self, id: SubflowId, now: Time, ahead: Duration) -> u64 {
+        let window = self.windows.at(id);
+        let later = if ahead.is_zero() { None } else { self.rule.window_at(&self.windows, id, now, ahead) };
+        window.bytes(later.unwrap_or(window.segments).min(MAX_WINDOW))
     }
 }

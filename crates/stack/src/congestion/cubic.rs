@@ -109,6 +109,13 @@ impl State {
         Epoch { start: now, k, w_est: window }
     }
 
+    /// The epoch at `now`: the present one, or the one that the next acknowledgement begins.
+    fn epoch_at(&self, window: f64, now: Time) -> (Epoch, f64) {
+        let mut state = *self;
+        let epoch = state.epoch.unwrap_or_else(|| state.begin(window, now));
+        (epoch, state.w_max)
+    }
+
     /// Lets `span` not count in the time of the epoch.
     fn exclude(&mut self, span: Duration) {
         if let Some(epoch) = &mut self.epoch {
@@ -131,6 +138,8 @@ impl Default for Cubic {
 }
 
 impl WindowRule for Cubic {
+    const BY_TIME: bool = true;
+
     #[inline]
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, ack: &Ack) -> f64 {
         let Some(state) = self.subflows.get_mut(id.index()) else { return 0.0 };
@@ -171,6 +180,18 @@ impl WindowRule for Cubic {
         state.w_max = if yields { window * (1.0 + BETA) / 2.0 } else { window };
         state.epoch = None;
         flight * BETA
+    }
+
+    /// The greater of `W_cubic` and `W_est`, which grows by round trips, and never below the present window.
+    fn window_at(&self, windows: &Windows, id: SubflowId, now: Time, ahead: Duration) -> Option<f64> {
+        let Window { segments: window, srtt, .. } = windows.get(id);
+        let state = self.subflows.get(id.index())?;
+        let (epoch, w_max) = state.epoch_at(window, now);
+        let t = (now.since(epoch.start) + ahead).as_secs_f64() - epoch.k;
+        let w_cubic = C * t * t * t + w_max;
+        let rounds = ahead.as_secs_f64() / srtt.as_secs_f64().max(1e-9);
+        let alpha = if epoch.w_est >= state.cwnd_prior { 1.0 } else { ALPHA };
+        Some(w_cubic.max(epoch.w_est + alpha * rounds).max(window))
     }
 
     #[inline]

@@ -131,6 +131,8 @@ impl State {
 }
 
 impl WindowRule for CubicLinux {
+    const BY_TIME: bool = true;
+
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, ack: &Ack) -> f64 {
         let Some(state) = self.subflows.get_mut(id.index()) else { return 0.0 };
         state.renew(libm::floor(windows.get(id).segments), acked, ack);
@@ -145,6 +147,20 @@ impl WindowRule for CubicLinux {
         state.epoch = None;
         state.towards = 0.0;
         libm::floor(window * BETA)
+    }
+
+    /// As the RFC's [`Cubic`](super::Cubic), with the kernel's constants.
+    fn window_at(&self, windows: &Windows, id: SubflowId, now: Time, ahead: Duration) -> Option<f64> {
+        let window = windows.get(id);
+        let state = self.subflows.get(id.index())?;
+        let segments = window.segments;
+        let epoch = state.epoch.unwrap_or_else(|| state.begin(libm::floor(segments), 0.0, now));
+        let t = (now.since(epoch.start) + ahead).as_secs_f64() - epoch.k;
+        let rounds = ahead.as_secs_f64() / window.srtt.as_secs_f64().max(1e-9);
+        let cubic = epoch.origin + C * t * t * t;
+        let reno = epoch.reno + rounds / RENO_WINDOWS;
+        let lossless = if state.last_max == 0.0 { segments * (1.0 + rounds / LOSSLESS_COUNT) } else { 0.0 };
+        Some(cubic.max(reno).max(lossless).max(segments))
     }
 
     fn on_change(&mut self, _windows: &Windows, id: SubflowId, _now: Time, change: Change) {

@@ -163,6 +163,19 @@ pub struct CongestionEvent {
     pub reduced: bool,
 }
 
+/// How the window of a subflow goes on from here, for schedulers that predict what it will deliver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// It doubles in a round trip.
+    SlowStart,
+    /// It grows by acknowledgements, about a segment in a round trip.
+    Acks,
+    /// It is a function of time: [`CongestionControl::window_at`].
+    Time,
+    /// It follows from a model of the path; the pacing rate says how fast segments are sent.
+    Rate,
+}
+
 /// What is known of a subflow when it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowStart {
@@ -220,6 +233,17 @@ pub trait CongestionControl {
     /// A pacing rate of the algorithm's own.
     fn pacing_rate(&self, _id: SubflowId) -> Option<Rate> {
         None
+    }
+    /// How the window goes on. Unless an algorithm says more, a window below its threshold is in slow
+    /// start, so one without threshold always is.
+    fn growth(&self, id: SubflowId) -> Growth {
+        let (cwnd, ssthresh) = self.window(id);
+        if ssthresh.is_none_or(|threshold| cwnd < threshold) { Growth::SlowStart } else { Growth::Acks }
+    }
+    /// The window `ahead` of `now`, in bytes, if nothing is lost until then; asked where the window is a
+    /// function of time ([`Growth::Time`]).
+    fn window_at(&self, id: SubflowId, _now: Time, _ahead: Duration) -> u64 {
+        self.cwnd(id)
     }
 }
 

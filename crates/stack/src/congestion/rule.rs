@@ -138,6 +138,9 @@ pub struct Step {
 
 /// The part in which classic congestion controls differ.
 pub trait WindowRule: Clone {
+    /// True if the window is a function of time in congestion avoidance, as [`WindowRule::window_at`] says.
+    const BY_TIME: bool = false;
+
     /// An acknowledgement has come, in recovery or not, before the window changes by it.
     #[inline]
     fn observe(&mut self, _windows: &Windows, _id: SubflowId, _ack: &Ack) {}
@@ -169,6 +172,12 @@ pub trait WindowRule: Clone {
     /// says nothing else.
     fn least_threshold(&self, _windows: &Windows) -> f64 {
         MIN_SSTHRESH
+    }
+
+    /// Where the window is a function of time in congestion avoidance: the window in segments `ahead` of `now`,
+    /// if nothing is lost until then. None: it stays as it is.
+    fn window_at(&self, _windows: &Windows, _id: SubflowId, _now: Time, _ahead: Duration) -> Option<f64> {
+        None
     }
 
     /// A window has changed by something else; `windows` has the new state.

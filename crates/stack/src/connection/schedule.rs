@@ -3,7 +3,7 @@
 use anabranch_units::{Rate, Time};
 
 use super::{Connection, Phase};
-use crate::congestion::CongestionControl;
+use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
 use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
@@ -22,6 +22,7 @@ fn view<'a>(
     subflows: &'a [SubflowView],
     send: &'a SendState,
     config: &ConnectionConfig,
+    congestion: &'a AnyCongestion,
     data_timeouts: u64,
 ) -> View<'a> {
     let unassigned = send.unassigned.total();
@@ -43,6 +44,7 @@ fn view<'a>(
         written: send.written,
         data_timeouts,
         coupled: config.congestion.is_coupled(),
+        congestion: Some(congestion),
     }
 }
 
@@ -76,7 +78,7 @@ impl Connection {
 
     fn tell_listening_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         self.refresh_views();
-        let view = view(now, &self.views, &self.send, &self.config, self.data_timeouts);
+        let view = view(now, &self.views, &self.send, &self.config, &self.congestion, self.data_timeouts);
         self.scheduler.on_event(&view, event);
     }
 
@@ -201,7 +203,8 @@ impl Connection {
         self.refresh_views();
         for _ in 0..MAX_DECISIONS {
             let decision = {
-                let view = view(now, &self.views, &self.send, &self.config, self.data_timeouts);
+                let view =
+                    view(now, &self.views, &self.send, &self.config, &self.congestion, self.data_timeouts);
                 self.scheduler.decide(&view)
             };
             self.stats.decisions += 1;

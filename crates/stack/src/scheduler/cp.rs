@@ -13,6 +13,10 @@
 //! **Read differently**
 //! * "Available buffer" is not defined; `avail = free` is the authors' code (the window behind the next
 //!   segment), `whole` the window from the data acknowledgement.
+//! * How the window of a faster subflow goes on is asked of its congestion control: equation 4 in slow
+//!   start (BBR's Startup included), equation 5 where it grows by acknowledgements, equation 7 where it is a
+//!   function of time (CUBIC), and equation 2 where it follows from a rate (BBR after Startup). Equations 2
+//!   and 7 count what is in flight as well, and equations 4 and 5 do not: as printed.
 //! * The paper's figure 3 counts packets against bytes: both are bytes here.
 //! * When a guard time is over the probes begin with the same decision, where the figure begins with the
 //!   next: as it is asked until it waits, this is the same.
@@ -24,6 +28,7 @@ use anabranch_units::{Duration, Time};
 
 use super::pick::{self, Tracked};
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
+use crate::congestion::{CongestionControl, Growth};
 use crate::parameter;
 use crate::parameter::Parameter;
 
@@ -48,7 +53,7 @@ pub enum Available {
 /// How much a faster subflow is taken to deliver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryModel {
-    /// Equations 3 to 5: windows that grow.
+    /// Equations 2 to 5 and 7, by congestion control: windows that grow, or rates.
     Paper,
     /// The published code: windows that do not.
     Code,
@@ -71,6 +76,8 @@ pub struct CpOptions {
     pub model: DeliveryModel,
     /// Subflows of a greater RTT, in RTTs of the fastest, are not used.
     pub delay_constraint: Option<f64>,
+    /// Subflows of a greater RTT are not used.
+    pub delay_constraint_time: Option<Duration>,
     /// A round trip with enough buffer ends the count of pauses.
     pub reset_pauses: bool,
 }
@@ -85,6 +92,7 @@ impl CpOptions {
         avail: Available::Free,
         model: DeliveryModel::Paper,
         delay_constraint: None,
+        delay_constraint_time: None,
         reset_pauses: false,
     };
     /// The conservative scheduler's: static probing.
@@ -130,6 +138,13 @@ impl CpOptions {
         ),
         parameter!(
             CpOptions,
+            "delay-constraint-time",
+            "subflows of a greater RTT are not used, unless the fastest",
+            open time Duration::ZERO, Duration::from_secs(3600), "off",
+            delay_constraint_time
+        ),
+        parameter!(
+            CpOptions,
             "reset-pauses",
             "an RTT with enough buffer ends the count of pauses",
             bool,
@@ -156,8 +171,8 @@ struct Pause {
     enough_since: Option<Time>,
 }
 
-/// Segments that `subflow` delivers, beyond those under way, in one round trip of a subflow whose RTT is
-/// `slow`: the paper's D.
+/// Segments that `subflow` delivers in one round trip of a subflow whose RTT is `slow`: the paper's D. Those in
+/// flight count where its equation has them.
 fn delivered_meanwhile(model: DeliveryModel, view: &View<'_>, subflow: &SubflowView, slow: Duration) -> f64 {
     let (Some(fast), mss) = (subflow.srtt, subflow.mss.max(1)) else { return 0.0 };
     let ratio = slow.as_secs_f64() / fast.as_secs_f64().max(1e-9);
@@ -167,10 +182,20 @@ fn delivered_meanwhile(model: DeliveryModel, view: &View<'_>, subflow: &SubflowV
     }
     // Equation 3. RTTs are whole nanoseconds, so that an exact ratio is one.
     let rounds = if ratio >= 2.0 { (slow.0 / fast.0.max(1) - 1).min(50) } else { 0 };
+    let growth = view.growth(subflow);
+    if let (Growth::Time, Some(congestion)) = (growth, view.congestion) {
+        // Equation 7.
+        let window = |round: u64| congestion.window_at(subflow.id, view.now, fast * round) as f64;
+        return (0..=rounds).map(window).sum::<f64>() / mss as f64;
+    }
+    if growth == Growth::Rate {
+        // Equation 2.
+        return sending_rate(subflow, fast) * slow.as_secs_f64() / mss as f64;
+    }
     if rounds == 0 {
         return 0.0;
     }
-    if subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold) {
+    if growth == Growth::SlowStart {
         // Equation 4.
         return under_way * ((1_u64 << rounds) - 1) as f64;
     }
@@ -179,6 +204,13 @@ fn delivered_meanwhile(model: DeliveryModel, view: &View<'_>, subflow: &SubflowV
     let increase = if limited { increase(view, subflow) } else { 0.0 };
     let rounds = rounds as f64;
     rounds * under_way + increase * rounds * (rounds - 1.0) / 2.0
+}
+
+/// Bytes a second: the rate at which `subflow` is paced; without one that at which it delivers, or its window
+/// over its RTT.
+fn sending_rate(subflow: &SubflowView, rtt: Duration) -> f64 {
+    let named = subflow.pacing_rate.unwrap_or(subflow.delivery_rate);
+    if named.0 > 0 { named.as_bps_f64() / 8.0 } else { subflow.cwnd as f64 / rtt.as_secs_f64().max(1e-9) }
 }
 
 /// Segments that a round trip of congestion avoidance adds to a window: 1, or by RFC 6356 the subflow's
@@ -231,11 +263,18 @@ impl Cp {
         pause.probes = self.options.probes;
     }
 
+    /// Whether the delay constraint forbids a subflow whose RTT is `slow`.
+    fn is_late(&self, slow: Duration, fastest: &SubflowView) -> bool {
+        let least = pick::rtt_or_infinite(fastest).as_secs_f64();
+        self.options.delay_constraint.is_some_and(|most| slow.as_secs_f64() > most * least)
+            || self.options.delay_constraint_time.is_some_and(|most| slow > most)
+    }
+
     /// The conservative scheduler uses nothing but the fastest while that is in slow start, or half of
     /// the window is under way on it.
     fn keeps_to(&self, view: &View<'_>, fastest: &SubflowView) -> bool {
         self.conservative
-            && (fastest.ssthresh.is_none_or(|threshold| fastest.cwnd < threshold)
+            && (view.growth(fastest) == Growth::SlowStart
                 || 2 * pick::under_way(fastest) >= view.peer_window.saturating_sub(fastest.mss))
     }
 
@@ -274,10 +313,7 @@ impl Cp {
             } as f64;
             let why = Why::scored(Rule::NoBuffer, required, available);
             let decision = self.weigh(&mut pause, view, subflow, (required, available, outstanding as f64));
-            let late = self.options.delay_constraint.is_some_and(|most| {
-                let least = pick::rtt_or_infinite(fastest).as_secs_f64();
-                slow.as_secs_f64() > most * least
-            });
+            let late = self.is_late(slow, fastest);
             self.pauses.set(subflow, pause);
             match decision {
                 Some(Rule::PathProbe) => {
@@ -357,8 +393,12 @@ impl Scheduler for CpConservative {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_units::Rate;
+
     use super::*;
+    use crate::congestion::{Ack, AnyCongestion, CongestionEvent, CustomCongestion, SubflowStart};
     use crate::event::SubflowId;
+    use crate::seq::DataRange;
 
     const MSS: u64 = 1400;
 
@@ -388,6 +428,89 @@ mod tests {
         assert_eq!(delivered(20, 40, 10), (10.0, 10.0, 0.0));
         assert_eq!(delivered(20, 39, 10), (0.0, 0.0, 0.0));
         assert_eq!(delivered(20, 5000, 1).0, ((1_u64 << 50) - 1) as f64);
+    }
+
+    /// A control that says how the window goes on: by 3 segments in 10 ms.
+    #[derive(Clone, Copy)]
+    struct Says(Growth);
+
+    impl CongestionControl for Says {
+        fn on_subflow_up(&mut self, _: SubflowId, _: &SubflowStart) {}
+        fn on_subflow_down(&mut self, _: SubflowId) {}
+        fn on_ack(&mut self, _: SubflowId, _: &Ack) {}
+        fn on_congestion(&mut self, _: SubflowId, _: &CongestionEvent) {}
+        fn on_recovered(&mut self, _: SubflowId, _: Time) {}
+        fn on_rto(&mut self, _: SubflowId, _: Time, _: u64, _: bool) {}
+        fn on_undo(&mut self, _: SubflowId, _: Time) {}
+        fn on_idle(&mut self, _: SubflowId, _: Time) {}
+        fn penalise(&mut self, _: SubflowId, _: Time) {}
+        fn cwnd(&self, _: SubflowId) -> u64 {
+            8 * MSS
+        }
+        fn ssthresh(&self, _: SubflowId) -> Option<u64> {
+            None
+        }
+        fn growth(&self, _: SubflowId) -> Growth {
+            self.0
+        }
+        fn window_at(&self, _: SubflowId, _: Time, ahead: Duration) -> u64 {
+            (8 + 3 * (ahead.as_nanos() / 10_000_000)) * MSS
+        }
+    }
+
+    impl CustomCongestion for Says {
+        fn clone_box(&self) -> Box<dyn CustomCongestion> {
+            Box::new(*self)
+        }
+    }
+
+    /// Two subflows of 20 and 80 ms, of which the first is full.
+    fn full_and_slow() -> [SubflowView; 2] {
+        let ms = Duration::from_millis;
+        let fast = SubflowView { inflight: 8 * MSS, ..SubflowView::idle(SubflowId(0), ms(20), 8, MSS) };
+        [fast, SubflowView::idle(SubflowId(1), ms(80), 8, MSS)]
+    }
+
+    fn by_growth(growth: Growth, subflows: &[SubflowView], slow_ms: u64) -> f64 {
+        let congestion = AnyCongestion::Custom(Box::new(Says(growth)));
+        let view = View { congestion: Some(&congestion), ..View::fresh(Time::ZERO, subflows, &[]) };
+        delivered_meanwhile(DeliveryModel::Paper, &view, &subflows[0], Duration::from_millis(slow_ms))
+    }
+
+    #[test]
+    fn equation_7_sums_the_windows_of_the_times_to_come() {
+        let subflows = full_and_slow();
+        // L = 3: 8 + 14 + 20 + 26 at 0, 20, 40 and 60 ms. It begins with the window in flight, also where L = 0.
+        assert_eq!(by_growth(Growth::Time, &subflows, 80), 68.0);
+        assert_eq!(by_growth(Growth::Time, &subflows, 39), 8.0);
+        // Without losses yet, a slow start goes by equation 4 whatever comes after it.
+        assert_eq!(by_growth(Growth::SlowStart, &subflows, 80), 56.0);
+        assert_eq!(by_growth(Growth::Acks, &subflows, 80), 27.0);
+    }
+
+    #[test]
+    fn equation_2_takes_the_rate_at_which_a_subflow_is_paced() {
+        let [mut fast, slow] = full_and_slow();
+        // 8 segments in 20 ms.
+        assert!((by_growth(Growth::Rate, &[fast, slow], 80) - 32.0).abs() < 1e-9);
+        fast.delivery_rate = Rate(50 * 8 * MSS);
+        assert!((by_growth(Growth::Rate, &[fast, slow], 80) - 4.0).abs() < 1e-9);
+        fast.pacing_rate = Some(Rate(100 * 8 * MSS));
+        assert!((by_growth(Growth::Rate, &[fast, slow], 80) - 8.0).abs() < 1e-9);
+        // Also below twice its RTT.
+        assert!((by_growth(Growth::Rate, &[fast, slow], 30) - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_conservative_scheduler_uses_a_slow_subflow_beside_one_that_has_no_slow_start() {
+        let subflows = full_and_slow();
+        let data = [DataRange::new(0, 100 * MSS)];
+        for (growth, uses) in [(Growth::Rate, true), (Growth::Time, true), (Growth::SlowStart, false)] {
+            let congestion = AnyCongestion::Custom(Box::new(Says(growth)));
+            let view = View { congestion: Some(&congestion), ..View::fresh(Time::ZERO, &subflows, &data) };
+            let decision = CpConservative::new(CpOptions::CONSERVATIVE).decide(&view);
+            assert_eq!(matches!(decision, Decision::Assign { .. }), uses, "{growth:?} {decision:?}");
+        }
     }
 
     #[test]

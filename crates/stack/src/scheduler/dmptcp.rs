@@ -9,23 +9,30 @@
 //! **Constants**: none of its own; the model's options are [`ModelOptions`].
 //!
 //! **When it chooses anew**: after a round trip of the fastest subflow; when a subflow becomes usable or
-//! ceases to be (ends, times out, is in loss recovery after a timeout, or comes back); when another is
-//! the fastest; and when more remains than the choice was made for, which only a write brings about. It
-//! does so when it next matters: the fastest subflow is always chosen, so while it has room nothing is
+//! unusable, times out, or has its first data acknowledged after a timeout; when another is the fastest;
+//! and when more remains than the choice was made for, which only a write brings about. The choice is
+//! deferred until it matters: the fastest subflow is always chosen, so while it has room nothing is
 //! computed. All this is seen in the view, so no events are wanted.
 //!
 //! **Read differently**
+//! * The paper's example chooses at the beginning of a round. Here the choice is made when the fastest
+//!   subflow is full, and what is in flight is not part of what remains, so the model of a full subflow
+//!   begins with its next window ([`FirstRound::Next`]). [`FirstRound::Current`] counts the window in
+//!   flight a second time.
+//! * Algorithm 1 keeps a subflow that recovers from a timeout, with the window that the timeout has left.
+//!   So does this scheduler, up to [`DmptcpOptions::kept_timeouts`] timeouts in a row: data would wait
+//!   forever for a path that is gone. Its window in flight holds retransmissions, so its model begins
+//!   with the window itself. New data waits for it but is never put on it before the recovery is over.
 //! * "Filesize" is what remains, as in the paper's example. Where the application names no size it is
 //!   what waits in the send buffer, or infinite ([`UnknownSize`]); the paper leaves it open.
 //! * A write to a flow of unknown size leads to a new choice only if what remains then exceeds what
 //!   the chosen subflows can send by the last choice: more to send never makes the choice smaller.
-//! * If the chosen subflows are blocked by failure the choice is made without them.
 //! * Data of a failed subflow goes to any other, chosen or not.
 
 use anabranch_units::{Bytes, Duration, Time};
 
 use super::pick;
-use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
+use super::{AssignKind, Decision, RecoveryState, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::{SubflowId, SubflowSet};
 use crate::parameter;
 use crate::parameter::Parameter;
@@ -52,6 +59,16 @@ pub enum FileSize {
     Whole,
 }
 
+/// The window with which the model of a full subflow begins.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum FirstRound {
+    /// The next one: what is in flight does not count as remaining.
+    #[default]
+    Next,
+    /// The one in flight.
+    Current,
+}
+
 /// The options of DMPTCP.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DmptcpOptions {
@@ -63,6 +80,12 @@ pub struct DmptcpOptions {
     pub filesize: FileSize,
     /// No window in the model exceeds the receive window.
     pub receive_window: bool,
+    /// The window with which the model of a full subflow begins, where the prediction is compared with
+    /// what remains.
+    pub first_round: FirstRound,
+    /// Timeouts in a row up to which a subflow stays in the model. With 0, a subflow that recovers from
+    /// a timeout is left out.
+    pub kept_timeouts: u32,
 }
 
 impl DmptcpOptions {
@@ -81,6 +104,8 @@ impl DmptcpOptions {
         unknown_size: UnknownSize::Buffered,
         filesize: FileSize::Remaining,
         receive_window: false,
+        first_round: FirstRound::Next,
+        kept_timeouts: 1,
     };
 
     pub(super) const PARAMETERS: &[Parameter<DmptcpOptions>] = &[
@@ -161,6 +186,20 @@ impl DmptcpOptions {
             bool,
             receive_window
         ),
+        parameter!(
+            DmptcpOptions,
+            "first-round",
+            "the window that the model of a full subflow begins with",
+            choice ["next" => FirstRound::Next, "current" => FirstRound::Current],
+            first_round
+        ),
+        parameter!(
+            DmptcpOptions,
+            "kept-timeouts",
+            "timeouts in a row up to which a subflow stays in the model; 0: none",
+            integer 0, 1_000_000,
+            kept_timeouts
+        ),
     ];
 }
 
@@ -184,8 +223,10 @@ pub struct Choice {
     pub predicted: u64,
     /// What remained, in bytes.
     pub remaining: u64,
-    /// Those that could have been chosen.
+    /// The subflows in the model.
     candidates: SubflowSet,
+    /// Those of them that recover from a timeout with nothing acknowledged since.
+    timed_out: SubflowSet,
     /// The fastest of them.
     fastest: SubflowId,
     /// When the next is due.
@@ -221,29 +262,45 @@ impl Dmptcp {
         }
     }
 
+    /// Whether `subflow` is in the model, although it may repair a timeout. `backups`: as
+    /// [`pick::backups_only`] answers.
+    fn is_kept(&self, subflow: &SubflowView, backups: bool) -> bool {
+        let most = self.options.kept_timeouts;
+        // Data is acknowledged again, or its timeouts are counted.
+        let repairs = !subflow.potentially_failed || subflow.timeouts > 0;
+        subflow.backup == backups
+            && subflow.usable
+            && (subflow.may_carry() || most > 0 && repairs && subflow.timeouts <= most)
+    }
+
     /// The choice that holds now.
-    fn chosen(&mut self, view: &View<'_>, fastest: SubflowId) -> Choice {
-        let candidates = pick::candidates(view).fold(SubflowSet::EMPTY, |set, subflow| set.with(subflow.id));
+    fn chosen(&mut self, view: &View<'_>, kept: &Kept) -> Choice {
+        let Kept { candidates, timed_out, fastest } = *kept;
         let remaining = self.remaining(view);
         match self.choice {
             Some(choice)
                 if choice.candidates == candidates
+                    && choice.timed_out == timed_out
                     && choice.fastest == fastest
                     && view.now < choice.due
                     && remaining <= choice.predicted.max(choice.remaining) =>
             {
                 choice
             }
-            _ => *self.choice.insert(self.choose(view, candidates, fastest, remaining)),
+            _ => *self.choice.insert(self.choose(view, kept, remaining)),
         }
     }
 
     /// Algorithm 1.
     #[cold]
-    fn choose(&self, view: &View<'_>, candidates: SubflowSet, fastest: SubflowId, remaining: u64) -> Choice {
+    fn choose(&self, view: &View<'_>, kept: &Kept, remaining: u64) -> Choice {
+        let Kept { candidates, timed_out, fastest } = *kept;
+        // What is in flight is a part of the whole file.
+        let next =
+            self.options.first_round == FirstRound::Next && self.options.filesize == FileSize::Remaining;
         let mut paths = [UNUSABLE; MAX_PATHS];
         for (path, subflow) in paths.iter_mut().zip(view.subflows) {
-            *path = estimate(subflow, candidates.has(subflow.id));
+            *path = estimate(subflow, candidates.has(subflow.id), next);
         }
         let paths = paths.get(..view.subflows.len()).unwrap_or(&paths);
         let mut model = self.options.model;
@@ -262,10 +319,19 @@ impl Dmptcp {
             predicted: selection.first_left_out.map_or(u64::MAX, |path| path.predicted.get()),
             remaining,
             candidates,
+            timed_out,
             fastest,
             due: view.now + srtt,
         }
     }
+}
+
+/// The subflows in the model.
+#[derive(Clone, Copy)]
+struct Kept {
+    candidates: SubflowSet,
+    timed_out: SubflowSet,
+    fastest: SubflowId,
 }
 
 const UNUSABLE: PathEstimate = PathEstimate {
@@ -274,11 +340,13 @@ const UNUSABLE: PathEstimate = PathEstimate {
     ssthresh: None,
     loss: 0.0,
     mss: 1,
+    full: false,
     usable: false,
     backup: false,
 };
 
-fn estimate(subflow: &SubflowView, usable: bool) -> PathEstimate {
+/// `next`: the model of a full subflow begins with the next window.
+fn estimate(subflow: &SubflowView, usable: bool, next: bool) -> PathEstimate {
     let mss = subflow.mss.max(1);
     let segments = |bytes: u64| u32::try_from(bytes / mss).unwrap_or(u32::MAX);
     PathEstimate {
@@ -287,8 +355,27 @@ fn estimate(subflow: &SubflowView, usable: bool) -> PathEstimate {
         ssthresh: subflow.ssthresh.map(segments),
         loss: subflow.loss_rate,
         mss: u32::try_from(mss).unwrap_or(u32::MAX),
+        // After a timeout the window in flight holds retransmissions, as the next one will.
+        full: next && pick::is_full(subflow) && subflow.recovery != RecoveryState::Loss,
         usable,
         backup: subflow.backup,
+    }
+}
+
+impl Dmptcp {
+    /// The subflows in the model; none if it is empty.
+    fn kept(&self, view: &View<'_>) -> Option<Kept> {
+        let backups = pick::backups_only(view);
+        let kept = || view.subflows.iter().filter(|subflow| self.is_kept(subflow, backups));
+        let fastest = kept().min_by_key(|subflow| pick::rtt_or_infinite(subflow))?.id;
+        let mut set = Kept { candidates: SubflowSet::EMPTY, timed_out: SubflowSet::EMPTY, fastest };
+        for subflow in kept() {
+            set.candidates = set.candidates.with(subflow.id);
+            if subflow.timeouts > 0 {
+                set.timed_out = set.timed_out.with(subflow.id);
+            }
+        }
+        Some(set)
     }
 }
 
@@ -298,11 +385,10 @@ impl Scheduler for Dmptcp {
             Ok(found) => found,
             Err(decision) => return decision,
         };
-        let fastest = pick::fastest(view).map_or(lowest.subflow.id, |fastest| fastest.id);
-        if lowest.subflow.id == fastest {
+        let Some(kept) = self.kept(view).filter(|kept| kept.fastest != lowest.subflow.id) else {
             return lowest.assign(AssignKind::New, Rule::LowestRtt);
-        }
-        let choice = self.chosen(view, fastest);
+        };
+        let choice = self.chosen(view, &kept);
         if choice.chosen.has(lowest.subflow.id) {
             return lowest.assign(AssignKind::New, Rule::LowestRtt);
         }

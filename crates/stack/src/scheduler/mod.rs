@@ -34,7 +34,7 @@ pub use cp::{Available, CpConservative, CpOptions, CpRadical, DeliveryModel, Pro
 pub use custom::CustomSchedulerKind;
 pub use daps::{Daps, DapsOptions};
 pub use delay::{DelayThreshold, DelayThresholdOptions, Freeze, FreezeOptions};
-pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, FileSize, UnknownSize};
+pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, FileSize, FirstRound, UnknownSize};
 pub use ecf::{Ecf, EcfOptions, EcfProfile};
 pub use kimura::{Hsr, HsrOptions, Lts, Lws, SendingRate};
 pub use linux::{Linux, LinuxOptions};
@@ -50,6 +50,7 @@ pub use sttf::{Sttf, SttfOptions, SttfRtt};
 pub use weighted_round_robin::{WeightedRoundRobin, WeightedRoundRobinOptions};
 
 use crate::config::OpportunisticRetransmission;
+use crate::congestion::{AnyCongestion, CongestionControl, Growth};
 use crate::event::{SubflowId, SubflowSet};
 use crate::seq::DataRange;
 
@@ -74,6 +75,8 @@ pub struct SubflowView {
     pub usable: bool,
     /// A timeout has fired and nothing came back since.
     pub potentially_failed: bool,
+    /// Timeouts in a row with no acknowledgement between them; 0 unless it is potentially failed.
+    pub timeouts: u32,
     /// Either side asked to use it only when no other works.
     pub backup: bool,
     /// Loss recovery.
@@ -129,6 +132,7 @@ impl SubflowView {
             id,
             usable: true,
             potentially_failed: false,
+            timeouts: 0,
             backup: false,
             recovery: RecoveryState::Open,
             cwnd: cwnd * mss,
@@ -210,6 +214,9 @@ pub struct View<'a> {
     pub data_timeouts: u64,
     /// The subflows' congestion windows depend on each other.
     pub coupled: bool,
+    /// The congestion control, for schedulers that ask how a window goes on; none in a view that a test
+    /// makes.
+    pub congestion: Option<&'a AnyCongestion>,
 }
 
 impl<'a> View<'a> {
@@ -233,12 +240,23 @@ impl<'a> View<'a> {
             written: unassigned.last().map_or(0, |range| range.end),
             data_timeouts: 0,
             coupled: false,
+            congestion: None,
         }
     }
 
     /// The subflow of that name.
     pub fn subflow(&self, id: SubflowId) -> Option<&SubflowView> {
         self.subflows.iter().find(|subflow| subflow.id == id)
+    }
+
+    /// How the window of `subflow` goes on: by its congestion control, or where that is not in view by its
+    /// threshold.
+    pub fn growth(&self, subflow: &SubflowView) -> Growth {
+        match self.congestion {
+            Some(congestion) => congestion.growth(subflow.id),
+            None if subflow.ssthresh.is_none_or(|threshold| subflow.cwnd < threshold) => Growth::SlowStart,
+            None => Growth::Acks,
+        }
     }
 
     /// The first unassigned bytes that the connection's window admits, at most `limit` of them, wherever in a segment

@@ -87,7 +87,7 @@ pub fn explain_selection(paths: &[PathEstimate], remaining: Bytes, model: &Trans
         }
         candidate.predicted = Bytes(sum as u64);
         candidates.push(candidate);
-        walks.push(Walk::new(&coupling.model_of(estimate), &estimate.state()));
+        walks.push(estimate.walk(&coupling.model_of(estimate)));
     }
     let reason = |(position, path): (usize, &PathEstimate)| {
         let reason = match () {

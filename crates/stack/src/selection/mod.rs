@@ -16,8 +16,11 @@
 //! * The text compares with the size of the file, the example with what remains of it; what remains
 //!   is right for both, since at the start the two are equal.
 //! * A flow of unknown size ([`Bytes::MAX`]) uses all paths. The paper leaves it open.
-//! * A path that is blocked by a timeout is not `usable` and is left out before the choice, so the
-//!   paths that are chosen are never all blocked. Backup paths count only where no other is usable.
+//! * The example chooses at the beginning of a round, when nothing of its window is sent. Where a whole
+//!   window is in flight ([`PathEstimate::full`]), and so is not part of what remains, the first round
+//!   is that of the next window. To begin with the window in flight would count it twice.
+//! * A path that is not `usable` is left out before the choice. Whether that is so during the recovery
+//!   from a timeout is up to the caller. Backup paths count only where no other is usable.
 //! * A path without an RTT sample is taken for infinitely slow, and several of them for equally so.
 //!   It is chosen if the size is unknown, if the measured paths deliver nothing at all, or if none
 //!   is measured.
@@ -55,6 +58,9 @@ pub struct PathEstimate {
     pub loss: f64,
     /// Payload bytes of a segment. 0 counts as 1.
     pub mss: u32,
+    /// True if the whole window is in flight, and what is in flight is not part of what remains: the
+    /// model then begins with the next window.
+    pub full: bool,
     /// Whether it can carry data now: established, and not blocked by a timeout.
     pub usable: bool,
     /// Whether either end asked to use it only if nothing else is left.
@@ -131,6 +137,7 @@ impl Selection {
 ///     ssthresh: None,
 ///     loss: 0.0,
 ///     mss: 1400,
+///     full: false,
 ///     usable: true,
 ///     backup: false,
 /// };
@@ -154,7 +161,7 @@ pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &Transfe
         while fast + 1 < chosen {
             let path = &paths[order.at(fast)];
             let mss = path.segment();
-            let mut walk = Walk::new(&coupling.model_of(path), &path.state());
+            let mut walk = path.walk(&coupling.model_of(path));
             for slow in fast + 1..chosen {
                 let enough = still_needed(needed, delivered[slow], mss);
                 let segments = walk.reach(rtt_ratio(&paths[order.at(slow)], path), enough);
@@ -186,6 +193,12 @@ pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &Transfe
 impl PathEstimate {
     fn state(&self) -> PathState {
         PathState { cwnd: self.cwnd, ssthresh: self.ssthresh, loss: self.loss }
+    }
+
+    /// The rounds in which it can send what remains.
+    fn walk(&self, model: &TransferModel) -> Walk {
+        let state = self.state();
+        if self.full { Walk::after_a_round(model, &state) } else { Walk::new(model, &state) }
     }
 
     fn segment(&self) -> f64 {

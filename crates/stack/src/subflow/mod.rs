@@ -410,6 +410,7 @@ impl Subflow {
             id: self.id,
             usable: self.is_usable(),
             potentially_failed: self.potentially_failed(),
+            timeouts: self.recovery.timeouts(),
             backup: self.backup_wanted || self.backup_asked,
             recovery: self.recovery.state(),
             cwnd: self.cwnd,

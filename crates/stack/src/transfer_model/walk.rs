@@ -112,6 +112,16 @@ impl Walk {
         walk
     }
 
+    /// The walk that begins with the round after this one: the window of `start` is in flight already and
+    /// counts as delivered before.
+    pub fn after_a_round(model: &TransferModel, start: &PathState) -> Walk {
+        let mut walk = Walk::new(model, start);
+        walk.step();
+        walk.round = 0;
+        walk.delivered = 0.0;
+        walk
+    }
+
     /// Segments delivered within `rounds`, or at least `enough` if there are as many; see
     /// [`TransferModel::delivered`]. No later call may ask for fewer rounds.
     pub fn reach(&mut self, rounds: f64, enough: f64) -> f64 {

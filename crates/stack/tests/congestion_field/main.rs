@@ -7,6 +7,7 @@ mod balia;
 mod cubic_linux;
 mod cubic_linux_counts;
 mod curves;
+mod growth;
 mod lisa;
 mod olia;
 mod path;

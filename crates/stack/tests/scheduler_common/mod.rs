@@ -303,6 +303,7 @@ fn any_subflow(id: u8) -> impl Strategy<Value = SubflowView> {
             SubflowView {
                 usable,
                 potentially_failed: failed,
+                timeouts: if failed { 1 + u32::from(recovery % 2) } else { 0 },
                 backup,
                 recovery: match recovery {
                     0 => RecoveryState::Loss,

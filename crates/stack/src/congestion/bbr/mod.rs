@@ -34,7 +34,7 @@ mod tests;
 
 use anabranch_units::{Duration, Rate, Time};
 
-use super::{Ack, CongestionControl, CongestionEvent, SubflowStart};
+use super::{Ack, CongestionControl, CongestionEvent, Growth, SubflowStart};
 use crate::event::SubflowId;
 use flow::Flow;
 pub use flow::State;
@@ -174,5 +174,13 @@ impl CongestionControl for Bbr {
 
     fn pacing_rate(&self, id: SubflowId) -> Option<Rate> {
         self.flow(id).map(Flow::pacing_rate)
+    }
+
+    /// Startup doubles the rate in a round trip; after it the model of the path decides.
+    fn growth(&self, id: SubflowId) -> Growth {
+        match self.state(id) {
+            Some(State::Startup) | None => Growth::SlowStart,
+            Some(_) => Growth::Rate,
+        }
     }
 }
