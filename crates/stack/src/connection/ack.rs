@@ -491,14 +491,12 @@ fn apply_ack(
             let age = tick.value(now).wrapping_sub(timestamps.echo);
             if age < 1 << 31 {
                 let answered = answered.or(newest.filter(|&sent| echoes(sent)));
+                // Our own clock says it better than the echo.
+                let exact = answered.map(|sent| now.since(sent));
                 sample = Some(match tick {
-                    TimestampTick::Microsecond => tick.span(age),
-                    // Our own clock says it better than the echo; and what may be up to a tick too short is
-                    // no new minimum.
-                    TimestampTick::Millisecond => {
-                        let rtt = answered.map_or(tick.span(age.max(1)), |sent| now.since(sent));
-                        rtt.max(min_rtt)
-                    }
+                    TimestampTick::Microsecond => exact.unwrap_or(tick.span(age)),
+                    // What may be up to a tick too short is no new minimum.
+                    TimestampTick::Millisecond => exact.unwrap_or(tick.span(age.max(1))).max(min_rtt),
                 });
             }
         }

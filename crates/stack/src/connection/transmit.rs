@@ -545,7 +545,7 @@ impl Connection {
         let stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
         subflow.board.retransmit(index, now, stamp);
         let record = subflow.board.records()[index];
-        subflow.recovery.on_retransmit(now, record.seq);
+        subflow.recovery.on_retransmit(now, &subflow.board, record.seq);
         if subflow.recovery.restarts_timer() {
             subflow.timer_base = now;
         }

@@ -23,8 +23,6 @@ const REO_PERSIST: u32 = 16;
 struct Undo {
     /// Retransmissions since the reduction that no DSACK has answered.
     unanswered: u32,
-    /// The first of them.
-    first_retransmission: Option<Time>,
 }
 
 /// A tail loss probe under way.
@@ -57,6 +55,11 @@ pub struct Recovery {
     /// Timeouts in a row.
     timeouts: u32,
     undo: Option<Undo>,
+    /// When the oldest retransmission was sent that may not be acknowledged yet; an acknowledgement of something older
+    /// answers an original.
+    first_retransmission: Option<Time>,
+    /// No segment from this offset on was retransmitted.
+    retransmitted_until: u64,
     probe: Option<Probe>,
     /// A round trip was measured since the last probe.
     probe_allowed: bool,
@@ -126,6 +129,8 @@ impl Recovery {
             force: false,
             timeouts: 0,
             undo: None,
+            first_retransmission: None,
+            retransmitted_until: first,
             probe: None,
             probe_allowed: true,
             rack: Rack {
@@ -168,14 +173,24 @@ impl Recovery {
         self.credit
     }
 
-    /// A segment is sent again.
-    pub fn on_retransmit(&mut self, now: Time, seq: u64) {
+    /// The segment of `board` that begins at `seq` is retransmitted.
+    pub fn on_retransmit(&mut self, now: Time, board: &Scoreboard, seq: u64) {
         if self.detection == LossDetection::RackTlp {
             self.rack.resent.push_back((now, seq));
         }
+        self.forget_acknowledged_retransmissions(board);
+        self.first_retransmission.get_or_insert(now);
+        self.retransmitted_until = self.retransmitted_until.max(seq + 1);
         if let Some(undo) = &mut self.undo {
             undo.unanswered += 1;
-            undo.first_retransmission.get_or_insert(now);
+        }
+    }
+
+    /// Forgets the first retransmission once all retransmitted segments are acknowledged. Until then an
+    /// acknowledgement may answer a retransmission of an earlier recovery, which shows nothing about the present one.
+    fn forget_acknowledged_retransmissions(&mut self, board: &Scoreboard) {
+        if self.retransmitted_until <= board.una() {
+            self.first_retransmission = None;
         }
     }
 
@@ -309,12 +324,13 @@ impl Recovery {
             // RFC 3522: the first acknowledgement that advances answers a transmission that was
             // older than the first retransmission: nothing was lost.
             let eifel =
-                advanced > 0 && self.undo.and_then(|undo| undo.first_retransmission).is_some_and(echo_before);
+                advanced > 0 && self.undo.is_some() && self.first_retransmission.is_some_and(echo_before);
             if dsack_undo || eifel {
                 self.leave();
                 self.undo = None;
                 board.unmark_lost();
                 self.rack.scan = board.una();
+                self.watch_retransmissions(board);
                 // The reordering that caused it must not do so again at once.
                 self.rack.reordering_seen = true;
                 verdict.undone = true;
@@ -417,8 +433,20 @@ impl Recovery {
         // RFC 8985 section 7.4.2: the reduction for this recovery covers a loss that the probe has repaired. A
         // DSACK of the probe that comes later must not be counted for a retransmission of this recovery.
         let unanswered = u32::from(self.probe.take().is_some_and(|probe| probe.retransmission));
-        self.undo = Some(Undo { unanswered, first_retransmission: None });
+        self.forget_acknowledged_retransmissions(board);
+        self.undo = Some(Undo { unanswered });
         self.force = true;
+    }
+
+    /// Rebuilds the list of retransmissions after an undo: those that had been marked lost are in flight again, and may
+    /// be lost after all.
+    fn watch_retransmissions(&mut self, board: &Scoreboard) {
+        if self.detection == LossDetection::RackTlp {
+            let again =
+                board.records().iter().filter(|record| record.retransmitted() && record.is_in_flight());
+            self.rack.resent = again.map(|record| (record.sent, record.seq)).collect();
+            self.rack.resent.make_contiguous().sort_unstable();
+        }
     }
 
     fn leave(&mut self) {
@@ -550,7 +578,8 @@ impl Recovery {
         // acknowledged, the state is no longer this.)
         let first = self.state != RecoveryState::Loss;
         if self.state == RecoveryState::Open {
-            self.undo = Some(Undo { unanswered: 0, first_retransmission: None });
+            self.forget_acknowledged_retransmissions(board);
+            self.undo = Some(Undo { unanswered: 0 });
         }
         self.state = RecoveryState::Loss;
         self.recover = board.nxt();
@@ -650,11 +679,8 @@ impl Recovery {
             None => Duration::from_secs(1),
         };
         let probe = base.max(last_new) + wait;
-        if probe < timeout {
-            (probe, RetransmitTimer::TailProbe)
-        } else {
-            (timeout, RetransmitTimer::Timeout)
-        }
+        // RFC 8985 section 7.2: a probe that would be due after the timeout is sent in its place.
+        (probe.min(timeout), RetransmitTimer::TailProbe)
     }
 
     /// The end of the last reordering window among what was sent before the newest delivered segment.

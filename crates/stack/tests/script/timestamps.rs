@@ -68,6 +68,22 @@ fn the_round_trip_of_a_retransmission_is_measured_by_our_own_clock() {
     assert_eq!(s.subflow(0).srtt.unwrap(), Duration((7 * before + 12_345_000) / 8));
 }
 
+// RFC 8985 section 6.2, step 2: the next retransmission that takes as long as this one is no faster than any round trip,
+// which a sample rounded to a microsecond more would make it.
+#[test]
+fn the_round_trip_of_a_retransmission_is_not_rounded() {
+    choose_tick(TimestampTick::Microsecond);
+    let mut s = Script::client(plain_without_undo());
+    s.write(1000);
+    s.expect(data(0, 1, 1000));
+    s.wait_until_sent(2000);
+    s.sent();
+    // Just before the microsecond ends, so that the clocks' difference is one more than what has passed.
+    s.now += Duration(1_500);
+    s.inject(ack(0, 1001));
+    assert_eq!(s.subflow(0).min_rtt.unwrap(), Duration(1_500));
+}
+
 // Of a transmission that is not known any more the echo alone remains: a sample, and no new minimum, as it may be a
 // millisecond too short.
 #[test]

@@ -85,7 +85,7 @@ impl Bench {
     fn resend(&mut self, segment: u64, at: u64) {
         let index = self.board.index_of(segment * MSS);
         self.board.retransmit(index, ms(at), SendStamp::default());
-        self.recovery.on_retransmit(ms(at), segment * MSS);
+        self.recovery.on_retransmit(ms(at), &self.board, segment * MSS);
     }
 
     /// An acknowledgement of all before segment `una` and of the segments `sacked`.

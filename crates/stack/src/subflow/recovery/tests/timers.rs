@@ -32,11 +32,13 @@ fn without_a_round_trip_a_probe_waits_a_second() {
     assert_eq!(bench.timer(), (ms(1_010), PROBE));
     let mut bench = Bench::new(&ConnectionConfig::linux());
     bench.send(10);
-    assert_eq!(bench.timer(), (ms(1_010), TIMEOUT), "not later than the timeout, and the timeout wins");
+    assert_eq!(bench.timer(), (ms(1_010), PROBE), "in the place of the timeout");
+    bench.recovery.on_probe(MSS, true);
+    assert_eq!(bench.timer_from(1_010, 10), (ms(2_010), TIMEOUT));
 }
 
 #[test]
-fn a_probe_does_not_wait_beyond_the_timeout() {
+fn a_probe_takes_the_place_of_an_earlier_timeout() {
     let mut bench = Bench::new(&ConnectionConfig::linux());
     for _ in 0..100 {
         bench.measure(300);
@@ -44,8 +46,10 @@ fn a_probe_does_not_wait_beyond_the_timeout() {
     bench.send_many(2);
     let timeout = ms(10) + bench.rtt.rto(0);
     assert_eq!(timeout, ms(510));
+    assert_eq!(bench.timer(), (timeout, PROBE));
+    assert_eq!(bench.timer_from(10, 5), (timeout, PROBE));
+    bench.recovery.on_probe(2 * MSS, true);
     assert_eq!(bench.timer(), (timeout, TIMEOUT));
-    assert_eq!(bench.timer_from(10, 5), (timeout, TIMEOUT));
 }
 
 #[test]

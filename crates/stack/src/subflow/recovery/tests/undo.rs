@@ -165,6 +165,61 @@ fn after_an_undo_the_timer_waits_for_no_retransmission_that_has_arrived() {
     assert_eq!(bench.reordering_at(), Some(19 + 101 + 25));
 }
 
+// RFC 3522: only an acknowledgement of something older than every retransmission under way answers an original.
+#[test]
+fn the_answer_to_a_retransmission_of_the_last_recovery_undoes_nothing() {
+    let mut bench = Bench::rack(10);
+    bench.ack(113, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    bench.resend(0, 120);
+    for at in 121..126 {
+        bench.send(at);
+    }
+    // The retransmission is lost, and segment 10 as well, which leaves again in the same recovery.
+    bench.ack(222, 0, &[11]);
+    assert_eq!(bench.lost, [10, 0]);
+    bench.resend(0, 223);
+    bench.resend(10, 224);
+    bench.send(225);
+    let verdict = bench.ack(323, 10, &[11, 12, 14]);
+    assert!(verdict.ended && verdict.entered);
+    assert_eq!(bench.lost, [13]);
+    bench.resend(13, 325);
+    bench.echo = Some(224);
+    assert!(!bench.ack(326, 13, &[]).undone);
+    assert_eq!(bench.state(), RecoveryState::Recovery);
+    // Once those are acknowledged, the next recovery has its own.
+    bench.echo = None;
+    assert!(bench.ack(425, 16, &[]).ended);
+    for _ in 0..5 {
+        bench.send(430);
+    }
+    bench.ack(530, 16, &[17, 18, 19]);
+    bench.resend(16, 531);
+    bench.echo = Some(430);
+    assert!(bench.ack(540, 20, &[]).undone);
+}
+
+#[test]
+fn after_an_undo_what_was_retransmitted_can_be_lost_again() {
+    let mut bench = Bench::rack(8);
+    bench.ack(113, 0, &[1, 2, 3]);
+    bench.ack(115, 0, &[5]);
+    assert_eq!(bench.lost, [4]);
+    bench.resend(4, 119);
+    bench.resend(0, 120);
+    bench.send(121);
+    bench.send(122);
+    bench.ack(221, 0, &[8]);
+    assert_eq!(bench.lost, [6, 7, 4, 0]);
+    bench.echo = Some(118);
+    assert!(bench.ack(222, 4, &[]).undone);
+    bench.echo = None;
+    bench.ack(223, 4, &[6, 7]);
+    assert_eq!(bench.reordering_at(), Some(119 + 100 + 25));
+    assert!(bench.reordering_timer(244));
+    assert_eq!(bench.lost, [4]);
+}
+
 // RFC 4821 section 7.6.2.
 #[test]
 fn what_a_probe_of_the_path_mtu_has_lost_is_over_at_once_and_not_undone_later() {
