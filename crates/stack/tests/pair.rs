@@ -4,8 +4,9 @@ mod harness;
 
 use anabranch_stack::config::{ConnectionConfig, LossDetection};
 use anabranch_stack::event::CloseReason;
+use anabranch_stack::segment::{Address, Flags};
 use anabranch_units::{Bytes, Duration, Rate, Time};
-use harness::{Pair, Path, Side};
+use harness::{Pair, Path, Side, client_ip, server_ip};
 
 fn transfer(pair: &mut Pair, config: ConnectionConfig, bytes: u64) {
     pair.connect(config);
@@ -134,4 +135,45 @@ fn a_download_after_an_early_half_close_uses_both_paths() {
     assert_eq!(pair.server.closed, Some(CloseReason::Finished));
     let by_path = |path| pair.data_segments(Side::Server).filter(|(_, _, p, _, _)| *p == path).count();
     assert!(by_path(0) > 1000 && by_path(1) > 1000, "{} {}", by_path(0), by_path(1));
+}
+
+// RFC 9293 section 3.5: both ends connect at once, also when a first SYN or SYN/ACK is lost on the way.
+#[test]
+fn a_simultaneous_open_carries_data_both_ways() {
+    for lost in [
+        None,
+        Some((Side::Client, 0)),
+        Some((Side::Server, 0)),
+        Some((Side::Client, 1)),
+        Some((Side::Server, 1)),
+    ] {
+        let config = ConnectionConfig::linux();
+        let mut pair = Pair::new(vec![Path::clean(10), Path::clean(20)], config.clone(), 5);
+        let mut seen = [0, 0];
+        pair.drop = Box::new(move |_, side, _, segment| {
+            let count = &mut seen[usize::from(side == Side::Server)];
+            *count += u32::from(segment.flags.has(Flags::SYN));
+            segment.flags.has(Flags::SYN) && lost == Some((side, *count - 1))
+        });
+        let ends = [Address::new(client_ip(0), 5000), Address::new(server_ip(), 6000)];
+        let now = pair.now;
+        for (side, local, remote) in [(Side::Client, ends[0], ends[1]), (Side::Server, ends[1], ends[0])] {
+            let host = pair.host(side);
+            host.connection = host.endpoint.connect_from(now, local, remote, config.clone()).ok();
+            assert!(host.endpoint.connect_from(now, local, remote, config.clone()).is_err());
+        }
+        pair.pump();
+        for side in Side::BOTH {
+            pair.write_all(side, 300_000);
+            pair.close_after_backlog(side);
+        }
+        let ended = |pair: &Pair| pair.client.closed.is_some() && pair.server.closed.is_some();
+        assert!(pair.run_until(Time::from_secs(30), ended));
+        assert_eq!((pair.client.read, pair.server.read), (300_000, 300_000), "{lost:?}");
+        let reasons = (pair.client.closed, pair.server.closed);
+        assert_eq!(reasons, (Some(CloseReason::Finished), Some(CloseReason::Finished)), "{lost:?}");
+        let finals =
+            [&pair.client, &pair.server].map(|host| host.final_stats.as_ref().map(|stats| stats.0.mptcp));
+        assert_eq!(finals, [Some(false); 2], "{lost:?}");
+    }
 }

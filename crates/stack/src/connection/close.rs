@@ -106,7 +106,7 @@ impl Connection {
                 if !subflow.is_closed() && !subflow.fin_wanted {
                     match subflow.state {
                         TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                            subflow.reset = Some(ResetCause::Because(ResetReason::Unspecified));
+                            subflow.reset = Some(ResetCause::Gone);
                         }
                         _ => subflow.fin_wanted = true,
                     }

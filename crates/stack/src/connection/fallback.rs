@@ -182,7 +182,6 @@ impl Connection {
             self.subflows[at].fin_wanted = false;
             self.after_remote_fin();
         }
-        self.subflows[at].recv.want_ack();
         self.schedule_wanted = true;
     }
 

@@ -256,9 +256,12 @@ impl Connection {
         self.subflows[at].handshake.send = false;
     }
 
-    /// Whether a segment in the handshake acknowledges what was never sent: it is answered with a
-    /// reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
+    /// Whether a segment in the handshake acknowledges what was never sent, or is a SYN that crosses with a join: it is
+    /// answered with a reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
     pub(crate) fn refuses(&self, id: SubflowId, segment: &Segment) -> bool {
+        if self.is_crossing_join(id.index(), segment) {
+            return true;
+        }
         let subflow = &self.subflows[id.index()];
         let opening = match subflow.state {
             TcpState::SynSent => true,
@@ -282,8 +285,11 @@ impl Connection {
             }
             return;
         }
+        if Connection::is_crossing_syn(segment) {
+            self.on_crossing_syn(now, at, segment);
+            return;
+        }
         if !segment.flags.has(Flags::SYN.with(Flags::ACK)) || !acks_syn {
-            // A half-open or simultaneous open is not supported; the retransmitted SYN will tell.
             return;
         }
         self.take_syn_options(at, segment);
@@ -330,7 +336,7 @@ impl Connection {
 
     /// The handshake has shown that the peer, or something between, does not speak MPTCP.
     #[cold]
-    fn speak_tcp(&mut self) {
+    pub(super) fn speak_tcp(&mut self) {
         self.mode = Mode::Plain;
         self.checksummed = false;
     }
@@ -404,15 +410,19 @@ impl Connection {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
                 self.hear_reset(at, segment);
-                self.fail_handshake(now, at, CloseReason::Reset);
+                // RFC 9293 section 3.10.7.4, second: after an active open it is a refusal.
+                let reason = if self.initiator { CloseReason::Refused } else { CloseReason::Reset };
+                self.fail_handshake(now, at, reason);
             }
             return false;
         }
-        if segment.flags.has(Flags::SYN) {
+        let crossing = segment.flags.has(Flags::SYN);
+        if crossing && segment.seq != self.subflows[at].recv.irs {
+            return false;
+        }
+        if crossing && !self.completes_crossing(at, segment) {
             // The SYN again: the answer was lost.
-            if segment.seq == self.subflows[at].recv.irs {
-                self.subflows[at].handshake.send = true;
-            }
+            self.subflows[at].handshake.send = true;
             return false;
         }
         if !segment.flags.has(Flags::ACK) || segment.ack != self.subflows[at].iss.add(1) {
@@ -447,13 +457,13 @@ impl Connection {
             self.send.window_end = self.subflows[at].scaled_window(segment);
             self.send.peer_window = self.send.window_end;
             self.phase = Phase::Open;
-            self.push_event(Event::Accepted);
+            self.push_event(if self.initiator { Event::Connected } else { Event::Accepted });
         }
         if self.config.simultaneous {
             self.confirmed = true;
         }
         self.schedule_wanted = true;
-        true
+        !crossing
     }
 
     /// Takes the third segment of the first handshake. False if the segment does not count further.

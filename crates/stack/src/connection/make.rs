@@ -48,6 +48,9 @@ impl Connection {
             (ResetCause::Because(reason), _) => {
                 say(MptcpOption::Reset { transient: is_transient(reason), reason })
             }
+            (ResetCause::Gone, _) => {
+                say(MptcpOption::Reset { transient: false, reason: ResetReason::Unspecified })
+            }
             (ResetCause::Damage(data), _) => {
                 // RFC 8684 section 3.7.
                 let reason = ResetReason::Middlebox;

@@ -23,6 +23,7 @@ mod recv_state;
 mod reinject;
 mod schedule;
 mod send_state;
+mod simultaneous_open;
 mod timers;
 mod transmit;
 

@@ -737,7 +737,7 @@ impl Connection {
             if by_reset && other == at {
                 self.close_subflow(now, other);
             } else if !self.subflows[other].is_closed() {
-                self.subflows[other].reset = Some(ResetCause::Because(ResetReason::Unspecified));
+                self.subflows[other].reset = Some(ResetCause::Gone);
             }
         }
         self.end(CloseReason::Reset);

@@ -53,11 +53,34 @@ impl<O: Observer> Endpoint<O> {
         remote: Address,
         config: ConnectionConfig,
     ) -> Result<ConnectionId, ConnectError> {
+        if self.path_of(local).is_none() {
+            return Err(ConnectError::UnknownLocalAddress(local));
+        }
+        let port = self.free_port(local, remote).ok_or(ConnectError::NoFreePort)?;
+        self.connect_from(now, Address::new(local, port), remote, config)
+    }
+
+    /// Opens a connection from a port of the caller's choice. With both ends calling this, each with the other's
+    /// address and port, the SYNs may cross; the connection is then a plain TCP (RFC 9293 section 3.5).
+    ///
+    /// # Errors
+    /// If `local` is not an address of this host, its port is taken towards `remote`, or there is no room for another
+    /// connection.
+    pub fn connect_from(
+        &mut self,
+        now: Time,
+        end: Address,
+        remote: Address,
+        config: ConnectionConfig,
+    ) -> Result<ConnectionId, ConnectError> {
+        let local = end.ip;
         let Some(path) = self.path_of(local) else { return Err(ConnectError::UnknownLocalAddress(local)) };
         if self.is_full() {
             return Err(ConnectError::TooManyConnections);
         }
-        let port = self.free_port(local, remote).ok_or(ConnectError::NoFreePort)?;
+        if self.demux.find(end, remote).is_some() {
+            return Err(ConnectError::NoFreePort);
+        }
         let simultaneous = config.mptcp && config.simultaneous;
         let id = if simultaneous {
             let token = self.entropy.next_u32() | 1;
@@ -65,7 +88,6 @@ impl<O: Observer> Endpoint<O> {
         } else {
             self.create(now, true, config)
         };
-        let end = Address::new(local, port);
         let birth = SubflowBirth {
             local: end,
             remote,

@@ -93,6 +93,8 @@ pub enum ResetCause {
     Abort,
     /// The subflow alone ends: carry MP_TCPRST (RFC 8684 section 3.6).
     Because(ResetReason),
+    /// The whole connection is gone, and no new subflow can succeed: MP_TCPRST is not transient.
+    Gone,
     /// The payload mapped from this offset of the stream on was changed on its way: carry MP_FAIL too
     /// (section 3.7).
     Damage(i64),

@@ -2,7 +2,7 @@
 
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::event::{CloseReason, Event};
-use anabranch_stack::segment::MptcpOption;
+use anabranch_stack::segment::{MptcpOption, ResetReason};
 use anabranch_units::Duration;
 
 use crate::kit::*;
@@ -357,13 +357,14 @@ fn an_abort_resets_every_subflow_with_the_peers_key() {
     s.expect(seg(0).flags(R).seq(1));
 }
 
-// RFC 8684 section 3.5, row Q5: a valid FASTCLOSE on a RST: the others are reset, the application hears it.
+// RFC 8684 sections 3.5 and 3.6, row Q5: a valid FASTCLOSE on a RST: the others are reset for good, the application
+// hears it.
 #[test]
 fn a_fastclose_on_a_reset_ends_the_connection() {
     let mut s = Script::two(config());
     let option = MptcpOption::FastClose(s.own());
     s.inject(seg(0).flags(R).seq(1).option(option));
-    s.expect(seg(1).flags(RA).seq(1).ack(1));
+    s.expect(seg(1).flags(RA).seq(1).ack(1).option(reset(false, ResetReason::Unspecified)));
     assert_eq!(closed(&s), Some(CloseReason::Reset));
 }
 
@@ -374,8 +375,9 @@ fn a_fastclose_on_an_ack_is_answered_by_resets() {
     let option = MptcpOption::FastClose(s.own());
     s.inject(ack(0, 1).data_ack(0).option(option));
     s.by_subflow();
-    s.expect(seg(0).flags(RA).seq(1).ack(1));
-    s.expect(seg(1).flags(RA).seq(1).ack(1));
+    for sub in [0, 1] {
+        s.expect(seg(sub).flags(RA).seq(1).ack(1).option(reset(false, ResetReason::Unspecified)));
+    }
     assert_eq!(closed(&s), Some(CloseReason::Reset));
 }
 

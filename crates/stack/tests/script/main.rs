@@ -22,6 +22,7 @@ mod placed;
 mod plain;
 mod recovery;
 mod reinject;
+mod simultaneous_open;
 mod tcp;
 mod timestamps;
 mod told;
@@ -51,6 +52,7 @@ fn the_tests_that_the_table_of_rules_names_exist() {
         ("recovery", include_str!("recovery.rs")),
         ("path_mtu", include_str!("path_mtu.rs")),
         ("reinject", include_str!("reinject.rs")),
+        ("simultaneous_open", include_str!("simultaneous_open.rs")),
         ("tcp", include_str!("tcp.rs")),
         ("told", include_str!("told.rs")),
         ("window", include_str!("window.rs")),
