@@ -25,7 +25,7 @@ DEVICE = "synflood0"
 NEAR, FAR = "198.18.0.1", "198.18.0.2"
 SOURCES = "198.19"
 MOST_RATE, MOST_SECONDS = 100_000, 600
-MOST_PACKETS = 200_000
+MOST_PACKETS = 100_000
 CLONE_NEWNET = 0x40000000
 # MSS 1460, SACK permitted, timestamps, no operation, window scale 7, MP_CAPABLE of version 1 with HMAC-SHA256.
 OPTIONS = bytes([2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7, 30, 4, 1, 1])

@@ -237,9 +237,11 @@ impl Driver {
     }
 
     /// Whether what is to be sent may wait for the packets that have come already. It is to be nothing but
-    /// acknowledgements, of what has come in order: then one says what each of many would.
+    /// acknowledgements, of what has come in order: then one says what each of many would. Replies without
+    /// a connection have a queue of bounded length, which a flood of SYNs would overflow.
     fn acks_can_wait(&self, core: &Core) -> bool {
-        self.acks_alone && !core.urgent && self.waited < ACK_PACKETS
+        let replies = core.endpoint.has_replies();
+        self.acks_alone && !core.urgent && !replies && self.waited < ACK_PACKETS
     }
 
     fn take_out(&mut self, core: &mut Core, now: Time) -> bool {
@@ -268,7 +270,8 @@ impl Driver {
             }
             let (whole, size) = (self.segment, departure.segment_size);
             self.acks_alone &= whole.payload_len == 0;
-            if whole.flags.has(Flags::SYN) {
+            // Not for answers with a SYN cookie, which come by the thousand.
+            if whole.flags.has(Flags::SYN) && departure.connection.is_some() {
                 packets += SYN_WEIGHT - 1;
             }
             if port.capabilities.segmentation_offload || size == 0 {

@@ -16,7 +16,8 @@ use crate::timestamp::TimestampTick;
 pub struct EndpointConfig {
     /// The host's addresses, in order of preference.
     pub addresses: Vec<LocalAddress>,
-    /// How many connections may exist at once; a SYN beyond is refused.
+    /// How many connections may exist at once; a SYN beyond is refused. One that is half-open makes room for another
+    /// that is established.
     pub max_connections: usize,
     /// How many of those that others open may wait for their third segment. Beyond, one that has waited for 3 s is
     /// evicted for the newest; if there is none, the SYN is answered with a cookie and costs no memory (RFC 4987

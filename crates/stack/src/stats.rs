@@ -8,9 +8,10 @@ use crate::segment::{Address, PathId};
 /// What a host has refused and forgotten so far.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct EndpointCounters {
-    /// Half-open connections that were evicted for others after they had had 3 s.
+    /// Half-open connections that were evicted: for others after 3 s, or for one that is established where there are
+    /// too many connections.
     pub half_open_evicted: u64,
-    /// SYNs answered with a cookie, because the table of half-open connections was full.
+    /// SYNs answered with a cookie, because too many connections were half-open.
     pub cookies_sent: u64,
     /// Connections that a cookie has opened.
     pub cookies_accepted: u64,

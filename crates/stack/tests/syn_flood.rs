@@ -147,6 +147,24 @@ fn beyond_the_limit_of_connections_a_syn_is_refused_and_counted() {
 }
 
 #[test]
+fn strangers_take_no_place_of_an_established_connection() {
+    let mut victim = Victim::new();
+    for honest in 0..CONNECTIONS as u32 {
+        victim.flood(0x0b00_0000 + honest * 1000, 1000);
+        let from = stranger(0x0c00_0000 + honest);
+        let answer = victim.syn(from).expect("a SYN/ACK");
+        assert!(answer.flags.has(Flags::SYN.with(Flags::ACK)));
+        victim.third(from, &answer);
+        assert_eq!(victim.accepted.len(), honest as usize + 1);
+        assert!(victim.endpoint.connection_count() <= CONNECTIONS);
+    }
+    // Now each place has an established one.
+    let answer = victim.syn(stranger(0x0e00_0000)).expect("an answer");
+    assert!(answer.flags.has(Flags::RST));
+    assert_eq!(victim.endpoint.counters().half_open_evicted, HALF_OPEN as u64);
+}
+
+#[test]
 fn a_place_is_used_again_under_another_id() {
     let mut victim = Victim::new();
     let mut ids = std::collections::BTreeSet::new();

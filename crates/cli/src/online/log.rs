@@ -31,6 +31,14 @@ impl Log {
         }
     }
 
+    /// A line about all connections.
+    pub fn general(&self, text: &str) {
+        if !self.quiet {
+            let seconds = self.begun.elapsed().as_secs_f64();
+            let _ = writeln!(std::io::stderr().lock(), "{seconds:9.3}  {text}");
+        }
+    }
+
     /// Writes what `notices` say until there are no more.
     pub async fn follow(self, mut notices: UnboundedReceiver<Notice>) {
         while let Some(notice) = notices.recv().await {

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod capture;
+pub mod flood;
 pub mod http;
 pub mod log;
 pub mod table;

@@ -3,6 +3,7 @@
 use anabranch_units::Time;
 
 use super::half_open::{PATIENCE, Space};
+use super::table::Table;
 use super::{Endpoint, cookie};
 use crate::config::{Checksums, ConnectionConfig};
 use crate::connection::Phase;
@@ -53,13 +54,18 @@ impl<O: Observer> Endpoint<O> {
             };
             return self.accept_join(now, path, segment, id, (backup, address_id, nonce));
         }
-        let Some(config) = self.listener(segment.destination.port) else { return false };
-        if self.is_full() {
+        if self.listener(segment.destination.port).is_none() {
+            return false;
+        }
+        // Half-open ones make room for a connection once it is established, and not before.
+        let is_full = self.is_full();
+        if is_full && self.oldest_half_open().is_none() {
             self.counters.connections_refused += 1;
             return false;
         }
+        let Some(config) = self.listener(segment.destination.port) else { return false };
         let config = agreed_config(config, segment);
-        if !self.make_half_open_space(now) {
+        if is_full || !self.make_half_open_space(now) {
             self.answer_with_cookie(now, path, segment, &config);
             return true;
         }
@@ -133,17 +139,24 @@ impl<O: Observer> Endpoint<O> {
         Some(at)
     }
 
+    fn oldest_half_open(&mut self) -> Option<ConnectionId> {
+        let Endpoint { half_open, connections, .. } = self;
+        half_open.oldest(|id| is_half_open(connections, id))
+    }
+
     /// Whether there is a place for another half-open connection; one that has waited too long makes room.
     fn make_half_open_space(&mut self, now: Time) -> bool {
         let Endpoint { half_open, connections, config, .. } = self;
-        let space = half_open.find_space(now, config.max_half_open, |other| {
-            connections.get(other).is_some_and(|connection| connection.phase == Phase::Opening)
-        });
+        let space = half_open.find_space(now, config.max_half_open, |id| is_half_open(connections, id));
         if let Space::InsteadOf(evicted) = space {
-            self.counters.half_open_evicted += 1;
-            self.release(evicted);
+            self.evict(evicted);
         }
         space != Space::None
+    }
+
+    fn evict(&mut self, half_open: ConnectionId) {
+        self.counters.half_open_evicted += 1;
+        self.release(half_open);
     }
 
     /// Answers a SYN without keeping anything of it. `config` is what it would make a connection with.
@@ -177,8 +190,13 @@ impl<O: Observer> Endpoint<O> {
         };
         let config = agreed_config(config, &syn);
         if self.is_full() {
-            self.counters.connections_refused += 1;
-            return false;
+            match self.oldest_half_open() {
+                Some(oldest) => self.evict(oldest),
+                None => {
+                    self.counters.connections_refused += 1;
+                    return false;
+                }
+            }
         }
         let Some(id) = self.create_with_key(now, cookie.key, config) else {
             self.counters.cookies_rejected += 1;
@@ -261,6 +279,10 @@ impl<O: Observer> Endpoint<O> {
         });
         true
     }
+}
+
+fn is_half_open(connections: &Table, id: ConnectionId) -> bool {
+    connections.get(id).is_some_and(|connection| connection.phase == Phase::Opening)
 }
 
 /// What a subflow that the peer begins is made from, beside its SYN.

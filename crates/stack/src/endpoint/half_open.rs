@@ -39,9 +39,7 @@ impl HalfOpen {
         max: usize,
         mut is_half_open: impl FnMut(ConnectionId) -> bool,
     ) -> Space {
-        while self.order.front().is_some_and(|&(_, oldest)| !is_half_open(oldest)) {
-            self.order.pop_front();
-        }
+        self.oldest(&mut is_half_open);
         self.since_search += 1;
         // Completed ones behind the oldest. Searched for once in so many SYNs, a SYN costs a few look-ups.
         if self.order.len() >= max && self.since_search > max / 8 {
@@ -58,6 +56,20 @@ impl HalfOpen {
             }
             _ => Space::None,
         }
+    }
+
+    /// The oldest, if there is one.
+    pub(super) fn oldest(
+        &mut self,
+        mut is_half_open: impl FnMut(ConnectionId) -> bool,
+    ) -> Option<ConnectionId> {
+        while let Some(&(_, oldest)) = self.order.front() {
+            if is_half_open(oldest) {
+                return Some(oldest);
+            }
+            self.order.pop_front();
+        }
+        None
     }
 
     /// Takes in a new one, for which [`HalfOpen::find_space`] has found a place.

@@ -300,6 +300,11 @@ impl<O: Observer> Endpoint<O> {
             && self.replies.is_empty()
     }
 
+    /// Whether segments of no connection wait to be sent: resets, and answers with a cookie.
+    pub fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
     /// The next event; ask until there is none.
     #[inline]
     pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
