@@ -154,3 +154,38 @@ async fn the_writing_half_takes_several_buffers_at_once() {
     write.shutdown().await.unwrap();
     assert_eq!(received.await.unwrap(), b"one and another");
 }
+
+// While another device takes packets, those for a full one are dropped, as a network interface would: they are not kept
+// without bound.
+#[tokio::test(start_paused = true)]
+async fn packets_for_a_full_device_are_dropped_while_another_takes_some() {
+    let (mut client, mut server) = (Host::builder().seed(1), Host::builder().seed(2));
+    let gate = Arc::new(Gate::default());
+    for at in 0..2 {
+        let (left, right) = memory::pair(Capabilities::plain(1500));
+        let link = || LinkConfig { queue: QueueLimit::Packets(5000), ..Path::new(1000, 50).link() };
+        let right = LinkedDevice::new(right, &format!("path{at}"), 7, link(), link()).unwrap();
+        let gate = if at == 1 { Arc::clone(&gate) } else { Arc::default() };
+        client = client.device(Gated { inner: left, gate }, &[common::client_ip(at)]);
+        server = server.device(right, &[common::server_ip(at)]);
+    }
+    let (client, server) = (client.start().unwrap(), server.start().unwrap());
+    let config = ConnectionConfig {
+        initial_window: 1000,
+        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(8 << 10)),
+        max_subflows: 2,
+        ..config()
+    };
+    let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
+    let mut near = client.connect(server_address(), config).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    near.write_all(b"x").await.unwrap();
+    far.read_exact(&mut [0]).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(near.subflow_stats().iter().filter(|subflow| subflow.established.is_some()).count(), 2);
+    assert_eq!(client.counters().queue_drops, 0);
+    gate.shut.store(true, Ordering::Relaxed);
+    near.write_all(&content(2_500_000)).await.unwrap();
+    sleep(Duration::from_millis(20)).await;
+    assert!(client.counters().queue_drops > 0);
+}
