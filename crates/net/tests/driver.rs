@@ -1,4 +1,4 @@
-//! What wakes the driver, and what it makes of bytes that span two blocks of a buffer.
+//! What wakes the driver, what it drops and aborts, and what it makes of bytes that span two blocks of a buffer.
 
 mod common;
 
@@ -188,4 +188,18 @@ async fn packets_for_a_full_device_are_dropped_while_another_takes_some() {
     near.write_all(&content(2_500_000)).await.unwrap();
     sleep(Duration::from_millis(20)).await;
     assert!(client.counters().queue_drops > 0);
+}
+
+// RFC 2525 section 2.17: nobody will read what arrives once the stream was dropped, and the peer is told so.
+#[tokio::test(start_paused = true)]
+async fn what_arrives_for_a_dropped_stream_is_answered_by_an_abort() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 1).unwrap();
+    let near = client.connect(server_address(), config()).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    drop(near);
+    sleep(Duration::from_secs(1)).await;
+    far.write_all(b"too late").await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(far.write(b"x").await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 }

@@ -299,13 +299,3 @@ fn a_pause_of_the_reader_begins_after_its_time_and_lasts_its_span() {
     let longer = fct(pause) - fct(Reading::AtOnce);
     assert!(longer > 1.9 && longer < 2.3, "{longer}");
 }
-
-// definitions: `fct_s` ends with the last byte delivered in order at the receiver, whenever that reads.
-#[test]
-fn a_reader_that_pauses_completes_no_later() {
-    let (topology, flow) = two_paths(Some(Bytes(100_000)), tcp());
-    let reading = Reading::Pause { after: Duration::from_millis(50), span: Duration::from_secs(5) };
-    let flow = FlowSpec { reading, ..flow };
-    let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
-    assert!(report.flows[0].fct.unwrap() < Duration::from_secs(1), "{:?}", report.flows[0].fct);
-}
