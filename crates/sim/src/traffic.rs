@@ -346,4 +346,17 @@ mod tests {
             assert!(Starts::poisson_at_load(load, Rate::from_mbps(1), 1e3, Time::ZERO).is_err());
         }
     }
+
+    #[test]
+    fn no_flow_starts_at_the_end_of_a_poisson_process() {
+        let starts = |until| {
+            let mean_gap = Duration::from_millis(10);
+            let starts = Starts::Poisson { from: Time::ZERO, until, mean_gap, max_count: None };
+            let traffic = Traffic { name: "web".into(), sizes: Sizes::WEB, starts };
+            traffic.draw(1).unwrap().iter().map(|flow| flow.start).collect::<Vec<_>>()
+        };
+        let all = starts(Time::from_secs(1));
+        assert!(all.len() > 10);
+        assert_eq!(starts(all[5]), all[..5]);
+    }
 }

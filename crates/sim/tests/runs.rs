@@ -273,3 +273,29 @@ fn many_flows_share_a_host_pair() {
         assert!(flow.fct.unwrap() < Duration::from_millis(500), "{flow:#?}");
     }
 }
+
+// definitions: `acked_s` is the time of the last data ACK, also where the sender had nothing unacknowledged before, as its
+// buffer takes little.
+#[test]
+fn a_flow_is_acknowledged_with_its_last_byte() {
+    let config = ConnectionConfig { send_buffer: Bytes(2000), ..tcp() };
+    let (topology, flow) = two_paths(Some(Bytes(20_000)), config);
+    let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
+    let (fct, acked) = (report.flows[0].fct.unwrap(), report.flows[0].acked.unwrap());
+    assert!(acked > fct, "{acked:?} and {fct:?}");
+}
+
+#[test]
+fn a_pause_of_the_reader_begins_after_its_time_and_lasts_its_span() {
+    let config = ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(64_000)), ..tcp() };
+    let (topology, flow) = two_paths(Some(Bytes(2_500_000)), config);
+    let pause = Reading::Pause { after: Duration::from_secs(1), span: Duration::from_secs(2) };
+    let fct = |reading| {
+        let flow = FlowSpec { reading, ..flow.clone() };
+        let report = Sim::new(topology.network.clone(), vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
+        report.flows[0].fct.unwrap().as_secs_f64()
+    };
+    // What the buffer takes meanwhile is 50 ms of the path.
+    let longer = fct(pause) - fct(Reading::AtOnce);
+    assert!(longer > 1.9 && longer < 2.3, "{longer}");
+}

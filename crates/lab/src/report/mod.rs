@@ -5,7 +5,7 @@ pub mod verdict;
 use serde::Serialize;
 
 use crate::run::{Class, FlowResult, RunResult};
-use crate::scenario::{Condition, FlowSize, Scenario, plain_tcp};
+use crate::scenario::{Condition, FlowSize, Scenario};
 use crate::stats::{self, Interval, Part};
 
 /// Mean, percentiles and interval of a time.
@@ -83,7 +83,7 @@ pub fn rows(scenario: &Scenario, condition: &Condition, results: &[&[RunResult]]
             vec![(Class::Contender, contender.name.clone(), condition.configs[position].clone())];
         if condition.experiment.traffic.beside.is_some() {
             let name = format!("tcp beside {}", contender.name);
-            classes.push((Class::Beside, name, plain_tcp(condition.base.clone())));
+            classes.push((Class::Beside, name, condition.beside_config()));
         }
         for (class, name, config) in classes {
             let runs: Vec<Vec<&FlowResult>> = of_class(results[position], class).collect();

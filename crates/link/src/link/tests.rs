@@ -318,3 +318,16 @@ fn a_deep_link_shows_what_comes_out_behind_others_and_no_other_link_does() {
     }
     assert_eq!(link.peek_deep(10 * DEEP), None);
 }
+
+// With its last step behind it a link is an easy one again, and keeps the order all the same.
+#[test]
+fn after_the_delay_has_fallen_nothing_overtakes() {
+    let timeline = vec![step(10, Change::Delay(us(20)))];
+    let mut link = link(LinkConfig { timeline, ..slow() });
+    assert_eq!(link.push(at(0), 1, 4), Pushed::Queued);
+    link.advance(at(15));
+    assert!(link.is_easy());
+    assert_eq!(link.push(at(20), 2, 4), Pushed::Queued);
+    assert_eq!(link.push(at(200), 3, 4), Pushed::Queued);
+    assert_eq!(arrivals(&mut link), [(1, 104), (2, 104), (3, 224)]);
+}

@@ -8,6 +8,7 @@ mod kit;
 mod malformed;
 mod options;
 mod packets;
+mod remarks;
 mod roundtrip;
 
 /// The table of rules names tests; none of them may be gone.

@@ -5,11 +5,12 @@
 
 use anabranch_stack::segment::{
     AddAddress, AddressIds, Capable, DataAck, Dss, Flags, Join, Key, MappedDsn, Mapping, MptcpOption,
-    Options, ResetReason, SackBlocks, SynOptions, Timestamps,
+    Options, ResetReason, SackBlocks, Segment, SynOptions, Timestamps,
 };
 use anabranch_stack::seq::{Dsn, Seq};
+use anabranch_wire::{Checksums, parse};
 
-use crate::kit::{ACK, RST, SYN, SYN_ACK, hex, packet_of, read, segment, written};
+use crate::kit::{ACK, RST, SYN, SYN_ACK, hex, packet_of, read, segment, v4, v6, written};
 
 const KEY_A: Key = Key(0x0001_0203_0405_0607);
 const KEY_B: Key = Key(0x0809_0a0b_0c0d_0e0f);
@@ -338,4 +339,16 @@ fn what_does_not_fit_aligned_is_packed() {
     assert_eq!(bytes.len(), 40);
     assert_eq!(read(ACK, &bytes, 0), options);
     assert_eq!(packet_of(&anabranch_stack::segment::Segment { options, ..segment(ACK) }).len(), 80);
+}
+
+// RFC 9293 section 3.7.1: without the option 536 over IPv4, and 1220 over IPv6.
+#[test]
+fn a_syn_without_the_option_has_the_default_mss_of_its_family() {
+    for ((source, destination), mss) in [(v4(), 536), (v6(), 1220)] {
+        let syn = Segment { source, destination, ..segment(SYN) };
+        assert_eq!(
+            parse(&packet_of(&syn), Checksums::Verify).unwrap().segment.options.syn.map(|syn| syn.mss),
+            Some(mss)
+        );
+    }
 }

@@ -1,0 +1,205 @@
+//! What wakes the driver, what it drops and aborts, and what it makes of bytes that span two blocks of a buffer.
+
+mod common;
+
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use anabranch_link::{LinkConfig, QueueLimit};
+use anabranch_net::Host;
+use anabranch_net::device::linked::LinkedDevice;
+use anabranch_net::device::{Capabilities, Device, Packet, memory};
+use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
+use anabranch_units::Bytes;
+use common::{Path, config, content, hosts, receive_all, server_address};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, sleep, timeout};
+
+const ONE: [Path; 1] = [Path::new(100, 10)];
+
+/// Whether a device takes packets, and what it has taken.
+#[derive(Default)]
+struct Gate {
+    shut: AtomicBool,
+    /// Packets longer than an acknowledgement.
+    taken: AtomicUsize,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Gate {
+    fn open(&self) {
+        self.shut.store(false, Ordering::Relaxed);
+        if let Some(waker) = self.waker.lock().unwrap().take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A device behind a gate.
+struct Gated<D> {
+    inner: D,
+    gate: Arc<Gate>,
+}
+
+impl<D: Device> Device for Gated<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        self.inner.poll_receive(cx, packet)
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        if self.gate.shut.load(Ordering::Relaxed) {
+            *self.gate.waker.lock().unwrap() = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.gate.taken.fetch_add(usize::from(packet.len() > 100), Ordering::Relaxed);
+        self.inner.poll_send(cx, packet)
+    }
+}
+
+// The driver asks the stack for no more than its queues take. Once the device has taken all of these nothing but the
+// driver itself knows that the stack has more.
+#[tokio::test(start_paused = true)]
+async fn what_a_full_device_has_left_with_the_stack_follows_at_once() {
+    let (left, right) = memory::pair(Capabilities::plain(1500));
+    let link = || LinkConfig { queue: QueueLimit::Packets(5000), ..Path::new(1000, 50).link() };
+    // On the server's side, so that its timers wake the other driver.
+    let right = LinkedDevice::new(right, "path0", 7, link(), link()).unwrap();
+    let gate = Arc::new(Gate::default());
+    let left = Gated { inner: left, gate: Arc::clone(&gate) };
+    let client = Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
+    let server = Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
+    let config = ConnectionConfig {
+        initial_window: 1000,
+        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(4 << 10)),
+        ..config()
+    };
+    let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
+    let mut near = client.connect(server_address(), config).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    // The window of a SYN is small; that of an acknowledgement is not.
+    near.write_all(b"x").await.unwrap();
+    far.read_exact(&mut [0]).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    gate.shut.store(true, Ordering::Relaxed);
+    near.write_all(&content(600_000)).await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    gate.taken.store(0, Ordering::Relaxed);
+    gate.open();
+    // Less than a round trip, so that no acknowledgement has woken the driver.
+    sleep(Duration::from_millis(20)).await;
+    // An MTU of 1500 less 80 bytes of headers. The queues take 256 packets.
+    assert_eq!(gate.taken.load(Ordering::Relaxed), 600_000_usize.div_ceil(1420));
+}
+
+// A dropped stream is aborted when its time to linger is over, also where the stack has nothing to do until then.
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_aborted_when_its_time_is_over() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 1).unwrap();
+    let mut near = client.connect(server_address(), config()).await.unwrap();
+    near.write_all(b"x").await.unwrap();
+    near.shutdown().await.unwrap();
+    // The other side has it all, and does not close.
+    let (_far, _) = listener.accept().await.unwrap();
+    near.drained().await.unwrap();
+    near.set_linger(Some(Duration::from_secs(10)));
+    let dropped = Instant::now();
+    drop(near);
+    timeout(Duration::from_secs(11), client.finished()).await.expect("in time").unwrap();
+    assert!(dropped.elapsed() >= Duration::from_secs(10), "{:?}", dropped.elapsed());
+}
+
+// RFC 1071 section 2B: the second part of a segment whose first part is odd is summed with its bytes swapped. Segments of
+// 1,419 bytes cut the blocks of the send buffer, which are of 16 KiB, at odd places.
+#[tokio::test(start_paused = true)]
+async fn a_checksum_spans_blocks_that_are_cut_at_odd_places() {
+    let (left, right) = memory::pair(Capabilities::plain(1499));
+    let client = Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
+    let server = Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
+    let config = ConnectionConfig { checksums: Checksums::Required, ..config() };
+    let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
+    let mut near = client.connect(server_address(), config).await.unwrap();
+    let sent = content(400_000);
+    let (mut far, _) = listener.accept().await.unwrap();
+    let expected = sent.clone();
+    let received = tokio::spawn(async move {
+        let mut got = vec![0; expected.len()];
+        far.read_exact(&mut got).await.unwrap();
+        assert!(got == expected);
+        far.stats()
+    });
+    near.write_all(&sent).await.unwrap();
+    let stats = received.await.unwrap();
+    assert_eq!(near.subflow_stats()[0].mss, 1419);
+    assert_eq!((stats.checksum_failures, stats.fallbacks, stats.mptcp), (0, 0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_writing_half_takes_several_buffers_at_once() {
+    let (client, server) = hosts(&ONE);
+    let received = receive_all(&server);
+    let near = client.connect(server_address(), config()).await.unwrap();
+    assert!(near.is_write_vectored());
+    let (_read, mut write) = near.into_split();
+    assert!(write.is_write_vectored());
+    let parts = ["one", "", " and ", "another"].map(|part| IoSlice::new(part.as_bytes()));
+    assert_eq!(write.write_vectored(&parts).await.unwrap(), 15);
+    write.shutdown().await.unwrap();
+    assert_eq!(received.await.unwrap(), b"one and another");
+}
+
+// While another device takes packets, those for a full one are dropped, as a network interface would: they are not kept
+// without bound.
+#[tokio::test(start_paused = true)]
+async fn packets_for_a_full_device_are_dropped_while_another_takes_some() {
+    let (mut client, mut server) = (Host::builder().seed(1), Host::builder().seed(2));
+    let gate = Arc::new(Gate::default());
+    for at in 0..2 {
+        let (left, right) = memory::pair(Capabilities::plain(1500));
+        let link = || LinkConfig { queue: QueueLimit::Packets(5000), ..Path::new(1000, 50).link() };
+        let right = LinkedDevice::new(right, &format!("path{at}"), 7, link(), link()).unwrap();
+        let gate = if at == 1 { Arc::clone(&gate) } else { Arc::default() };
+        client = client.device(Gated { inner: left, gate }, &[common::client_ip(at)]);
+        server = server.device(right, &[common::server_ip(at)]);
+    }
+    let (client, server) = (client.start().unwrap(), server.start().unwrap());
+    let config = ConnectionConfig {
+        initial_window: 1000,
+        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(8 << 10)),
+        max_subflows: 2,
+        ..config()
+    };
+    let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
+    let mut near = client.connect(server_address(), config).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    near.write_all(b"x").await.unwrap();
+    far.read_exact(&mut [0]).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(near.subflow_stats().iter().filter(|subflow| subflow.established.is_some()).count(), 2);
+    assert_eq!(client.counters().queue_drops, 0);
+    gate.shut.store(true, Ordering::Relaxed);
+    near.write_all(&content(2_500_000)).await.unwrap();
+    sleep(Duration::from_millis(20)).await;
+    assert!(client.counters().queue_drops > 0);
+}
+
+// RFC 2525 section 2.17: nobody will read what arrives once the stream was dropped, and the peer is told so.
+#[tokio::test(start_paused = true)]
+async fn what_arrives_for_a_dropped_stream_is_answered_by_an_abort() {
+    let (client, server) = hosts(&ONE);
+    let mut listener = server.listen(common::PORT, config(), 1).unwrap();
+    let near = client.connect(server_address(), config()).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    drop(near);
+    sleep(Duration::from_secs(1)).await;
+    far.write_all(b"too late").await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(far.write(b"x").await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
