@@ -156,3 +156,17 @@ pub struct Jobs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub jobs: usize,
 }
+
+/// A span of time as an option's value; `0` needs no unit.
+pub fn parse_span(text: &str) -> Result<std::time::Duration, String> {
+    if text == "0" {
+        return Ok(std::time::Duration::ZERO);
+    }
+    let span = anabranch_lab::units::parse_span(text).map_err(|error| error.to_string())?;
+    Ok(std::time::Duration::from_nanos(span.0))
+}
+
+/// A size in bytes as an option's value.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    anabranch_lab::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
+}

@@ -2,57 +2,11 @@
 //! network namespace of their own. Nothing of the machine changes.
 #![cfg(target_os = "linux")]
 
-use std::process::{Command, Output};
+mod common;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
+use std::process::Command;
 
-/// Two paths: the kernel's ends are 10.81.1.1 and 10.81.2.1, anabranch's 10.80.1.5 and 10.80.2.5. A
-/// directory `$d` has a file of 8 MiB and a link that leads out of it.
-const SETUP: &str = r#"
-    ip link set lo up
-    sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.mptcp.enabled=1 net.mptcp.blackhole_timeout=0
-    for i in 1 2; do
-        ip tuntap add dev tun$i mode tun
-        ip link set tun$i txqueuelen 10000 up
-        ip address add 10.81.$i.1/32 dev tun$i
-        ip route add 10.80.$i.5 dev tun$i src 10.81.$i.1
-        # The way is chosen by the source, as with two providers.
-        ip route add default dev tun$i table 10$i
-        ip rule add from 10.81.$i.1 table 10$i
-    done
-    ip mptcp limits set subflow 8 add_addr_accepted 8
-    ip mptcp endpoint add 10.81.2.1 subflow
-    HOST="--tun tun1 --tun tun2 --address 10.80.1.5 --address 10.80.2.5@tun2"
-    d=$(mktemp -d)
-    trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf $d' EXIT
-    mkdir $d/www
-    head -c 8388608 /dev/urandom >$d/www/file
-    echo hello >$d/www/hello.txt
-    echo secret >$d/secret
-    ln -s ../secret $d/www/link
-    until_up() { for i in $(seq 200); do grep -q "$2" $1 2>/dev/null && return; sleep 0.05; done; cat $1; false; }
-    same() { test "$(sha256sum <$1)" = "$(sha256sum <$2)"; }
-"#;
-
-/// Runs `script` behind [`SETUP`]. None without root, which is told.
-fn live(script: &str) -> Option<String> {
-    let id = Command::new("id").arg("-u").output().unwrap();
-    let root = id.stdout == b"0\n";
-    assert!(root || std::env::var_os("CI").is_none(), "tests against the kernel need root");
-    if !root {
-        eprintln!("SKIPPED: tests against the kernel's Multipath TCP need root");
-        return None;
-    }
-    let whole = format!("{SETUP}\n{script}");
-    let output: Output = Command::new("unshare")
-        .args(["--net", "--mount", "--propagation", "private", "bash", "-euo", "pipefail", "-c", &whole])
-        .env("ANABRANCH", BINARY)
-        .output()
-        .unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
-    Some(out.into_owned())
-}
+use common::live;
 
 /// Whether there is a tshark. In CI there must be one.
 fn have_tshark() -> bool {

@@ -1,8 +1,15 @@
 //! Files that are there whole or not at all.
+//!
+//! A process that is killed leaves its temporary file. Each is locked as long as its process lives, so that the next one
+//! that writes to the same directory can tell which are nobody's, and removes those.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+/// What the names of temporary files begin and end with.
+const PREFIX: &str = ".anabranch-";
+const SUFFIX: &str = ".partial";
 
 /// A file that gets its name only when it is whole: until then it has another one in the same directory, and is
 /// removed if it never gets its own. A device or a pipe is written to as it is, and never replaced.
@@ -42,15 +49,22 @@ impl WholeFile {
         }
         let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
+        #[cfg(unix)]
+        leftovers::remove(directory);
         let mut builder = tempfile::Builder::new();
-        builder.prefix(".anabranch-").suffix(".partial");
+        builder.prefix(PREFIX).suffix(SUFFIX);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
             // As any new file; the process's mask is applied.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let file = builder.tempfile_in(directory)?;
+        let mut file = builder.tempfile_in(directory)?;
+        // Between its making and its lock another process may have removed it.
+        #[cfg(unix)]
+        while !leftovers::lock(file.as_file()) {
+            file = builder.tempfile_in(directory)?;
+        }
         Ok(WholeFile { kind: Kind::Temporary(file, target) })
     }
 
@@ -70,6 +84,40 @@ impl WholeFile {
         match self.kind {
             Kind::Temporary(file, target) => file.persist(target).map(drop).map_err(|error| error.error),
             Kind::Special(_) => Ok(()),
+        }
+    }
+}
+
+#[cfg(unix)]
+mod leftovers {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt as _;
+    use std::path::Path;
+
+    use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock};
+
+    use super::{PREFIX, SUFFIX};
+
+    /// Locks a temporary file. False if it is gone. A file system without locks keeps what is left.
+    pub fn lock(file: &File) -> bool {
+        // Another process has the lock for as long as it takes to remove the file.
+        let _ = flock(file, FlockOperation::LockExclusive);
+        file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+    }
+
+    /// Removes the temporary files in `directory` that no process has locked.
+    pub fn remove(directory: &Path) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let ours = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
+            if !name.to_str().is_some_and(ours) || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let Ok(file) = rustix::fs::openat(CWD, entry.path(), flags, Mode::empty()) else { continue };
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
 }
@@ -105,6 +153,36 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
         assert!(link.is_symlink());
         assert_eq!(write(directory.path(), "").unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_killed_process_has_left_is_removed_and_what_a_live_one_has_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path(".anabranch-stale1.partial"), "half").unwrap();
+        std::fs::write(path(".anabranch-other"), "mine").unwrap();
+        std::fs::write(path("other.partial"), "mine").unwrap();
+        std::os::unix::fs::symlink("other.partial", path(".anabranch-link.partial")).unwrap();
+        let names = || {
+            let mut names: Vec<_> = std::fs::read_dir(directory.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        let first = WholeFile::create(&path("first")).unwrap();
+        let second = WholeFile::create(&path("second")).unwrap();
+        first.file().write_all(b"1").unwrap();
+        assert!(!names().contains(&".anabranch-stale1.partial".to_owned()));
+        // Two of their own, and three that are no leftovers.
+        assert_eq!(names().len(), 5, "{:?}", names());
+        (first.commit().unwrap(), second.commit().unwrap());
+        assert_eq!(
+            names(),
+            [".anabranch-link.partial", ".anabranch-other", "first", "other.partial", "second"]
+        );
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(crate) struct Buffer {
     base: u64,
     /// Behind the last byte that was stored.
     end: u64,
+    /// How many blocks it has.
+    held: u32,
 }
 
 /// The number of the block that has the byte at `offset`, and its place there.
@@ -61,6 +63,30 @@ impl Buffer {
     /// Behind the last byte that was stored.
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// How many blocks it has.
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// True if it has no block.
+    pub fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
+    /// How many bytes can be stored at the end in the last block.
+    pub fn slack(&self) -> u64 {
+        match place(self.end).1 {
+            at if at > 0 && self.blocks.back().is_some_and(Option::is_some) => (BLOCK - at) as u64,
+            _ => 0,
+        }
+    }
+
+    /// How many bytes are behind the first block; none if there is no block.
+    pub fn until_block_is_free(&self) -> Option<u64> {
+        let next = (place(self.base).0 + 1) * BLOCK as u64;
+        (self.held > 0).then(|| self.end.saturating_sub(next))
     }
 
     /// Stores `from` at `offset` of the stream, which lies less than 2^40 behind the base. What lies before the
@@ -78,7 +104,11 @@ impl Buffer {
             while self.blocks.len() <= index {
                 self.blocks.push_back(None);
             }
-            let block = self.blocks[index].get_or_insert_with(|| pool.take());
+            let held = &mut self.held;
+            let block = self.blocks[index].get_or_insert_with(|| {
+                *held += 1;
+                pool.take()
+            });
             let n = from.len().min(BLOCK - at);
             block[at..at + n].copy_from_slice(&from[..n]);
             (offset, from) = (offset + n as u64, &from[n..]);
@@ -111,6 +141,7 @@ impl Buffer {
         } else {
             for _ in place(self.base).0..place(base).0 {
                 if let Some(block) = self.blocks.pop_front().flatten() {
+                    self.held -= 1;
                     pool.give(block);
                 }
             }
@@ -135,7 +166,9 @@ impl Buffer {
             block[range.clone()].copy_from_slice(&here[range.clone()]);
             block
         } else {
-            place.take()?
+            let block = place.take()?;
+            self.held -= 1;
+            block
         };
         self.advance(pool, base);
         Some((block, range))
@@ -144,6 +177,7 @@ impl Buffer {
     /// Gives all blocks back; to be called when nothing in them is needed any more.
     pub fn release(&mut self, pool: &mut Pool) {
         self.blocks.drain(..).flatten().for_each(|block| pool.give(block));
+        self.held = 0;
         if self.blocks.capacity() > MOST_PLACES {
             self.blocks = VecDeque::new();
         }

@@ -167,9 +167,10 @@ impl Driver {
         core.handle_timeout(now);
         core.handle_events(now, &mut self.woken);
         let wait = received_more && self.acks_can_wait(&core);
-        let more = wait || self.take_out(&mut core, now);
+        let mut more = wait || self.take_out(&mut core, now);
         // Making segments may have ended something.
         core.handle_events(now, &mut self.woken);
+        more |= core.wake_for_memory(&mut self.woken);
         core.stirred = false;
         if let Some(tap) = &mut core.tap {
             tap.hand_over();

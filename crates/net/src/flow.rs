@@ -8,8 +8,10 @@ use anabranch_stack::segment::Address;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::Time;
 
+use crate::buffer::BLOCK;
 use crate::buffer::Buffer;
 use crate::held::Held;
+use crate::shared::Progress;
 
 /// How many bytes that have never left may wait in a send buffer, if so few are under way: more than leave in one
 /// round of the driver, and few enough to be in a cache of the processor still when they do.
@@ -34,8 +36,20 @@ pub(crate) struct Flow {
     pub read: u64,
     /// How much had arrived in order when that was last noted.
     pub received: u64,
+    /// The place of its client among those whose memory is counted.
+    pub client: u32,
+    /// What it was counted to hold.
+    pub counted: u64,
+    /// Bytes that are held for it outside of its buffers.
+    pub charged: u64,
+    /// How much of what was written the peer has taken.
+    pub acknowledged: u64,
+    /// It has a send timeout, and data is queued.
+    pub progress: Option<Progress>,
     /// Whoever writes waits for what was written to leave.
     pub unsent_awaited: bool,
+    /// Whoever writes waits for memory.
+    pub memory_awaited: bool,
     /// The handshake is done.
     pub established: bool,
     /// The application writes no more.
@@ -81,7 +95,13 @@ impl Flow {
             held: None,
             written: 0,
             sent: 0,
+            client: 0,
+            counted: 0,
+            charged: 0,
+            acknowledged: 0,
+            progress: None,
             unsent_awaited: false,
+            memory_awaited: false,
             read: 0,
             received: 0,
             established: false,
@@ -99,6 +119,17 @@ impl Flow {
             remote,
             opened: now,
         }
+    }
+
+    /// How many bytes it holds, in its buffers and elsewhere.
+    pub fn holds(&self) -> u64 {
+        u64::from(self.send.held() + self.receive.held()) * BLOCK as u64 + self.charged
+    }
+
+    /// How many bytes it may hold by what its peer has taken so far: twice as much, for a window that doubles in each round
+    /// trip, and two blocks to begin with.
+    pub fn earned(&self) -> u64 {
+        self.acknowledged.saturating_add(BLOCK as u64).saturating_mul(2)
     }
 
     /// How many bytes may be written now, where those before `freed` are not held any more.

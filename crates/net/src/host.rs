@@ -11,7 +11,7 @@ use anabranch_stack::endpoint::{ConnectError, Endpoint};
 use anabranch_stack::segment::{Address, PathId};
 use anabranch_stack::stats::EndpointCounters;
 use anabranch_stack::timestamp::TimestampTick;
-use anabranch_units::{Bytes, RandomStream};
+use anabranch_units::{Bytes, Duration, RandomStream};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capture::{Capture, CaptureReport, Watcher};
@@ -60,6 +60,10 @@ pub struct HostCounters {
     pub unwritable: u64,
     /// Connections refused because nobody had accepted those before them.
     pub backlog_overflows: u64,
+    /// Connections aborted by the send timeout.
+    pub stalled: u64,
+    /// Writes that have waited for memory.
+    pub memory_waits: u64,
 }
 
 /// How a host is made.
@@ -68,6 +72,7 @@ pub struct HostBuilder {
     backup: Vec<IpAddr>,
     max_connections: usize,
     buffer_memory: u64,
+    send_timeout: Option<Duration>,
     seed: Option<u64>,
     notices: Option<UnboundedSender<Notice>>,
     capture: Option<Capture>,
@@ -87,6 +92,7 @@ impl Default for HostBuilder {
             backup: Vec::new(),
             max_connections: 65_536,
             buffer_memory: 128 << 20,
+            send_timeout: None,
             seed: None,
             notices: None,
             capture: None,
@@ -114,10 +120,22 @@ impl HostBuilder {
         self
     }
 
-    /// How much memory, in bytes, the buffers of all connections may take before no send buffer grows beyond what
-    /// it begins with (`send_buffer_start`) any more. Default: 128 MiB.
+    /// How much memory, in bytes, the buffers of all connections may take, together with what is
+    /// [charged](crate::StreamControl::poll_charge) to them. Each remote address (of IPv6: each network of 64 bits) may
+    /// take as much as is free, so that one alone gets half, two a third each, and so on; where it is short, writes wait.
+    /// Default: 128 MiB.
     pub fn buffer_memory(mut self, bytes: u64) -> HostBuilder {
         self.buffer_memory = bytes;
+        self
+    }
+
+    /// Aborts connections, those whose stream was dropped included, in which data is queued and of which the peer
+    /// acknowledges less than 4 KiB within this time; also while the peer's window is closed. While more than seven eighths
+    /// of the memory for buffers is taken, a twelfth of this time is enough. The time is exact to a twelfth. Default: none.
+    pub fn send_timeout(mut self, timeout: Option<core::time::Duration>) -> HostBuilder {
+        self.send_timeout = timeout.map(|timeout| {
+            Duration(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).clamp(1_000_000, 1 << 60))
+        });
         self
     }
 
@@ -205,7 +223,7 @@ impl HostBuilder {
         // What a device does not cut itself, the driver cuts.
         endpoint.set_burst_limit(BURST);
         let shared = Arc::new(Shared::new(
-            Core::new(endpoint, addresses, self.notices, tap, self.buffer_memory),
+            Core::new(endpoint, addresses, self.notices, tap, self.buffer_memory, self.send_timeout),
             clock,
         ));
         let host = Host { handle: Handle::new(Arc::clone(&shared)), mtu };
@@ -267,6 +285,11 @@ impl Host {
     /// Its addresses, in order of preference.
     pub fn addresses(&self) -> Vec<IpAddr> {
         self.handle.shared().lock().addresses.iter().map(|address| address.ip).collect()
+    }
+
+    /// The bytes that the buffers of its connections take, together with what is charged to them.
+    pub fn memory_used(&self) -> u64 {
+        self.handle.shared().lock().memory_used()
     }
 
     /// What it has done with packets.

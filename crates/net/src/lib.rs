@@ -19,6 +19,8 @@ mod listener;
 pub mod middlebox;
 mod notice;
 #[cfg(target_os = "linux")]
+pub mod route;
+#[cfg(target_os = "linux")]
 pub mod setup;
 mod shared;
 mod stream;
@@ -27,7 +29,7 @@ pub use capture::{Capture, CaptureReport};
 pub use host::{Host, HostBuilder, HostCounters, default_config};
 pub use listener::MptcpListener;
 pub use notice::{ConnectionReport, Notice};
-pub use stream::{MptcpStream, OwnedReadHalf, OwnedWriteHalf, StreamControl};
+pub use stream::{Charge, MptcpStream, OwnedReadHalf, OwnedWriteHalf, StreamControl};
 
 /// The examples of the guide compile and run.
 #[cfg(doctest)]

@@ -312,6 +312,39 @@ impl StreamControl {
     pub fn abort(&self) {
         self.handle.shared().act(|core, now| core.abort(now, self.id));
     }
+
+    /// Counts memory that is held elsewhere for this connection, such as what is still to be written, as if it were in its
+    /// buffers: see [`HostBuilder::buffer_memory`](crate::HostBuilder::buffer_memory). Grants up to `most` bytes, in
+    /// blocks of 16 KiB; while there are none for this client it waits. To be called by the task that writes to the
+    /// stream.
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    pub fn poll_charge(&self, cx: &mut Context<'_>, most: u64) -> Poll<io::Result<Charge>> {
+        let granted = self.handle.shared().act(|core, _| core.poll_charge(self.id, cx, most));
+        granted.map_ok(|bytes| Charge { handle: self.handle.clone(), id: self.id, bytes })
+    }
+}
+
+/// Memory that is counted for a connection until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    handle: Handle,
+    id: ConnectionId,
+    bytes: u64,
+}
+
+impl Charge {
+    /// How much.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.handle.shared().act(|core, _| core.discharge(self.id, self.bytes));
+    }
 }
 
 /// The half that reads.

@@ -1,6 +1,10 @@
 //! One line on standard error for each thing that happens to a connection.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 
 use anabranch_net::{ConnectionReport, Notice};
 use anabranch_stack::event::CloseReason;
@@ -9,25 +13,68 @@ use anabranch_units::Bytes;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-/// Writes the log.
-#[derive(Clone, Copy)]
+/// How long the end waits for the last lines to be written.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// How many lines wait for a reader that is slow.
+const QUEUE: usize = 4096;
+
+/// Writes the log. A thread of its own does it, so that nobody waits for whoever reads it: lines that find the queue full
+/// are dropped and counted.
+#[derive(Clone)]
 pub struct Log {
     begun: Instant,
     quiet: bool,
+    lines: SyncSender<Entry>,
+    dropped: Arc<AtomicU64>,
+}
+
+enum Entry {
+    Line(String),
+    /// All before this has been written.
+    End(SyncSender<()>),
 }
 
 impl Log {
-    /// Times count from now.
+    /// Writes to standard error. Times count from now.
     pub fn new(quiet: bool) -> Log {
-        Log { begun: Instant::now(), quiet }
+        Log::to(quiet, std::io::stderr())
+    }
+
+    fn to(quiet: bool, mut out: impl Write + Send + 'static) -> Log {
+        let (lines, entries) = sync_channel(QUEUE);
+        let dropped: Arc<AtomicU64> = Arc::default();
+        let lost = Arc::clone(&dropped);
+        let write = move || {
+            while let Ok(entry) = entries.recv() {
+                let lost = lost.swap(0, Ordering::Relaxed);
+                // Nobody may be reading it, which is no reason to end.
+                if lost > 0 {
+                    let text = format!("({lost} lines were lost, as nobody has read them in time)\n");
+                    let _ = out.write_all(text.as_bytes());
+                }
+                match entry {
+                    Entry::Line(line) => drop(out.write_all(line.as_bytes())),
+                    Entry::End(done) => drop(done.send(())),
+                }
+            }
+        };
+        // Without a thread there is no log.
+        let _ = std::thread::Builder::new().name("log".to_owned()).spawn(write);
+        Log { begun: Instant::now(), quiet, lines, dropped }
+    }
+
+    /// A line that is written even if nothing is to be said about connections.
+    pub fn say(&self, text: &str) {
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(Entry::Line(format!("{text}\n"))) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// A line about a connection.
     pub fn line(&self, number: u64, text: &str) {
         if !self.quiet {
             let seconds = self.begun.elapsed().as_secs_f64();
-            // Nobody may be reading it, which is no reason to end.
-            let _ = writeln!(std::io::stderr().lock(), "{seconds:9.3}  #{number:<4}  {text}");
+            self.say(&format!("{seconds:9.3}  #{number:<4}  {text}"));
         }
     }
 
@@ -35,8 +82,23 @@ impl Log {
     pub fn general(&self, text: &str) {
         if !self.quiet {
             let seconds = self.begun.elapsed().as_secs_f64();
-            let _ = writeln!(std::io::stderr().lock(), "{seconds:9.3}  {text}");
+            self.say(&format!("{seconds:9.3}  {text}"));
         }
+    }
+
+    /// Waits a moment until all lines are written.
+    pub fn end(&self) {
+        let (done, written) = sync_channel(1);
+        let deadline = std::time::Instant::now() + PATIENCE;
+        let mut entry = Entry::End(done);
+        while let Err(TrySendError::Full(back)) = self.lines.try_send(entry) {
+            if std::time::Instant::now() >= deadline {
+                return;
+            }
+            entry = back;
+            std::thread::sleep(PATIENCE / 50);
+        }
+        let _ = written.recv_timeout(PATIENCE);
     }
 
     /// Writes what `notices` say until there are no more.
@@ -104,5 +166,40 @@ pub fn reason(reason: CloseReason) -> &'static str {
         CloseReason::Refused => "refused",
         CloseReason::TimedOut => "timed out",
         CloseReason::NoSubflow => "lost every subflow",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_log_that_nobody_reads_holds_nobody_up_and_says_what_was_lost() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let log = Log::to(false, writer);
+        let text = "x".repeat(200);
+        // Far more than the pipe and the queue hold.
+        for number in 0..20_000 {
+            log.line(number, &text);
+        }
+        log.end();
+        let dropped = log.dropped.load(Ordering::Relaxed);
+        assert!(dropped > 10_000, "{dropped}");
+        let reading = std::thread::spawn(move || {
+            let mut all = String::new();
+            reader.read_to_string(&mut all).unwrap();
+            all
+        });
+        log.end();
+        log.say("the last");
+        log.end();
+        drop(log);
+        let all = reading.join().unwrap();
+        let lost: Vec<&str> = all.lines().filter(|line| line.contains("lines were lost")).collect();
+        let lines = all.lines().filter(|line| line.contains('#')).count() as u64;
+        assert_eq!(lost.len(), 1, "{lost:?}");
+        assert_eq!(lost[0], format!("({} lines were lost, as nobody has read them in time)", 20_000 - lines));
+        assert!(all.ends_with("the last\n"));
     }
 }

@@ -2,6 +2,8 @@
 
 pub mod bench;
 pub mod capture;
+pub mod conversation;
+pub mod files;
 pub mod flood;
 pub mod http;
 pub mod log;
@@ -11,10 +13,12 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::time::Duration;
 
 use anabranch_lab::capture::CaptureFile;
 use anabranch_lab::scenario::parameters;
 use anabranch_net::device::tun::{TunDevice, TunError, TunOptions};
+use anabranch_net::route::{Route, route_to};
 use anabranch_net::{Host, HostBuilder};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
@@ -96,6 +100,7 @@ impl HostArgs {
             file = Some(wanted);
         }
         let host = builder.start().map_err(|error| Failure::Usage(error.to_string()))?;
+        self.warn_of_routes();
         Ok(Started { host, capture: file })
     }
 
@@ -107,12 +112,10 @@ impl HostArgs {
         }
         let mut by_tun: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
         for address in &self.addresses {
-            let at = match &address.tun {
-                None => 0,
-                Some(name) => self.tun.iter().position(|tun| tun == name).ok_or_else(|| {
-                    Failure::Usage(format!("`@{name}`: the device is not among those of --tun"))
-                })?,
-            };
+            let name = self.tun_of(address);
+            let at = self.tun.iter().position(|tun| tun == name).ok_or_else(|| {
+                Failure::Usage(format!("`@{name}`: the device is not among those of --tun"))
+            })?;
             by_tun.entry(at).or_default().push(address.ip);
         }
         let mut builder = Host::builder();
@@ -125,6 +128,76 @@ impl HostArgs {
             builder = builder.device(device, &addresses);
         }
         Ok(builder)
+    }
+
+    /// The device that an address is reached by.
+    fn tun_of<'a>(&'a self, address: &'a OwnAddress) -> &'a str {
+        address.tun.as_ref().or(self.tun.first()).map_or("", String::as_str)
+    }
+
+    /// Says which addresses get no packets, as the kernel does not route them into their device. A warning and no error,
+    /// since a route may be made later, or apply only to what comes from elsewhere.
+    fn warn_of_routes(&self) {
+        for address in &self.addresses {
+            let (ip, tun) = (address.ip, self.tun_of(address));
+            let remedy =
+                format!("so no packet for it will arrive here; make one with `ip route add {ip} dev {tun}`");
+            match route_to(ip) {
+                Ok(Route::Local) => eprintln!(
+                    "warning: {ip} is an address of this machine's kernel, which answers what is sent there itself; \
+                     give anabranch an address of its own, with a route into {tun}"
+                ),
+                Ok(Route::Device(device)) if device != tun => {
+                    eprintln!("warning: the route to {ip} leads to {device} and not to {tun}, {remedy}");
+                }
+                Ok(Route::None) => eprintln!("warning: there is no route to {ip}, {remedy}"),
+                // Who cannot be asked has told nothing.
+                Ok(Route::Device(_)) | Err(_) => {}
+            }
+        }
+    }
+}
+
+/// For how long a connection is tried.
+#[derive(clap::Args)]
+pub struct ConnectArgs {
+    /// How long to wait for the other side's answer when connecting
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = crate::args::parse_span)]
+    pub connect_timeout: Duration,
+}
+
+/// After how long a connection attempt says whom it is trying.
+const SILENCE: Duration = Duration::from_secs(1);
+
+impl ConnectArgs {
+    /// Waits for `connecting` to `to`, and says so when it takes long.
+    ///
+    /// # Errors
+    /// What has failed, with the address.
+    pub async fn wait<T>(
+        &self,
+        to: impl std::fmt::Display,
+        connecting: impl Future<Output = std::io::Result<T>>,
+    ) -> Result<T, String> {
+        let mut connecting = std::pin::pin!(connecting);
+        let begun = tokio::time::Instant::now();
+        let silence = tokio::time::timeout(SILENCE.min(self.connect_timeout), &mut connecting).await;
+        let result = match silence {
+            Ok(result) => Ok(result),
+            Err(_) if self.connect_timeout <= SILENCE => silence,
+            Err(_) => {
+                eprintln!("connecting to {to} ...");
+                tokio::time::timeout_at(begun + self.connect_timeout, connecting).await
+            }
+        };
+        match result {
+            Ok(connected) => connected.map_err(|error| format!("cannot connect to {to}: {error}")),
+            Err(_) => Err(format!(
+                "cannot connect to {to}: it has not answered within {} s; is it there, and is there a route to it and \
+                 back?",
+                self.connect_timeout.as_secs_f64()
+            )),
+        }
     }
 }
 

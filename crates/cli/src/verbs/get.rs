@@ -11,6 +11,9 @@ pub struct Args {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     host: crate::online::HostArgs,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    connect: crate::online::ConnectArgs,
     /// Where to put it; `-` is standard output. The last part of the URL unless given
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -226,8 +229,8 @@ mod linux {
         let remote = online::resolve(host, url.host_str().unwrap_or_default(), url.port_or_known_default())
             .await
             .map_err(Broken::Failed)?;
-        let stream = host.connect(remote, args.host.config()).await;
-        let stream = stream.map_err(|error| Broken::Off(format!("cannot connect to {remote}: {error}")))?;
+        let connecting = host.connect(remote, args.host.config());
+        let stream = args.connect.wait(remote, connecting).await.map_err(Broken::Off)?;
         transfer.connections += 1;
         converse(stream, url, target, sink, transfer).await
     }

@@ -76,7 +76,65 @@ impl State {
 pub struct Store {
     directory: PathBuf,
     /// Held, not read: closing it opens the lock.
-    _lock: Option<File>,
+    lock: Option<File>,
+}
+
+/// The name of the file that is locked.
+const LOCK: &str = "lock";
+
+/// Locks the files in `directory`, which is made unless it is there.
+fn lock(directory: &Path) -> std::io::Result<File> {
+    loop {
+        fs::create_dir_all(directory)?;
+        let path = directory.join(LOCK);
+        let lock = match File::create(&path) {
+            // Somebody has just removed the directory.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            lock => lock?,
+        };
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
+        // Who held it before may have removed it, and others may lock another one by now.
+        let same = |there: fs::Metadata| Ok::<_, std::io::Error>(there.ino() == lock.metadata()?.ino());
+        if fs::metadata(&path).ok().map(same).transpose()? == Some(true) {
+            return Ok(lock);
+        }
+    }
+}
+
+/// Removes `directory` if it has nothing but a lock, which the caller has locked.
+fn remove_if_empty(directory: &Path) {
+    let mut names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    if names.all(|name| name == LOCK) {
+        let _ = fs::remove_file(directory.join(LOCK));
+        // Fails if somebody has made another file meanwhile.
+        let _ = fs::remove_dir(directory);
+    }
+}
+
+/// Removes what processes that were killed have left under `root`: directories of other network namespaces that have
+/// nothing but a lock, which nobody holds. What is written down of a device stays, since a namespace may be alive without
+/// a process.
+fn remove_leftovers(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let directory = entry.path();
+        // Each is named after a namespace.
+        if !entry.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok()) {
+            continue;
+        }
+        if let Ok(lock) = File::open(directory.join(LOCK))
+            && rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            remove_if_empty(&directory);
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            remove_if_empty(&self.directory);
+        }
+    }
 }
 
 impl Store {
@@ -93,11 +151,9 @@ impl Store {
                 root.display()
             ))
         };
-        fs::create_dir_all(&directory).map_err(failed)?;
-        let lock = File::create(directory.join("lock")).map_err(failed)?;
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
-            .map_err(|error| failed(error.into()))?;
-        Ok(Store { directory, _lock: Some(lock) })
+        remove_leftovers(root);
+        let lock = lock(&directory).map_err(failed)?;
+        Ok(Store { directory, lock: Some(lock) })
     }
 
     /// Opens the files to read them.
@@ -106,7 +162,7 @@ impl Store {
     ///
     /// This process's network namespace is unknown.
     pub fn read_only(root: &Path) -> Result<Store, SetupError> {
-        Ok(Store { directory: directory(root)?, _lock: None })
+        Ok(Store { directory: directory(root)?, lock: None })
     }
 
     /// The file of a device.
@@ -193,4 +249,45 @@ fn directory(root: &Path) -> Result<PathBuf, SetupError> {
         SetupError::Failed(format!("cannot tell this network namespace (/proc/thread-self/ns/net): {error}"))
     })?;
     Ok(root.join(namespace.ino().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn locks_that_nobody_holds_are_removed_and_others_stay() {
+        let root = std::env::temp_dir().join(format!("anabranch-state-{}", std::process::id()));
+        let of = |name: &str| root.join(name);
+        for name in ["1", "2", "3"] {
+            fs::create_dir_all(of(name)).unwrap();
+            fs::write(of(name).join(LOCK), "").unwrap();
+        }
+        fs::create_dir_all(of("other")).unwrap();
+        fs::write(of("2/tun0.json"), "{}").unwrap();
+        let held = lock(&of("3")).unwrap();
+        let store = Store::open(&root).unwrap();
+        let own = store.directory.file_name().unwrap().to_str().unwrap().to_owned();
+        let mut expected = vec!["2".to_owned(), "3".to_owned(), own, "other".to_owned()];
+        expected.sort();
+        assert_eq!(names(&root), expected);
+        assert_eq!(
+            (names(&of("2")), names(&store.directory)),
+            (vec!["lock".into(), "tun0.json".into()], vec!["lock".into()])
+        );
+        let directory = store.directory.clone();
+        drop((store, held));
+        assert!(!directory.exists());
+        // Whoever has waited for a lock that is gone takes another.
+        assert!(lock(&directory).is_ok());
+        fs::remove_dir_all(&root).unwrap();
+    }
 }

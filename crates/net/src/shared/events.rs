@@ -20,6 +20,7 @@ impl Core {
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
+        self.check_progress(now);
         while let Some(&(at, id)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             self.deadlines.remove(&(at, id));
             if self.flows.get(&id).is_some_and(|flow| flow.orphan && flow.ended.is_none()) {
@@ -63,6 +64,7 @@ impl Core {
             Event::Writable => {
                 flow.send.advance(pool, freed);
                 woken.extend(flow.writer.take());
+                self.settle(id);
             }
             Event::PeerClosed => {
                 flow.received = flow.received.max(received);
@@ -74,9 +76,10 @@ impl Core {
                 flow.drained = flow.shut;
                 flow.send.advance(pool, freed);
                 woken.extend(flow.closer.take());
-                if flow.orphan {
-                    let at = now + ORPHAN_WAIT;
-                    self.abort_at(at, id);
+                let orphan = flow.orphan;
+                self.settle(id);
+                if orphan {
+                    self.abort_at(now + ORPHAN_WAIT, id);
                 }
             }
             Event::SubflowUp(subflow) => {
@@ -102,10 +105,12 @@ impl Core {
         flow.wake_all(woken);
         flow.send.release(&mut self.pool);
         flow.held = None;
+        self.memory.settle(flow);
         if flow.deadline.is_armed() {
             self.deadlines.remove(&(flow.deadline, id));
             flow.deadline = Time::NEVER;
         }
+        let orphan = flow.orphan;
         let report = ConnectionReport {
             number: flow.number,
             local: flow.local,
@@ -117,23 +122,33 @@ impl Core {
             subflows: ending.subflows.clone(),
         };
         flow.ended = Some(Box::new(ending));
+        self.expect_nothing(id);
         self.endpoint.observer_mut().forget(id);
-        if flow.orphan {
+        if orphan {
             self.forget(id, woken);
         }
         self.tell(|| Notice::Closed(Box::new(report)));
     }
 
     pub(super) fn forget(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) {
+        self.expect_nothing(id);
         if let Some(mut flow) = self.flows.remove(&id) {
             flow.send.release(&mut self.pool);
             flow.receive.release(&mut self.pool);
+            self.memory.leave(&mut flow);
             if flow.deadline.is_armed() {
                 self.deadlines.remove(&(flow.deadline, id));
             }
         }
         if self.flows.is_empty() {
             woken.append(&mut self.finishers);
+        }
+    }
+
+    /// Counts what a flow holds, after that has changed.
+    pub(super) fn settle(&mut self, id: ConnectionId) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            self.memory.settle(flow);
         }
     }
 
@@ -195,10 +210,12 @@ impl Core {
             if flow.orphan {
                 flow.send.release(&mut self.pool);
                 flow.receive.release(&mut self.pool);
+                self.memory.leave(flow);
             }
             !flow.orphan
         });
         self.deadlines.clear();
+        self.progress_due.clear();
         for listening in self.listeners.values_mut() {
             woken.extend(listening.accepter.take());
         }

@@ -2,6 +2,7 @@
 //! for long or across an `await`.
 
 mod events;
+mod memory;
 mod packets;
 mod streams;
 
@@ -15,9 +16,11 @@ use anabranch_stack::config::LocalAddress;
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Placement};
 use anabranch_stack::segment::{Address, PathId};
-use anabranch_units::Time;
+use anabranch_units::{Duration, Time};
 use rustc_hash::FxHashMap;
 
+use self::memory::Memory;
+pub(crate) use self::memory::Progress;
 use crate::buffer::Pool;
 use crate::capture::{Tap, Watcher};
 use crate::clock::Clock;
@@ -70,8 +73,10 @@ pub(crate) struct Core {
     pub flows: FxHashMap<ConnectionId, Box<Flow>>,
     /// What the buffers of the flows are made of.
     pool: Pool,
-    /// How much memory the buffers may take before they stop growing, in bytes.
-    buffer_memory: u64,
+    /// Who holds how much of it.
+    memory: Memory,
+    /// When flows with queued data are to have made progress.
+    progress_due: BTreeSet<(Time, ConnectionId)>,
     /// How many connections there were.
     opened: u64,
     /// A peer uses DSS checksums, so payload has to be summed also where nobody checks TCP's.
@@ -114,12 +119,14 @@ impl Core {
         notices: Option<tokio::sync::mpsc::UnboundedSender<Notice>>,
         tap: Option<Tap>,
         buffer_memory: u64,
+        send_timeout: Option<Duration>,
     ) -> Core {
         Core {
             endpoint,
             flows: FxHashMap::default(),
             pool: Pool::default(),
-            buffer_memory,
+            memory: Memory::new(buffer_memory, send_timeout),
+            progress_due: BTreeSet::new(),
             opened: 0,
             sums_wanted: false,
             listeners: BTreeMap::new(),
@@ -165,12 +172,14 @@ impl Core {
     /// When the driver has to come back.
     pub fn next_timeout(&self) -> Option<Time> {
         let orphan = self.deadlines.first().map(|(at, _)| *at);
-        [self.endpoint.poll_timeout(), orphan].into_iter().flatten().min()
+        [self.endpoint.poll_timeout(), orphan, self.next_progress_check()].into_iter().flatten().min()
     }
 
     fn track(&mut self, now: Time, id: ConnectionId, local: Address, remote: Address) {
         self.opened += 1;
-        self.flows.insert(id, Box::new(Flow::new(now, self.opened, local, remote)));
+        let mut flow = Box::new(Flow::new(now, self.opened, local, remote));
+        flow.client = self.memory.join(remote.ip);
+        self.flows.insert(id, flow);
     }
 
     /// A connection that this side opens.

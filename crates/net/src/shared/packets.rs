@@ -32,10 +32,14 @@ impl Core {
         match placement {
             Placement::Deliver { connection, payload_offset, stream, .. } => {
                 if let Some((flow, pool)) = self.flow_and_pool(now, connection) {
+                    let held = flow.receive.held();
                     let in_order = flow.receive.end() == stream.start;
                     flow.receive.store(pool, stream.start, part(payload_offset, stream.len()));
                     // The stack says so as well, once it was asked what is to be sent.
                     let reader = if in_order { flow.reader.take() } else { None };
+                    if flow.receive.held() != held {
+                        self.settle(connection);
+                    }
                     self.woken.extend(reader);
                     self.urgent |= !in_order;
                 }

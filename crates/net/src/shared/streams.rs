@@ -56,6 +56,7 @@ impl Core {
         };
         parts.for_each(|part| buf.put_slice(part));
         flow.receive.advance(&mut self.pool, flow.read + n);
+        self.memory.settle(flow);
         self.has_read(now, id, n);
         Poll::Ready(Ok(()))
     }
@@ -74,6 +75,7 @@ impl Core {
         let flow = self.flows.get_mut(&id).filter(|_| n > 0);
         let Some(flow) = flow else { return Poll::Ready(Ok(())) };
         let n = lent.take_from(&mut flow.receive, &mut self.pool, n);
+        self.memory.settle(flow);
         if n == 0 {
             return Poll::Ready(Err(not_there()));
         }
@@ -135,16 +137,21 @@ impl Core {
             flow.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
+        let room = room.min(self.memory_room(id, cx));
+        if room == 0 {
+            return Poll::Pending;
+        }
         let from = &from[..from.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
-        self.endpoint.set_send_buffers_grow(self.pool.used() < self.buffer_memory);
         let accepted = self.endpoint.write(now, id, from.len() as u64) as usize;
+        let Some(flow) = self.flows.get_mut(&id) else { return Poll::Pending };
         if accepted == 0 {
             flow.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        flow.send.advance(&mut self.pool, self.endpoint.freed(id));
         flow.send.store(&mut self.pool, flow.written, &from[..accepted]);
         flow.written += accepted as u64;
+        self.memory.settle(flow);
+        self.expect_progress(now, id);
         (self.stirred, self.urgent) = (true, true);
         Poll::Ready(Ok(accepted))
     }

@@ -189,7 +189,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn tell_writable(&mut self) {
         if self.send.blocked {
-            let enough = self.send_limit() / 3 * 2;
+            let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
             // What is not acknowledged at the data level is the least that is held.
             if self.send.buffered() <= enough && self.buffered() <= enough {
                 self.send.blocked = false;

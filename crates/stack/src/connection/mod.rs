@@ -306,7 +306,14 @@ impl Connection {
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
         }
         self.send.blocked = accepted < n;
+        self.send.enough = u64::MAX;
         accepted
+    }
+
+    /// Emits `Writable` once the send buffer holds no more than `enough` bytes.
+    pub(crate) fn await_room(&mut self, enough: u64) {
+        self.send.blocked = true;
+        self.send.enough = enough;
     }
 
     /// How much the send buffer may hold.

@@ -160,6 +160,8 @@ pub struct SendState {
     pub fin_acked: bool,
     /// A write did not fit.
     pub blocked: bool,
+    /// A blocked writer is woken once the buffer holds no more than this, if that is less than two thirds of it.
+    pub enough: u64,
     /// The send buffer may be larger than it was at first.
     pub grows: bool,
 }

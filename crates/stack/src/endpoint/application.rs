@@ -27,6 +27,14 @@ impl<O: Observer> Endpoint<O> {
         self.send_buffers_grow = grow;
     }
 
+    /// Emits [`Event::Writable`](crate::event::Event::Writable) once the send buffer of a connection holds no more than
+    /// `enough` bytes, for a driver that has no memory for more; until then the buffer counts as full.
+    pub fn await_room(&mut self, id: ConnectionId, enough: u64) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.await_room(enough);
+        }
+    }
+
     /// Tells the scheduler how many bytes the application will write in all, those included that it has
     /// written already; none if it does not know.
     pub fn set_flow_size(&mut self, id: ConnectionId, size: Option<Bytes>) {

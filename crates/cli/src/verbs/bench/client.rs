@@ -28,22 +28,30 @@ pub async fn measure(args: &Args, plan: &Plan, host: Option<&Host>, name: &str) 
             if plan.hello.mode != Mode::Download {
                 config.flow_size = plan.hello.limit.bytes.map(Bytes);
             }
-            let mut opening = JoinSet::new();
-            for _ in 0..args.parallel {
-                let (host, config) = (host.clone(), config.clone());
-                opening.spawn(async move { host.connect(to, config).await });
-            }
-            for stream in opening.join_all().await {
-                let stream = stream.map_err(failed)?;
+            let opening = async {
+                let mut opening = JoinSet::new();
+                for _ in 0..args.parallel {
+                    let (host, config) = (host.clone(), config.clone());
+                    opening.spawn(async move { host.connect(to, config).await });
+                }
+                opening.join_all().await.into_iter().collect::<io::Result<Vec<_>>>()
+            };
+            for stream in args.connect.wait(to, opening).await.map_err(Failure::Failed)? {
                 controls.push(stream.control());
                 let (read, write) = stream.into_split();
                 ready.push((Box::new(read), Box::new(write)));
             }
         }
         None => {
-            for _ in 0..args.parallel {
-                ready.push(kernel::connect(args, name).await.map_err(failed)?);
-            }
+            let opening = async {
+                let mut opened = Vec::new();
+                for _ in 0..args.parallel {
+                    opened.push(kernel::connect(args, name).await?);
+                }
+                Ok(opened)
+            };
+            let to = format!("{name} port {}", args.port);
+            ready = args.connect.wait(to, opening).await.map_err(Failure::Failed)?;
         }
     }
     if !args.json {

@@ -22,6 +22,9 @@ pub struct Args {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     host: crate::online::HostArgs,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    connect: crate::online::ConnectArgs,
     /// Waits for clients
     #[arg(long)]
     server: bool,

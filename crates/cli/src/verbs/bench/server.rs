@@ -11,10 +11,13 @@ use tokio::time::Instant;
 use super::{Args, Reader, Writer, kernel};
 use crate::failure::Failure;
 use crate::online::bench::{self, Progress};
+use crate::online::log::Log;
 
 pub async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Failed(error.to_string());
+    let log = Log::new(false);
     let answer = |from: SocketAddr, read: Reader, write: Writer| {
+        let log = log.clone();
         tokio::spawn(async move {
             let progress = Progress::default();
             let begun = Instant::now();
@@ -22,7 +25,7 @@ pub async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
             let seconds = begun.elapsed().as_secs_f64();
             let moved = [&progress.sent, &progress.received].map(|n| Bytes(n.load(Ordering::Relaxed)));
             let how = result.map_or_else(|error| format!(": {error}"), |_| String::new());
-            eprintln!("{from}: sent {}, received {} in {seconds:.3} s{how}", moved[0], moved[1]);
+            log.say(&format!("{from}: sent {}, received {} in {seconds:.3} s{how}", moved[0], moved[1]));
         })
     };
     match host {

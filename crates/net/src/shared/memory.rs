@@ -1,0 +1,403 @@
+//! The memory that the connections of a host hold, and how much of it each may take.
+//!
+//! Limits are dynamic thresholds, as switches have them for queues that share a memory (A. Choudhury, E. Hahne, "Dynamic
+//! queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a client
+//! may hold as much as is free, and each of its connections as much as remains of that. A client with many connections gets
+//! half of the memory, two such clients a third each, and some is always free for the next one. Two blocks are granted to each connection
+//! while there are any: one of its send buffer and one that it holds elsewhere.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::task::{Context, Poll};
+
+use anabranch_stack::event::ConnectionId;
+use anabranch_units::{Duration, Time};
+use rustc_hash::FxHashMap;
+
+use super::Core;
+use crate::buffer::BLOCK;
+use crate::flow::Flow;
+
+const BLOCK_BYTES: u64 = BLOCK as u64;
+/// Of how many eighths of the memory it is short.
+const SHORT: u64 = 5;
+/// How many waiting writers are looked at for each block that was freed.
+const CHECKS: usize = 4;
+/// How many times within a send timeout a connection is looked at.
+const TICKS: u8 = 12;
+/// Less than this within a send timeout is no progress, unless it is all there is.
+const LEAST_PROGRESS: u64 = 4 << 10;
+
+/// Whose memory is counted together: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber has.
+fn client_of(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(six) => IpAddr::from((u128::from(six) >> 64 << 64).to_be_bytes()),
+        four => four,
+    }
+}
+
+/// One client, with all its connections.
+#[derive(Debug)]
+struct Client {
+    ip: IpAddr,
+    connections: u32,
+    bytes: u64,
+}
+
+/// Who holds how much.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    limit: u64,
+    send_timeout: Option<Duration>,
+    /// Bytes that are held for connections outside of their buffers.
+    charged: u64,
+    clients: Vec<Client>,
+    /// Places in `clients` that are free.
+    vacant: Vec<u32>,
+    by_ip: FxHashMap<IpAddr, u32>,
+    /// Writers without memory.
+    waiting: VecDeque<ConnectionId>,
+    /// How many of these are to be looked at.
+    unchecked: usize,
+}
+
+impl Memory {
+    pub fn new(limit: u64, send_timeout: Option<Duration>) -> Memory {
+        Memory {
+            limit,
+            send_timeout,
+            charged: 0,
+            clients: Vec::new(),
+            vacant: Vec::new(),
+            by_ip: FxHashMap::default(),
+            waiting: VecDeque::new(),
+            unchecked: 0,
+        }
+    }
+
+    /// A connection with `ip` begins; returns the place of its client.
+    pub fn join(&mut self, ip: IpAddr) -> u32 {
+        let ip = client_of(ip);
+        let at = *self.by_ip.entry(ip).or_insert_with(|| {
+            let client = Client { ip, connections: 0, bytes: 0 };
+            match self.vacant.pop() {
+                Some(at) => {
+                    self.clients[at as usize] = client;
+                    at
+                }
+                None => {
+                    self.clients.push(client);
+                    (self.clients.len() - 1) as u32
+                }
+            }
+        });
+        self.clients[at as usize].connections += 1;
+        at
+    }
+
+    /// A flow has gone; its buffers have been given back.
+    pub fn leave(&mut self, flow: &mut Flow) {
+        self.charged -= core::mem::take(&mut flow.charged);
+        self.settle(flow);
+        let client = &mut self.clients[flow.client as usize];
+        client.connections -= 1;
+        if client.connections == 0 {
+            self.by_ip.remove(&client.ip);
+            self.vacant.push(flow.client);
+        }
+    }
+
+    /// Counts what a flow holds, after that has changed.
+    pub fn settle(&mut self, flow: &mut Flow) {
+        let holds = flow.holds();
+        if holds == flow.counted {
+            return;
+        }
+        let client = &mut self.clients[flow.client as usize];
+        client.bytes = client.bytes + holds - flow.counted;
+        if holds < flow.counted {
+            let blocks = ((flow.counted - holds) / BLOCK_BYTES).max(1) as usize;
+            self.unchecked = self.waiting.len().min(self.unchecked + CHECKS * blocks);
+        }
+        flow.counted = holds;
+    }
+
+    /// How many bytes more a flow may hold by the thresholds, where the buffers of all have `pooled`.
+    fn spare(&self, flow: &Flow, pooled: u64) -> u64 {
+        let client = self.clients[flow.client as usize].bytes;
+        // What it takes is free no longer, and held by its client and by itself.
+        let shared = self.free(pooled).saturating_sub(client).saturating_sub(flow.holds()) / 3;
+        // Whoever has taken nothing yet gets little, unless nearly all is free.
+        let earned = if self.used(pooled) < self.limit / 16 { u64::MAX } else { flow.earned() };
+        shared.min(earned.saturating_sub(flow.holds()))
+    }
+
+    fn used(&self, pooled: u64) -> u64 {
+        pooled + self.charged
+    }
+
+    fn free(&self, pooled: u64) -> u64 {
+        self.limit.saturating_sub(self.used(pooled))
+    }
+
+    /// Whether a block may be granted beyond the thresholds until `eighths` of the memory are taken. To a client that holds
+    /// more than is free only until `SHORT` are.
+    fn has_block(&self, flow: &Flow, pooled: u64, eighths: u64) -> bool {
+        let greedy = self.clients[flow.client as usize].bytes > self.free(pooled);
+        self.used(pooled) + BLOCK_BYTES <= self.limit / 8 * if greedy { SHORT } else { eighths }
+    }
+
+    /// How many bytes may be added to the send buffer of a flow.
+    pub fn room(&self, flow: &Flow, pooled: u64) -> u64 {
+        let least = flow.send.is_empty() && self.has_block(flow, pooled, 8);
+        let whole = (self.spare(flow, pooled) / BLOCK_BYTES).max(u64::from(least));
+        flow.send.slack() + whole * BLOCK_BYTES
+    }
+
+    /// How many bytes may be charged to a flow, up to `most`. The last eighth of the memory is for send buffers, without which
+    /// no charge ends.
+    fn chargeable(&self, flow: &Flow, pooled: u64, most: u64) -> u64 {
+        if self.used(pooled) + BLOCK_BYTES > self.limit / 8 * 7 {
+            return 0;
+        }
+        let least = if flow.charged == 0 && self.has_block(flow, pooled, 7) { BLOCK_BYTES } else { 0 };
+        (self.spare(flow, pooled) / BLOCK_BYTES * BLOCK_BYTES).max(least).min(most)
+    }
+
+    /// Whether connections that make no progress have to go earlier, as their client may get nothing more.
+    fn is_short(&self, pooled: u64) -> bool {
+        self.used(pooled) + BLOCK_BYTES > self.limit / 8 * SHORT
+    }
+}
+
+/// How a connection with a send timeout gets on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// When it is looked at next.
+    due: Time,
+    /// What had been acknowledged when it last made progress.
+    acked: u64,
+    /// How many times in a row it has made none.
+    idle: u8,
+}
+
+impl Core {
+    /// The bytes that are held for all connections.
+    pub fn memory_used(&self) -> u64 {
+        self.pool.used() + self.memory.charged
+    }
+
+    /// Room in the send buffer of `id` by the memory that there is; where there is none its writer is registered.
+    pub fn memory_room(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {
+        let freed = self.endpoint.freed(id);
+        let Some(flow) = self.flows.get_mut(&id) else { return 0 };
+        flow.send.advance(&mut self.pool, freed);
+        // Whoever has fixed the size of its send buffer wants what it holds from the beginning.
+        let follows = self.endpoint.send_buffer_follows(id);
+        flow.acknowledged = if follows { freed } else { u64::MAX / 4 };
+        self.memory.settle(flow);
+        let room = self.memory.room(flow, self.pool.used());
+        if room == 0 {
+            self.await_memory(id, cx);
+        }
+        room
+    }
+
+    /// Charges up to `most` bytes to `id`.
+    pub fn poll_charge(
+        &mut self,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        most: u64,
+    ) -> Poll<std::io::Result<u64>> {
+        self.check()?;
+        let freed = self.endpoint.freed(id);
+        let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.ended.is_none()) else {
+            return Poll::Ready(Err(std::io::ErrorKind::NotConnected.into()));
+        };
+        flow.acknowledged = flow.acknowledged.max(freed);
+        let bytes = self.memory.chargeable(flow, self.pool.used(), most);
+        if bytes == 0 {
+            self.await_memory(id, cx);
+            return Poll::Pending;
+        }
+        flow.charged += bytes;
+        self.memory.charged += bytes;
+        self.memory.settle(flow);
+        Poll::Ready(Ok(bytes))
+    }
+
+    /// Gives back `bytes` that were charged to `id`.
+    pub fn discharge(&mut self, id: ConnectionId, bytes: u64) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.charged -= bytes;
+            self.memory.charged -= bytes;
+            self.memory.settle(flow);
+            self.stirred |= self.memory.unchecked > 0;
+        }
+    }
+
+    /// The writer of `id` waits for memory: its own, when a block of its send buffer has been acknowledged, or that of
+    /// others.
+    fn await_memory(&mut self, id: ConnectionId, cx: &Context<'_>) {
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        flow.writer = Some(cx.waker().clone());
+        if let Some(enough) = flow.send.until_block_is_free() {
+            self.endpoint.await_room(id, enough);
+        }
+        if !flow.memory_awaited {
+            flow.memory_awaited = true;
+            self.memory.waiting.push_back(id);
+            self.counters.memory_waits += 1;
+        }
+    }
+
+    /// Wakes some of those for whom there is memory now. True if there are others to look at.
+    pub fn wake_for_memory(&mut self, woken: &mut Vec<std::task::Waker>) -> bool {
+        for _ in 0..self.memory.unchecked.min(64) {
+            self.memory.unchecked -= 1;
+            let Some(id) = self.memory.waiting.pop_front() else { break };
+            let Some(flow) = self.flows.get_mut(&id) else { continue };
+            let pooled = self.pool.used();
+            let granted =
+                self.memory.room(flow, pooled) > 0 || self.memory.chargeable(flow, pooled, BLOCK_BYTES) > 0;
+            if granted || flow.writer.is_none() {
+                flow.memory_awaited = false;
+                woken.extend(flow.writer.take());
+            } else {
+                self.memory.waiting.push_back(id);
+            }
+        }
+        self.memory.unchecked = self.memory.unchecked.min(self.memory.waiting.len());
+        self.memory.unchecked > 0
+    }
+
+    /// Data of `id` is queued: from now on the peer has to acknowledge some.
+    pub fn expect_progress(&mut self, now: Time, id: ConnectionId) {
+        let Some(timeout) = self.memory.send_timeout else { return };
+        let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.progress.is_none()) else { return };
+        let due = now + timeout / u64::from(TICKS);
+        let acked = self.endpoint.stats(id).map_or(0, |stats| stats.data_acked);
+        flow.progress = Some(Progress { due, acked, idle: 0 });
+        self.progress_due.insert((due, id));
+    }
+
+    /// When a connection is to be looked at next for its progress.
+    pub fn next_progress_check(&self) -> Option<Time> {
+        self.progress_due.first().map(|(at, _)| *at)
+    }
+
+    /// Aborts the connections whose peers have taken nothing for the send timeout, or for a twelfth of it while memory is
+    /// short.
+    pub fn check_progress(&mut self, now: Time) {
+        let Some(timeout) = self.memory.send_timeout else { return };
+        while let Some(&(at, id)) = self.progress_due.first().filter(|(at, _)| *at <= now) {
+            self.progress_due.remove(&(at, id));
+            let short = self.memory.is_short(self.pool.used());
+            let Some(flow) = self.flows.get_mut(&id) else { continue };
+            let Some(mut progress) = flow.progress.take() else { continue };
+            let acked = self.endpoint.stats(id).map_or(u64::MAX, |stats| stats.data_acked);
+            if acked >= flow.written || flow.ended.is_some() {
+                continue;
+            }
+            if acked >= progress.acked + LEAST_PROGRESS {
+                (progress.acked, progress.idle) = (acked, 0);
+            } else {
+                progress.idle += 1;
+            }
+            if progress.idle >= if short { 1 } else { TICKS } {
+                self.counters.stalled += 1;
+                self.endpoint.abort(now, id);
+                continue;
+            }
+            progress.due = now + timeout / u64::from(TICKS);
+            flow.progress = Some(progress);
+            self.progress_due.insert((progress.due, id));
+        }
+    }
+
+    /// A flow is looked at no more.
+    pub fn expect_nothing(&mut self, id: ConnectionId) {
+        if let Some(progress) = self.flows.get_mut(&id).and_then(|flow| flow.progress.take()) {
+            self.progress_due.remove(&(progress.due, id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_stack::segment::Address;
+
+    const MIB: u64 = 1 << 20;
+
+    fn flow(memory: &mut Memory, ip: [u8; 4]) -> Flow {
+        let remote = Address::new(ip.into(), 1);
+        let mut flow = Flow::new(Time::ZERO, 1, remote, remote);
+        flow.client = memory.join(ip.into());
+        // It has had much acknowledged.
+        flow.acknowledged = u64::MAX / 4;
+        flow
+    }
+
+    /// Takes all that is granted, a block at a time.
+    fn fill(memory: &mut Memory, flow: &mut Flow) {
+        loop {
+            let bytes = memory.chargeable(flow, 0, BLOCK_BYTES);
+            if bytes == 0 {
+                return;
+            }
+            flow.charged += bytes;
+            memory.charged += bytes;
+            memory.settle(flow);
+        }
+    }
+
+    #[test]
+    fn a_greedy_client_leaves_half_and_another_gets_as_much_as_is_left_for_it() {
+        let mut memory = Memory::new(128 * MIB, None);
+        let mut greedy: Vec<Flow> = (0..1000).map(|_| flow(&mut memory, [10, 0, 0, 1])).collect();
+        greedy.iter_mut().for_each(|flow| fill(&mut memory, flow));
+        let held = memory.charged;
+        // Half, and a block for each connection.
+        assert!((60 * MIB..=80 * MIB).contains(&held), "{held}");
+        // A client that has taken nothing gets two blocks even where much is free.
+        let mut fresh = flow(&mut memory, [10, 0, 0, 3]);
+        fresh.acknowledged = 0;
+        fill(&mut memory, &mut fresh);
+        assert_eq!(fresh.charged, 2 * BLOCK_BYTES);
+        memory.leave(&mut fresh);
+        // Its next connection gets a block; that of another client gets much.
+        let mut next = flow(&mut memory, [10, 0, 0, 1]);
+        fill(&mut memory, &mut next);
+        assert!((BLOCK_BYTES..MIB).contains(&next.charged), "{}", next.charged);
+        let mut other = flow(&mut memory, [10, 0, 0, 2]);
+        fill(&mut memory, &mut other);
+        assert!(other.charged > 15 * MIB, "{}", other.charged);
+        greedy.iter_mut().chain([&mut next, &mut other]).for_each(|flow| memory.leave(flow));
+        assert_eq!((memory.charged, memory.by_ip.len(), memory.vacant.len()), (0, 0, 2));
+    }
+
+    #[test]
+    fn no_number_of_clients_takes_more_than_the_limit() {
+        let mut memory = Memory::new(16 * MIB, None);
+        for client in 0..5000_u32 {
+            let mut flow = flow(&mut memory, client.to_be_bytes());
+            fill(&mut memory, &mut flow);
+        }
+        assert!(memory.charged <= 14 * MIB, "{}", memory.charged);
+        let late = flow(&mut memory, [10, 0, 0, 1]);
+        // The rest is for send buffers.
+        assert!(memory.room(&late, MIB) >= BLOCK_BYTES);
+        assert_eq!(memory.room(&late, 2 * MIB), 0);
+    }
+
+    #[test]
+    fn a_subscriber_is_one_client() {
+        let of = |text: &str| client_of(text.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2::3"), of("2001:db8:1:2:ffff::"));
+        assert_ne!(of("2001:db8:1:2::3"), of("2001:db8:1:3::3"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+}
