@@ -266,6 +266,9 @@ pub struct ConnectionConfig {
     pub initial_window: u32,
     /// The initial slow-start threshold in segments; none is infinite.
     pub initial_ssthresh: Option<u32>,
+    /// The most segments that one acknowledgement adds to a window in slow start (`L` of RFC 3465): 1 as RFC
+    /// 5681, 2 as RFC 3465, whose slow start after a timeout then has 1. None: all that it acknowledges, as Linux.
+    pub byte_counting_limit: Option<u32>,
     /// How losses are found.
     pub loss_detection: LossDetection,
     /// Selective acknowledgements.
@@ -360,6 +363,7 @@ impl ConnectionConfig {
             path_mtu: PathMtuDiscovery::Icmp,
             initial_window: 10,
             initial_ssthresh: None,
+            byte_counting_limit: None,
             loss_detection: LossDetection::RackTlp,
             sack: true,
             timestamps: true,
@@ -413,6 +417,7 @@ impl ConnectionConfig {
             simultaneous: true,
             path_mtu: PathMtuDiscovery::Off,
             initial_window: 1,
+            byte_counting_limit: Some(1),
             loss_detection: LossDetection::DuplicateAcks,
             sack: false,
             prr: false,

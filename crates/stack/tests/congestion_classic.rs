@@ -327,3 +327,51 @@ fn a_users_own_congestion_control_is_built_forked_and_compared_by_name() {
     let fork = kind.build().clone();
     assert_eq!(fork.cwnd(A), 7 * MSS);
 }
+
+/// A NewReno subflow with that limit on what an acknowledgement adds in slow start.
+fn limited(byte_counting_limit: Option<u32>) -> AnyCongestion {
+    let mut congestion = CongestionKind::NewReno.build();
+    congestion.on_subflow_up(A, &SubflowStart { byte_counting_limit, ..start() });
+    congestion
+}
+
+// RFC 5681 section 3.1, RFC 3465 section 2.2.
+#[test]
+fn an_acknowledgement_adds_at_most_the_byte_counting_limit_in_slow_start() {
+    for (limit, acked, window) in
+        [(None, 7, 17), (Some(1), 7, 11), (Some(2), 7, 12), (Some(2), 1, 11), (Some(8), 7, 17)]
+    {
+        let mut congestion = limited(limit);
+        congestion.on_ack(A, &ack(NOW, acked));
+        assert_eq!(congestion.cwnd(A), window * MSS, "{limit:?} {acked}");
+    }
+}
+
+#[test]
+fn the_byte_counting_limit_is_about_slow_start_alone() {
+    let mut congestion = CongestionKind::NewReno.build();
+    let start = SubflowStart { byte_counting_limit: Some(1), initial_ssthresh: Some(10), ..start() };
+    congestion.on_subflow_up(A, &start);
+    congestion.on_ack(A, &ack(NOW, 5));
+    assert_eq!(window(&congestion, A), 10.5);
+}
+
+// RFC 3465 section 2.3: with a limit, it is one segment in the slow start after a timeout.
+#[test]
+fn the_byte_counting_limit_is_one_segment_in_the_slow_start_after_a_timeout() {
+    for (limit, windows) in [(None, [5, 6]), (Some(1), [2, 3]), (Some(4), [2, 3])] {
+        let mut congestion = limited(limit);
+        congestion.on_ack(A, &ack(NOW, 1));
+        congestion.on_rto(A, NOW, 20 * MSS, false);
+        for window in windows {
+            congestion.on_ack(A, &ack(NOW, 5));
+            assert_eq!(congestion.cwnd(A) / MSS, window, "{limit:?}");
+        }
+    }
+    // An undo of a timeout that was spurious takes that back.
+    let mut undone = limited(Some(4));
+    undone.on_rto(A, NOW, 10 * MSS, false);
+    undone.on_undo(A, NOW);
+    undone.on_ack(A, &ack(NOW, 5));
+    assert_eq!(undone.cwnd(A), 14 * MSS);
+}

@@ -53,7 +53,17 @@ fn apply(congestion: &mut AnyCongestion, id: SubflowId, now: Time, op: &Op) {
             let rtt = rtt.map(Duration::from_micros);
             congestion.on_subflow_up(
                 id,
-                &SubflowStart { now, mss, initial_window, initial_ssthresh, rtt, prr, paced: prr, sack: prr },
+                &SubflowStart {
+                    now,
+                    mss,
+                    initial_window,
+                    initial_ssthresh,
+                    rtt,
+                    prr,
+                    paced: prr,
+                    sack: prr,
+                    byte_counting_limit: prr.then_some(2),
+                },
             );
         }
         Op::Down => congestion.on_subflow_down(id),

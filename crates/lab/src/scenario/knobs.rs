@@ -93,6 +93,18 @@ pub const ALL: &[Knob] = &[
         },
         get: |config| config.initial_ssthresh.map_or("none".to_owned(), |n| n.to_string()),
     },
+    Knob {
+        name: "byte-counting-limit",
+        what: "most segments that an ACK adds in slow start (L of RFC 3465), or `none`",
+        set: |config, node| {
+            config.byte_counting_limit = match &node.value {
+                Value::String(text) if text == "none" => None,
+                _ => Some(node.integer(1, 1 << 30)? as u32),
+            };
+            Ok(())
+        },
+        get: |config| config.byte_counting_limit.map_or("none".to_owned(), |n| n.to_string()),
+    },
     knob!("loss-detection", "loss detection", ["rack-tlp" => LossDetection::RackTlp, "duplicate-acks" => LossDetection::DuplicateAcks], loss_detection),
     knob!("sack", "selective acknowledgements", bool, sack),
     knob!("timestamps", "timestamps", bool, timestamps),

@@ -17,6 +17,9 @@
 //!   (RFC 5681 section 3.2), nor what was sent before the window was penalised, nor what NewReno has
 //!   sent during a long recovery.
 //! * Proportional reduction lets whole segments go, rounded up, like Linux, where the RFC rounds up to bytes.
+//! * In slow start an acknowledgement adds what it acknowledges, as in Linux. RFC 5681 adds at most one
+//!   segment and RFC 3465 at most two; [`SubflowStart::byte_counting_limit`] sets the limit. With one it
+//!   is a single segment in the slow start after a timeout (RFC 3465 section 2.3).
 //! * During recovery the rules see the window as its target (the new threshold), as RFC 6356 section 3
 //!   wants, and not as the one that proportional rate reduction lets through at the moment.
 
@@ -58,6 +61,10 @@ struct Subflow {
     starting: bool,
     /// So many acknowledged segments do not let the window grow (LISA).
     ignored: f64,
+    /// The most segments that an acknowledgement adds in slow start, infinite without a limit. // RFC 3465
+    limit: f64,
+    /// The same in the present slow start.
+    limit_now: f64,
 }
 
 impl Subflow {
@@ -72,6 +79,8 @@ impl Subflow {
         inflight: 0,
         starting: false,
         ignored: 0.0,
+        limit: f64::INFINITY,
+        limit_now: f64::INFINITY,
     };
 }
 
@@ -191,6 +200,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         self.windows.0.resize(slots, Window::DOWN);
         self.subflows.resize(slots, Subflow::DOWN);
         let initial_window = f64::from(start.initial_window.max(1));
+        let limit = start.byte_counting_limit.map_or(f64::INFINITY, |segments| f64::from(segments.max(1)));
         self.windows.0[id.index()] = Window {
             up: true,
             segments: initial_window,
@@ -205,6 +215,8 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
             hystart: self.hystart.map(|kind| Hystart::new(kind, start)),
             paced: start.paced,
             starting: true,
+            limit,
+            limit_now: limit,
             ..Subflow::DOWN
         };
         if self.lisa {
@@ -287,13 +299,17 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
                 window.ssthresh = window.segments;
                 subflow.hystart = None;
             } else {
+                acked = acked.min(subflow.limit_now);
                 acked = subflow.hystart.as_ref().map_or(acked, |hystart| acked.min(hystart.limit()));
                 let factor = Hystart::growth(phase);
                 let grow = (acked * factor).min(window.ssthresh - window.segments);
                 window.segments += grow;
                 acked -= grow / factor;
             }
-            subflow.starting &= window.in_slow_start();
+            if !window.in_slow_start() {
+                subflow.starting = false;
+                subflow.limit_now = subflow.limit;
+            }
             self.rule.on_change(&self.windows, id, ack.now, Change::SlowStart);
             if acked <= 0.0 {
                 return;
@@ -311,6 +327,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
         }
         subflow.leave_start();
+        subflow.limit_now = subflow.limit;
         let mss = window.mss;
         let flight = (event.flight_bytes as f64 / mss as f64).min(window.segments);
         let reduction = if event.ecn { Reduction::Mark } else { Reduction::Loss };
@@ -349,6 +366,10 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         subflow.reducing = None;
         subflow.leave_start();
         subflow.hystart = hystart.and_then(|kind| Hystart::after_timeout(kind, subflow.paced));
+        // RFC 3465 section 2.3: what is acknowledged may have arrived long before.
+        if subflow.limit.is_finite() {
+            subflow.limit_now = 1.0;
+        }
         window.recovering = false;
         if !again {
             subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
@@ -369,6 +390,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         let Some((window, subflow)) = self.parts(id) else { return };
         let Some(before) = subflow.before.take() else { return };
         subflow.reducing = None;
+        subflow.limit_now = subflow.limit;
         window.recovering = false;
         let change = if window.segments < before.segments { Change::Undone } else { Change::UndoneLate };
         window.segments = window.segments.max(before.segments);

@@ -195,6 +195,8 @@ pub struct SubflowStart {
     pub paced: bool,
     /// Selective acknowledgements were agreed on.
     pub sack: bool,
+    /// The most segments that one acknowledgement adds in slow start (`L` of RFC 3465); none: no limit.
+    pub byte_counting_limit: Option<u32>,
 }
 
 /// Congestion control of one connection. Windows are in bytes at this interface; an algorithm may

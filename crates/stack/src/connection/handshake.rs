@@ -551,6 +551,7 @@ impl Connection {
             prr: self.config.prr && subflow.sack,
             paced: self.config.pacing,
             sack: subflow.sack,
+            byte_counting_limit: self.config.byte_counting_limit,
         };
         let (id, local, remote) = (subflow.id, subflow.local, subflow.remote);
         self.congestion.on_subflow_up(id, &start);

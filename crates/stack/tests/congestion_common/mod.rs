@@ -22,6 +22,7 @@ pub fn start() -> SubflowStart {
         prr: false,
         paced: false,
         sack: true,
+        byte_counting_limit: None,
     }
 }
 

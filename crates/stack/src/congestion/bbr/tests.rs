@@ -24,6 +24,7 @@ fn flow(state: State) -> Flow {
         prr: false,
         paced: true,
         sack: true,
+        byte_counting_limit: None,
     };
     let mut flow = Flow::new(SubflowId(0), &start, BbrOptions::DEFAULT);
     flow.state = state;
