@@ -228,6 +228,11 @@ pub fn percentile_ratios(
     for _ in 0..RESAMPLES {
         let mut weights = vec![0; runs];
         (0..runs).for_each(|_| weights[stream.below(runs as u64) as usize] += 1);
+        debug_assert_eq!(
+            weights.iter().sum::<u32>() as usize,
+            runs,
+            "a resample has as many runs as there are"
+        );
         for ((pair, value), shifts) in pairs.iter().zip(&values).zip(&mut shifts) {
             let resampled = ratio(pair, &weights).or(*value);
             shifts.push(resampled.zip(*value).map_or(0.0, |(a, b)| a - b));
