@@ -119,12 +119,15 @@ def matches(shown, printed):
 def outline(lines):
     """The first words of the lines of tables, which come before the line `N runs each`.
 
-    Which of the less important columns are shown depends on how wide the numbers are.
+    Which of the less important columns are shown depends on how wide the numbers are. The lines below a
+    table, which are indented, have measured numbers too.
     """
     found = []
     for line in lines:
         if re.match(r"\d+ runs? each|seed \d+;", line):
             break
+        if line.startswith("  "):
+            continue
         found.append(re.split(r" {2,}", line.strip())[0])
     return found
 

@@ -25,7 +25,7 @@ pub struct Changes {
     /// Flows in each run
     #[arg(long, value_name = "N")]
     flows: Option<String>,
-    /// Who is compared: schedulers, `tcp` (on the best path) and `tcp@N` (on path N)
+    /// Who is compared: schedulers, `tcp` (on the best path as measured) and `tcp@N` (on path N)
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     schedulers: Vec<String>,
     /// The congestion control (see `anabranch list congestion`)
@@ -40,6 +40,9 @@ pub struct Changes {
     /// With whom the others are compared
     #[arg(long, value_name = "NAME")]
     reference: Option<String>,
+    /// A difference below this is practically equal, such as 1%, which is the default
+    #[arg(long, value_name = "PERCENT")]
+    min_effect: Option<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -93,6 +96,7 @@ impl Changes {
             ("--profile", "profile", &self.profile),
             ("--runs", "runs", &self.runs),
             ("--reference", "reference", &self.reference),
+            ("--min-effect", "min-effect", &self.min_effect),
         ];
         for (option, key, value) in options {
             if let Some(value) = value {

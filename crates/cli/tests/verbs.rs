@@ -87,8 +87,22 @@ fn compare_prints_a_table_and_ends_in_one_sentence() {
 fn compare_json_has_exactly_the_keys_of_the_issue() {
     let args = small(&["--json"]);
     let object = json(&as_strs(&args));
-    let top = ["version", "scenario_hash", "seed", "runs", "reference", "verdict", "rows", "performance"];
+    let top = [
+        "version",
+        "schema",
+        "scenario_hash",
+        "seed",
+        "runs",
+        "reference",
+        "min_effect_pct",
+        "verdict",
+        "verdicts",
+        "rows",
+        "conditions",
+        "performance",
+    ];
     same_set(keys(&object), &top);
+    assert_eq!((&object["schema"], &object["min_effect_pct"]), (&Value::from(2), &Value::from(1.0)));
     assert_eq!(object["reference"], "tcp");
     assert_eq!(object["scenario_hash"].as_str().unwrap().len(), 64);
     let rows = object["rows"].as_array().unwrap();
@@ -98,6 +112,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
             "scheduler",
             "congestion",
             "condition",
+            "path",
             "n",
             "completed",
             "fct_s",
@@ -133,6 +148,31 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
 fn without_performance(mut value: Value) -> String {
     value.as_object_mut().unwrap().remove("performance");
     value.to_string()
+}
+
+#[test]
+fn flows_that_do_not_finish_end_with_exit_code_1() {
+    let args = ["compare", "--path", "1Mbit/s,20ms", "--size", "1MB", "--runs", "2", "--set", "deadline=2s"];
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap().replace('\n', " ");
+    assert!(text.contains("There is no winner") && text.contains("--set deadline=8s"), "{text}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("there is no winner"), "{error}");
+}
+
+#[test]
+fn every_path_has_a_row_on_request() {
+    let text = stdout(&as_strs(&small(&["--every-path"])));
+    let starts = |name: &str| text.lines().any(|line| line.starts_with(name));
+    assert!(starts("tcp on path 1 ") && starts("tcp@2 ") && !starts("tcp@1 "), "{text}");
+    for note in
+        ["tcp: path 1 is the best of 2 single paths", "profile linux; cubic; upload;", "phases: starts"]
+    {
+        assert!(text.contains(note), "{note}: {text}");
+    }
+    let text = stdout(&as_strs(&small(&["--min-effect", "100%"])));
+    assert!(text.contains("practically equal"), "{text}");
 }
 
 #[test]

@@ -6,14 +6,20 @@ use std::sync::Mutex;
 use anabranch_sim::Performance;
 use serde::Serialize;
 
+use crate::baseline::Race;
 use crate::capture::Captures;
-use crate::report::{self, Row, verdict};
+use crate::report::verdict::{self, Verdict};
+use crate::report::{self, Entrant, Row, Setting};
 use crate::run::{Prepared, RunError, RunResult};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Transport};
 
-/// How a comparison is carried out; none of it changes the result.
+/// The version of the keys of `anabranch compare --json`; it grows with every change of their names or
+/// meanings.
+pub const SCHEMA: u32 = 2;
+
+/// How a comparison is carried out.
 pub struct Options<'a> {
-    /// How many threads work on it; 0 is as many as there are cores.
+    /// How many threads work on it; 0 is as many as there are cores. The result does not depend on it.
     pub jobs: usize,
     /// Becomes true when it shall stop.
     pub cancelled: &'a AtomicBool,
@@ -21,6 +27,8 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
     /// Where the packets of the runs number 0 go, if they are wanted.
     pub captures: Option<&'a Captures>,
+    /// Whether a plain TCP on every single path has a row of its own.
+    pub every_path: bool,
 }
 
 /// What a comparison has come to. Serialised, it is the object that `compare --json` prints.
@@ -28,6 +36,8 @@ pub struct Options<'a> {
 pub struct Comparison {
     /// The version of this program.
     pub version: &'static str,
+    /// [`SCHEMA`].
+    pub schema: u32,
     /// [`Scenario::hash`].
     pub scenario_hash: String,
     /// The seed.
@@ -36,12 +46,25 @@ pub struct Comparison {
     pub runs: u32,
     /// The contender that the others are compared with.
     pub reference: Option<String>,
+    /// Differences below these per cent are practically equal.
+    pub min_effect_pct: f64,
     /// Which scheduler serves this traffic best, in a sentence.
     pub verdict: String,
+    /// The same for programs: one for each condition and measure.
+    pub verdicts: Vec<Verdict>,
     /// One for each condition and contender.
     pub rows: Vec<Row>,
+    /// What was simulated in each condition, and which single path is best.
+    pub conditions: Vec<Setting>,
     /// What it cost.
     pub performance: Cost,
+}
+
+impl Comparison {
+    /// Whether all flows were delivered, so that there can be a winner.
+    pub fn is_complete(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.outcome != verdict::Outcome::Incomplete)
+    }
 }
 
 /// What a simulation cost. The first four are the same for the same seed.
@@ -71,8 +94,20 @@ impl Cost {
     }
 }
 
+/// What a run is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is a run of a contender.
+    #[default]
+    Compare,
+    /// It helps to choose the path of `tcp`, with a seed that no compared run has.
+    Select,
+    /// It shows a plain TCP on a path that `tcp` does not take.
+    Alone,
+}
+
 /// One run of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// The position of the condition.
     pub condition: usize,
@@ -80,20 +115,19 @@ pub struct Job {
     pub contender: usize,
     /// The number of the run, from 0.
     pub run: u32,
+    /// The path of a plain TCP that has none of its own.
+    pub path: Option<usize>,
+    /// What the run is for.
+    pub purpose: Purpose,
 }
 
 /// Simulates `jobs` on several threads; the results are in their order.
-///
-/// # Errors
-/// The first in the order of the jobs; [`RunError::Cancelled`] if it was told to stop.
-pub fn simulate(
-    scenario: &Scenario,
+fn simulate(
+    prepared: &[Prepared<'_>],
     jobs: &[Job],
     options: &Options<'_>,
+    cost: &mut Cost,
 ) -> Result<Vec<RunResult>, RunError> {
-    let prepared = (0..scenario.conditions.len())
-        .map(|condition| Prepared::new(scenario, condition))
-        .collect::<Result<Vec<_>, _>>()?;
     let threads = match options.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
@@ -132,7 +166,96 @@ pub fn simulate(
             None => missing = true,
         }
     }
-    if missing || options.cancelled.load(Ordering::Relaxed) { Err(RunError::Cancelled) } else { Ok(all) }
+    if missing || options.cancelled.load(Ordering::Relaxed) {
+        return Err(RunError::Cancelled);
+    }
+    all.iter().for_each(|result| cost.add(&result.performance));
+    Ok(all)
+}
+
+/// The choice of a path for every `tcp`, by condition and contender.
+type Races = Vec<Vec<Option<Race>>>;
+
+/// Measures every single path and chooses the best one for each `tcp`.
+fn select(
+    scenario: &Scenario,
+    prepared: &[Prepared<'_>],
+    options: &Options<'_>,
+    cost: &mut Cost,
+) -> Result<Races, RunError> {
+    let race = |condition: &crate::scenario::Condition, transport: &Transport| match transport {
+        Transport::Tcp { path: None } => {
+            let paths = condition.experiment.paths.len();
+            Some(Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs))
+        }
+        _ => None,
+    };
+    let mut races: Races = scenario
+        .conditions
+        .iter()
+        .map(|condition| scenario.contenders.iter().map(|c| race(condition, &c.transport)).collect())
+        .collect();
+    // A few runs beside those of the comparison.
+    let quiet = Options { progress: &|_, _| {}, captures: None, ..*options };
+    loop {
+        let mut jobs = Vec::new();
+        for (condition, races) in races.iter().enumerate() {
+            for (contender, race) in races.iter().enumerate() {
+                let Some((range, paths)) = race.as_ref().and_then(Race::next) else { continue };
+                for path in paths {
+                    let job =
+                        |run| Job { condition, contender, run, path: Some(path), purpose: Purpose::Select };
+                    jobs.extend(range.clone().map(job));
+                }
+            }
+        }
+        if jobs.is_empty() {
+            return Ok(races);
+        }
+        let results = simulate(prepared, &jobs, &quiet, cost)?;
+        for (job, result) in jobs.iter().zip(&results) {
+            if let (Some(race), Some(path)) = (&mut races[job.condition][job.contender], job.path) {
+                race.add(path, result);
+            }
+        }
+        let mut judged: Vec<(usize, usize)> = jobs.iter().map(|job| (job.condition, job.contender)).collect();
+        judged.dedup();
+        for (condition, contender) in judged {
+            if let Some(race) = &mut races[condition][contender] {
+                race.judge();
+            }
+        }
+    }
+}
+
+/// One row of a comparison, and the runs that it needs.
+struct Planned {
+    condition: usize,
+    contender: usize,
+    path: Option<usize>,
+    purpose: Purpose,
+}
+
+fn plan(scenario: &Scenario, races: &Races, every_path: bool) -> Vec<Planned> {
+    let mut all = Vec::new();
+    for (condition, races) in races.iter().enumerate() {
+        let chosen = |contender: usize| races[contender].as_ref().map(Race::chosen);
+        for contender in 0..scenario.contenders.len() {
+            let path = chosen(contender);
+            all.push(Planned { condition, contender, path, purpose: Purpose::Compare });
+        }
+        for contender in (0..scenario.contenders.len()).filter(|_| every_path) {
+            let Some(chosen) = chosen(contender) else { continue };
+            let paths = 0..scenario.conditions[condition].experiment.paths.len();
+            all.extend(paths.filter(|path| *path != chosen).map(|path| Planned {
+                condition,
+                contender,
+                path: Some(path),
+                purpose: Purpose::Alone,
+            }));
+        }
+    }
+    all
 }
 
 /// Compares the contenders of a scenario.
@@ -140,34 +263,78 @@ pub fn simulate(
 /// # Errors
 /// If a run cannot be made, or it was told to stop.
 pub fn compare(scenario: &Scenario, options: &Options<'_>) -> Result<Comparison, RunError> {
-    let mut jobs = Vec::new();
-    for condition in 0..scenario.conditions.len() {
-        for contender in 0..scenario.contenders.len() {
-            jobs.extend((0..scenario.runs).map(|run| Job { condition, contender, run }));
-        }
-    }
-    let results = simulate(scenario, &jobs, options)?;
+    let prepared = prepare(scenario, Prepared::for_comparison)?;
     let mut performance = Cost::default();
-    results.iter().for_each(|result| performance.add(&result.performance));
-    let runs = scenario.runs as usize;
-    let by_condition: Vec<Vec<&[RunResult]>> = results
-        .chunks(runs * scenario.contenders.len())
-        .map(|condition| condition.chunks(runs).collect())
+    let races = select(scenario, &prepared, options, &mut performance)?;
+    let planned = plan(scenario, &races, options.every_path);
+    let jobs: Vec<Job> = planned
+        .iter()
+        .flat_map(|plan| {
+            let &Planned { condition, contender, path, purpose } = plan;
+            (0..scenario.runs).map(move |run| Job { condition, contender, run, path, purpose })
+        })
         .collect();
-    let mut rows = Vec::new();
-    let mut findings = Vec::new();
-    for (condition, results) in scenario.conditions.iter().zip(&by_condition) {
-        rows.extend(report::rows(scenario, condition, results));
-        findings.push(verdict::Finding::new(scenario, condition, results));
+    let results = simulate(&prepared, &jobs, options, &mut performance)?;
+    let results: Vec<(&Planned, &[RunResult])> =
+        planned.iter().zip(results.chunks(scenario.runs as usize)).collect();
+    let (mut rows, mut findings, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
+    for (position, condition) in scenario.conditions.iter().enumerate() {
+        let own = results.iter().filter(|(plan, _)| plan.condition == position);
+        let entrants: Vec<Entrant<'_>> = own
+            .map(|(plan, runs)| {
+                let listed = plan.purpose == Purpose::Compare;
+                Entrant::new(scenario, condition, plan.contender, plan.path, listed, runs)
+            })
+            .collect();
+        rows.extend(report::rows(scenario, condition, &entrants));
+        findings.extend(verdict::findings(scenario, condition, &entrants));
+        let ideal = prepared[position].ideal_goodput_bps(0);
+        conditions.push(Setting::new(scenario, condition, &races[position], ideal));
     }
     Ok(Comparison {
         version: env!("CARGO_PKG_VERSION"),
+        schema: SCHEMA,
         scenario_hash: scenario.hash(),
         seed: scenario.seed,
         runs: scenario.runs,
         reference: scenario.reference.map(|position| scenario.contenders[position].name.clone()),
-        verdict: verdict::sentence(&findings),
+        min_effect_pct: 100.0 * scenario.min_effect,
+        verdict: verdict::sentences(&findings),
+        verdicts: findings.iter().map(verdict::Finding::verdict).collect(),
         rows,
+        conditions,
         performance,
     })
+}
+
+/// Simulates the first run of each contender in each condition. `tcp` takes the path that it has in a
+/// comparison, and the runs that choose it are part of the cost.
+///
+/// # Errors
+/// If a run cannot be made, or it was told to stop.
+pub fn first_runs(
+    scenario: &Scenario,
+    options: &Options<'_>,
+) -> Result<(Vec<(Job, RunResult)>, Cost), RunError> {
+    let mut cost = Cost::default();
+    let races = select(scenario, &prepare(scenario, Prepared::for_comparison)?, options, &mut cost)?;
+    let jobs: Vec<Job> = plan(scenario, &races, false)
+        .iter()
+        .map(|&Planned { condition, contender, path, purpose }| Job {
+            condition,
+            contender,
+            run: 0,
+            path,
+            purpose,
+        })
+        .collect();
+    let results = simulate(&prepare(scenario, Prepared::new)?, &jobs, options, &mut cost)?;
+    Ok((jobs.into_iter().zip(results).collect(), cost))
+}
+
+fn prepare<'a>(
+    scenario: &'a Scenario,
+    prepare: impl Fn(&'a Scenario, usize) -> Result<Prepared<'a>, RunError>,
+) -> Result<Vec<Prepared<'a>>, RunError> {
+    (0..scenario.conditions.len()).map(|condition| prepare(scenario, condition)).collect()
 }

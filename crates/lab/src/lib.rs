@@ -13,6 +13,7 @@
 //! # Ok::<(), anabranch_lab::ScenarioError>(())
 //! ```
 
+pub mod baseline;
 pub mod capture;
 pub mod compare;
 pub mod lower_bound;

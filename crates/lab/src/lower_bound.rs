@@ -127,6 +127,26 @@ impl Limits {
         }
     }
 
+    /// The same with each path's delay shorter by its own span, which some run may have.
+    pub fn shorten(&mut self, by: impl Iterator<Item = Duration>) {
+        for (path, by) in self.paths.iter_mut().zip(by) {
+            path.delay = path.delay.saturating_sub(by.0);
+        }
+    }
+
+    /// The rate at which all paths together carry payload in full segments of this configuration,
+    /// in bit/s: their greatest rates, or the mean rates of traces, without the headers.
+    pub fn ideal_goodput_bps(&self, config: &ConnectionConfig) -> f64 {
+        let wire = Wire::new(config);
+        let rate = |path: &PathLimit| match &path.data {
+            Service::Rate(rate) => rate.as_bps_f64(),
+            Service::Trace(envelope) => envelope.bytes_per_period as f64 * 8e9 / envelope.period as f64,
+        };
+        let sum: f64 = self.paths.iter().map(rate).sum();
+        let sum = self.common.map_or(sum, |common| sum.min(common.as_bps_f64()));
+        sum * wire.mss as f64 / (wire.mss + wire.data) as f64
+    }
+
     /// The bound for connections of this configuration over all paths, the initial subflow on the
     /// experiment's initial path.
     pub fn all_paths(&self, config: &ConnectionConfig) -> LowerBound {

@@ -10,11 +10,11 @@ use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
-use crate::compare::{Job, Options};
+use crate::compare::{Job, Options, Purpose};
 use crate::lower_bound::{Limits, LowerBound};
 use crate::scenario::{
-    Capacity, CommonLink, Condition, Direction, Experiment, FlowSize, Jitter, LossModel, Path, Scenario,
-    Start, TraceStart, Transport, plain_tcp,
+    Capacity, CommonLink, Condition, Direction, Experiment, FlowSize, Jitter, LossModel, Path, Phases,
+    Scenario, Start, TraceStart, Transport, plain_tcp,
 };
 use crate::source::ScenarioError;
 use crate::units::QueueSize;
@@ -84,6 +84,18 @@ pub struct Prepared<'a> {
     condition: &'a Condition,
     topology: Topology,
     limits: Limits,
+    /// The phases that every run draws.
+    phases: Option<Phases>,
+}
+
+/// One run to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Task {
+    /// The position of the contender.
+    contender: usize,
+    /// The path of a plain TCP that has none of its own.
+    path: Option<usize>,
+    seed: u64,
 }
 
 impl<'a> Prepared<'a> {
@@ -92,17 +104,48 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If no network can be made of the scenario.
     pub fn new(scenario: &'a Scenario, position: usize) -> Result<Prepared<'a>, RunError> {
-        let condition = &scenario.conditions[position];
-        let topology = build_topology(&condition.experiment, 0).map_err(impossible)?;
-        Ok(Prepared { scenario, condition, topology, limits: Limits::new(&condition.experiment) })
+        let phases = scenario.conditions[position].experiment.phases.in_single_run();
+        Prepared::with_phases(scenario, position, phases)
     }
 
-    /// Simulates run number `run` (from 0) of the contender at `position`.
+    /// Prepares the condition at `position` for a comparison, whose runs draw phases unless the scenario
+    /// says otherwise.
+    ///
+    /// # Errors
+    /// If no network can be made of the scenario.
+    pub fn for_comparison(scenario: &'a Scenario, position: usize) -> Result<Prepared<'a>, RunError> {
+        let phases = scenario.conditions[position].experiment.phases.in_comparison();
+        Prepared::with_phases(scenario, position, phases)
+    }
+
+    fn with_phases(
+        scenario: &'a Scenario,
+        position: usize,
+        phases: Option<Phases>,
+    ) -> Result<Prepared<'a>, RunError> {
+        let condition = &scenario.conditions[position];
+        let topology = build_topology(&condition.experiment, 0, None).map_err(impossible)?;
+        let mut limits = Limits::new(&condition.experiment);
+        if let Some(phases) = &phases {
+            let paths = &condition.experiment.paths;
+            limits.shorten(paths.iter().map(|path| phases.delay_limit(path.rtt)));
+        }
+        Ok(Prepared { scenario, condition, topology, limits, phases })
+    }
+
+    /// The greatest payload rate of all paths together for the contender at `position`.
+    pub fn ideal_goodput_bps(&self, position: usize) -> f64 {
+        self.limits.ideal_goodput_bps(&self.condition.configs[position])
+    }
+
+    /// Simulates run number `run` (from 0) of the contender at `position`. A plain TCP without a path of
+    /// its own takes the one with the smallest lower bound, since no other run tells which is best.
     ///
     /// # Errors
     /// If the run cannot be made, or `cancelled` has become true.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
-        self.record(position, run, cancelled, (), |()| false).map(|(result, ())| result)
+        let task = Task { contender: position, path: None, seed: self.scenario.run_seed(run) };
+        self.record(task, cancelled, (), |()| false).map(|(result, ())| result)
     }
 
     /// Simulates `job`, and captures its packets if that is wanted.
@@ -110,9 +153,15 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made or captured, or it was told to stop.
     pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
-        let wanted = options.captures.and_then(|captures| Some((captures, captures.writer(job)?)));
+        let seed = match job.purpose {
+            Purpose::Select => self.scenario.selection_seed(job.run),
+            Purpose::Compare | Purpose::Alone => self.scenario.run_seed(job.run),
+        };
+        let task = Task { contender: job.contender, path: job.path, seed };
+        let captures = options.captures.filter(|_| job.purpose == Purpose::Compare);
+        let wanted = captures.and_then(|captures| Some((captures, captures.writer(job)?)));
         let Some((captures, out)) = wanted else {
-            return self.run(job.contender, job.run, options.cancelled);
+            return self.record(task, options.cancelled, (), |()| false).map(|(result, ())| result);
         };
         let failed = |error: CaptureError| RunError::Capture(error.to_string());
         let fail = |error| failed(captures.failure(job, error));
@@ -130,7 +179,7 @@ impl<'a> Prepared<'a> {
         let capture = capture.map_err(fail)?;
         // A run whose capture has failed is stopped, and `finish` says why.
         let broken = |capture: &Capture<_>| capture.error().is_some();
-        let (result, capture) = self.record(job.contender, job.run, options.cancelled, capture, broken)?;
+        let (result, capture) = self.record(task, options.cancelled, capture, broken)?;
         capture.finish().map_err(fail)?;
         Ok(result)
     }
@@ -138,20 +187,19 @@ impl<'a> Prepared<'a> {
     /// Simulates a run while `recorder` listens, until the end or until it is `broken`.
     fn record<R: Recorder>(
         &self,
-        position: usize,
-        run: u32,
+        task: Task,
         cancelled: &AtomicBool,
         recorder: R,
         broken: impl Fn(&R) -> bool,
     ) -> Result<(RunResult, R), RunError> {
         let experiment = &self.condition.experiment;
-        let seed = self.scenario.run_seed(run);
-        let (specs, classes) = self.flows(position, seed)?;
+        let seed = task.seed;
+        let (specs, classes) = self.flows(task)?;
         let until = self.end(&specs);
         let random = |path: &Path| path.trace_start == TraceStart::Random;
         // The hosts and addresses are those of `self.topology`, whatever the seed.
-        let network = match experiment.paths.iter().any(random) {
-            true => build_topology(experiment, seed).map_err(impossible)?.network,
+        let network = match self.phases.is_some() || experiment.paths.iter().any(random) {
+            true => build_topology(experiment, seed, self.phases.as_ref()).map_err(impossible)?.network,
             false => self.topology.network.clone(),
         };
         let mut sim = Sim::new(network, specs, seed, recorder).map_err(impossible)?;
@@ -216,15 +264,21 @@ impl<'a> Prepared<'a> {
     }
 
     /// The flows of a run, and to whom each belongs; background flows to nobody.
-    fn flows(&self, position: usize, seed: u64) -> Result<(Vec<FlowSpec>, Vec<Option<Class>>), RunError> {
+    fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Option<Class>>), RunError> {
+        let Task { contender: position, path, seed } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
         let pair = &self.topology.pairs[0];
         let config = &self.condition.configs[position];
         let (mut specs, mut classes) = (Vec::new(), Vec::new());
+        let latest = self.phases.map_or(Duration::ZERO, |phases| phases.start_limit(self.shortest_rtt()));
+        let mut phase = RandomStream::new(seed, "phase.start");
         let mut add =
             |pair: &Pair, path: usize, name: String, drawn: Drawn, config: &ConnectionConfig, class| {
                 let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
+                if !latest.is_zero() {
+                    spec.start += Duration(phase.below(latest.0));
+                }
                 spec.hint = traffic.size_known;
                 if traffic.direction == Direction::Download {
                     spec = spec.download();
@@ -232,10 +286,11 @@ impl<'a> Prepared<'a> {
                 specs.push(spec);
                 classes.push(class);
             };
-        let mut choice = match self.scenario.contenders[position].transport {
-            Transport::Tcp { path: Some(path) } => Choice::Fixed(path),
-            Transport::Tcp { path: None } => self.best(config),
-            Transport::Multipath(_) => Choice::Fixed(experiment.initial),
+        let mut choice = match (&self.scenario.contenders[position].transport, path) {
+            (Transport::Tcp { path: Some(path) }, _) => Choice::Fixed(*path),
+            (Transport::Tcp { path: None }, Some(path)) => Choice::Fixed(path),
+            (Transport::Tcp { path: None }, None) => self.best(config),
+            (Transport::Multipath(_), _) => Choice::Fixed(experiment.initial),
         };
         let drawn = source(experiment, "flows", traffic.flows).draw(seed).map_err(impossible)?;
         for (index, flow) in drawn.into_iter().enumerate() {
@@ -261,7 +316,14 @@ impl<'a> Prepared<'a> {
         Ok((specs, classes))
     }
 
-    /// How a plain TCP chooses its path.
+    /// The shortest round trip of all paths.
+    fn shortest_rtt(&self) -> Duration {
+        let experiment = &self.condition.experiment;
+        let common = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
+        experiment.paths.iter().map(|path| path.rtt + common).min().unwrap_or_default()
+    }
+
+    /// How a plain TCP chooses its path where no run tells which is best.
     fn best(&self, config: &ConnectionConfig) -> Choice {
         let paths = &self.condition.experiment.paths;
         let bounds = (0..paths.len()).map(|path| self.limits.one_path(config, path)).collect();
@@ -318,17 +380,21 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
 /// # Errors
 /// If no network can be made of it.
 pub fn topology(experiment: &Experiment, seed: u64) -> Result<Topology, RunError> {
-    build_topology(experiment, seed).map_err(impossible)
+    build_topology(experiment, seed, None).map_err(impossible)
 }
 
-fn build_topology(experiment: &Experiment, seed: u64) -> Result<Topology, anabranch_sim::NetworkError> {
+fn build_topology(
+    experiment: &Experiment,
+    seed: u64,
+    phases: Option<&Phases>,
+) -> Result<Topology, anabranch_sim::NetworkError> {
     let extra = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
     let paths: Vec<PathSpec> = experiment
         .paths
         .iter()
         .map(|path| PathSpec {
             name: path.name.clone(),
-            stretches: vec![duplex(path, experiment.traffic.direction, path.rtt + extra, seed)],
+            stretches: vec![duplex(path, experiment.traffic.direction, path.rtt + extra, seed, phases)],
             backup: path.backup,
         })
         .collect();
@@ -351,21 +417,37 @@ fn build_topology(experiment: &Experiment, seed: u64) -> Result<Topology, anabra
     }
 }
 
-fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64) -> Duplex {
+fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64, phases: Option<&Phases>) -> Duplex {
+    let anywhere = path.trace_start == TraceStart::Random || phases.is_some_and(|phases| phases.traces);
     let start = match (path.trace_start, &path.down) {
         (TraceStart::At(start), _) => start,
-        (TraceStart::Random, Capacity::Trace(file)) => {
+        (_, Capacity::Trace(file)) if anywhere => {
             let mut stream = RandomStream::new(seed, &format!("trace.{}.start", path.name));
             Duration(stream.below(file.trace.period().0))
         }
         _ => Duration::ZERO,
     };
-    let link = |capacity: &Capacity| LinkConfig {
+    let limit = phases.map_or(Duration::ZERO, |phases| phases.delay_limit(path.rtt));
+    // Each direction has a delay that is up to `limit` longer or shorter.
+    let later = |direction: &str| {
+        let mut stream = RandomStream::new(seed, &format!("phase.{}.{direction}", path.name));
+        Duration(stream.below(2 * limit.0 + 1))
+    };
+    let [data_phase, ack_phase] = match limit.is_zero() {
+        true => [Duration::ZERO; 2],
+        false => [later("data"), later("acks")],
+    };
+    let delay = |rtt: Duration, phase: Duration| (rtt / 2).saturating_sub(limit) + phase;
+    let host_jitter = phases.map(|phases| phases.jitter_limit(path.rtt)).filter(|max| !max.is_zero());
+    let host_jitter =
+        host_jitter.map(|max| link::Jitter { shape: link::JitterShape::Uniform { max }, reorder: false });
+    let link = |capacity: &Capacity, phase: Duration| LinkConfig {
         capacity: match capacity {
             Capacity::Rate(rate) => link::Capacity::Rate(*rate),
             Capacity::Trace(file) => link::Capacity::Trace { trace: file.trace.clone(), start },
         },
-        delay: path.rtt / 2,
+        delay: delay(path.rtt, phase),
+        jitter: host_jitter,
         queue: queue(path.queue),
         ecn_threshold: path.ecn_threshold.map(queue),
         rtt: Some(rtt),
@@ -378,22 +460,23 @@ fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64) -> Duplex
     let mut data = LinkConfig {
         loss: loss(&path.loss),
         drop_list: path.drop.clone(),
-        jitter: path.jitter.map(jitter),
+        jitter: path.jitter.map(jitter).or(host_jitter),
         reordering: path.reorder.map(|(probability, extra)| link::Reordering { probability, extra }),
         duplicate: path.duplicate,
-        ..link(&path.down)
+        ..link(&path.down, data_phase)
     };
-    let mut acks = LinkConfig { loss: loss(&path.loss_up), ..link(&path.up) };
+    let mut acks = LinkConfig { loss: loss(&path.loss_up), ..link(&path.up, ack_phase) };
     for change in &path.changes {
+        if let Some(rtt) = change.rtt {
+            data.timeline.push(Step { at: change.at, change: link::Change::Delay(delay(rtt, data_phase)) });
+            acks.timeline.push(Step { at: change.at, change: link::Change::Delay(delay(rtt, ack_phase)) });
+        }
         let mut both = |what: link::Change| {
             data.timeline.push(Step { at: change.at, change: what.clone() });
             acks.timeline.push(Step { at: change.at, change: what });
         };
         if let Some(rate) = change.rate {
             both(link::Change::Rate(rate));
-        }
-        if let Some(rtt) = change.rtt {
-            both(link::Change::Delay(rtt / 2));
         }
         if let Some(up) = change.up {
             both(if up { link::Change::Up } else { link::Change::Down });

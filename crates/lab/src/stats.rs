@@ -1,14 +1,27 @@
 //! Means, percentiles and bootstrap intervals.
 //!
 //! Percentiles interpolate linearly between order statistics (Hyndman and Fan's type 7, the default
-//! of R and NumPy). Intervals are percentile intervals of a bootstrap over *runs*: flows of one run
-//! meet the same luck and are not independent, so whole runs are drawn with replacement.
+//! of R and NumPy). Intervals come from a bootstrap over *runs*: the flows of one run share their
+//! losses and queues and are not independent, so whole runs are drawn with replacement.
+//!
+//! Means and ratios of means have symmetric studentised intervals (Hall, "On symmetric bootstrap
+//! confidence intervals", 1988): each resample's deviation is divided by its own standard error. Of
+//! the usual bootstraps this one covers best for 30 skewed values; the plain percentile interval
+//! covers 88 to 94 % where it should cover 95 %. Several intervals that have to hold together share
+//! one critical value, the 95th percentile of the greatest deviation among them (max-t).
 
 use anabranch_units::RandomStream;
 use serde::Serialize;
 
-/// How often a sample is drawn anew for an interval.
+/// The number of resamples for an interval.
 pub const RESAMPLES: usize = 2000;
+
+/// The coverage of an interval, in percent.
+const LEVEL: f64 = 95.0;
+
+/// A resample's standard error counts as at least this share of the sample's. A resample that
+/// happens to consist of equal runs would otherwise have an infinite deviation.
+const LEAST_ERROR: f64 = 0.5;
 
 /// The two ends of a 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -18,6 +31,11 @@ impl Interval {
     /// Whether `value` lies inside, the ends included.
     pub fn contains(self, value: f64) -> bool {
         self.0 <= value && value <= self.1
+    }
+
+    /// Half of its width.
+    pub fn half_width(self) -> f64 {
+        (self.1 - self.0) / 2.0
     }
 }
 
@@ -43,12 +61,13 @@ pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     Some(sorted[low] + (sorted[high] - sorted[low]) * part)
 }
 
-/// What one run contributes to a mean over flows: a sum and how many it sums.
+/// The contribution of one run to a ratio of two sums. For a mean over flows it is the sum of their
+/// values and their number; for a ratio of two means, the sums of either side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Part {
-    /// The sum.
+    /// The numerator.
     pub sum: f64,
-    /// Of how many.
+    /// The denominator.
     pub count: f64,
 }
 
@@ -59,75 +78,179 @@ impl Part {
     }
 }
 
-/// The 95 % interval of the mean over all flows, by bootstrap over runs; none for fewer than two runs
-/// that have any.
+/// The 95 % interval of the sum of `parts` over the sum of their counts, by bootstrap over runs; none
+/// for fewer than two runs that have any.
 ///
 /// The same runs are drawn whatever is measured, so the same values have the same interval wherever
 /// they are shown.
 pub fn bootstrap(parts: &[Part], seed: u64) -> Option<Interval> {
-    if parts.iter().filter(|part| part.count > 0.0).count() < 2 {
-        return None;
+    simultaneous(&[parts.to_vec()], seed)[0]
+}
+
+/// The intervals of several ratios over the same runs, which hold *together* with 95 %.
+pub fn simultaneous(series: &[Vec<Part>], seed: u64) -> Vec<Option<Interval>> {
+    intervals(series, seed, RESAMPLES)
+}
+
+/// A ratio of two sums, with what a resample needs.
+struct Ratio {
+    value: f64,
+    error: f64,
+    /// For each run the residual, `sum - value * count`, and the count.
+    runs: Vec<(f64, f64)>,
+}
+
+impl Ratio {
+    fn new(parts: &[Part]) -> Option<Ratio> {
+        if parts.iter().filter(|part| part.count > 0.0).count() < 2 {
+            return None;
+        }
+        let count: f64 = parts.iter().map(|part| part.count).sum();
+        let value = parts.iter().map(|part| part.sum).sum::<f64>() / count;
+        let runs: Vec<(f64, f64)> =
+            parts.iter().map(|part| (part.sum - value * part.count, part.count)).collect();
+        let squares = runs.iter().map(|(residual, _)| residual * residual).sum();
+        let mut error = standard_error(squares, count, runs.len());
+        // Equal runs differ by rounding at most.
+        if error <= 1e-12 * value.abs() {
+            error = 0.0;
+        }
+        Some(Ratio { value, error, runs })
+    }
+
+    /// How many standard errors the ratio of the runs `drawn` lies from that of all runs.
+    fn deviation(&self, drawn: &[usize]) -> f64 {
+        let (mut residuals, mut counts) = (0.0, 0.0);
+        let (mut squares, mut products, mut counts2) = (0.0, 0.0, 0.0);
+        for run in drawn {
+            let (residual, count) = self.runs[*run];
+            residuals += residual;
+            counts += count;
+            squares += residual * residual;
+            products += residual * count;
+            counts2 += count * count;
+        }
+        if self.error == 0.0 || counts <= 0.0 {
+            return 0.0;
+        }
+        let shift = residuals / counts;
+        // The residuals against the resample's own ratio are `residual - shift * count`.
+        let squares = (squares - 2.0 * shift * products + shift * shift * counts2).max(0.0);
+        let error = standard_error(squares, counts, drawn.len());
+        shift.abs() / error.max(LEAST_ERROR * self.error)
+    }
+}
+
+/// The standard error of a ratio by its linearisation.
+fn standard_error(squares: f64, count: f64, n: usize) -> f64 {
+    let n = n as f64;
+    (squares * n / (n - 1.0)).sqrt() / count
+}
+
+fn intervals(series: &[Vec<Part>], seed: u64, resamples: usize) -> Vec<Option<Interval>> {
+    let ratios: Vec<Option<Ratio>> = series.iter().map(|parts| Ratio::new(parts)).collect();
+    let critical = critical(&ratios, seed, resamples);
+    let interval = |ratio: &Ratio| {
+        let half = critical * ratio.error;
+        Interval(ratio.value - half, ratio.value + half)
+    };
+    ratios.iter().map(|ratio| ratio.as_ref().map(interval)).collect()
+}
+
+/// The deviation, in standard errors, that the greatest of all ratios exceeds in 5 % of the resamples.
+fn critical(ratios: &[Option<Ratio>], seed: u64, resamples: usize) -> f64 {
+    let Some(runs) = ratios.iter().flatten().map(|ratio| ratio.runs.len()).min() else { return 0.0 };
+    let mut stream = RandomStream::new(seed, "bootstrap");
+    let mut drawn = vec![0; runs];
+    let mut greatest = Vec::with_capacity(resamples);
+    for _ in 0..resamples {
+        drawn.fill_with(|| stream.below(runs as u64) as usize);
+        let deviations = ratios.iter().flatten().map(|ratio| ratio.deviation(&drawn));
+        greatest.push(deviations.fold(0.0, f64::max));
+    }
+    greatest.sort_unstable_by(f64::total_cmp);
+    percentile(&greatest, LEVEL).unwrap_or(0.0)
+}
+
+/// The values of all flows of a contender, ascending, each with the run that it belongs to.
+#[derive(Clone, Debug, Default)]
+pub struct Pooled(Vec<(f64, usize)>);
+
+impl Pooled {
+    /// The values of each run.
+    pub fn new(runs: &[Vec<f64>]) -> Pooled {
+        let values = runs.iter().enumerate().flat_map(|(run, values)| values.iter().map(move |v| (*v, run)));
+        let mut all: Vec<(f64, usize)> = values.collect();
+        all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        Pooled(all)
+    }
+
+    /// The percentile `p`, above the median, where each run counts as often as `weights` says.
+    fn percentile(&self, p: f64, weights: &[u32]) -> Option<f64> {
+        let total: u64 = self.0.iter().map(|(_, run)| u64::from(weights[*run])).sum();
+        let at = p / 100.0 * total.checked_sub(1)? as f64;
+        let (low, part) = (at.floor() as u64, at.fract());
+        // The values from rank `from_top` on, counted from the greatest.
+        let mut seen = 0;
+        let mut above = None;
+        for (value, run) in self.0.iter().rev() {
+            seen += u64::from(weights[*run]);
+            if above.is_none() && seen >= total - (low + 1).min(total - 1) {
+                above = Some(*value);
+            }
+            if seen >= total - low {
+                return above.map(|above| value + (above - value) * part);
+            }
+        }
+        None
+    }
+}
+
+/// The ratios of the percentiles `p` of each pair, and their intervals, which hold together with 95 %.
+/// A percentile has no simple standard error, so the deviation of every resample is divided by the
+/// bootstrap's own.
+pub fn percentile_ratios(
+    pairs: &[(&Pooled, &Pooled)],
+    p: f64,
+    runs: usize,
+    seed: u64,
+) -> Vec<Option<(f64, Option<Interval>)>> {
+    let ratio = |(a, b): &(&Pooled, &Pooled), weights: &[u32]| {
+        let (a, b) = (a.percentile(p, weights)?, b.percentile(p, weights)?);
+        (b > 0.0).then(|| a / b)
+    };
+    let values: Vec<Option<f64>> = pairs.iter().map(|pair| ratio(pair, &vec![1; runs])).collect();
+    if runs < 2 {
+        return values.into_iter().map(|value| Some((value?, None))).collect();
     }
     let mut stream = RandomStream::new(seed, "bootstrap");
-    let mut means = Vec::with_capacity(RESAMPLES);
+    let mut shifts: Vec<Vec<f64>> = vec![Vec::with_capacity(RESAMPLES); pairs.len()];
     for _ in 0..RESAMPLES {
-        let mut total = Part::default();
-        for _ in 0..parts.len() {
-            let part = parts[stream.below(parts.len() as u64) as usize];
-            total.sum += part.sum;
-            total.count += part.count;
-        }
-        if total.count > 0.0 {
-            means.push(total.sum / total.count);
+        let mut weights = vec![0; runs];
+        (0..runs).for_each(|_| weights[stream.below(runs as u64) as usize] += 1);
+        debug_assert_eq!(
+            weights.iter().sum::<u32>() as usize,
+            runs,
+            "a resample has as many runs as there are"
+        );
+        for ((pair, value), shifts) in pairs.iter().zip(&values).zip(&mut shifts) {
+            let resampled = ratio(pair, &weights).or(*value);
+            shifts.push(resampled.zip(*value).map_or(0.0, |(a, b)| a - b));
         }
     }
-    means.sort_unstable_by(f64::total_cmp);
-    Some(Interval(percentile(&means, 2.5)?, percentile(&means, 97.5)?))
+    let error = |shifts: &Vec<f64>| (shifts.iter().map(|s| s * s).sum::<f64>() / shifts.len() as f64).sqrt();
+    let errors: Vec<f64> = shifts.iter().map(error).collect();
+    let greatest = |resample: usize| {
+        let all = shifts.iter().zip(&errors).filter(|(_, error)| **error > 0.0);
+        all.map(|(shifts, error)| shifts[resample].abs() / error).fold(0.0, f64::max)
+    };
+    let mut deviations: Vec<f64> = (0..RESAMPLES).map(greatest).collect();
+    deviations.sort_unstable_by(f64::total_cmp);
+    let critical = percentile(&deviations, LEVEL).unwrap_or(0.0);
+    let interval = |value: f64, error: f64| Interval(value - critical * error, value + critical * error);
+    values.iter().zip(&errors).map(|(v, error)| v.map(|v| (v, Some(interval(v, *error))))).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_those_of_type_seven() {
-        // By hand: position 0.95 * 19 = 18.05 in 1..=20 is 19 + 0.05.
-        let values: Vec<f64> = (1..=20).map(f64::from).collect();
-        assert!((percentile(&values, 95.0).unwrap() - 19.05).abs() < 1e-12);
-        assert_eq!(percentile(&values, 50.0), Some(10.5));
-        assert_eq!(percentile(&[7.0], 50.0), Some(7.0));
-        assert_eq!(percentile(&[1.0, 2.0, 4.0], 50.0), Some(2.0));
-    }
-
-    #[test]
-    fn too_few_values_have_no_high_percentile() {
-        let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!(percentile(&values[..19], 95.0), None);
-        assert!(percentile(&values[..20], 95.0).is_some());
-        assert_eq!(percentile(&values[..99], 99.0), None);
-        assert!(percentile(&values, 99.0).is_some());
-        assert_eq!(percentile(&[], 50.0), None);
-    }
-
-    #[test]
-    fn the_interval_of_a_mean_is_about_two_standard_errors() {
-        // 400 uniform values: standard error 1 / sqrt(12 * 400).
-        let mut stream = RandomStream::new(5, "values");
-        let parts: Vec<Part> = (0..400).map(|_| Part::one(stream.next_f64())).collect();
-        let centre = parts.iter().map(|part| part.sum).sum::<f64>() / 400.0;
-        let Interval(low, high) = bootstrap(&parts, 1).unwrap();
-        let error = 1.96 / (12.0_f64 * 400.0).sqrt();
-        assert!((centre - low - error).abs() < 0.15 * error, "{low} {centre} {high}");
-        assert!((high - centre - error).abs() < 0.15 * error, "{low} {centre} {high}");
-    }
-
-    #[test]
-    fn runs_are_drawn_whole() {
-        // Two runs of unequal size: a resample is one of (a, a), (a, b), (b, b) with means 1, 2.5, 3.
-        let parts = [Part { sum: 1.0, count: 1.0 }, Part { sum: 9.0, count: 3.0 }];
-        assert_eq!(bootstrap(&parts, 1), Some(Interval(1.0, 3.0)));
-        assert_eq!(bootstrap(&parts[..1], 1), None);
-        let constant = [Part::one(4.0); 10];
-        assert_eq!(bootstrap(&constant, 1), Some(Interval(4.0, 4.0)));
-    }
-}
+#[path = "stats_tests.rs"]
+mod tests;

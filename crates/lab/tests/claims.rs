@@ -7,7 +7,8 @@ use anabranch_lab::compare::{Comparison, Options, compare};
 use anabranch_lab::report::Row;
 use anabranch_lab::scenario::{Document, Scenario};
 
-const CONTENDERS: &str = "profile = 'ns3'\nschedulers = ['tcp', 'min_rtt', 'dmptcp']\nreference = 'tcp'\n
+const CONTENDERS: &str =
+    "profile = 'ns3'\nphases = false\nschedulers = ['tcp', 'min_rtt', 'dmptcp']\nreference = 'tcp'\n
     connection = { receive-buffer = '20 MB', send-buffer = '20 MB' }\n";
 const RTTS: [u32; 8] = [10, 20, 30, 40, 60, 80, 90, 100];
 
@@ -17,7 +18,11 @@ fn scenario(text: &str) -> Scenario {
 
 fn compared(scenario: &Scenario, jobs: usize) -> Comparison {
     let cancelled = AtomicBool::new(false);
-    compare(scenario, &Options { jobs, cancelled: &cancelled, progress: &|_, _| {}, captures: None }).unwrap()
+    compare(
+        scenario,
+        &Options { jobs, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path: false },
+    )
+    .unwrap()
 }
 
 /// The rows of `tcp`, `min_rtt` and `dmptcp` on paths of 100 Mbit/s with these round trips.

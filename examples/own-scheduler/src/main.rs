@@ -33,8 +33,13 @@ fn scenario() -> Result<Scenario, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let options =
-        Options { jobs: 0, cancelled: &AtomicBool::new(false), progress: &|_, _| (), captures: None };
+    let options = Options {
+        jobs: 0,
+        cancelled: &AtomicBool::new(false),
+        progress: &|_, _| (),
+        captures: None,
+        every_path: false,
+    };
     let comparison = compare(&scenario()?, &options)?;
     for row in &comparison.rows {
         let mean = row.fct_s.mean.unwrap_or(f64::NAN) * 1e3;
@@ -50,8 +55,13 @@ mod tests {
 
     #[test]
     fn it_spends_less_than_min_rtt_on_the_metered_path() {
-        let options =
-            Options { jobs: 1, cancelled: &AtomicBool::new(false), progress: &|_, _| (), captures: None };
+        let options = Options {
+            jobs: 1,
+            cancelled: &AtomicBool::new(false),
+            progress: &|_, _| (),
+            captures: None,
+            every_path: false,
+        };
         let comparison = compare(&scenario().unwrap(), &options).unwrap();
         let metered = |at: usize| comparison.rows[at].bytes_by_path[1];
         assert!(comparison.rows.iter().all(|row| row.completed == row.n));

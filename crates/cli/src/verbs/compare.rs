@@ -1,14 +1,14 @@
 //! `anabranch compare`
 
 use anabranch_lab::compare::{Comparison, Options, compare};
-use anabranch_lab::report::Row;
-use anabranch_lab::scenario::Scenario;
+use anabranch_lab::report::{Row, Setting};
+use anabranch_lab::scenario::{Scenario, Transport};
 use anabranch_lab::stats::Interval;
 
 use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::table::{Align, Table, wrap};
+use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::{interrupt, output};
 
 /// Compares schedulers on a scenario, with the same luck for all of them
@@ -26,6 +26,9 @@ pub struct Args {
     jobs: Jobs,
     #[command(flatten)]
     capture: Capture,
+    /// Shows a plain TCP on every single path, beside the best of them
+    #[arg(long)]
+    every_path: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -38,10 +41,14 @@ Without a scenario it is the DMPTCP paper's eight disjoint paths, with 30 web-li
 together, once without loss and once with 0.05 %. With --path and without a scenario it is your
 paths, profile linux, and one web-like flow in each of 30 runs.
 
+`tcp` is a plain TCP on the single path that is best as measured, in selection runs of their own.
 Times are in milliseconds. `95 % of mean` is the interval of the mean by bootstrap over runs; `vs X`
-is the mean over runs of the difference to X's mean time, run by run with the same seed, and its
-interval: negative is faster. (For bulk it is the goodput: positive is more.) `x bound` is the mean
-time over the mean of a lower bound that no schedule could have beaten.";
+is the difference between the two means, in per cent of X's, with its interval by a paired bootstrap
+over runs, corrected for the number of contenders: negative is faster. (For bulk it is the goodput:
+positive is more.) `x bound` is the mean time over the mean of a lower bound that no schedule could
+have beaten. Each run draws small phases, unless `--set phases=false`.
+
+The exit code is 1 if flows did not end before the deadline, so that there is no winner.";
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
@@ -49,14 +56,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let captures = args.capture.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
-    let options = Options { jobs: args.jobs.jobs, cancelled, progress: &update, captures: captures.as_ref() };
+    let options = Options {
+        jobs: args.jobs.jobs,
+        cancelled,
+        progress: &update,
+        captures: captures.as_ref(),
+        every_path: args.every_path,
+    };
     let result = compare(&scenario, &options);
     let wall = progress.finish();
     let mut comparison = result?;
     finish_captures(captures)?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
-    if args.json { output::print_json(&comparison) } else { output::print(&text(&scenario, &comparison)) }
+    if args.json { output::print_json(&comparison) } else { output::print(&text(&scenario, &comparison)) }?;
+    match comparison.is_complete() {
+        true => Ok(()),
+        false => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),
+    }
 }
 
 /// The width for which tables are made.
@@ -77,6 +94,10 @@ fn text(scenario: &Scenario, comparison: &Comparison) -> String {
             let mean = traffic.size.mean().unwrap_or_default();
             text.push_str(&format!("web-like sizes up to {max} have a mean of {:.1} KB\n", mean / 1e3));
         }
+        let setting = comparison.conditions.iter().find(|setting| setting.name == condition.name);
+        for note in setting.map(|setting| notes(scenario, setting, bulk)).unwrap_or_default() {
+            text.push_str(&wrap_behind("  ", &note, WIDTH));
+        }
         text.push('\n');
     }
     let cost = &comparison.performance;
@@ -92,6 +113,102 @@ fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     text.push('\n');
     text.push_str(&wrap(&comparison.verdict, WIDTH));
     text
+}
+
+/// What was simulated, for the lines under a table.
+fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let paths = &setting.single_paths;
+    if let Some(best) = paths.iter().find(|path| path.chosen) {
+        let value = |path: &anabranch_lab::baseline::SinglePath| match (bulk, path.mean_s) {
+            (false, Some(mean)) => format!("{} ms", output::digits(mean * 1e3)),
+            _ => format!("{} Mbit/s", output::digits(path.goodput_bps.unwrap_or(0.0) / 1e6)),
+        };
+        let others = paths.iter().filter(|path| !path.chosen).take(MOST_PATHS);
+        let others: Vec<String> =
+            others.map(|path| format!("{} {}", path_name(&path.path), value(path))).collect();
+        let more = match paths.len() - 1 - others.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        notes.push(format!(
+            "tcp: {} is the best of {} single paths, with {} in selection runs; {}{more}",
+            path_name(&best.path),
+            paths.len(),
+            value(best),
+            others.join(", "),
+        ));
+    }
+    if bulk {
+        let sum: f64 = paths.iter().filter_map(|path| path.goodput_bps).sum();
+        let measured = match paths.is_empty() {
+            true => String::new(),
+            false => format!("; single paths alone add up to {}", output::digits(sum / 1e6)),
+        };
+        let ideal = output::digits(setting.ideal_sum_bps / 1e6);
+        notes.push(format!("ideal sum of the paths: {ideal} Mbit/s of payload{measured}"));
+    }
+    let mut parts = vec![format!("profile {}", setting.profile), congestion(scenario, setting)];
+    parts.push(setting.direction.to_owned());
+    let same = setting.queues.iter().all(|queue| *queue == setting.queues[0]);
+    let queues = if same { setting.queues[0].clone() } else { setting.queues.join(", ") };
+    parts.push(format!("queue {queues}"));
+    if setting.queues.len() > 1 {
+        parts.push(format!("first subflow on {}", path_name(&setting.initial)));
+    }
+    notes.push(parts.join("; "));
+    notes.push(match &setting.phases {
+        None => "phases: off".to_owned(),
+        Some(limits) => format!(
+            "phases: starts up to {} ms later, delays +-{} ms, host jitter up to {} us{}",
+            plain(limits.start_s * 1e3),
+            plain(limits.delay_s * 1e3),
+            plain(limits.jitter_s * 1e6),
+            if limits.traces { ", traces from random points" } else { "" },
+        ),
+    });
+    notes
+}
+
+/// At most so many other single paths are listed under a table.
+const MOST_PATHS: usize = 3;
+
+/// A number of at most three decimals.
+fn plain(value: f64) -> String {
+    format!("{}", (value * 1e3).round() / 1e3)
+}
+
+/// A path that has only a number is called so.
+fn path_name(name: &str) -> String {
+    if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
+}
+
+/// The congestion control, and that of plain TCPs where it differs.
+fn congestion(scenario: &Scenario, setting: &Setting) -> String {
+    let of = |multipath: bool| {
+        let mut names: Vec<&str> = Vec::new();
+        for (contender, name) in scenario.contenders.iter().zip(&setting.congestion) {
+            if matches!(contender.transport, Transport::Multipath(_)) == multipath
+                && !names.contains(&name.as_str())
+            {
+                names.push(name);
+            }
+        }
+        names.join("/")
+    };
+    match (of(true), of(false)) {
+        (multipath, tcp) if tcp.is_empty() || tcp == multipath => multipath,
+        (multipath, tcp) if multipath.is_empty() => tcp,
+        (multipath, tcp) => format!("{multipath} (tcp: {tcp})"),
+    }
+}
+
+/// The name of a row; a plain TCP that is free to choose has its path behind it.
+fn row_name(row: &Row) -> String {
+    match &row.path {
+        Some(path) if !row.scheduler.contains('@') => format!("{} on {}", row.scheduler, path_name(path)),
+        _ => row.scheduler.clone(),
+    }
 }
 
 fn millis(seconds: Option<f64>) -> String {
@@ -147,7 +264,7 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> St
             format!("{}..{}", millis(Some(low)), millis(Some(high)))
         });
         table.row(vec![
-            row.scheduler.clone(),
+            row_name(row),
             row.congestion.clone(),
             format!("{}/{}", row.completed, row.n),
             millis(fct.mean),
@@ -182,7 +299,7 @@ fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) 
         .optional("share by path, %", Align::Right, 4);
     for row in rows {
         table.row(vec![
-            row.scheduler.clone(),
+            row_name(row),
             row.congestion.clone(),
             format!("{}/{}", row.completed, row.n),
             row.goodput_bps.map_or("-".to_owned(), |rate| output::digits(rate / 1e6)),

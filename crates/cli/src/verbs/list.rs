@@ -56,10 +56,7 @@ fn pairs(rows: impl IntoIterator<Item = (String, String)>) -> String {
 
 fn schedulers() -> String {
     let tcp = [
-        (
-            "tcp",
-            "a plain TCP on the path with the smallest lower bound for the size (bulk: the highest rate)",
-        ),
+        ("tcp", "a plain TCP on the single path that is best as measured"),
         ("tcp@N", "a plain TCP on path N, by number from 1 or by name"),
     ];
     let tcp = tcp.map(|(name, what)| (name.to_owned(), what.to_owned()));

@@ -1,6 +1,6 @@
 //! `anabranch run`
 
-use anabranch_lab::compare::{Cost, Job, Options, simulate};
+use anabranch_lab::compare::{Cost, Job, Options, first_runs};
 use anabranch_lab::report::reinjected_segments;
 use anabranch_lab::run::{Class, FlowResult};
 use anabranch_lab::scenario::{Document, Scenario};
@@ -72,19 +72,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let captures = args.capture.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
-    let mut jobs = Vec::new();
-    for condition in 0..scenario.conditions.len() {
-        jobs.extend((0..scenario.contenders.len()).map(|contender| Job { condition, contender, run: 0 }));
-    }
-    let options = Options { jobs: args.jobs.jobs, cancelled, progress: &update, captures: captures.as_ref() };
-    let results = simulate(&scenario, &jobs, &options);
+    let options = Options {
+        jobs: args.jobs.jobs,
+        cancelled,
+        progress: &update,
+        captures: captures.as_ref(),
+        every_path: false,
+    };
+    let results = first_runs(&scenario, &options);
     let wall = progress.finish();
-    let results = results?;
+    let (results, mut performance) = results?;
     finish_captures(captures)?;
-    let mut performance = Cost::default();
     let mut flows = Vec::new();
-    for (job, result) in jobs.iter().zip(&results) {
-        performance.add(&result.performance);
+    for (job, result) in &results {
         flows.extend(result.flows.iter().map(|result| flow(&scenario, *job, result)));
     }
     performance.wall_s = wall.as_secs_f64();

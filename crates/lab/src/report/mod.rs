@@ -1,12 +1,60 @@
 //! Results as rows: one for each condition and contender.
 
+mod difference;
+mod setting;
 pub mod verdict;
 
 use serde::Serialize;
 
+pub use difference::Difference;
+pub use setting::{PhaseLimits, Setting};
+
 use crate::run::{Class, FlowResult, RunResult};
-use crate::scenario::{Condition, FlowSize, Scenario};
+use crate::scenario::{Condition, Contender, FlowSize, Scenario, Transport};
 use crate::stats::{self, Interval, Part};
+
+/// One that has a row: a contender, or a plain TCP on a path that `tcp` does not take.
+#[derive(Clone, Debug)]
+pub(crate) struct Entrant<'a> {
+    pub name: String,
+    /// The position of the contender whose settings it has.
+    pub contender: usize,
+    /// The position of the path of a plain TCP.
+    pub path: Option<usize>,
+    /// Whether it is one of the scenario's contenders, so that it takes part in the verdict.
+    pub listed: bool,
+    pub runs: &'a [RunResult],
+}
+
+impl<'a> Entrant<'a> {
+    pub fn new(
+        scenario: &Scenario,
+        condition: &Condition,
+        contender: usize,
+        chosen: Option<usize>,
+        listed: bool,
+        runs: &'a [RunResult],
+    ) -> Entrant<'a> {
+        let Contender { name, transport, .. } = &scenario.contenders[contender];
+        let path = match transport {
+            Transport::Tcp { path: Some(path) } => Some(*path),
+            Transport::Tcp { path: None } => chosen,
+            Transport::Multipath(_) => None,
+        };
+        let name = match path {
+            Some(path) if !listed => format!("{name}@{}", condition.experiment.paths[path].name),
+            _ => name.clone(),
+        };
+        Entrant { name, contender, path, listed, runs }
+    }
+
+    /// The flows of a class, by run.
+    fn flows(&self, class: Class) -> Vec<Vec<&'a FlowResult>> {
+        let of_class =
+            |result: &'a RunResult| result.flows.iter().filter(|flow| flow.class == class).collect();
+        self.runs.iter().map(of_class).collect()
+    }
+}
 
 /// Mean, percentiles and interval of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -23,15 +71,6 @@ pub struct Summary {
     pub ci95: Option<Interval>,
 }
 
-/// A mean and its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Difference {
-    /// The mean over runs, in percent.
-    pub mean: f64,
-    /// Its 95 % interval, by bootstrap over runs; none for a single run.
-    pub ci95: Option<Interval>,
-}
-
 /// What a contender has come to in a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
@@ -41,6 +80,8 @@ pub struct Row {
     pub congestion: String,
     /// The condition; empty where there is only one.
     pub condition: String,
+    /// The path of a plain TCP; none for Multipath TCP.
+    pub path: Option<String>,
     /// Flows.
     pub n: usize,
     /// Flows that were delivered before the deadline. (Bulk: that were not broken off.)
@@ -51,8 +92,8 @@ pub struct Row {
     pub acked_s: Summary,
     /// Unique bytes over time, in bit/s, mean over flows.
     pub goodput_bps: Option<f64>,
-    /// Completion time against the reference's, of the flows that both delivered; for bulk the
-    /// goodput.
+    /// The mean completion time against the reference's, over the flows that both delivered; for bulk the
+    /// goodput. The intervals of a condition's contenders hold together with 95 %.
     pub vs_reference_pct: Option<Difference>,
     /// Segments retransmitted on their own subflow, over data segments sent.
     pub retransmitted_ratio: f64,
@@ -70,35 +111,53 @@ pub struct Row {
     pub vs_lower_bound: Option<f64>,
 }
 
-/// Which flows a row is about.
-fn of_class(results: &[RunResult], class: Class) -> impl Iterator<Item = Vec<&FlowResult>> {
-    results.iter().map(move |result| result.flows.iter().filter(|flow| flow.class == class).collect())
-}
-
-/// The rows of a condition; `results` by contender and run.
-pub fn rows(scenario: &Scenario, condition: &Condition, results: &[&[RunResult]]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (position, contender) in scenario.contenders.iter().enumerate() {
-        let mut classes =
-            vec![(Class::Contender, contender.name.clone(), condition.configs[position].clone())];
-        if condition.experiment.traffic.beside.is_some() {
-            let name = format!("tcp beside {}", contender.name);
-            classes.push((Class::Beside, name, condition.beside_config()));
-        }
-        for (class, name, config) in classes {
-            let runs: Vec<Vec<&FlowResult>> = of_class(results[position], class).collect();
-            let reference = scenario
-                .reference
-                .map(|reference| of_class(results[reference], class).collect::<Vec<Vec<&FlowResult>>>());
-            let mut row = row(condition, &runs, scenario.seed);
-            row.vs_reference_pct = reference
-                .and_then(|reference| difference(&runs, &reference, is_bulk(condition), scenario.seed));
+/// The rows of a condition.
+pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Row> {
+    let bulk = is_bulk(condition);
+    let classes: &[Class] = match condition.experiment.traffic.beside {
+        Some(_) => &[Class::Contender, Class::Beside],
+        None => &[Class::Contender],
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    let reference =
+        entrants.iter().position(|entrant| entrant.listed && Some(entrant.contender) == scenario.reference);
+    for class in classes {
+        let flows: Vec<_> = entrants.iter().map(|entrant| entrant.flows(*class)).collect();
+        let against = |of: &dyn Fn(&Entrant<'_>) -> bool| -> Vec<Option<Difference>> {
+            let Some(reference) = reference else { return vec![None; entrants.len()] };
+            // The contenders are one family, in which what does not belong to it is empty.
+            let series: Vec<Vec<Part>> = flows
+                .iter()
+                .zip(entrants)
+                .map(|(runs, entrant)| match of(entrant) {
+                    true => difference::pairs(runs, &flows[reference], bulk),
+                    false => vec![Part::default(); runs.len()],
+                })
+                .collect();
+            difference::family(&series, scenario.seed)
+        };
+        let listed = against(&|entrant| entrant.listed);
+        let others = against(&|entrant| !entrant.listed);
+        for (at, entrant) in entrants.iter().enumerate() {
+            let mut row = row(condition, &flows[at], scenario.seed);
+            row.vs_reference_pct = if entrant.listed { listed[at] } else { others[at] };
+            let (name, config) = match class {
+                Class::Contender => (entrant.name.clone(), condition.configs[entrant.contender].clone()),
+                Class::Beside => (format!("tcp beside {}", entrant.name), condition.beside_config()),
+            };
             row.scheduler = name;
             row.congestion = config.congestion.name().to_owned();
+            let path = entrant.path.filter(|_| *class == Class::Contender);
+            row.path = path.map(|path| condition.experiment.paths[path].name.clone());
             rows.push(row);
         }
     }
-    rows
+    // Each contender's rows stand together.
+    let mut sorted = Vec::with_capacity(rows.len());
+    for at in 0..entrants.len() {
+        sorted.extend((0..classes.len()).map(|class| rows[class * entrants.len() + at].clone()));
+    }
+    sorted
 }
 
 /// Whether goodput is what counts.
@@ -127,6 +186,7 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
         scheduler: String::new(),
         congestion: String::new(),
         condition: condition.name.clone(),
+        path: None,
         n,
         completed: flows.iter().filter(|flow| is_complete(flow, bulk)).count(),
         fct_s: summary(runs, |flow| flow.report.fct.map(|fct| fct.as_secs_f64()), seed),
@@ -176,30 +236,5 @@ fn summary(runs: &[Vec<&FlowResult>], value: impl Fn(&FlowResult) -> Option<f64>
     }
 }
 
-/// The mean over runs of 100 (x - reference) / reference, x being the mean completion time of the
-/// flows that both delivered, or for bulk the goodput of all flows together.
-pub(crate) fn difference(
-    runs: &[Vec<&FlowResult>],
-    reference: &[Vec<&FlowResult>],
-    bulk: bool,
-    seed: u64,
-) -> Option<Difference> {
-    let mut parts = Vec::with_capacity(runs.len());
-    for (run, reference) in runs.iter().zip(reference) {
-        let (mut own, mut other) = (0.0, 0.0);
-        for (flow, reference) in run.iter().zip(reference) {
-            if bulk {
-                own += flow.goodput().as_bps_f64();
-                other += reference.goodput().as_bps_f64();
-            } else if let (Some(a), Some(b)) = (flow.report.fct, reference.report.fct) {
-                own += a.as_secs_f64();
-                other += b.as_secs_f64();
-            }
-        }
-        if other > 0.0 {
-            parts.push(Part::one(100.0 * (own - other) / other));
-        }
-    }
-    let mean = mean_of(parts.iter().map(|part| part.sum))?;
-    Some(Difference { mean, ci95: stats::bootstrap(&parts, seed) })
-}
+#[cfg(test)]
+mod tests;

@@ -1,98 +1,517 @@
-//! The sentence in which a comparison ends.
+//! The sentence in which a comparison ends, and the same for programs.
+//!
+//! The sentence, the column of differences and the ranking use one statistic: the ratio of two means,
+//! with its interval. Differences from the reference form one family of intervals, and the
+//! differences among all contenders another.
 
-use super::{Difference, difference, is_bulk, is_complete, of_class};
-use crate::run::{Class, FlowResult, RunResult};
+use anabranch_units::Duration;
+use serde::Serialize;
+
+use super::difference::{self, Difference};
+use super::{Entrant, is_bulk, is_complete};
+use crate::run::{Class, FlowResult};
 use crate::scenario::{Condition, Scenario, Transport};
-use crate::stats;
+use crate::stats::{self, Interval, Part, Pooled};
 
-/// How a contender has done against the baseline.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
-    /// The contender.
-    pub name: String,
-    /// Flows that did not end in time.
-    pub missed: usize,
-    /// Of how many.
-    pub flows: usize,
-    /// Against the baseline, in percent; none for the baseline, and where no flow can be compared.
-    pub difference: Option<Difference>,
-    /// What it is ranked by, less being better: the mean completion time, a flow that missed the
-    /// deadline counted with the time it had; for bulk the negative goodput.
-    pub score: f64,
-    /// Against the best multipath contender, in percent; none for itself.
-    pub against_best: Option<Difference>,
+/// Flows up to this mean size, in bytes, are short: their slowest ones matter.
+const SHORT: f64 = 1e6;
+/// So many flows have a 95th percentile with an interval.
+const ENOUGH_FOR_P95: usize = 100;
+
+/// A number by which contenders are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// The mean completion time.
+    MeanTime,
+    /// The mean goodput, for bulk.
+    Goodput,
+    /// The 95th percentile of completion times.
+    P95,
 }
 
-/// What a condition has shown.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// The condition; empty where there is only one.
-    pub condition: String,
-    /// Whether goodput is what counts.
-    pub bulk: bool,
-    /// With whom the others are compared: `tcp`, or the reference where nobody is a plain TCP.
-    pub baseline: Option<Standing>,
-    /// The multipath contenders other than the baseline, in the order of the scenario.
-    pub others: Vec<Standing>,
-}
-
-impl Finding {
-    /// Of a condition; `results` by contender and run.
-    pub fn new(scenario: &Scenario, condition: &Condition, results: &[&[RunResult]]) -> Finding {
-        let bulk = is_bulk(condition);
-        let runs: Vec<Vec<Vec<&FlowResult>>> =
-            results.iter().map(|results| of_class(results, Class::Contender).collect()).collect();
-        let is_tcp =
-            |position: &usize| matches!(scenario.contenders[*position].transport, Transport::Tcp { .. });
-        let score = |position: usize| score(&runs[position], bulk);
-        let all = 0..scenario.contenders.len();
-        // Of several plain TCPs the best one, so that no scheduler shines beside a bad path.
-        let plain = all.clone().filter(is_tcp).min_by(|a, b| score(*a).total_cmp(&score(*b)));
-        let baseline = plain.or(scenario.reference);
-        let others: Vec<usize> = all.filter(|p| Some(*p) != baseline && !is_tcp(p)).collect();
-        let best = others.iter().copied().min_by(|a, b| score(*a).total_cmp(&score(*b)));
-        let against = |position: usize, other: Option<usize>| {
-            let other = other.filter(|other| *other != position)?;
-            difference(&runs[position], &runs[other], bulk, scenario.seed)
-        };
-        let standing = |position: usize| {
-            let flows = || runs[position].iter().flatten();
-            Standing {
-                name: scenario.contenders[position].name.clone(),
-                missed: flows().filter(|flow| !is_complete(flow, bulk)).count(),
-                flows: flows().count(),
-                difference: against(position, baseline),
-                score: score(position),
-                against_best: against(position, best),
-            }
-        };
-        Finding {
-            condition: condition.name.clone(),
-            bulk,
-            baseline: baseline.map(standing),
-            others: others.into_iter().map(standing).collect(),
+impl Measure {
+    const fn noun(self) -> &'static str {
+        match self {
+            Measure::MeanTime => "mean completion time",
+            Measure::Goodput => "goodput",
+            Measure::P95 => "95th percentile",
         }
     }
 
-    fn best(&self) -> Option<&Standing> {
-        self.others.iter().min_by(|a, b| a.score.total_cmp(&b.score))
+    /// What the best one does.
+    const fn praise(self) -> &'static str {
+        match self {
+            Measure::MeanTime | Measure::Goodput => "serves this traffic best",
+            Measure::P95 => "has the shortest tail",
+        }
+    }
+
+    /// Whether a difference of this sign is an improvement.
+    fn is_better(self, difference: f64) -> bool {
+        if self == Measure::Goodput { difference > 0.0 } else { difference < 0.0 }
     }
 }
 
-fn score(runs: &[Vec<&FlowResult>], bulk: bool) -> f64 {
-    let value = |flow: &FlowResult| match bulk {
-        true => -flow.goodput().as_bps_f64(),
-        false => flow.time.as_secs_f64(),
-    };
-    let values: Vec<f64> = runs.iter().flatten().map(|flow| value(flow)).collect();
-    stats::mean(&values).unwrap_or(f64::INFINITY)
+/// How a comparison ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// One is better than the reference, or the reference better than all.
+    Best,
+    /// The best one and the reference are practically equal.
+    Equal,
+    /// The best one and the reference cannot be told apart with this number of runs.
+    Undecided,
+    /// Flows did not finish, so there is no winner.
+    Incomplete,
+    /// One run has no interval.
+    SingleRun,
+    /// There is nothing to compare.
+    Alone,
 }
 
-/// What all conditions have shown, in one sentence.
-pub fn sentence(findings: &[Finding]) -> String {
+/// The end of a comparison in one condition by one measure, for programs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The condition; empty where there is only one.
+    pub condition: String,
+    /// By which number.
+    pub measure: Measure,
+    /// How it ends.
+    pub outcome: Outcome,
+    /// Who is best, first the one with the best number and then those that cannot be told apart from it
+    /// or are practically equal to it. Empty if nobody is.
+    pub best: Vec<String>,
+    /// The best one other than the reference.
+    pub compared: Option<String>,
+    /// With whom it is compared.
+    pub reference: Option<String>,
+    /// Its difference from the reference, in percent.
+    pub difference_pct: Option<Difference>,
+    /// About how many runs would tell, where these do not.
+    pub runs_needed: Option<u64>,
+}
+
+/// How a difference is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Better,
+    Worse,
+    Equal,
+    Undecided,
+}
+
+/// One contender by one measure.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Standing {
+    pub name: String,
+    pub multipath: bool,
+    /// Flows that did not end in time.
+    pub missed: usize,
+    pub flows: usize,
+    /// The measure: seconds, or bit/s.
+    pub value: f64,
+    /// The difference from the reference; none for the reference.
+    pub vs_reference: Option<Difference>,
+    /// The difference from the best of the others; none for itself.
+    pub vs_best: Option<Difference>,
+}
+
+/// What a condition has shown by one measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    pub(crate) condition: String,
+    pub(crate) measure: Measure,
+    pub(crate) runs: u32,
+    pub(crate) min_effect_pct: f64,
+    pub(crate) deadline: Duration,
+    /// Whether the scenario has a reference. Without one it is the second best.
+    pub(crate) is_given: bool,
+    pub(crate) reference: Option<Standing>,
+    /// The others, in the order of the scenario.
+    pub(crate) others: Vec<Standing>,
+}
+
+/// The findings of a condition: by the mean, and for short flows by the 95th percentile.
+pub(crate) fn findings(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Finding> {
+    let listed: Vec<&Entrant<'_>> = entrants.iter().filter(|entrant| entrant.listed).collect();
+    let flows: Vec<Vec<Vec<&FlowResult>>> =
+        listed.iter().map(|entrant| entrant.flows(Class::Contender)).collect();
+    let contest = Contest { scenario, condition, listed: &listed, flows: &flows };
+    let mean = contest.by_mean();
+    let size = condition.experiment.traffic.size.mean();
+    let enough = flows.iter().all(|runs| runs.iter().map(Vec::len).sum::<usize>() >= ENOUGH_FOR_P95);
+    let complete = mean.reference.iter().chain(&mean.others).all(|standing| standing.missed == 0);
+    let short = size.is_some_and(|size| size <= SHORT);
+    if short && enough && complete && scenario.runs > 1 && mean.is_given && !mean.others.is_empty() {
+        let tail = contest.by_p95(&mean);
+        return vec![mean, tail];
+    }
+    vec![mean]
+}
+
+/// The contenders of a condition and their flows, by run.
+struct Contest<'a> {
+    scenario: &'a Scenario,
+    condition: &'a Condition,
+    listed: &'a [&'a Entrant<'a>],
+    flows: &'a [Vec<Vec<&'a FlowResult>>],
+}
+
+impl Contest<'_> {
+    fn bulk(&self) -> bool {
+        is_bulk(self.condition)
+    }
+
+    /// The mean over all delivered flows, as in the table; for bulk the mean goodput of all flows.
+    fn mean(&self, position: usize) -> f64 {
+        let value = |flow: &&&FlowResult| match self.bulk() {
+            true => Some(flow.goodput().as_bps_f64()),
+            false => flow.report.fct.map(|fct| fct.as_secs_f64()),
+        };
+        let values: Vec<f64> =
+            self.flows[position].iter().flatten().filter_map(|flow| value(&flow)).collect();
+        stats::mean(&values).unwrap_or(if self.bulk() { 0.0 } else { f64::INFINITY })
+    }
+
+    /// The positions of the others: all but the reference, and but a plain TCP on the reference's path.
+    fn others(&self, reference: Option<usize>) -> Vec<usize> {
+        let same = |position: usize| {
+            reference.is_some_and(|reference| {
+                let (own, other) = (self.listed[position], self.listed[reference]);
+                let configs = &self.condition.configs;
+                position == reference
+                    || (own.path.is_some()
+                        && own.path == other.path
+                        && configs[own.contender] == configs[other.contender])
+            })
+        };
+        (0..self.listed.len()).filter(|position| !same(*position)).collect()
+    }
+
+    fn standing(&self, position: usize, value: f64) -> Standing {
+        let flows = || self.flows[position].iter().flatten();
+        let entrant = self.listed[position];
+        let transport = &self.scenario.contenders[entrant.contender].transport;
+        Standing {
+            name: entrant.name.clone(),
+            multipath: matches!(transport, Transport::Multipath(_)),
+            missed: flows().filter(|flow| !is_complete(flow, self.bulk())).count(),
+            flows: flows().count(),
+            value,
+            vs_reference: None,
+            vs_best: None,
+        }
+    }
+
+    fn by_mean(&self) -> Finding {
+        let bulk = self.bulk();
+        let measure = if bulk { Measure::Goodput } else { Measure::MeanTime };
+        let means: Vec<f64> = (0..self.listed.len()).map(|position| self.mean(position)).collect();
+        let cost = |position: usize| if bulk { -means[position] } else { means[position] };
+        let ranked = |mut positions: Vec<usize>| {
+            positions.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)));
+            positions
+        };
+        let given = self.listed.iter().position(|entrant| Some(entrant.contender) == self.scenario.reference);
+        let reference = given.or_else(|| ranked((0..self.listed.len()).collect()).get(1).copied());
+        let others = self.others(reference);
+        let best = ranked(others.clone()).first().copied();
+        let pairs = |a: usize, b: usize| difference::pairs(&self.flows[a], &self.flows[b], bulk);
+        let mut finding = Finding {
+            condition: self.condition.name.clone(),
+            measure,
+            runs: self.scenario.runs,
+            min_effect_pct: 100.0 * self.scenario.min_effect,
+            deadline: self.condition.experiment.deadline,
+            is_given: given.is_some(),
+            reference: reference.map(|position| self.standing(position, means[position])),
+            others: others.iter().map(|position| self.standing(*position, means[*position])).collect(),
+        };
+        if let Some(reference) = reference {
+            // The family of the table's column, so the numbers are the same.
+            let series: Vec<Vec<Part>> =
+                (0..self.listed.len()).map(|position| pairs(position, reference)).collect();
+            let differences = difference::family(&series, self.scenario.seed);
+            for (standing, position) in finding.others.iter_mut().zip(&others) {
+                standing.vs_reference = differences[*position];
+            }
+        }
+        if let Some(best) = best {
+            // All pairs are one family, since who is best is known only afterwards.
+            let mut series: Vec<Vec<Part>> = others.iter().map(|other| pairs(*other, best)).collect();
+            for (place, a) in others.iter().enumerate().filter(|(_, a)| **a != best) {
+                series.extend(others[..place].iter().filter(|b| **b != best).map(|b| pairs(*a, *b)));
+            }
+            let differences = difference::family(&series, self.scenario.seed);
+            for (place, standing) in finding.others.iter_mut().enumerate() {
+                standing.vs_best = differences[place].filter(|_| others[place] != best);
+            }
+        }
+        finding
+    }
+
+    fn by_p95(&self, mean: &Finding) -> Finding {
+        let times = |position: usize| {
+            let of_run = |run: &Vec<&FlowResult>| {
+                run.iter().filter_map(|flow| flow.report.fct.map(|fct| fct.as_secs_f64())).collect()
+            };
+            self.flows[position].iter().map(of_run).collect::<Vec<Vec<f64>>>()
+        };
+        let p95 = |runs: &[Vec<f64>]| {
+            let mut all: Vec<f64> = runs.iter().flatten().copied().collect();
+            all.sort_unstable_by(f64::total_cmp);
+            stats::percentile(&all, 95.0).unwrap_or(f64::INFINITY)
+        };
+        let position = |name: &str| self.listed.iter().position(|entrant| entrant.name == name).unwrap_or(0);
+        let runs_of = |standing: &Standing| times(position(&standing.name));
+        let mut finding = Finding { measure: Measure::P95, ..mean.clone() };
+        let Some(reference) = &mut finding.reference else { return finding };
+        let runs = runs_of(reference);
+        reference.value = p95(&runs);
+        let pooled = Pooled::new(&runs);
+        let others: Vec<Pooled> = finding.others.iter().map(|other| Pooled::new(&runs_of(other))).collect();
+        let differences =
+            difference::percentiles(&others, &pooled, self.scenario.runs as usize, self.scenario.seed);
+        for (other, difference) in finding.others.iter_mut().zip(differences) {
+            other.value = p95(&times(position(&other.name)));
+            (other.vs_reference, other.vs_best) = (difference, None);
+        }
+        finding
+    }
+}
+
+impl Finding {
+    /// The best of the others.
+    fn best(&self) -> Option<&Standing> {
+        let cost = |standing: &Standing| match self.measure {
+            Measure::Goodput => -standing.value,
+            Measure::MeanTime | Measure::P95 => standing.value,
+        };
+        self.others.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))
+    }
+
+    fn read(&self, difference: &Difference) -> Option<Reading> {
+        let Interval(low, high) = difference.ci95?;
+        let least = self.min_effect_pct;
+        Some(if -least <= low && high <= least {
+            Reading::Equal
+        } else if low <= 0.0 && 0.0 <= high {
+            Reading::Undecided
+        } else if difference.mean.abs() < least {
+            Reading::Equal
+        } else if self.measure.is_better(difference.mean) {
+            Reading::Better
+        } else {
+            Reading::Worse
+        })
+    }
+
+    /// Those of `difference` that have this reading, but for the best.
+    fn like(
+        &self,
+        reading: Reading,
+        difference: impl Fn(&Standing) -> Option<Difference>,
+        but: &str,
+    ) -> Vec<&str> {
+        let is = |standing: &&Standing| difference(standing).and_then(|d| self.read(&d)) == Some(reading);
+        self.others.iter().filter(is).map(|other| other.name.as_str()).filter(|name| *name != but).collect()
+    }
+
+    /// About how many runs would tell: the interval narrows with the root of their number, until 0 lies
+    /// outside or the whole interval is below the minimum effect.
+    fn runs_needed(&self, difference: &Difference) -> Option<u64> {
+        let half = difference.ci95?.half_width();
+        let (mean, least) = (difference.mean.abs(), self.min_effect_pct);
+        let target = if mean >= least { mean } else { mean.max(least - mean) };
+        let runs = f64::from(self.runs) * (half / target).powi(2) * 1.05;
+        // Two digits count.
+        let unit = 10_f64.powf((runs.max(1.0)).log10().floor() - 1.0).max(1.0);
+        let runs = (runs / unit).ceil() * unit;
+        (runs.is_finite() && runs < 1e15).then_some(runs as u64)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let (Some(best), Some(reference)) = (self.best(), &self.reference) else { return Outcome::Alone };
+        if self.others.iter().chain([reference]).any(|standing| standing.missed > 0) {
+            return Outcome::Incomplete;
+        }
+        match best.vs_reference.as_ref().map(|difference| self.read(difference)) {
+            Some(Some(Reading::Better | Reading::Worse)) => Outcome::Best,
+            Some(Some(Reading::Equal)) => Outcome::Equal,
+            Some(Some(Reading::Undecided)) => Outcome::Undecided,
+            Some(None) => Outcome::SingleRun,
+            None => Outcome::Alone,
+        }
+    }
+
+    /// The verdict for programs.
+    pub fn verdict(&self) -> Verdict {
+        let outcome = self.outcome();
+        let best = self.best();
+        let difference = best.and_then(|best| best.vs_reference);
+        let name = |standing: &Standing| standing.name.clone();
+        let mut names = Vec::new();
+        if let (Outcome::Best, Some(best), Some(reference), Some(difference)) =
+            (outcome, best, &self.reference, &difference)
+        {
+            let better = self.measure.is_better(difference.mean);
+            let winner = if better { best } else { reference };
+            names.push(name(winner));
+            for reading in [Reading::Undecided, Reading::Equal] {
+                let like = self.like(
+                    reading,
+                    |other| if better { other.vs_best } else { other.vs_reference },
+                    &winner.name,
+                );
+                names.extend(like.into_iter().map(str::to_owned));
+            }
+        }
+        Verdict {
+            condition: self.condition.clone(),
+            measure: self.measure,
+            outcome,
+            best: names,
+            compared: best.map(name),
+            reference: self.reference.as_ref().map(name),
+            difference_pct: difference.filter(|_| outcome != Outcome::Incomplete),
+            runs_needed: difference
+                .filter(|_| outcome == Outcome::Undecided)
+                .and_then(|d| self.runs_needed(&d)),
+        }
+    }
+
+    fn clause(&self) -> String {
+        let outcome = self.outcome();
+        if outcome == Outcome::Incomplete {
+            return self.incomplete();
+        }
+        let (Some(best), Some(reference)) = (self.best(), &self.reference) else { return self.alone() };
+        let Some(difference) = &best.vs_reference else { return self.alone() };
+        let (measure, praise) = (self.measure.noun(), self.measure.praise());
+        let side = if difference.mean < 0.0 { "below" } else { "above" };
+        let amount = format!("{:.1} % {side} {}'s", difference.mean.abs(), reference.name);
+        let better = self.measure.is_better(difference.mean);
+        let several = self.others.len() > 1;
+        let role = match (best.multipath && !reference.multipath, several, self.is_given) {
+            (true, true, _) => ", the best multipath scheduler,",
+            (false, true, true) => ", the next best,",
+            _ => "",
+        };
+        let end = if self.is_given { "" } else { "; there is no tcp to compare with" };
+        let range = match difference.ci95 {
+            None => "(one run has no interval)".to_owned(),
+            // Nothing in the scenario is random, or not enough to matter.
+            Some(interval) if interval.half_width() < 1e-9 => "(the same in every run)".to_owned(),
+            Some(interval) => format!("(95 % interval {:+.1} to {:+.1} %)", interval.0, interval.1),
+        };
+        match outcome {
+            Outcome::SingleRun if difference.mean == 0.0 => {
+                format!(
+                    "in the only run {}'s {measure} is {}'s; more runs would tell more{end}",
+                    best.name, reference.name
+                )
+            }
+            Outcome::SingleRun => {
+                let winner = if better { best } else { reference };
+                format!(
+                    "{} is ahead in the only run: {}'s {measure} is {amount} {range}{end}",
+                    winner.name, best.name
+                )
+            }
+            Outcome::Undecided => {
+                let needed = match self.runs_needed(difference) {
+                    Some(runs) if runs <= 1_000_000 => format!("; about {runs} runs would tell"),
+                    _ => String::new(),
+                };
+                format!(
+                    "{}{role} and {} cannot be told apart with this number of runs: {}'s {measure} is {amount} {range}{needed}{end}",
+                    best.name, reference.name, best.name
+                )
+            }
+            Outcome::Equal => format!(
+                "{}{role} and {} are practically equal: {}'s {measure} is {amount} {range}{end}",
+                best.name, reference.name, best.name
+            ),
+            _ if better => format!(
+                "{} {praise}: its {measure} is {amount} {range}{}{end}",
+                best.name,
+                self.level(|other| other.vs_best, &best.name)
+            ),
+            _ => format!(
+                "{} {praise}: the {measure} of {}{role} is {amount} {range}{}{end}",
+                reference.name,
+                best.name,
+                self.level(|other| other.vs_reference, &reference.name)
+            ),
+        }
+    }
+
+    /// Those that are no different from the best.
+    fn level(&self, difference: impl Fn(&Standing) -> Option<Difference>, best: &str) -> String {
+        let is = |names: &[&str]| if names.len() == 1 { "is" } else { "are" };
+        let mut text = String::new();
+        let undecided = self.like(Reading::Undecided, &difference, best);
+        if !undecided.is_empty() {
+            let names = crate::reader::list(&undecided);
+            text.push_str(&format!(", and {names} cannot be told apart from it with this number of runs"));
+        }
+        let equal = self.like(Reading::Equal, &difference, best);
+        if !equal.is_empty() {
+            let names = crate::reader::list(&equal);
+            text.push_str(&format!(", and {names} {} practically equal to it", is(&equal)));
+        }
+        text
+    }
+
+    fn alone(&self) -> String {
+        match self.reference.iter().chain(&self.others).next() {
+            Some(only) if self.others.is_empty() => {
+                format!("there is only {} and nothing to compare it with", only.name)
+            }
+            Some(_) => "no flow was delivered by two contenders, so there is nothing to compare".to_owned(),
+            None => "there is nothing to compare".to_owned(),
+        }
+    }
+
+    fn incomplete(&self) -> String {
+        let missed: Vec<String> = self
+            .reference
+            .iter()
+            .chain(&self.others)
+            .filter(|standing| standing.missed > 0)
+            .map(|standing| format!("{} of {}'s {} flows", standing.missed, standing.name, standing.flows))
+            .collect();
+        let missed = crate::reader::list(&missed);
+        match self.measure {
+            Measure::Goodput => format!("there is no winner, because {missed} were broken off"),
+            Measure::MeanTime | Measure::P95 => format!(
+                "there is no winner, because {missed} did not end within the deadline of {}; a later one may \
+                 help, such as `--set deadline={}`",
+                self.deadline,
+                (self.deadline * 4).to_string().replace(' ', ""),
+            ),
+        }
+    }
+}
+
+/// What all conditions have shown: a sentence by the mean, and one by the 95th percentile.
+pub(crate) fn sentences(findings: &[Finding]) -> String {
+    let (tails, means): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.measure == Measure::P95);
+    let mut text = sentence(&means);
+    if !tails.is_empty() {
+        text.push(' ');
+        text.push_str(&sentence(&tails));
+    }
+    text
+}
+
+fn sentence(findings: &[&Finding]) -> String {
     let mut clauses: Vec<(String, Vec<&str>)> = Vec::new();
     for finding in findings {
-        let clause = clause(finding);
+        let clause = finding.clause();
         match clauses.iter_mut().find(|(other, _)| *other == clause) {
             Some((_, conditions)) => conditions.push(&finding.condition),
             None => clauses.push((clause, vec![&finding.condition])),
@@ -101,213 +520,19 @@ pub fn sentence(findings: &[Finding]) -> String {
     let parts: Vec<String> = clauses
         .iter()
         .map(|(clause, conditions)| match conditions.as_slice() {
-            _ if findings.len() == 1 => clause.clone(),
+            [""] => clause.clone(),
             conditions => format!("with {} {clause}", crate::reader::list(conditions)),
         })
         .collect();
     let mut text = parts.join("; ");
-    if let Some(first) = text.get(..1).filter(|_| text.starts_with("with ") || text.starts_with("there ")) {
-        let upper = first.to_uppercase();
-        text.replace_range(..1, &upper);
+    // Names of contenders keep their case.
+    if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
+        text.replace_range(..1, &text[..1].to_uppercase());
     }
     text.push('.');
     text
 }
 
-fn clause(finding: &Finding) -> String {
-    let mut text = core_clause(finding);
-    let missed: Vec<String> = finding
-        .baseline
-        .iter()
-        .chain(&finding.others)
-        .filter(|standing| standing.missed > 0)
-        .map(|standing| format!("{} of {}'s {} flows", standing.missed, standing.name, standing.flows))
-        .collect();
-    if !missed.is_empty() {
-        let fate = if finding.bulk { "were broken off" } else { "did not end in time" };
-        text.push_str(&format!(" ({} {fate})", crate::reader::list(&missed)));
-    }
-    text
-}
-
-fn core_clause(finding: &Finding) -> String {
-    let Some(best) = finding.best() else {
-        return match &finding.baseline {
-            Some(only) => format!("there is only {} and nothing to compare it with", only.name),
-            None => "there is nothing to compare".to_owned(),
-        };
-    };
-    let Some(baseline) = &finding.baseline else {
-        return match finding.others.as_slice() {
-            [only] => format!("there is only {} and nothing to compare it with", only.name),
-            _ => format!(
-                "{} serves this traffic best{}, but there is no tcp to compare it with",
-                best.name,
-                level(finding, best)
-            ),
-        };
-    };
-    let Some(difference) = &best.difference else {
-        let (better, worse) = if best.score < baseline.score { (best, baseline) } else { (baseline, best) };
-        return format!(
-            "{} serves this traffic best: no flow ended in time both with it and with {}",
-            better.name, worse.name
-        );
-    };
-    let measure = if finding.bulk { "goodput" } else { "mean completion time" };
-    let amount = |mean: f64| format!("{:.1} % {}", mean.abs(), if mean < 0.0 { "below" } else { "above" });
-    let better = if finding.bulk { difference.mean > 0.0 } else { difference.mean < 0.0 };
-    let Some(interval) = difference.ci95 else {
-        if difference.mean == 0.0 {
-            return format!(
-                "there is no difference in the only run: {}'s {measure} is {}'s",
-                best.name, baseline.name
-            );
-        }
-        let winner = if better { best } else { baseline };
-        return format!(
-            "{} serves this traffic best in the only run: {}'s {measure} is {} {}'s (no interval from one run){}",
-            winner.name,
-            best.name,
-            amount(difference.mean),
-            baseline.name,
-            if better { level(finding, best) } else { String::new() },
-        );
-    };
-    let range = match interval.1 - interval.0 {
-        // Nothing in the scenario is random, or not enough to matter.
-        width if width < 1e-9 => "(the same in every run)".to_owned(),
-        _ => format!("(95 % interval {:+.1} to {:+.1} %)", interval.0, interval.1),
-    };
-    if interval.contains(0.0) {
-        return format!(
-            "there is no difference: the {measure} of {}, the best multipath scheduler, is {} {}'s {range}",
-            best.name,
-            amount(difference.mean),
-            baseline.name,
-        );
-    }
-    if better {
-        return format!(
-            "{} serves this traffic best: its {measure} is {} {}'s {range}{}",
-            best.name,
-            amount(difference.mean),
-            baseline.name,
-            level(finding, best),
-        );
-    }
-    format!(
-        "{} serves this traffic best: the {measure} of {}, the best multipath scheduler, is {} {}'s {range}",
-        baseline.name,
-        best.name,
-        amount(difference.mean),
-        baseline.name,
-    )
-}
-
-/// Those that are no different from the best.
-fn level(finding: &Finding, best: &Standing) -> String {
-    let level: Vec<&str> = finding
-        .others
-        .iter()
-        .filter(|other| other.name != best.name)
-        .filter(|other| match &other.against_best {
-            Some(Difference { mean, ci95 }) => ci95.map_or(*mean == 0.0, |interval| interval.contains(0.0)),
-            None => false,
-        })
-        .map(|other| other.name.as_str())
-        .collect();
-    match level.len() {
-        0 => String::new(),
-        1 => format!(", and {} is no different from it", level[0]),
-        _ => format!(", and {} are no different from it", crate::reader::list(&level)),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stats::Interval;
-
-    fn standing(name: &str, score: f64, difference: Option<(f64, f64, f64)>) -> Standing {
-        Standing {
-            name: name.into(),
-            missed: 0,
-            flows: 900,
-            difference: difference
-                .map(|(mean, low, high)| Difference { mean, ci95: Some(Interval(low, high)) }),
-            score,
-            against_best: None,
-        }
-    }
-
-    fn finding(condition: &str, others: Vec<Standing>) -> Finding {
-        Finding {
-            condition: condition.into(),
-            bulk: false,
-            baseline: Some(standing("tcp", 1.0, None)),
-            others,
-        }
-    }
-
-    #[test]
-    fn the_best_is_named_with_its_interval() {
-        let mut second = standing("min_rtt", 0.82, Some((-18.0, -21.0, -15.0)));
-        second.against_best = Some(Difference { mean: 2.0, ci95: Some(Interval(-1.0, 5.0)) });
-        let finding = finding("", vec![second, standing("dmptcp", 0.8, Some((-20.0, -23.04, -17.0)))]);
-        assert_eq!(
-            sentence(&[finding]),
-            "dmptcp serves this traffic best: its mean completion time is 20.0 % below tcp's (95 % interval \
-             -23.0 to -17.0 %), and min_rtt is no different from it."
-        );
-    }
-
-    #[test]
-    fn no_difference_is_said() {
-        let finding = finding("", vec![standing("dmptcp", 0.99, Some((-1.0, -3.0, 1.0)))]);
-        assert_eq!(
-            sentence(&[finding]),
-            "There is no difference: the mean completion time of dmptcp, the best multipath scheduler, is \
-             1.0 % below tcp's (95 % interval -3.0 to +1.0 %)."
-        );
-    }
-
-    #[test]
-    fn tcp_may_be_the_best() {
-        let finding = finding("", vec![standing("min_rtt", 1.5, Some((50.0, 40.0, 60.0)))]);
-        assert_eq!(
-            sentence(&[finding]),
-            "tcp serves this traffic best: the mean completion time of min_rtt, the best multipath \
-             scheduler, is 50.0 % above tcp's (95 % interval +40.0 to +60.0 %)."
-        );
-    }
-
-    #[test]
-    fn several_conditions_make_one_sentence_and_missed_flows_are_told() {
-        let clean = finding("loss=0", vec![standing("dmptcp", 0.8, Some((-20.0, -23.0, -17.0)))]);
-        let mut lossy = finding("loss=1%", vec![standing("dmptcp", 0.99, Some((-1.0, -3.0, 1.0)))]);
-        lossy.others[0].missed = 3;
-        assert_eq!(
-            sentence(&[clean, lossy]),
-            "With loss=0 dmptcp serves this traffic best: its mean completion time is 20.0 % below tcp's (95 % \
-             interval -23.0 to -17.0 %); with loss=1% there is no difference: the mean completion time of \
-             dmptcp, the best multipath scheduler, is 1.0 % below tcp's (95 % interval -3.0 to +1.0 %) (3 of \
-             dmptcp's 900 flows did not end in time)."
-        );
-    }
-
-    #[test]
-    fn more_goodput_is_better() {
-        let mut bulk = finding("", vec![standing("min_rtt", -2.0, Some((95.0, 90.0, 99.0)))]);
-        bulk.bulk = true;
-        assert_eq!(
-            sentence(&[bulk]),
-            "min_rtt serves this traffic best: its goodput is 95.0 % above tcp's (95 % interval +90.0 to +99.0 %)."
-        );
-    }
-
-    #[test]
-    fn one_contender_is_no_comparison() {
-        assert_eq!(sentence(&[finding("", vec![])]), "There is only tcp and nothing to compare it with.");
-    }
-}
+#[path = "verdict_tests.rs"]
+mod tests;

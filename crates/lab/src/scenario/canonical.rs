@@ -4,8 +4,8 @@
 use core::fmt::Write;
 
 use super::{
-    Capacity, Change, Experiment, FlowSize, Jitter, LossModel, Path, Scenario, Start, TraceStart, Transport,
-    knobs,
+    Capacity, Change, Experiment, FlowSize, Jitter, LossModel, Path, PhaseChoice, Phases, Scenario, Start,
+    TraceStart, Transport, knobs,
 };
 
 impl Scenario {
@@ -52,6 +52,13 @@ fn experiment(out: &mut Lines, experiment: &Experiment) {
     out.line("profile", experiment.profile.name());
     out.line("initial", experiment.initial);
     out.line("deadline_ns", experiment.deadline.0);
+    match experiment.phases {
+        PhaseChoice::Unset => {}
+        PhaseChoice::Off => out.line("phases", "off"),
+        PhaseChoice::On(Phases { start, delay, jitter, traces }) => {
+            out.line("phases", format!("{} {} {} {traces}", start.0, delay.0, jitter.0));
+        }
+    }
     experiment.paths.iter().for_each(|one| path(out, one));
     match &experiment.common {
         None => out.line("common", "none"),

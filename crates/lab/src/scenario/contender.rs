@@ -28,8 +28,7 @@ pub struct Contender {
 // There are few, and a scheduler's options may be a list of numbers.
 #[allow(clippy::large_enum_variant)]
 pub enum Transport {
-    /// A plain TCP on one path; without a position on the one with the smallest lower bound for the
-    /// size of the flow, for bulk on the one with the highest rate.
+    /// A plain TCP on one path; without a position on the best one as measured.
     Tcp {
         /// The position of the path.
         path: Option<usize>,

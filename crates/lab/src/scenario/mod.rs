@@ -11,6 +11,7 @@ pub mod library;
 pub mod parameters;
 mod parse;
 mod path;
+mod phases;
 mod traffic;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub(crate) use contender::plain_tcp;
 pub use contender::{Contender, Transport};
 pub use document::Document;
+pub use phases::{PhaseChoice, Phases};
 
 use anabranch_link::Trace;
 
@@ -40,6 +42,8 @@ pub struct Scenario {
     /// The contender that the others are compared with, by position; none if the scenario names none
     /// and has no `tcp`.
     pub reference: Option<usize>,
+    /// A difference below this share counts as practically equal.
+    pub min_effect: f64,
     /// Who is compared.
     pub contenders: Vec<Contender>,
     /// The variations of the scenario that all contenders meet; at least one.
@@ -74,6 +78,8 @@ pub struct Experiment {
     pub traffic: Traffic,
     /// When a run ends, whatever is still going on.
     pub deadline: Duration,
+    /// Small random shifts of each run.
+    pub phases: PhaseChoice,
 }
 
 /// One path between client and server: a link for the data and one for the acknowledgements.
@@ -141,7 +147,7 @@ impl Capacity {
 /// Where in a trace a run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum TraceStart {
-    /// At its beginning.
+    /// At its beginning, or with [`Phases`] at a random point.
     #[default]
     Beginning,
     /// So far behind it.
@@ -340,5 +346,11 @@ impl Scenario {
     /// The seed of run number `run` (from 0): the same for all contenders and conditions.
     pub fn run_seed(&self, run: u32) -> u64 {
         anabranch_units::RandomStream::new(self.seed, &format!("run.{run}")).next_u64()
+    }
+
+    /// The seed of selection run number `run` (from 0), in which the path of `tcp` is chosen. It differs
+    /// from the seeds of the runs in which `tcp` is then compared.
+    pub fn selection_seed(&self, run: u32) -> u64 {
+        anabranch_units::RandomStream::new(self.seed, &format!("selection.{run}")).next_u64()
     }
 }

@@ -24,6 +24,8 @@ pub(super) const KEYS: &[&str] = &[
     "reference",
     "runs",
     "seed",
+    "min-effect",
+    "phases",
     "deadline",
     "initial",
     "path",
@@ -34,11 +36,12 @@ pub(super) const KEYS: &[&str] = &[
 ];
 
 /// What belongs to the whole comparison, so that no condition can change it.
-const FIXED: &[&str] = &["description", "schedulers", "reference", "runs", "seed", "condition"];
+const FIXED: &[&str] = &["description", "schedulers", "reference", "runs", "seed", "min-effect", "condition"];
 
 /// The contenders where a scenario names none.
 const DEFAULT_SCHEDULERS: [&str; 3] = ["tcp", "min_rtt", "dmptcp"];
 const DEFAULT_RUNS: u32 = 30;
+const DEFAULT_MIN_EFFECT: f64 = 0.01;
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
 
 pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<Scenario, Problem> {
@@ -73,9 +76,14 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
                 .help(format!("they are {}", list(&names)))
         })
     })?;
-    let reference = reference.or_else(|| {
-        contenders.iter().position(|contender| matches!(contender.transport, super::Transport::Tcp { .. }))
-    });
+    // The best measured path before a given one.
+    let plain = |path: fn(&Option<usize>) -> bool| {
+        contenders.iter().position(|contender| match &contender.transport {
+            super::Transport::Tcp { path: at } => path(at),
+            super::Transport::Multipath(_) => false,
+        })
+    };
+    let reference = reference.or_else(|| plain(Option::is_none)).or_else(|| plain(Option::is_some));
     Ok(Scenario {
         name: reader.optional("name", Node::name)?.unwrap_or_default(),
         description: reader
@@ -84,6 +92,7 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         runs: reader.optional("runs", |node| node.integer(1, 1_000_000))?.map_or(DEFAULT_RUNS, |n| n as u32),
         seed: reader.optional("seed", |node| node.integer(0, i64::MAX))?.map_or(1, |n| n as u64),
         reference,
+        min_effect: reader.optional("min-effect", Node::probability)?.unwrap_or(DEFAULT_MIN_EFFECT),
         contenders,
         conditions,
     })
@@ -273,6 +282,7 @@ fn experiment(
         common: reader.optional("topology", path::read_topology)?.flatten(),
         initial: reader.optional("initial", |node| path_position(node, &paths))?.unwrap_or(0),
         deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
+        phases: reader.optional("phases", super::phases::read)?.unwrap_or_default(),
         traffic,
         paths,
     };

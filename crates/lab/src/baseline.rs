@@ -1,0 +1,197 @@
+//! On which path a plain TCP is best, as measured.
+//!
+//! Every path is measured in *selection runs*, whose seeds differ from those of the comparison, so the
+//! choice owes nothing to the runs in which it is judged. All paths meet the same selection runs. After
+//! 4, 8 and 16 of them a path is given up if it is clearly worse than the best, or practically equal
+//! to it; the others go on, up to as many runs as the comparison has, at most 30.
+
+use serde::Serialize;
+
+use crate::run::{Class, RunResult};
+use crate::stats;
+
+/// Numbers of selection runs after which paths may be given up, and how many standard errors worse they
+/// are then. The fewer runs, the less is known of the standard error.
+const STAGES: [(u32, f64); 3] = [(4, 5.0), (8, 4.0), (16, 3.5)];
+/// The most and the fewest selection runs of a path that is never given up.
+const MOST_RUNS: u32 = 30;
+const FEWEST_RUNS: u32 = 4;
+
+/// A plain TCP alone on one path, in the selection runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SinglePath {
+    /// The name of the path.
+    pub path: String,
+    /// Whether it is the path of `tcp`.
+    pub chosen: bool,
+    /// How many selection runs it took part in.
+    pub runs: u32,
+    /// Flows.
+    pub n: usize,
+    /// Flows that were delivered. (Bulk: that were not broken off.)
+    pub completed: usize,
+    /// The mean completion time; a flow that was not delivered counts with the time it had. None for bulk.
+    pub mean_s: Option<f64>,
+    /// The mean goodput of a flow, in bit/s.
+    pub goodput_bps: Option<f64>,
+}
+
+/// What the selection runs have shown of one path.
+#[derive(Clone, Debug, Default)]
+struct Candidate {
+    /// For each run the cost, less being better: the sum of the times, or of the negative goodputs.
+    costs: Vec<f64>,
+    flows: usize,
+    completed: usize,
+    time_s: f64,
+    goodput_bps: f64,
+    given_up: bool,
+}
+
+impl Candidate {
+    fn mean(&self, runs: usize) -> f64 {
+        stats::mean(&self.costs[..runs]).unwrap_or(f64::INFINITY)
+    }
+}
+
+/// The choice of a path for one contender in one condition.
+#[derive(Clone, Debug)]
+pub struct Race {
+    bulk: bool,
+    min_effect: f64,
+    most: u32,
+    done: u32,
+    candidates: Vec<Candidate>,
+}
+
+impl Race {
+    /// A race of `paths` paths, of which those that differ by less than `min_effect` count as equal, for
+    /// a comparison of `runs` runs.
+    pub fn new(paths: usize, bulk: bool, min_effect: f64, runs: u32) -> Race {
+        let most = runs.clamp(FEWEST_RUNS, MOST_RUNS);
+        Race { bulk, min_effect, most, done: 0, candidates: vec![Candidate::default(); paths] }
+    }
+
+    /// The next selection runs, and the positions of the paths that take part; none if the choice is
+    /// made.
+    pub fn next(&self) -> Option<(core::ops::Range<u32>, Vec<usize>)> {
+        let running: Vec<usize> =
+            (0..self.candidates.len()).filter(|path| !self.candidates[*path].given_up).collect();
+        if running.len() < 2 && self.done > 0 || self.done >= self.most || self.candidates.len() < 2 {
+            return None;
+        }
+        let stage = STAGES.iter().map(|(runs, _)| *runs).find(|runs| *runs > self.done);
+        Some((self.done..stage.unwrap_or(self.most).min(self.most), running))
+    }
+
+    /// Takes in a run of `path`; the runs of a path come in their order.
+    pub fn add(&mut self, path: usize, result: &RunResult) {
+        let candidate = &mut self.candidates[path];
+        let mut cost = 0.0;
+        for flow in result.flows.iter().filter(|flow| flow.class == Class::Contender) {
+            let (time, goodput) = (flow.time.as_secs_f64(), flow.goodput().as_bps_f64());
+            cost += if self.bulk { -goodput } else { time };
+            candidate.time_s += time;
+            candidate.goodput_bps += goodput;
+            candidate.flows += 1;
+            candidate.completed += usize::from(crate::report::is_complete(flow, self.bulk));
+        }
+        candidate.costs.push(cost);
+    }
+
+    /// Closes a stage: gives up paths that are clearly worse than the best one, or equal to it.
+    pub fn judge(&mut self) {
+        let best = self.chosen();
+        let runs = self.candidates[best].costs.len();
+        self.done = runs as u32;
+        let errors = STAGES.iter().rfind(|(least, _)| *least <= self.done).map_or(5.0, |(_, errors)| *errors);
+        let reference = self.candidates[best].costs.clone();
+        let negligible = self.min_effect * self.candidates[best].mean(runs).abs();
+        for (path, candidate) in self.candidates.iter_mut().enumerate() {
+            if path == best || candidate.given_up {
+                continue;
+            }
+            let differences: Vec<f64> = candidate.costs.iter().zip(&reference).map(|(a, b)| a - b).collect();
+            let mean = stats::mean(&differences).unwrap_or(0.0);
+            let squares: f64 = differences.iter().map(|d| (d - mean) * (d - mean)).sum();
+            let n = differences.len() as f64;
+            let error = (squares / (n * (n - 1.0).max(1.0))).sqrt();
+            candidate.given_up = mean > errors * error || mean + errors * error < negligible;
+        }
+    }
+
+    /// The best path so far: the first one of the least mean cost among those in every run.
+    pub fn chosen(&self) -> usize {
+        let runs = self.candidates.iter().map(|candidate| candidate.costs.len()).max().unwrap_or(0);
+        let running = (0..self.candidates.len()).filter(|path| self.candidates[*path].costs.len() == runs);
+        running
+            .filter(|path| !self.candidates[*path].given_up || self.candidates.len() == 1)
+            .min_by(|a, b| self.candidates[*a].mean(runs).total_cmp(&self.candidates[*b].mean(runs)))
+            .unwrap_or(0)
+    }
+
+    /// The results of all paths, which are called `names`.
+    pub fn results<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<SinglePath> {
+        let chosen = self.chosen();
+        let result = |(path, (candidate, name)): (usize, (&Candidate, &str))| {
+            let per_flow = |sum: f64| (candidate.flows > 0).then(|| sum / candidate.flows as f64);
+            SinglePath {
+                path: name.to_owned(),
+                chosen: path == chosen,
+                runs: candidate.costs.len() as u32,
+                n: candidate.flows,
+                completed: candidate.completed,
+                mean_s: per_flow(candidate.time_s).filter(|_| !self.bulk),
+                goodput_bps: per_flow(candidate.goodput_bps),
+            }
+        };
+        self.candidates.iter().zip(names).enumerate().map(result).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A race over paths whose costs in run n are `cost(path, n)`, and how many runs each path had.
+    fn race(paths: usize, runs: u32, cost: impl Fn(usize, u32) -> f64) -> (usize, Vec<usize>) {
+        let mut race = Race::new(paths, false, 0.01, runs);
+        while let Some((range, running)) = race.next() {
+            for path in running {
+                for run in range.clone() {
+                    race.candidates[path].costs.push(cost(path, run));
+                }
+            }
+            race.judge();
+        }
+        (race.chosen(), race.candidates.iter().map(|candidate| candidate.costs.len()).collect())
+    }
+
+    #[test]
+    fn clearly_worse_paths_are_given_up_after_few_runs() {
+        let cost = |path: usize, run: u32| [30.0, 10.0, 50.0][path] + f64::from(run % 3);
+        assert_eq!(race(3, 30, cost), (1, vec![4, 4, 4]));
+    }
+
+    #[test]
+    fn equal_paths_are_a_tie_that_the_first_wins() {
+        assert_eq!(race(4, 30, |_, run| 10.0 + f64::from(run)), (0, vec![4; 4]));
+    }
+
+    #[test]
+    fn close_paths_run_as_often_as_the_comparison() {
+        // 5 % apart, and each run 50 % up or down.
+        let cost = |path: usize, run: u32| {
+            [10.5, 10.0][path] + if (run + path as u32).is_multiple_of(2) { 5.0 } else { -5.0 }
+        };
+        assert_eq!(race(2, 30, cost), (1, vec![30, 30]));
+        assert_eq!(race(2, 6, cost), (1, vec![6, 6]));
+        assert_eq!(race(2, 1, cost), (1, vec![4, 4]));
+        assert_eq!(race(2, 1000, cost), (1, vec![30, 30]));
+    }
+
+    #[test]
+    fn one_path_needs_no_race() {
+        assert_eq!(race(1, 30, |_, _| 1.0), (0, vec![0]));
+    }
+}

@@ -1,0 +1,67 @@
+//! Differences between contenders: ratios of means over the flows that both have delivered.
+
+use serde::Serialize;
+
+use crate::run::FlowResult;
+use crate::stats::{self, Interval, Part, Pooled};
+
+/// A difference and its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// 100 (mean of x / mean of the other - 1), in percent.
+    pub mean: f64,
+    /// Its interval, by a paired bootstrap over runs. All intervals of one family hold together with
+    /// 95 %. None for a single run.
+    pub ci95: Option<Interval>,
+}
+
+impl Difference {
+    fn of_ratio(ratio: f64, interval: Option<Interval>) -> Difference {
+        let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+        let ci95 = interval.map(|Interval(low, high)| Interval(percent(low), percent(high)));
+        Difference { mean: percent(ratio), ci95 }
+    }
+}
+
+/// For each run the sums of both contenders' times over the flows that both have delivered; for bulk
+/// the sums of their goodputs. Flows of one number are the same transfer and form a pair; a flow that
+/// only one of them has delivered is in neither sum.
+pub(crate) fn pairs(runs: &[Vec<&FlowResult>], other: &[Vec<&FlowResult>], bulk: bool) -> Vec<Part> {
+    let part = |(own, other): (&Vec<&FlowResult>, &Vec<&FlowResult>)| {
+        let mut part = Part::default();
+        for (own, other) in own.iter().zip(other) {
+            if bulk {
+                part.sum += own.goodput().as_bps_f64();
+                part.count += other.goodput().as_bps_f64();
+            } else if let (Some(own), Some(other)) = (own.report.fct, other.report.fct) {
+                part.sum += own.as_secs_f64();
+                part.count += other.as_secs_f64();
+            }
+        }
+        part
+    };
+    runs.iter().zip(other).map(part).collect()
+}
+
+/// The differences of a family, each from its [`pairs`]; none where no flow can be compared.
+pub(crate) fn family(series: &[Vec<Part>], seed: u64) -> Vec<Option<Difference>> {
+    let intervals = stats::simultaneous(series, seed);
+    let difference = |(parts, interval): (&Vec<Part>, Option<Interval>)| {
+        let sum: f64 = parts.iter().map(|part| part.sum).sum();
+        let count: f64 = parts.iter().map(|part| part.count).sum();
+        (count > 0.0).then(|| Difference::of_ratio(sum / count, interval))
+    };
+    series.iter().zip(intervals).map(difference).collect()
+}
+
+/// The differences of 95th percentiles from that of `reference`, as one family.
+pub(crate) fn percentiles(
+    others: &[Pooled],
+    reference: &Pooled,
+    runs: usize,
+    seed: u64,
+) -> Vec<Option<Difference>> {
+    let pairs: Vec<(&Pooled, &Pooled)> = others.iter().map(|other| (other, reference)).collect();
+    let ratios = stats::percentile_ratios(&pairs, 95.0, runs, seed);
+    ratios.into_iter().map(|ratio| ratio.map(|(ratio, ci)| Difference::of_ratio(ratio, ci))).collect()
+}

@@ -1,0 +1,88 @@
+//! What was simulated in a condition, for the lines under a table and for programs.
+
+use serde::Serialize;
+
+use crate::baseline::{Race, SinglePath};
+use crate::scenario::{Capacity, Condition, Direction, Scenario, TraceStart};
+
+/// What was simulated in a condition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// The name of the condition; empty where there is only one.
+    pub name: String,
+    /// The profile.
+    pub profile: &'static str,
+    /// The congestion control of each contender, in their order.
+    pub congestion: Vec<String>,
+    /// `upload` or `download`.
+    pub direction: &'static str,
+    /// The queue of each path.
+    pub queues: Vec<String>,
+    /// The path of the initial subflow.
+    pub initial: String,
+    /// The phases that each run draws; none if they are off.
+    pub phases: Option<PhaseLimits>,
+    /// The rate at which all paths together carry payload at best, in bit/s.
+    pub ideal_sum_bps: f64,
+    /// A plain TCP on each single path, in the selection runs; empty without `tcp`, or with one path.
+    pub single_paths: Vec<SinglePath>,
+}
+
+/// The greatest phases of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PhaseLimits {
+    /// A flow starts at most this much later, in seconds.
+    pub start_s: f64,
+    /// The delay of a path is at most this much longer or shorter.
+    pub delay_s: f64,
+    /// A packet arrives at most this much later.
+    pub jitter_s: f64,
+    /// Whether traces begin at random points.
+    pub traces: bool,
+}
+
+impl Setting {
+    /// Of a condition, with the choice of a path for each contender.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        condition: &Condition,
+        races: &[Option<Race>],
+        ideal_sum_bps: f64,
+    ) -> Setting {
+        let experiment = &condition.experiment;
+        let paths = &experiment.paths;
+        let names = || paths.iter().map(|path| path.name.as_str());
+        let race = races.iter().flatten().next().filter(|_| paths.len() > 1);
+        debug_assert_eq!(scenario.contenders.len(), races.len());
+        let phases = experiment.phases.in_comparison().map(|phases| {
+            let common = experiment.common.as_ref().map_or_else(Default::default, |common| common.rtt);
+            let shortest = paths.iter().map(|path| path.rtt + common).min().unwrap_or_default();
+            let greatest = |limits: &dyn Fn(anabranch_units::Duration) -> anabranch_units::Duration| {
+                paths.iter().map(|path| limits(path.rtt)).max().unwrap_or_default().as_secs_f64()
+            };
+            let begins_anywhere = |path: &crate::scenario::Path| {
+                path.trace_start == TraceStart::Beginning && matches!(path.down, Capacity::Trace(_))
+            };
+            PhaseLimits {
+                start_s: phases.start_limit(shortest).as_secs_f64(),
+                delay_s: greatest(&|rtt| phases.delay_limit(rtt)),
+                jitter_s: greatest(&|rtt| phases.jitter_limit(rtt)),
+                traces: phases.traces && paths.iter().any(begins_anywhere),
+            }
+        });
+        Setting {
+            name: condition.name.clone(),
+            profile: experiment.profile.name(),
+            congestion: condition.configs.iter().map(|c| c.congestion.name().to_owned()).collect(),
+            direction: match experiment.traffic.direction {
+                Direction::Upload => "upload",
+                Direction::Download => "download",
+            },
+            queues: paths.iter().map(|path| path.queue.to_string()).collect(),
+            initial: paths[experiment.initial].name.clone(),
+            phases,
+            ideal_sum_bps,
+            single_paths: race.map(|race| race.results(names())).unwrap_or_default(),
+        }
+    }
+}

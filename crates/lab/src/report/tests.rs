@@ -1,0 +1,83 @@
+//! Which flows count in a difference.
+
+use anabranch_sim::{EndReport, FlowReport, Outcome};
+use anabranch_units::{Bytes, Duration, Time};
+
+use super::*;
+
+/// A flow that took so many milliseconds, or was not delivered.
+fn flow(millis: Option<u64>) -> FlowResult {
+    let fct = millis.map(Duration::from_millis);
+    let report = FlowReport {
+        name: String::new(),
+        size: Some(Bytes(1000)),
+        start: Time::ZERO,
+        outcome: if fct.is_some() { Outcome::Completed } else { Outcome::Running },
+        fct,
+        acked: fct,
+        connected: None,
+        delivered: 1000,
+        written: 1000,
+        data_acked: 1000,
+        bytes_by_path: vec![1000],
+        subflows_used: 1,
+        data_segments: 1,
+        retransmitted_segments: 0,
+        reinjected_bytes: 0,
+        duplicate_bytes: 0,
+        rto_count: 0,
+        sender: EndReport::default(),
+        receiver: EndReport::default(),
+    };
+    let time = fct.unwrap_or(Duration::from_secs(60));
+    FlowResult { class: Class::Contender, report, lower_bound: Duration::ZERO, time }
+}
+
+fn runs(millis: &[&[Option<u64>]]) -> Vec<Vec<FlowResult>> {
+    millis.iter().map(|run| run.iter().map(|time| flow(*time)).collect()).collect()
+}
+
+fn by_reference(runs: &[Vec<FlowResult>]) -> Vec<Vec<&FlowResult>> {
+    runs.iter().map(|run| run.iter().collect()).collect()
+}
+
+/// The difference is what the two means beside it say, not a mean of each run's own: here the runs' own
+/// are +100 % and -50 %, whose mean is +25 %, although the first contender is faster on the whole.
+#[test]
+fn a_difference_is_the_ratio_of_the_two_means() {
+    let own = runs(&[&[Some(200)], &[Some(500)]]);
+    let other = runs(&[&[Some(100)], &[Some(1000)]]);
+    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    let difference = difference::family(&[parts], 1)[0].unwrap();
+    assert!((difference.mean - 100.0 * (700.0 / 1100.0 - 1.0)).abs() < 1e-9, "{difference:?}");
+}
+
+/// A flow that only one of the two has delivered has no partner, and is in neither mean.
+#[test]
+fn flows_without_a_partner_do_not_count() {
+    let own = runs(&[&[Some(10), Some(50), None], &[Some(30), Some(90), Some(7)]]);
+    let other = runs(&[&[Some(20), None, Some(80)], &[Some(60), Some(90), None]]);
+    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    let expected = [Part { sum: 0.01, count: 0.02 }, Part { sum: 0.12, count: 0.15 }];
+    for (part, expected) in parts.iter().zip(expected) {
+        assert!((part.sum - expected.sum).abs() < 1e-12 && (part.count - expected.count).abs() < 1e-12);
+    }
+    // Flow 2 of a run is not the partner of flow 1.
+    let (own, other) = (runs(&[&[Some(10), None]]), runs(&[&[None, Some(10)]]));
+    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    assert_eq!(parts, [Part::default()]);
+    assert_eq!(difference::family(&[parts], 1), [None]);
+}
+
+/// Contenders that share the luck of their runs have a narrow interval, however much the runs differ.
+#[test]
+fn a_difference_is_paired_by_run() {
+    let times = |percent: u64| -> Vec<Vec<FlowResult>> {
+        (1..=20).map(|run| vec![flow(Some(run * 100 * percent / 100))]).collect()
+    };
+    let (own, other) = (times(110), times(100));
+    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    let difference = difference::family(&[parts], 1)[0].unwrap();
+    let Interval(low, high) = difference.ci95.unwrap();
+    assert!((low - 10.0).abs() < 1e-9 && (high - 10.0).abs() < 1e-9, "{difference:?}");
+}

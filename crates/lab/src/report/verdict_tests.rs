@@ -1,0 +1,158 @@
+//! The wording and the outcome of verdicts.
+
+use super::*;
+
+fn difference(mean: f64, low: f64, high: f64) -> Option<Difference> {
+    Some(Difference { mean, ci95: Some(Interval(low, high)) })
+}
+
+fn standing(name: &str, value: f64, vs_reference: Option<Difference>) -> Standing {
+    Standing {
+        name: name.into(),
+        multipath: name != "tcp",
+        missed: 0,
+        flows: 900,
+        value,
+        vs_reference,
+        vs_best: None,
+    }
+}
+
+fn finding(condition: &str, others: Vec<Standing>) -> Finding {
+    Finding {
+        condition: condition.into(),
+        measure: Measure::MeanTime,
+        runs: 30,
+        min_effect_pct: 1.0,
+        deadline: Duration::from_secs(60),
+        is_given: true,
+        reference: Some(standing("tcp", 1.0, None)),
+        others,
+    }
+}
+
+#[test]
+fn the_best_is_named_with_its_interval() {
+    let mut second = standing("min_rtt", 0.82, difference(-18.0, -21.0, -15.0));
+    second.vs_best = difference(2.0, -1.0, 5.0);
+    let mut third = standing("blest", 0.801, difference(-19.9, -23.0, -17.0));
+    third.vs_best = difference(0.1, -0.2, 0.3);
+    let best = standing("dmptcp", 0.8, difference(-20.0, -23.04, -17.0));
+    let finding = finding("", vec![second, third, best]);
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "dmptcp serves this traffic best: its mean completion time is 20.0 % below tcp's (95 % interval \
+         -23.0 to -17.0 %), and min_rtt cannot be told apart from it with this number of runs, and blest is \
+         practically equal to it."
+    );
+    let verdict = finding.verdict();
+    assert_eq!((verdict.outcome, verdict.runs_needed), (Outcome::Best, None));
+    assert_eq!(verdict.best, ["dmptcp", "min_rtt", "blest"]);
+}
+
+#[test]
+fn an_interval_that_contains_zero_asks_for_more_runs() {
+    let finding = finding("", vec![standing("dmptcp", 0.98, difference(-2.0, -6.0, 2.0))]);
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "dmptcp and tcp cannot be told apart with this number of runs: dmptcp's mean completion time is 2.0 % \
+         below tcp's (95 % interval -6.0 to +2.0 %); about 130 runs would tell."
+    );
+    let verdict = finding.verdict();
+    assert_eq!((verdict.outcome, verdict.runs_needed), (Outcome::Undecided, Some(130)));
+    assert!(verdict.best.is_empty());
+}
+
+#[test]
+fn differences_below_the_minimum_effect_are_practically_equal() {
+    // The whole interval is small; or the difference is real and small.
+    for (mean, low, high) in [(-0.1, -0.6, 0.4), (0.7, 0.3, 1.1), (-0.9, -0.95, -0.85)] {
+        let finding = finding("", vec![standing("dmptcp", 1.0, difference(mean, low, high))]);
+        assert_eq!(finding.verdict().outcome, Outcome::Equal, "{mean} {low} {high}");
+        assert!(sentences(&[finding]).starts_with("dmptcp and tcp are practically equal: "));
+    }
+    let mut strict = finding("", vec![standing("dmptcp", 0.99, difference(-0.9, -0.95, -0.85))]);
+    strict.min_effect_pct = 0.5;
+    assert_eq!(strict.verdict().best, ["dmptcp"]);
+}
+
+#[test]
+fn tcp_may_be_the_best() {
+    let others = vec![
+        standing("min_rtt", 1.5, difference(50.0, 40.0, 60.0)),
+        standing("dmptcp", 1.6, difference(60.0, -5.0, 125.0)),
+    ];
+    let finding = finding("", others);
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "tcp serves this traffic best: the mean completion time of min_rtt, the best multipath scheduler, is \
+         50.0 % above tcp's (95 % interval +40.0 to +60.0 %), and dmptcp cannot be told apart from it with \
+         this number of runs."
+    );
+    assert_eq!(finding.verdict().best, ["tcp", "dmptcp"]);
+}
+
+#[test]
+fn several_conditions_make_one_sentence() {
+    let clean = finding("loss=0", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))]);
+    let same = Finding { condition: "loss=0.1%".into(), ..clean.clone() };
+    let lossy = finding("loss=1%", vec![standing("dmptcp", 1.2, difference(20.0, 13.0, 27.0))]);
+    let mut tail = clean.clone();
+    tail.measure = Measure::P95;
+    assert_eq!(
+        sentences(&[clean, tail, same, lossy]),
+        "With loss=0 and loss=0.1% dmptcp serves this traffic best: its mean completion time is 20.0 % below \
+         tcp's (95 % interval -23.0 to -17.0 %); with loss=1% tcp serves this traffic best: the mean completion \
+         time of dmptcp is 20.0 % above tcp's (95 % interval +13.0 to +27.0 %). With loss=0 dmptcp has the \
+         shortest tail: its 95th percentile is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %)."
+    );
+}
+
+#[test]
+fn undelivered_flows_leave_no_winner() {
+    let mut finding = finding("", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))]);
+    finding.others[0].missed = 3;
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "There is no winner, because 3 of dmptcp's 900 flows did not end within the deadline of 60 s; a later \
+         one may help, such as `--set deadline=240s`."
+    );
+    let verdict = finding.verdict();
+    assert_eq!((verdict.outcome, verdict.difference_pct), (Outcome::Incomplete, None));
+    assert!(verdict.best.is_empty());
+}
+
+#[test]
+fn more_goodput_is_better() {
+    let mut bulk = finding("", vec![standing("min_rtt", 2.0, difference(95.0, 90.0, 99.0))]);
+    bulk.measure = Measure::Goodput;
+    assert_eq!(
+        sentences(&[bulk]),
+        "min_rtt serves this traffic best: its goodput is 95.0 % above tcp's (95 % interval +90.0 to +99.0 %)."
+    );
+}
+
+#[test]
+fn one_run_or_one_contender_decides_nothing() {
+    assert_eq!(sentences(&[finding("", vec![])]), "There is only tcp and nothing to compare it with.");
+    let single = Some(Difference { mean: -3.0, ci95: None });
+    let finding = Finding { runs: 1, ..finding("", vec![standing("dmptcp", 0.97, single)]) };
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "dmptcp is ahead in the only run: dmptcp's mean completion time is 3.0 % below tcp's (one run has no \
+         interval)."
+    );
+    assert_eq!(finding.verdict().outcome, Outcome::SingleRun);
+}
+
+#[test]
+fn without_a_reference_the_second_best_is_one() {
+    let mut finding = finding("", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))]);
+    finding.reference = Some(standing("min_rtt", 1.0, None));
+    finding.is_given = false;
+    assert_eq!(
+        sentences(&[finding]),
+        "dmptcp serves this traffic best: its mean completion time is 20.0 % below min_rtt's (95 % interval \
+         -23.0 to -17.0 %); there is no tcp to compare with."
+    );
+}

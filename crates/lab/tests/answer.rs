@@ -1,0 +1,161 @@
+//! The answer of a comparison: the right baseline, runs that are not copies of one another, and no winner
+//! where flows did not finish. Signs and orders alone are held, since the stack changes.
+
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::compare::{Comparison, Options, compare};
+use anabranch_lab::report::Row;
+use anabranch_lab::report::verdict::Outcome;
+use anabranch_lab::run::Prepared;
+use anabranch_lab::scenario::{Document, Scenario};
+
+/// The scenario of paths on the command line with these values set.
+fn scenario(paths: &[&str], set: &[&str]) -> Scenario {
+    let mut document = Document::bare();
+    let paths: Vec<String> = paths.iter().map(|path| path.to_string()).collect();
+    document.set_paths(&paths).unwrap();
+    set.iter().for_each(|assignment| document.set(assignment).unwrap());
+    document.scenario().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn compared(scenario: &Scenario, every_path: bool) -> Comparison {
+    let cancelled = AtomicBool::new(false);
+    let options =
+        Options { jobs: 2, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path };
+    compare(scenario, &options).unwrap()
+}
+
+fn row<'a>(comparison: &'a Comparison, name: &str) -> &'a Row {
+    comparison.rows.iter().find(|row| row.scheduler == name).unwrap_or_else(|| panic!("no row {name}"))
+}
+
+/// The fast path loses 2 %: by its lower bound it is the best, and as measured the worst by far.
+#[test]
+fn a_fast_path_with_loss_is_no_baseline() {
+    let paths = ["100Mbit/s,40ms,loss=2%", "20Mbit/s,20ms"];
+    let comparison =
+        compared(&scenario(&paths, &["traffic.size=bulk", "traffic.duration=5s", "runs=4"]), true);
+    let (tcp, lossy) = (row(&comparison, "tcp"), row(&comparison, "tcp@1"));
+    assert_eq!((tcp.path.as_deref(), lossy.path.as_deref()), (Some("2"), Some("1")));
+    assert!(lossy.goodput_bps.unwrap() < 0.5 * tcp.goodput_bps.unwrap());
+    // Against the lossy path it would be +600 %.
+    let gain = row(&comparison, "min_rtt").vs_reference_pct.unwrap().mean;
+    assert!((-20.0..60.0).contains(&gain), "{gain}");
+    let setting = &comparison.conditions[0];
+    let chosen: Vec<bool> = setting.single_paths.iter().map(|path| path.chosen).collect();
+    assert_eq!(chosen, [false, true]);
+    // 120 Mbit/s but for the headers.
+    assert!((110e6..120e6).contains(&setting.ideal_sum_bps), "{}", setting.ideal_sum_bps);
+}
+
+/// The mean rate of the LTE trace is higher than that of the steady link, and its course much worse.
+#[test]
+fn a_trace_is_judged_by_its_course() {
+    let traces = "../../scenarios/traces/synthetic-lte";
+    let lte = format!("trace={traces}.down:{traces}.up,40ms");
+    let scenario = scenario(&[&lte, "12Mbit/s,30ms"], &["traffic.size=500KB", "runs=12"]);
+    let comparison = compared(&scenario, true);
+    let (tcp, lte) = (row(&comparison, "tcp"), row(&comparison, "tcp@1"));
+    assert_eq!(tcp.path.as_deref(), Some("2"));
+    assert!(tcp.fct_s.mean < lte.fct_s.mean);
+    assert!(comparison.conditions[0].phases.unwrap().traces);
+    // Runs begin at different points of the trace.
+    assert!(lte.fct_s.ci95.unwrap().half_width() > 0.0);
+}
+
+#[test]
+fn the_row_is_the_ratio_of_the_means_beside_it() {
+    let scenario = scenario(
+        &["20Mbit/s,20ms,loss=1%", "8Mbit/s,50ms,loss=1%"],
+        &["traffic.size=web", "traffic.flows=5", "runs=10"],
+    );
+    let comparison = compared(&scenario, false);
+    let tcp = row(&comparison, "tcp").fct_s.mean.unwrap();
+    for name in ["min_rtt", "dmptcp"] {
+        let row = row(&comparison, name);
+        let expected = 100.0 * (row.fct_s.mean.unwrap() / tcp - 1.0);
+        assert!((row.vs_reference_pct.unwrap().mean - expected).abs() < 1e-6, "{name}");
+    }
+    let best = comparison.verdicts[0].compared.as_deref().unwrap();
+    assert_eq!(comparison.verdicts[0].difference_pct, row(&comparison, best).vs_reference_pct);
+    assert!(comparison.verdict.contains(best));
+}
+
+/// Without random loss the runs are thirty different phases of one question, and not thirty copies.
+#[test]
+fn runs_without_random_loss_differ_by_their_phases() {
+    let paths = ["20Mbit/s,20ms", "8Mbit/s,50ms"];
+    let set = ["traffic.size=300KB", "traffic.flows=4", "runs=6"];
+    let width = |set: &[&str]| {
+        let comparison = compared(&scenario(&paths, set), false);
+        row(&comparison, "min_rtt").fct_s.ci95.unwrap().half_width()
+    };
+    assert!(width(&set) > 0.0);
+    assert_eq!(width(&[&set[..], &["phases=false"]].concat()), 0.0);
+}
+
+#[test]
+fn a_single_run_draws_phases_only_when_asked() {
+    let paths = ["20Mbit/s,20ms", "8Mbit/s,50ms"];
+    let fct = |phases: &[&str], in_comparison: bool| {
+        let scenario = scenario(&paths, &[&["traffic.size=300KB"][..], phases].concat());
+        let prepared = match in_comparison {
+            true => Prepared::for_comparison(&scenario, 0),
+            false => Prepared::new(&scenario, 0),
+        };
+        let result = prepared.unwrap().run(1, 0, &AtomicBool::new(false)).unwrap();
+        result.flows[0].report.fct
+    };
+    let plain = fct(&["phases=false"], false);
+    assert_eq!(fct(&[], false), plain);
+    assert_eq!(fct(&["phases=false"], true), plain);
+    assert_ne!(fct(&[], true), plain);
+    assert_eq!(fct(&["phases=true"], false), fct(&[], true));
+}
+
+/// A phase is small beside the round trip, and nothing is faster than the lower bound with it.
+#[test]
+fn phases_are_small_and_the_bound_still_holds() {
+    for (path, rtt_us) in [("100Mbit/s,20ms", 20_000.0), ("1Gbit/s,1ms", 1_000.0)] {
+        let set = ["traffic.size=1400B", "traffic.flows=1", "schedulers=tcp"];
+        let scenario = scenario(&[path], &set);
+        let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
+        let plain = Prepared::new(&scenario, 0).unwrap().run(0, 0, &AtomicBool::new(false)).unwrap();
+        let plain = plain.flows[0].report.fct.unwrap().as_secs_f64() * 1e6;
+        let mut seen = Vec::new();
+        for run in 0..20 {
+            let result = prepared.run(0, run, &AtomicBool::new(false)).unwrap();
+            let flow = &result.flows[0];
+            let fct = flow.report.fct.unwrap();
+            assert!(fct >= flow.lower_bound, "{path}: {fct} {}", flow.lower_bound);
+            assert!(flow.report.start.as_secs_f64() * 1e6 <= 0.05 * rtt_us);
+            assert!((fct.as_secs_f64() * 1e6 - plain).abs() < 0.03 * rtt_us, "{path}: {fct} {plain}");
+            seen.push(fct);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.len() > 15);
+    }
+}
+
+#[test]
+fn flows_that_do_not_finish_leave_no_winner() {
+    let set = ["traffic.size=5MB", "deadline=1s", "runs=2"];
+    let comparison = compared(&scenario(&["10Mbit/s,20ms", "5Mbit/s,20ms"], &set), false);
+    assert!(!comparison.is_complete());
+    assert_eq!(comparison.verdicts[0].outcome, Outcome::Incomplete);
+    assert!(
+        comparison.verdict.starts_with("There is no winner, because 2 of tcp's 2 flows"),
+        "{}",
+        comparison.verdict
+    );
+    assert!(comparison.verdict.contains("deadline"));
+}
+
+#[test]
+fn short_flows_have_a_verdict_on_their_tail() {
+    let paths = ["20Mbit/s,20ms,loss=1%", "20Mbit/s,20ms,loss=1%"];
+    let comparison = compared(&scenario(&paths, &["traffic.size=50KB", "traffic.flows=25", "runs=6"]), false);
+    assert_eq!(comparison.verdicts.len(), 2);
+    assert!(comparison.verdict.contains("95th percentile"), "{}", comparison.verdict);
+}
