@@ -94,7 +94,7 @@ mod linux {
         let result: std::io::Result<()> = tokio::select! {
             result = accepting => result,
             () = online::interrupted() => Ok(()),
-            never = online::flood::follow(host.clone(), log) => match never {},
+            never = online::flood::follow(host.clone(), log.clone()) => match never {},
         };
         drop(listener);
         let result = started.leave(result.map_err(|error| Failure::Failed(error.to_string()))).await;
