@@ -14,7 +14,13 @@ fn a_row_of_tcp_beside_names_its_own_congestion_control() {
         );
         let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
         let cancelled = AtomicBool::new(false);
-        let options = Options { jobs: 1, cancelled: &cancelled, progress: &|_, _| {}, captures: None };
+        let options = Options {
+            jobs: 1,
+            cancelled: &cancelled,
+            progress: &|_, _| {},
+            captures: None,
+            every_path: false,
+        };
         let rows = compare(&scenario, &options).unwrap().rows;
         let shows: Vec<_> = rows.iter().map(|row| (&*row.scheduler, &*row.congestion)).collect();
         assert_eq!(shows, [("min_rtt", "lia"), ("tcp beside min_rtt", shown)]);
