@@ -1,5 +1,5 @@
-//! First handshakes that lose segments: many short connections, of each of which the client's first segments after the
-//! SYN are dropped by a list, or at random.
+//! First handshakes that lose segments: many short connections. The client's segments after the SYN are dropped by a list,
+//! or at random.
 //!
 //! The third ACK is the only segment that has the client's key, unless data repeats it (RFC 8684 section 3.1). A client
 //! that closes early may never repeat it, and the server has to go on with what it gets.
@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Outcome, anabranch, kernel, settled};
 use crate::cell::{Cell, Load, Side};
+use crate::counters::Counters;
 use crate::shape::{self, PORT};
 
 /// The server at this port waits for the end of the client's stream before it sends; the one at `PORT` sends at once.
@@ -27,22 +28,22 @@ const PATIENT_PORT: u16 = PORT + 2;
 /// How much the server sends.
 const ANSWER: usize = 1000;
 
-/// How much the client sends before it closes its direction, by turns: nothing, a segment, a first flight and more.
+/// The numbers of bytes that clients send before they close their direction: nothing, a segment, more than a first flight.
 const REQUESTS: [usize; 3] = [0, 1000, 20_000];
 
-/// Each of the client's first four segments is lost or not, in all ways.
+/// The client's first four segments are lost or not in all 16 ways.
 const LISTED: usize = 16 * REQUESTS.len();
 
-/// How many connections lose segments at random, and how many percent of them.
+/// The number of connections that lose segments at random, and how many percent of their segments.
 const RANDOM: usize = 500;
 const PERCENT: u64 = 5;
 
-/// How many connections there are.
+/// The number of connections.
 const fn connections(cell: &Cell) -> usize {
     if matches!(cell.load, Load::Lossy) { RANDOM } else { LISTED }
 }
 
-/// The client of connection `at` sends so much, to that port.
+/// The number of bytes that the client of connection `at` sends, and the server's port.
 const fn request(cell: &Cell, at: usize) -> (usize, u16) {
     let len = if matches!(cell.load, Load::Lossy) { 0 } else { REQUESTS[at / 16] };
     (len, if len == 0 { PORT } else { PATIENT_PORT })
@@ -52,7 +53,7 @@ const fn request(cell: &Cell, at: usize) -> (usize, u16) {
 pub struct Losses {
     client: Direction,
     random: Option<RandomStream>,
-    /// By the client's port: which connection it is, and how many segments have come after the SYN.
+    /// By the client's port: the number of the connection, and how many segments have followed its SYN.
     flows: HashMap<u16, (usize, u32)>,
 }
 
@@ -63,7 +64,7 @@ impl Losses {
         Losses { client, random, flows: HashMap::new() }
     }
 
-    /// Whether the segment in `packet`, IPv4 without options, is lost.
+    /// True if the segment in `packet`, IPv4 without options, is dropped.
     fn takes(&mut self, packet: &[u8]) -> bool {
         let (Some(port), Some(flags)) = (packet.get(20..22), packet.get(33)) else { return false };
         let port = u16::from_be_bytes([port[0], port[1]]);
@@ -88,12 +89,12 @@ impl Element for Losses {
     }
 }
 
-/// Byte `at` of either stream.
+/// The stream of either direction.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-/// What the connections have come to.
+/// The ends of connections that are complete, and those that are not.
 #[derive(Default)]
 struct Tally {
     done: AtomicU64,
@@ -119,7 +120,8 @@ fn check(got: &[u8], meant: &[usize]) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("{} bytes came, or others than were sent", got.len())) }
 }
 
-/// Anabranch's side of a connection: `request` is what a client sends.
+/// Plays anabranch's part of one connection. `request` is the number of bytes that a client sends; a server sends its
+/// answer `at_once` or after the end of the request.
 async fn exchange(
     mut stream: MptcpStream,
     request: Option<usize>,
@@ -145,7 +147,7 @@ async fn exchange(
     check(&got, if request.is_some() { &[ANSWER] } else { &REQUESTS })
 }
 
-/// The kernel's side of one.
+/// Plays the kernel's part of one.
 fn exchange_of_kernel(socket: &Socket, request: Option<usize>, at_once: bool) -> Result<(), String> {
     use std::io::{Read as _, Write as _};
     let all = || {
@@ -166,7 +168,8 @@ fn exchange_of_kernel(socket: &Socket, request: Option<usize>, at_once: bool) ->
     check(&got, if request.is_some() { &[ANSWER] } else { &REQUESTS })
 }
 
-/// Opens connections one after the other, and plays the kernel's part as the client.
+/// Opens connections one after the other, so that their order is that of the list, and plays the kernel's part as the
+/// client.
 fn kernel_clients(cell: &Cell, tally: &Tally) {
     std::thread::scope(|scope| {
         for at in 0..connections(cell) {
@@ -208,6 +211,7 @@ fn kernel_servers(listener: &Socket, count: usize, at_once: bool, patience: Dura
     });
 }
 
+/// Accepts `count` connections, and plays anabranch's part as the server.
 async fn our_servers(
     mut listener: MptcpListener,
     count: usize,
@@ -282,28 +286,32 @@ pub async fn run(cell: &Cell) -> Result<Outcome, String> {
         let _ = task.await;
     }
     let counters = settled(cell).await;
-    let mut outcome = Outcome::default();
-    outcome.failures = tally.failures.lock().map(|failures| failures.clone()).unwrap_or_default();
+    Ok(judge(cell, &tally, &counters, begun.elapsed()))
+}
+
+fn judge(cell: &Cell, tally: &Tally, counters: &Counters, elapsed: Duration) -> Outcome {
+    let total = connections(cell);
+    let mut failures = core::mem::take(&mut *tally.failures.lock().unwrap_or_else(PoisonError::into_inner));
     let done = tally.done.load(Ordering::Relaxed);
     if done != 2 * total as u64 {
-        outcome.failures.push(format!("{done} ends of connections are complete, meant {}", 2 * total));
+        failures.push(format!("{done} ends of connections are complete, meant {}", 2 * total));
     }
-    let fallbacks: Vec<String> = counters
-        .mptcp_nonzero()
-        .filter(|(name, _)| name.contains("Fallback"))
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
-    // A listed connection of ours is an MPTCP one as long as any segment before its DATA_FIN brings the keys: the third
-    // ACK, the data, or the acknowledgement that goes before a DATA_FIN without data.
-    let lost_all = (0..LISTED).filter(|at| at % 4 == 3).count() as u64;
+    // A connection of ours stays an MPTCP one as long as any segment before its DATA_FIN brings the keys: the third ACK,
+    // data, or the acknowledgement before a DATA_FIN without data.
+    let lost_both = (0..LISTED).filter(|at| at % 4 == 3).count() as u64;
     let plain = counters.mptcp("MPCapableFallbackACK");
-    if cell.client == Side::Anabranch && cell.load != Load::Lossy && plain > lost_all {
-        outcome.failures.push(format!("MPCapableFallbackACK is {plain}, meant at most {lost_all}"));
+    if cell.client == Side::Anabranch && cell.load != Load::Lossy && plain > lost_both {
+        failures.push(format!("MPCapableFallbackACK is {plain}, meant at most {lost_both}"));
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let fallbacks = if fallbacks.is_empty() { "no fallback".to_owned() } else { fallbacks.join(", ") };
-    outcome.seen = format!("{total} connections; {fallbacks}; {seconds:.1} s");
-    let all: Vec<String> = counters.mptcp_nonzero().map(|(name, value)| format!("{name} {value}")).collect();
-    outcome.details.insert("counters".to_owned(), all.join(", "));
-    Ok(outcome)
+    let list = |with: &str| {
+        let wanted = counters.mptcp_nonzero().filter(|(name, _)| name.contains(with));
+        wanted.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    };
+    let fallbacks = list("Fallback");
+    let fallbacks = if fallbacks.is_empty() { "no fallback" } else { &fallbacks };
+    Outcome {
+        failures,
+        seen: format!("{total} connections; {fallbacks}; {:.1} s", elapsed.as_secs_f64()),
+        details: [("counters".to_owned(), list(""))].into(),
+    }
 }

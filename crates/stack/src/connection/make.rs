@@ -72,8 +72,8 @@ impl Connection {
             && !self.subflows[at].handshake.join
     }
 
-    /// Returns the mapping of the payload `range` that is sent for the first time at `seq`, and whether it starts with the
-    /// stream, so that an MP_CAPABLE can express it.
+    /// Returns a mapping from the start of the stream to the end of `range`, which is sent for the first time at `seq`, if an
+    /// MP_CAPABLE carries it there. None if a DSS does.
     ///
     /// RFC 8684 section 3.1 puts the keys and a length on the first data, in place of a DSS, and allows several segments to
     /// carry the same option, as segmentation offload makes them. Here every segment sent before the keys are confirmed
