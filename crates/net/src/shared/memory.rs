@@ -160,7 +160,8 @@ impl Memory {
         if self.used(pooled) + BLOCK_BYTES > self.limit / 8 * 7 {
             return 0;
         }
-        let least = if flow.charged == 0 && self.has_block(flow, pooled, 7) { BLOCK_BYTES } else { 0 };
+        let few = flow.charged == 0 && flow.holds() <= BLOCK_BYTES;
+        let least = if few && self.has_block(flow, pooled, 7) { BLOCK_BYTES } else { 0 };
         (self.spare(flow, pooled) / BLOCK_BYTES * BLOCK_BYTES).max(least).min(most)
     }
 
