@@ -5,7 +5,7 @@ use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
 use anabranch_sim::{End, FlowId, FlowSpec, Sim};
 use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
-use anabranch_stack::congestion::{AnyCongestion, CongestionKind, SbdSummary};
+use anabranch_stack::congestion::{AnyCongestion, CongestionKind, SbdOptions, SbdSummary};
 use anabranch_stack::event::SubflowId;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
@@ -276,6 +276,31 @@ fn table_of_one_link_and_a_tcp() {
 #[ignore = "prints a table"]
 fn table_of_two_links_and_tcps() {
     table(false, true);
+}
+
+/// With the removal of oscillation noise (RFC 8382 section 4.2) and without, in the same scenarios.
+#[test]
+#[ignore = "prints a table"]
+fn table_of_noise() {
+    for (shared, beside) in [(true, false), (true, true), (false, false), (false, true)] {
+        for remove_noise in [false, true] {
+            let kind = CongestionKind::Sbd(SbdOptions { remove_noise, ..SbdOptions::DEFAULT });
+            let sum = all(0..40, Scenario { seed: 0, shared, beside, seconds: 60 }, &kind);
+            println!(
+                "{} links, TCPs {beside}, remove-noise {remove_noise}: wrong {:.1} % of {}, first wrong {} of {}, never \
+                 right {}, changes {:.2} a run, {:.3} Mbit/s, TCPs {:.3}",
+                if shared { 1 } else { 2 },
+                100.0 * sum.wrong as f64 / sum.decisions as f64,
+                sum.decisions,
+                sum.first_wrong,
+                sum.scenarios,
+                sum.scenarios - sum.times.len(),
+                sum.changes as f64 / sum.scenarios as f64,
+                mean(&sum.mbps),
+                mean(&sum.beside),
+            );
+        }
+    }
 }
 
 /// What the decisions of a setting rest on: so many found one of the two behind no bottleneck, had both in one group, and

@@ -61,6 +61,13 @@ const SBD: &[Parameter<SbdOptions>] = &[
     parameter!(SbdOptions, "p-s", "difference in skewness that divides", number 0.0, 2.0, p_s),
     parameter!(SbdOptions, "p-d", "difference in loss that divides, of the higher", number 0.0, 1.0, p_d),
     parameter!(SbdOptions, "p-v", "significant crossing of the mean, in variabilities", number 0.0, 10.0, p_v),
+    parameter!(
+        SbdOptions,
+        "remove-noise",
+        "crossings and variability count behind a bottleneck only",
+        bool,
+        remove_noise
+    ),
     parameter!(SbdOptions, "warm-up", "intervals before the first grouping", integer 0, 100_000, warm_up),
     parameter!(SbdOptions, "observations", "groupings before each decision", integer 1, 1000, observations),
     parameter!(SbdOptions, "majority", "so many of them must agree", integer 1, 1000, majority),

@@ -1,4 +1,4 @@
-//! Which bottlenecks are the same (RFC 8382 section 3.3.2).
+//! Which bottlenecks are the same (RFC 8382 section 3.3.1).
 
 use super::{SbdOptions, Summary};
 

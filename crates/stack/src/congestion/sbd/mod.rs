@@ -18,7 +18,10 @@
 //!   the first one's delay with the wait in it. The port lets the receiver group, and tell by an option.
 //! * RFC 8382 names no threshold for loss; 0.1 is the port's.
 //! * The first grouping counts after 2 `M` intervals, as the RFC advises; the port does not wait.
-//! * Removal of oscillation noise and of clock skew (RFC 8382 sections 4.2 and 5) is left out.
+//! * Where oscillation noise is removed (section 4.2), the variability is the mean over the samples of the
+//!   valid intervals, as section 4.1.2 asks to allow for invalid ones. Section 4.2 prints all samples as the
+//!   divisor, by which two subflows of one bottleneck would differ if they were behind it for different times.
+//! * Clock skew (section 5.2) is not removed.
 
 mod grouping;
 mod statistics;
@@ -62,6 +65,9 @@ pub struct SbdOptions {
     pub p_d: f64,
     /// `p_v`: what is a significant crossing of the mean, in parts of the variability.
     pub p_v: f64,
+    /// Oscillation noise is removed (section 4.2): crossings and variability of the intervals in which the
+    /// subflow is behind no bottleneck do not count.
+    pub remove_noise: bool,
     /// Intervals before the first grouping.
     pub warm_up: u32,
     /// Groupings before each decision.
@@ -85,6 +91,7 @@ impl SbdOptions {
         p_s: 0.15,
         p_d: 0.1,
         p_v: 0.7,
+        remove_noise: true,
         warm_up: 60,
         observations: 10,
         majority: 5,
@@ -116,8 +123,6 @@ pub struct Sbd {
 struct State {
     up: bool,
     statistics: Statistics,
-    /// It was found behind a bottleneck at the last grouping.
-    bottlenecked: bool,
     /// How often it was found behind none.
     alone: u32,
     /// What was decided; none: unknown.
@@ -126,7 +131,7 @@ struct State {
 
 impl State {
     fn new() -> State {
-        State { up: false, statistics: Statistics::default(), bottlenecked: false, alone: 0, group: None }
+        State { up: false, statistics: Statistics::default(), alone: 0, group: None }
     }
 }
 
@@ -182,9 +187,9 @@ impl Sbd {
         let mut paths: Vec<Bottleneck> = Vec::with_capacity(self.subflows.len());
         for (at, state) in self.subflows.iter_mut().enumerate().filter(|(_, state)| state.up) {
             let summary = state.statistics.summary(&self.options);
-            state.bottlenecked = summary.is_bottlenecked(state.bottlenecked, &self.options);
-            state.alone += u32::from(!state.bottlenecked);
-            if state.bottlenecked {
+            let bottlenecked = state.statistics.is_bottlenecked();
+            state.alone += u32::from(!bottlenecked);
+            if bottlenecked {
                 paths.push(Bottleneck { index: at as u8, summary, group: 0 });
             }
         }

@@ -18,6 +18,8 @@ struct Interval {
     variation: f64,
     /// The side of the mean that was crossed to significantly: 1 above, -1 below, 0 neither.
     crossed: i8,
+    /// The subflow was not behind a bottleneck: neither its crossing nor its variability counts.
+    noise: bool,
     /// Bytes.
     acked: f64,
     lost: f64,
@@ -34,6 +36,8 @@ pub(super) struct Statistics {
     mean_delay: Option<f64>,
     /// The side of the last significant crossing.
     side: i8,
+    /// It was found behind a bottleneck at the end of the last interval.
+    bottlenecked: bool,
 }
 
 /// The estimates over the last intervals.
@@ -81,36 +85,49 @@ impl Statistics {
             // Nothing was ever measured.
             return;
         }
-        if let Some(mean) = self.mean_delay {
-            // Section 3.2.3: beyond p_v of the variability, and on the other side than the last time.
+        // Section 3.2.4: beyond p_v of the variability, and on the other side than the last time.
+        let side = self.mean_delay.map_or(0, |mean| {
             let margin = options.p_v * self.variation(options);
-            let side = i8::from(ended.mean > mean + margin) - i8::from(ended.mean < mean - margin);
-            if side != 0 && side != self.side {
-                ended.crossed = side;
+            i8::from(ended.mean > mean + margin) - i8::from(ended.mean < mean - margin)
+        });
+        self.past.push_front(ended);
+        self.past.truncate(options.n as usize);
+        self.bottlenecked = self.summary(options).is_bottlenecked(self.bottlenecked, options);
+        let noise = options.remove_noise && !self.bottlenecked;
+        if let Some(newest) = self.past.front_mut() {
+            newest.noise = noise;
+            if side != 0 && side != self.side && !noise {
+                newest.crossed = side;
                 self.side = side;
             }
         }
-        self.past.push_front(ended);
-        self.past.truncate(options.n as usize);
         // The mean that the next interval is compared with: of the M before it.
         let last = self.past.iter().take(options.m as usize);
         let (sum, n) = last.fold((0.0, 0.0), |(sum, n), interval| (sum + interval.mean, n + 1.0));
         self.mean_delay = Some(sum / n);
     }
 
+    /// Whether the subflow was behind a bottleneck at the end of the last interval.
+    pub(super) fn is_bottlenecked(&self) -> bool {
+        self.bottlenecked
+    }
+
+    /// The mean over the intervals that are not noise. (The present one has been weighed by the one before.)
     fn variation(&self, options: &SbdOptions) -> f64 {
-        let (sum, samples) = self.weighted(options, |interval| interval.variation);
+        let (sum, samples) =
+            self.weighted(options, |interval| (!interval.noise).then_some(interval.variation));
         if samples > 0.0 { sum / samples } else { 0.0 }
     }
 
-    /// The sums of what `value` names and of the samples over the last `M` intervals, with the weights of section
-    /// 4.1: full for the newest `F`, then less and less.
-    fn weighted(&self, options: &SbdOptions, value: impl Fn(&Interval) -> f64) -> (f64, f64) {
+    /// The sums of what `value` names and of the samples over the last `M` intervals that it names something for,
+    /// with the weights of section 4.1: full for the newest `F`, then less and less.
+    fn weighted(&self, options: &SbdOptions, value: impl Fn(&Interval) -> Option<f64>) -> (f64, f64) {
         let full = options.m - options.f + 1;
         let mut sums = (0.0, 0.0);
         for (age, interval) in self.past.iter().take(options.m as usize).enumerate() {
+            let Some(value) = value(interval) else { continue };
             let weight = f64::from(full.min(options.m - age as u32));
-            sums.0 += weight * value(interval);
+            sums.0 += weight * value;
             sums.1 += weight * f64::from(interval.samples);
         }
         sums
@@ -118,7 +135,7 @@ impl Statistics {
 
     /// The estimates.
     pub(super) fn summary(&self, options: &SbdOptions) -> Summary {
-        let (skew, samples) = self.weighted(options, |interval| f64::from(interval.skew));
+        let (skew, samples) = self.weighted(options, |interval| Some(f64::from(interval.skew)));
         let crossings = self.past.iter().filter(|interval| interval.crossed != 0).count();
         let acked: f64 = self.past.iter().map(|interval| interval.acked).sum();
         let lost: f64 = self.past.iter().map(|interval| interval.lost).sum();
@@ -197,6 +214,53 @@ mod tests {
         // Waves that are short against the variability inside the intervals cross nothing.
         let small = after(80, |interval, n| i64::from(n % 2) * 4000 + i64::from(interval % 2) * 100);
         assert_eq!(small.oscillation, 0.0);
+    }
+
+    /// The estimates after 60 intervals without a bottleneck and 20 of one, and when it was found.
+    fn noise_and_then_a_bottleneck(options: &SbdOptions) -> (Summary, Vec<bool>) {
+        let mut statistics = Statistics::default();
+        let mut found = Vec::new();
+        for interval in 0..80 {
+            for n in 0..20 {
+                statistics.on_ack(&ack(match interval {
+                    // Mostly short, a skewness of 1/2, and two crossings in 12 intervals.
+                    0..60 => {
+                        if interval % 12 < 3 {
+                            9000
+                        } else {
+                            1000
+                        }
+                    }
+                    // Mostly full, and the mean stays.
+                    _ => {
+                        if n % 4 == 0 {
+                            40_000
+                        } else {
+                            44_000
+                        }
+                    }
+                }));
+            }
+            statistics.end_interval(options);
+            found.push(statistics.is_bottlenecked());
+        }
+        (statistics.summary(options), found)
+    }
+
+    // RFC 8382 section 4.2.
+    #[test]
+    fn intervals_without_a_bottleneck_leave_neither_crossings_nor_variability() {
+        let (summary, found) = noise_and_then_a_bottleneck(&OPTIONS);
+        let first = found.iter().rposition(|is| !is).expect("there is none at first") + 1;
+        assert!((64..72).contains(&first), "{found:?}");
+        // One crossing, to the queue that stays; each sample is 1500 away from the mean on average.
+        assert!((summary.oscillation - 1.0 / 50.0).abs() < 1e-12, "{}", summary.oscillation);
+        assert!((summary.variation - 1500.0).abs() < 1e-6, "{}", summary.variation);
+        let kept = SbdOptions { remove_noise: false, ..OPTIONS };
+        let (noisy, _) = noise_and_then_a_bottleneck(&kept);
+        assert!(noisy.oscillation > 4.0 / 50.0, "{}", noisy.oscillation);
+        assert!(noisy.variation > 1.2 * summary.variation, "{}", noisy.variation);
+        assert_eq!(noisy.skew, summary.skew);
     }
 
     #[test]
