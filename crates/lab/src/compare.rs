@@ -195,8 +195,10 @@ fn select(
         .iter()
         .map(|condition| scenario.contenders.iter().map(|c| race(condition, &c.transport)).collect())
         .collect();
-    // A few runs beside those of the comparison.
-    let quiet = Options { progress: &|_, _| {}, captures: None, ..*options };
+    // They are few, and are not counted among the runs that are done.
+    let counted = scenario.conditions.len() * scenario.contenders.len() * scenario.runs as usize;
+    let progress = |_, _| (options.progress)(0, counted);
+    let quiet = Options { progress: &progress, captures: None, ..*options };
     loop {
         let mut jobs = Vec::new();
         for (condition, races) in races.iter().enumerate() {
@@ -308,7 +310,7 @@ pub fn compare(scenario: &Scenario, options: &Options<'_>) -> Result<Comparison,
 }
 
 /// Simulates the first run of each contender in each condition. `tcp` takes the path that it has in a
-/// comparison, and the runs that choose it are part of the cost.
+/// comparison; the runs that choose it are not part of the cost.
 ///
 /// # Errors
 /// If a run cannot be made, or it was told to stop.
@@ -316,8 +318,8 @@ pub fn first_runs(
     scenario: &Scenario,
     options: &Options<'_>,
 ) -> Result<(Vec<(Job, RunResult)>, Cost), RunError> {
-    let mut cost = Cost::default();
-    let races = select(scenario, &prepare(scenario, Prepared::for_comparison)?, options, &mut cost)?;
+    let prepared = prepare(scenario, Prepared::for_comparison)?;
+    let races = select(scenario, &prepared, options, &mut Cost::default())?;
     let jobs: Vec<Job> = plan(scenario, &races, false)
         .iter()
         .map(|&Planned { condition, contender, path, purpose }| Job {
@@ -328,7 +330,10 @@ pub fn first_runs(
             purpose,
         })
         .collect();
+    let begun = std::time::Instant::now();
+    let mut cost = Cost::default();
     let results = simulate(&prepare(scenario, Prepared::new)?, &jobs, options, &mut cost)?;
+    cost.wall_s = begun.elapsed().as_secs_f64();
     Ok((jobs.into_iter().zip(results).collect(), cost))
 }
 

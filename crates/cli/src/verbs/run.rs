@@ -80,14 +80,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         every_path: false,
     };
     let results = first_runs(&scenario, &options);
-    let wall = progress.finish();
+    progress.finish();
     let (results, mut performance) = results?;
     finish_captures(captures)?;
     let mut flows = Vec::new();
     for (job, result) in &results {
         flows.extend(result.flows.iter().map(|result| flow(&scenario, *job, result)));
     }
-    performance.wall_s = wall.as_secs_f64();
     performance.peak_rss_bytes = output::peak_rss_bytes();
     let output = Output {
         version: env!("CARGO_PKG_VERSION"),
