@@ -374,6 +374,15 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
+/// The sizes of the flows of an experiment in a run with `seed`, in the order of their starts; none is bulk.
+///
+/// # Errors
+/// If none can be drawn.
+pub fn sizes(experiment: &Experiment, seed: u64) -> Result<Vec<Option<Bytes>>, RunError> {
+    let drawn = source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)?;
+    Ok(drawn.into_iter().map(|flow| flow.size).collect())
+}
+
 /// The network of an experiment in a run with `seed`, on which only random starts of traces depend: the first pair is
 /// its client and its server, with its paths in order.
 ///

@@ -1,12 +1,14 @@
-//! A transfer in real time with anabranch at both ends.
+//! Transfers in real time with anabranch at both ends.
 //!
 //! Two hosts of `anabranch-net` stand at the two sides of an engine, without the kernel's network in between. Addresses
 //! are those of the kernel's transfer: 10.0.n.1 on path n for the client, and one for the server; the client's address
 //! decides which path a packet takes, both ways, as in the simulator.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -15,10 +17,12 @@ use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Wirin
 use anabranch_lab::run::topology;
 use anabranch_net::device::{Capabilities, Device, Packet};
 use anabranch_net::{Host, MptcpStream, StreamControl};
+use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::stats::SubflowCounters;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::{JoinSet, LocalSet};
 
-use crate::kernel::{CHUNK, LOOK, PORT};
+use crate::kernel::{CHUNK, LOOK, PORT, REQUEST};
 use crate::measure::{Measured, Quality};
 use crate::points::Point;
 use crate::results::Trouble;
@@ -74,22 +78,29 @@ pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured,
             // Refused without privileges, and then the lateness tells.
             let _ = anabranch_emulate::set_realtime(PRIORITY);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(transfer(point, run, cancelled))
+            runtime.block_on(LocalSet::new().run_until(transfers(point, run, cancelled)))
         };
         scope.spawn(work).join().unwrap_or_else(|_| Err(Trouble::failed("a thread has panicked")))
     })
 }
 
-/// What the two ends have come to so far.
+/// One transfer, and what its two ends have come to so far.
 #[derive(Default)]
-struct Progress {
+struct Flow {
+    size: Option<u64>,
+    size_known: bool,
+    download: bool,
+    begun: Cell<Option<Instant>>,
     sender: OnceCell<StreamControl>,
     receiver: OnceCell<StreamControl>,
     received: Cell<u64>,
     complete: Cell<Option<Instant>>,
 }
 
-async fn transfer(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
+/// The flows by the client's address and port, which are known once it has connected.
+type Flows = Rc<RefCell<HashMap<SocketAddr, Rc<Flow>>>>;
+
+async fn transfers(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
     let experiment = point.experiment();
     let seed = point.scenario.run_seed(run);
     let topology = topology(experiment, seed).map_err(Trouble::failed)?;
@@ -113,36 +124,88 @@ async fn transfer(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Me
             builder = builder.backup(ip);
         }
     }
-    let client_host = builder.start()?;
+    let client_host = Rc::new(builder.start()?);
     let server_host = Host::builder().device(Bundle(far.1), &[IpAddr::V4(SERVER)]).start()?;
-    let mut listener = server_host.listen(PORT, config.clone(), 1)?;
+    let sizes = point.sizes(run).map_err(Trouble::failed)?;
+    let mut listener = server_host.listen(PORT, config.clone(), sizes.len())?;
     let begun = Instant::now();
     let end = begun + Duration::from_nanos(point.duration().as_nanos());
-    let progress = Progress::default();
-    let both = async {
-        let send = async {
-            let there = SocketAddr::new(IpAddr::V4(SERVER), PORT);
-            let local = IpAddr::V4(client(point.initial()));
-            let stream = client_host.connect_from(local, there, config).await?;
-            let _ = progress.sender.set(stream.control());
-            send(point, stream).await
-        };
-        let receive = async {
-            let (stream, _) = listener.accept().await?;
-            let _ = progress.receiver.set(stream.control());
-            receive(point, stream, end, &progress).await
-        };
-        tokio::try_join!(send, receive)
+    let (size_known, download) = (experiment.traffic.size_known, point.is_download());
+    let flow = |size| Rc::new(Flow { size, size_known, download, ..Flow::default() });
+    let flows: Vec<Rc<Flow>> = sizes.into_iter().map(flow).collect();
+    let connected = Flows::default();
+    let mut ends: JoinSet<io::Result<MptcpStream>> = JoinSet::new();
+    for flow in &flows {
+        let (flow, host, connected) = (flow.clone(), client_host.clone(), connected.clone());
+        let (local, config) = (IpAddr::V4(client(point.initial())), config.clone());
+        ends.spawn_local(ask(flow, host, local, config, connected, end));
+    }
+    let all = async {
+        // The streams live until the counters were read.
+        let (mut waiting, mut streams) = (flows.len(), Vec::new());
+        while waiting > 0 || !ends.is_empty() {
+            tokio::select! {
+                accepted = listener.accept(), if waiting > 0 => {
+                    let (stream, peer) = accepted?;
+                    waiting -= 1;
+                    ends.spawn_local(serve(stream, peer, connected.clone(), end));
+                }
+                Some(ended) = ends.join_next() => streams.push(ended.map_err(io::Error::other)??),
+            }
+        }
+        io::Result::Ok(streams)
     };
-    tokio::pin!(both);
-    // The streams live until the counters were read.
+    tokio::pin!(all);
     let _streams = tokio::select! {
-        streams = &mut both => Some(streams?),
+        streams = &mut all => Some(streams?),
         () = tokio::time::sleep_until(end.into()) => None,
         () = interrupted(cancelled) => return Err(Trouble::Interrupted),
     };
-    let measured = measured(point, begun, &progress)?;
-    Ok((measured, quality(&engine.stop()?)))
+    let measured: Result<Vec<Measured>, Trouble> = flows.iter().map(|flow| measured(point, flow)).collect();
+    Ok((Measured::together(measured?), quality(&engine.stop()?)))
+}
+
+/// The client's end.
+async fn ask(
+    flow: Rc<Flow>,
+    host: Rc<Host>,
+    local: IpAddr,
+    config: ConnectionConfig,
+    connected: Flows,
+    end: Instant,
+) -> io::Result<MptcpStream> {
+    flow.begun.set(Some(Instant::now()));
+    let mut stream = host.connect_from(local, SocketAddr::new(IpAddr::V4(SERVER), PORT), config).await?;
+    connected.borrow_mut().insert(stream.local_address(), flow.clone());
+    if flow.download {
+        stream.write_all(&[0; REQUEST]).await?;
+        receive(&flow, stream, end).await
+    } else {
+        send(&flow, stream).await
+    }
+}
+
+/// The server's end.
+async fn serve(
+    mut stream: MptcpStream,
+    peer: SocketAddr,
+    connected: Flows,
+    end: Instant,
+) -> io::Result<MptcpStream> {
+    let flow = loop {
+        let flow = connected.borrow().get(&peer).cloned();
+        match flow {
+            Some(flow) => break flow,
+            // The client's task has not run since it connected.
+            None => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    };
+    if flow.download {
+        stream.read_exact(&mut [0; REQUEST]).await?;
+        send(&flow, stream).await
+    } else {
+        receive(&flow, stream, end).await
+    }
 }
 
 async fn interrupted(cancelled: &AtomicBool) {
@@ -152,12 +215,13 @@ async fn interrupted(cancelled: &AtomicBool) {
 }
 
 /// Writes what there is to send, and waits until it is acknowledged.
-async fn send(point: &Point, mut stream: MptcpStream) -> io::Result<MptcpStream> {
-    if point.experiment().traffic.size_known {
-        stream.set_flow_size(point.size());
+async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<MptcpStream> {
+    let _ = flow.sender.set(stream.control());
+    if flow.size_known {
+        stream.set_flow_size(flow.size);
     }
     let chunk = vec![0; CHUNK];
-    let mut left = point.size().unwrap_or(u64::MAX);
+    let mut left = flow.size.unwrap_or(u64::MAX);
     while left > 0 {
         let n = left.min(CHUNK as u64);
         stream.write_all(&chunk[..n as usize]).await?;
@@ -170,12 +234,8 @@ async fn send(point: &Point, mut stream: MptcpStream) -> io::Result<MptcpStream>
 }
 
 /// Reads to the end; what comes after `end` does not count.
-async fn receive(
-    point: &Point,
-    mut stream: MptcpStream,
-    end: Instant,
-    progress: &Progress,
-) -> io::Result<MptcpStream> {
+async fn receive(flow: &Flow, mut stream: MptcpStream, end: Instant) -> io::Result<MptcpStream> {
+    let _ = flow.receiver.set(stream.control());
     let mut chunk = vec![0; CHUNK];
     loop {
         let n = stream.read(&mut chunk).await?;
@@ -184,16 +244,18 @@ async fn receive(
             return Ok(stream);
         }
         if now <= end {
-            progress.received.set(progress.received.get() + n as u64);
-            if point.size() == Some(progress.received.get()) {
-                progress.complete.set(Some(now));
+            flow.received.set(flow.received.get() + n as u64);
+            if flow.size == Some(flow.received.get()) {
+                flow.complete.set(Some(now));
             }
         }
     }
 }
 
-fn measured(point: &Point, begun: Instant, progress: &Progress) -> Result<Measured, Trouble> {
-    let (Some(sender), Some(receiver)) = (progress.sender.get(), progress.receiver.get()) else {
+fn measured(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
+    let (Some(sender), Some(receiver), Some(begun)) =
+        (flow.sender.get(), flow.receiver.get(), flow.begun.get())
+    else {
         return Err(Trouble::failed("anabranch has not connected"));
     };
     let subflows = sender.subflow_stats();
@@ -201,18 +263,19 @@ fn measured(point: &Point, begun: Instant, progress: &Progress) -> Result<Measur
         |count: fn(&SubflowCounters) -> u64| subflows.iter().map(|subflow| count(&subflow.counters)).sum();
     let mut bytes_by_path = vec![0; point.experiment().paths.len()];
     for subflow in receiver.subflow_stats() {
-        let path = (0..bytes_by_path.len()).find(|path| IpAddr::V4(client(*path)) == subflow.remote.ip);
+        let ip = if flow.download { subflow.local.ip } else { subflow.remote.ip };
+        let path = (0..bytes_by_path.len()).find(|path| IpAddr::V4(client(*path)) == ip);
         if let Some(bytes) = path.map(|path| &mut bytes_by_path[path]) {
             *bytes += subflow.counters.bytes_delivered;
         }
     }
-    let time = match point.size() {
-        Some(_) => progress.complete.get().map(|at| at.duration_since(begun)),
+    let time = match flow.size {
+        Some(_) => flow.complete.get().map(|at| at.duration_since(begun)),
         None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
     let mut measured = Measured {
         time_s: time.map(|time| time.as_secs_f64()),
-        delivered: progress.received.get(),
+        delivered: flow.received.get(),
         segments: sum(|counters| counters.data_segments_sent),
         retransmitted: sum(|counters| counters.segments_retransmitted),
         timeouts: sum(|counters| counters.timeouts),

@@ -1,9 +1,10 @@
-//! A transfer in real time with the kernel at both ends.
+//! Transfers in real time with the kernel at both ends.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Tell, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_emulate::{Emulation, Options, Report, Role};
@@ -34,23 +35,60 @@ const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv4/tcp_no_metrics_save", "1"),
 ];
 
-/// One end's part of a transfer.
-struct End<'a> {
+/// The length of a download's request, as in the simulator.
+pub const REQUEST: usize = 100;
+
+/// What both ends of all transfers of a run share.
+struct Shared<'a> {
     point: &'a Point,
-    begun: Instant,
     deadline: Instant,
-    received: &'a AtomicU64,
-    /// Set when the other end, or the user, has the transfer stop.
-    stop: &'a AtomicBool,
+    /// Set when an end has failed.
+    failed: AtomicBool,
     cancelled: &'a AtomicBool,
+}
+
+impl Shared<'_> {
+    fn is_over(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+            || self.cancelled.load(Ordering::Relaxed)
+            || Instant::now() > self.deadline
+    }
+}
+
+/// One transfer.
+struct Flow {
+    size: Option<u64>,
+    /// Where the client's socket is bound.
+    port: u16,
+    /// When the client began to connect.
+    begun: OnceLock<Instant>,
+    /// Set when the sender has counted, so that the receiver may go.
+    counted: AtomicBool,
+}
+
+/// What an end of a transfer has to do. The sender hears from the receiver when that has everything.
+enum Duty {
+    Send(Receiver<()>),
+    Receive(Tell<()>),
+}
+
+/// One end of a transfer.
+struct End<'a> {
+    shared: &'a Shared<'a>,
+    flow: &'a Flow,
+    is_client: bool,
 }
 
 impl End<'_> {
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-            || self.cancelled.load(Ordering::Relaxed)
-            || Instant::now() > self.deadline
+        self.flow.counted.load(Ordering::Relaxed) || self.shared.is_over()
     }
+}
+
+/// What an end has come to.
+enum Part {
+    Sent(Measured),
+    Received(Received),
 }
 
 /// Carries out run number `run` of `point`. What was measured, and how punctual it was.
@@ -58,6 +96,7 @@ impl End<'_> {
 /// # Errors
 /// What has gone wrong.
 pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
+    let sizes = point.sizes(run).map_err(Trouble::failed)?;
     let settings = SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let options = Options { condition: point.condition, run, settings, ..Options::default() };
     let emulation = Emulation::build(&point.scenario, &options)?;
@@ -65,46 +104,146 @@ pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured,
     let at = |role| SocketAddr::new(IpAddr::V4(addresses.kernel(role, point.initial())), 0);
     let (here, mut there) = (at(Role::Client), at(Role::Server));
     there.set_port(PORT);
-    let listener = emulation.namespace(Role::Server).run(|| listener(point, there))??;
-    let client = emulation.namespace(Role::Client).run(|| socket(point, here))??;
+    let listener = emulation.namespace(Role::Server).run(|| listener(point, there, sizes.len()))??;
+    let mut clients = Vec::new();
+    let mut flows = Vec::new();
+    for size in sizes {
+        let client = emulation.namespace(Role::Client).run(|| socket(point, here))??;
+        let port = client.local_addr()?.as_socket().map_or(0, |address| address.port());
+        flows.push(Flow { size, port, begun: OnceLock::new(), counted: AtomicBool::new(false) });
+        clients.push(client);
+    }
     let live = emulation.go()?;
-    let (received, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let begun = Instant::now();
-    let end = End {
-        point,
-        begun,
-        deadline: begun + Duration::from_nanos(point.duration().as_nanos()),
-        received: &received,
-        stop: &stop,
-        cancelled,
-    };
-    let (tell, hear) = channel();
-    let (sent, received) = std::thread::scope(|scope| {
-        let send = scope.spawn(|| {
-            let _ = anabranch_emulate::set_realtime(PRIORITY);
-            let sent = send(&end, &client, there, &hear);
-            stop.store(true, Ordering::Relaxed);
-            // The receiver's end stays open for as long as this one counts.
-            drop(hear);
-            sent
-        });
-        let receive = scope.spawn(|| {
-            let _ = anabranch_emulate::set_realtime(PRIORITY);
-            receive(&end, &listener, tell)
-        });
-        (send.join(), receive.join())
-    });
-    let panicked = || Trouble::failed("a thread has panicked");
-    let (sent, received) = (sent.map_err(|_| panicked()), received.map_err(|_| panicked()));
+    let deadline = Instant::now() + Duration::from_nanos(point.duration().as_nanos());
+    let shared = Shared { point, deadline, failed: AtomicBool::new(false), cancelled };
+    let parts = carry(&shared, &flows, clients, &listener, there);
     let report = live.finish()?;
     if cancelled.load(Ordering::Relaxed) {
         return Err(Trouble::Interrupted);
     }
-    let (mut measured, received) = (sent??, received??);
-    measured.bytes_by_path = received.bytes_by_path;
-    measured.delivered = received.delivered;
-    measured.time_s = received.time_s;
-    Ok((measured, quality(&report)))
+    Ok((Measured::together(parts?), quality(&report)))
+}
+
+/// Carries out the transfers. What was measured of each.
+fn carry(
+    shared: &Shared<'_>,
+    flows: &[Flow],
+    clients: Vec<Socket>,
+    listener: &Socket,
+    there: SocketAddr,
+) -> Result<Vec<Measured>, Trouble> {
+    let parts: Mutex<Vec<(usize, Result<Part, Trouble>)>> = Mutex::new(Vec::new());
+    let (mut near, mut far) = (Vec::new(), Vec::new());
+    for _ in flows {
+        let (tell, hear) = channel();
+        let (send, receive) = (Duty::Send(hear), Duty::Receive(tell));
+        let (client, server) = if shared.point.is_download() { (receive, send) } else { (send, receive) };
+        near.push(client);
+        far.push(Some(server));
+    }
+    let note = |number: usize, part: Result<Part, Trouble>| {
+        if part.is_err() {
+            shared.failed.store(true, Ordering::Relaxed);
+        }
+        parts.lock().unwrap_or_else(PoisonError::into_inner).push((number, part));
+    };
+    let note = &note;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = anabranch_emulate::set_realtime(PRIORITY);
+            for _ in flows {
+                let (number, socket) = match accept(shared, flows, listener) {
+                    Ok(accepted) => accepted,
+                    Err(error) => return note(0, Err(error)),
+                };
+                let Some(duty) = far[number].take() else { continue };
+                scope.spawn(move || {
+                    let _ = anabranch_emulate::set_realtime(PRIORITY);
+                    let end = End { shared, flow: &flows[number], is_client: false };
+                    note(number, serve(&end, &socket, duty));
+                });
+            }
+        });
+        for (number, (socket, duty)) in clients.into_iter().zip(near).enumerate() {
+            scope.spawn(move || {
+                let _ = anabranch_emulate::set_realtime(PRIORITY);
+                let end = End { shared, flow: &flows[number], is_client: true };
+                note(number, ask(&end, &socket, there, duty));
+            });
+        }
+    });
+    let mut measured = vec![(None, None); flows.len()];
+    for (number, part) in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match part? {
+            Part::Sent(sent) => measured[number].0 = Some(sent),
+            Part::Received(received) => measured[number].1 = Some(received),
+        }
+    }
+    let both = |(sent, received): (Option<Measured>, Option<Received>)| {
+        let received = received?;
+        let Received { time_s, delivered, bytes_by_path } = received;
+        Some(Measured { time_s, delivered, bytes_by_path, ..sent? })
+    };
+    let all: Option<Vec<Measured>> = measured.into_iter().map(both).collect();
+    all.ok_or_else(|| Trouble::failed("an end of a transfer is missing"))
+}
+
+/// The next connection at the server, and the number of its flow.
+fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usize, Socket), Trouble> {
+    let begun = Instant::now();
+    // The time limits of a socket of Multipath TCP do not hold for `accept`.
+    let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
+    while poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look)) != Ok(1) {
+        if shared.is_over() || begun.elapsed() > CONNECT {
+            return Err(Trouble::failed("the kernel's server has accepted nobody"));
+        }
+    }
+    let (socket, peer) = listener.accept()?;
+    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_write_timeout(Some(LOOK))?;
+    let port = peer.as_socket().map(|address| address.port());
+    let number = flows.iter().position(|flow| Some(flow.port) == port);
+    number.map(|number| (number, socket)).ok_or_else(|| Trouble::failed("a stranger has connected"))
+}
+
+/// The client's end.
+fn ask(end: &End<'_>, socket: &Socket, there: SocketAddr, duty: Duty) -> Result<Part, Trouble> {
+    let _ = end.flow.begun.set(Instant::now());
+    let failed = |error| Trouble::failed(format!("the kernel's connect: {error}"));
+    socket.connect_timeout(&there.into(), CONNECT).map_err(failed)?;
+    if end.shared.point.is_download() {
+        write(end, socket, REQUEST as u64)?;
+    }
+    do_duty(end, socket, duty)
+}
+
+/// The server's end.
+fn serve(end: &End<'_>, mut socket: &Socket, duty: Duty) -> Result<Part, Trouble> {
+    if end.shared.point.is_download() {
+        let (mut request, mut read) = ([0; REQUEST], 0);
+        while read < REQUEST && !end.is_over() {
+            match socket.read(&mut request[read..]) {
+                Ok(0) => return Err(Trouble::failed("the kernel's client has asked for nothing")),
+                Ok(n) => read += n,
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(Trouble::failed(format!("the kernel's server: {error}"))),
+            }
+        }
+    }
+    do_duty(end, socket, duty)
+}
+
+fn do_duty(end: &End<'_>, socket: &Socket, duty: Duty) -> Result<Part, Trouble> {
+    match duty {
+        Duty::Send(hear) => {
+            let sent = send(end, socket, &hear);
+            end.flow.counted.store(true, Ordering::Relaxed);
+            // The receiver's end stays open for as long as this one counts.
+            drop(hear);
+            sent.map(Part::Sent)
+        }
+        Duty::Receive(tell) => receive(end, socket, tell).map(Part::Received),
+    }
 }
 
 fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
@@ -122,9 +261,9 @@ fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn listener(point: &Point, there: SocketAddr) -> io::Result<Socket> {
+fn listener(point: &Point, there: SocketAddr, flows: usize) -> io::Result<Socket> {
     let socket = socket(point, there)?;
-    socket.listen(1)?;
+    socket.listen(flows as i32)?;
     Ok(socket)
 }
 
@@ -134,36 +273,27 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// What the receiver has come to.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Received {
     time_s: Option<f64>,
     delivered: u64,
     bytes_by_path: Vec<u64>,
 }
 
-fn receive(end: &End<'_>, listener: &Socket, tell: Tell<()>) -> Result<Received, Trouble> {
-    // The time limits of a socket of Multipath TCP do not hold for `accept`.
-    let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
-    while poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look)) != Ok(1) {
-        if end.is_over() || end.begun.elapsed() > CONNECT {
-            return Err(Trouble::failed("the kernel's server has accepted nobody"));
-        }
-    }
-    let (socket, _) = listener.accept()?;
-    socket.set_read_timeout(Some(LOOK))?;
+fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Received, Trouble> {
+    let (point, flow, deadline) = (end.shared.point, end.flow, end.shared.deadline);
     let mut chunk = vec![0; CHUNK];
     let (mut total, mut complete) = (0, None);
     loop {
-        match (&socket).read(&mut chunk) {
+        match socket.read(&mut chunk) {
             Ok(0) => break,
             Ok(n) => {
                 let now = Instant::now();
-                if now > end.deadline {
+                if now > deadline {
                     break;
                 }
                 total += n as u64;
-                end.received.store(total, Ordering::Relaxed);
-                if end.point.size() == Some(total) {
+                if flow.size == Some(total) {
                     complete = Some(now);
                 }
             }
@@ -175,34 +305,35 @@ fn receive(end: &End<'_>, listener: &Socket, tell: Tell<()>) -> Result<Received,
             Err(error) => return Err(Trouble::failed(format!("the kernel's receiver: {error}"))),
         }
     }
-    let time = match end.point.size() {
-        Some(_) => complete.map(|at| at.duration_since(end.begun)),
-        None => Some(end.deadline.duration_since(end.begun)),
+    let begun = flow.begun.get().copied();
+    let time = match flow.size {
+        Some(_) => complete.zip(begun).map(|(at, begun)| at.duration_since(begun)),
+        None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
-    let mut bytes_by_path = vec![0; end.point.experiment().paths.len()];
-    // Subflows are told apart by the client's address, which is the other end here.
-    for (path, info) in infos(end.point, &socket, false)? {
+    let mut bytes_by_path = vec![0; point.experiment().paths.len()];
+    for (path, info) in infos(point, socket, end.is_client)? {
         bytes_by_path[path] += info.bytes_received;
     }
     // The sender reads its counters while this end is still there.
     let _ = tell.send(());
     drop(tell);
-    while !end.stop.load(Ordering::Relaxed) && !end.cancelled.load(Ordering::Relaxed) {
+    let gone = || flow.counted.load(Ordering::Relaxed) || end.shared.failed.load(Ordering::Relaxed);
+    while !gone() && !end.shared.cancelled.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let _ = socket.set_linger(Some(Duration::ZERO));
     Ok(Received { time_s: time.map(|time| time.as_secs_f64()), delivered: total, bytes_by_path })
 }
 
-/// What the kernel says of each subflow, with the position of its path.
-fn infos(point: &Point, socket: &Socket, own: bool) -> Result<Vec<(usize, TcpInfo)>, Trouble> {
+/// What the kernel says of each subflow, with the position of its path, which the client's address tells.
+fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Vec<(usize, TcpInfo)>, Trouble> {
     let failed = |error: io::Error| Trouble::failed(format!("the kernel's counters: {error}"));
     match point.sender {
         Sender::Tcp { path } => Ok(vec![(path, tcp_info::of_tcp(socket).map_err(failed)?)]),
         Sender::Multipath => {
             let all = tcp_info::of_mptcp(socket).map_err(failed)?;
             let path = |here: std::net::Ipv4Addr, there: std::net::Ipv4Addr| {
-                usize::from(if own { here } else { there }.octets()[2]).saturating_sub(1)
+                usize::from(if is_client { here } else { there }.octets()[2]).saturating_sub(1)
             };
             let all = all.into_iter().map(|(here, there, info)| (path(here, there), info));
             Ok(all.filter(|(path, _)| *path < point.experiment().paths.len()).collect())
@@ -210,28 +341,28 @@ fn infos(point: &Point, socket: &Socket, own: bool) -> Result<Vec<(usize, TcpInf
     }
 }
 
-fn send(
-    end: &End<'_>,
-    mut socket: &Socket,
-    there: SocketAddr,
-    hear: &Receiver<()>,
-) -> Result<Measured, Trouble> {
-    let failed = |what: &str, error: io::Error| Trouble::failed(format!("the kernel's {what}: {error}"));
-    socket.connect_timeout(&there.into(), CONNECT).map_err(|error| failed("connect", error))?;
-    let chunk = vec![0; CHUNK];
-    let mut left = end.point.size().unwrap_or(u64::MAX);
+/// Writes `left` bytes, or fewer if the run ends before.
+fn write(end: &End<'_>, mut socket: &Socket, mut left: u64) -> Result<(), Trouble> {
+    let chunk = vec![0; CHUNK.min(left as usize)];
     while left > 0 && !end.is_over() {
         // The counters of a transfer without a size are those at its end.
-        let remaining = end.deadline.saturating_duration_since(Instant::now());
+        let remaining = end.shared.deadline.saturating_duration_since(Instant::now());
         socket.set_write_timeout(Some(remaining.clamp(Duration::from_millis(1), LOOK)))?;
         match socket.write(&chunk[..left.min(CHUNK as u64) as usize]) {
             Ok(n) => left -= n as u64,
             Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(failed("sender", error)),
+            Err(error) => return Err(Trouble::failed(format!("the kernel's sender: {error}"))),
         }
     }
-    if end.point.size().is_some() {
-        socket.shutdown(Shutdown::Write).map_err(|error| failed("shutdown", error))?;
+    Ok(())
+}
+
+fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured, Trouble> {
+    let point = end.shared.point;
+    write(end, socket, end.flow.size.unwrap_or(u64::MAX))?;
+    if end.flow.size.is_some() {
+        let failed = |error| Trouble::failed(format!("the kernel's shutdown: {error}"));
+        socket.shutdown(Shutdown::Write).map_err(failed)?;
         loop {
             match hear.recv_timeout(LOOK) {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
@@ -241,9 +372,9 @@ fn send(
         }
         drain(end, socket)?;
     }
-    let all = infos(end.point, socket, true)?;
+    let all = infos(point, socket, end.is_client)?;
     let _ = socket.set_linger(Some(Duration::ZERO));
-    let paths = end.point.experiment().paths.len();
+    let paths = point.experiment().paths.len();
     let sum = |count: fn(&TcpInfo) -> u64| all.iter().map(|(_, info)| count(info)).sum();
     let mut measured = Measured {
         segments: sum(|info| u64::from(info.data_segs_out)),
@@ -263,8 +394,8 @@ fn send(
 /// Waits until everything is acknowledged.
 fn drain(end: &End<'_>, socket: &Socket) -> Result<(), Trouble> {
     let begun = Instant::now();
-    while begun.elapsed() < DRAIN && !end.cancelled.load(Ordering::Relaxed) {
-        let all = infos(end.point, socket, true)?;
+    while begun.elapsed() < DRAIN && !end.shared.cancelled.load(Ordering::Relaxed) {
+        let all = infos(end.shared.point, socket, end.is_client)?;
         if all.iter().all(|(_, info)| info.unacked == 0 && info.notsent_bytes == 0) {
             break;
         }

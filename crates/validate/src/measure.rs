@@ -1,5 +1,6 @@
 //! What one run has measured, and the numbers that are compared.
 
+use anabranch_lab::stats::percentile;
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -28,12 +29,15 @@ impl Kind {
     }
 }
 
-/// What one run has measured. Lists have an entry for each path.
+/// What one run, or one of the transfers of a run, has measured. Lists have an entry for each path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// From the first SYN to the last byte delivered in order, or to the end of a transfer without a size, in seconds;
-    /// none of one that missed the deadline.
+    /// none of one that missed the deadline. The mean of several transfers, none if one of them has none.
     pub time_s: Option<f64>,
+    /// The 95th percentile of that; none of fewer than 20 transfers.
+    #[serde(default)]
+    pub p95_s: Option<f64>,
     /// Bytes delivered in order.
     pub delivered: u64,
     /// Data segments sent, retransmissions included.
@@ -44,10 +48,43 @@ pub struct Measured {
     pub timeouts: u64,
     /// Bytes that came by each path; the kernel counts those that came by two for both.
     pub bytes_by_path: Vec<u64>,
-    /// The sender's smoothed round trip at the end, in seconds.
+    /// The sender's smoothed round trip at the end, in seconds; empty for several transfers.
     pub srtt_s: Vec<Option<f64>>,
     /// The most payload of a segment.
     pub mss: Vec<u32>,
+}
+
+impl Measured {
+    /// What a run has measured whose transfers have measured `flows`: times are means, counts are sums.
+    pub fn together(mut flows: Vec<Measured>) -> Measured {
+        if flows.len() == 1 {
+            return flows.remove(0);
+        }
+        let times: Option<Vec<f64>> = flows.iter().map(|flow| flow.time_s).collect();
+        let mut times = times.unwrap_or_default();
+        times.sort_unstable_by(f64::total_cmp);
+        let paths = flows.iter().map(|flow| flow.bytes_by_path.len()).max().unwrap_or(0);
+        let mut all = Measured {
+            time_s: (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64),
+            p95_s: percentile(&times, 95.0),
+            bytes_by_path: vec![0; paths],
+            mss: vec![0; paths],
+            ..Measured::default()
+        };
+        for flow in flows {
+            all.delivered += flow.delivered;
+            all.segments += flow.segments;
+            all.retransmitted += flow.retransmitted;
+            all.timeouts += flow.timeouts;
+            for (sum, bytes) in all.bytes_by_path.iter_mut().zip(flow.bytes_by_path) {
+                *sum += bytes;
+            }
+            for (most, mss) in all.mss.iter_mut().zip(flow.mss) {
+                *most = mss.max(*most);
+            }
+        }
+        all
+    }
 }
 
 /// How punctual a run in real time was.
@@ -98,8 +135,10 @@ impl Quality {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// From the first SYN to the last byte delivered, in seconds.
+    /// From the first SYN to the last byte delivered, in seconds; of several transfers the mean.
     CompletionTime,
+    /// The 95th percentile of that, of 20 transfers or more.
+    CompletionTimeP95,
     /// Of a transfer without a size: unique bytes over its time, in bits a second.
     Goodput,
     /// Data segments sent again on their own subflow.
@@ -114,8 +153,9 @@ pub enum Metric {
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Metric; 6] = [
+    pub const ALL: [Metric; 7] = [
         Metric::CompletionTime,
+        Metric::CompletionTimeP95,
         Metric::Goodput,
         Metric::Retransmissions,
         Metric::Timeouts,
@@ -127,6 +167,7 @@ impl Metric {
     pub const fn name(self) -> &'static str {
         match self {
             Metric::CompletionTime => "completion_time",
+            Metric::CompletionTimeP95 => "completion_time_p95",
             Metric::Goodput => "goodput",
             Metric::Retransmissions => "retransmissions",
             Metric::Timeouts => "timeouts",
@@ -144,7 +185,9 @@ impl Metric {
     /// 20, and one timeout in 20 transfers, are 5 %; shares are given in points.
     pub const fn floor(self) -> f64 {
         match self {
-            Metric::CompletionTime | Metric::Goodput | Metric::RttInflation => 0.0,
+            Metric::CompletionTime | Metric::CompletionTimeP95 | Metric::Goodput | Metric::RttInflation => {
+                0.0
+            }
             Metric::Retransmissions => 20.0,
             Metric::Timeouts | Metric::Share => 1.0,
         }
@@ -155,11 +198,9 @@ impl Metric {
         let time = measured.time_s?;
         let total: u64 = measured.bytes_by_path.iter().sum();
         match self {
-            Metric::CompletionTime => point.size().map(|_| time),
-            Metric::Goodput => match point.size() {
-                None => Some(measured.delivered as f64 * 8.0 / time),
-                Some(_) => None,
-            },
+            Metric::CompletionTime => point.is_sized().then_some(time),
+            Metric::CompletionTimeP95 => measured.p95_s.filter(|_| point.is_sized()),
+            Metric::Goodput => (!point.is_sized()).then(|| measured.delivered as f64 * 8.0 / time),
             Metric::Retransmissions => Some(measured.retransmitted as f64),
             Metric::Timeouts => Some(measured.timeouts as f64),
             Metric::Share if measured.bytes_by_path.len() < 2 || total == 0 => None,
@@ -195,6 +236,34 @@ mod tests {
         let rtt = Duration::from_millis(200);
         assert_eq!(Quality { p50_us: 1500.0, p99_us: 2900.0, ..good.clone() }.objection(rtt), None);
         assert!(Quality { p99_us: 3100.0, ..good }.objection(rtt).is_some());
+    }
+
+    #[test]
+    fn transfers_that_start_together_are_added_up() {
+        let flow = |time_s, delivered| Measured {
+            time_s,
+            delivered,
+            segments: 10,
+            retransmitted: 2,
+            timeouts: 1,
+            bytes_by_path: vec![delivered, 1],
+            srtt_s: vec![Some(0.01), None],
+            mss: vec![1424, 0],
+            ..Measured::default()
+        };
+        let one = flow(Some(0.5), 3);
+        assert_eq!(Measured::together(vec![one.clone()]), one);
+        let some = Measured::together((1..=19).map(|at| flow(Some(f64::from(at)), 5)).collect());
+        assert_eq!((some.time_s, some.p95_s), (Some(10.0), None));
+        let many = Measured::together((1..=41).map(|at| flow(Some(f64::from(at)), 5)).collect());
+        assert_eq!((many.time_s, many.p95_s), (Some(21.0), Some(39.0)));
+        assert_eq!((many.delivered, many.segments, many.retransmitted, many.timeouts), (205, 410, 82, 41));
+        assert_eq!((many.bytes_by_path.as_slice(), many.mss.as_slice()), (&[205, 41][..], &[1424, 0][..]));
+        let missed = Measured::together(vec![flow(Some(1.0), 5), flow(None, 4)]);
+        assert_eq!((missed.time_s, missed.p95_s, missed.delivered), (None, None, 9));
+        let point = crate::points::grid().unwrap().pop().unwrap();
+        assert_eq!(Metric::CompletionTimeP95.of(&point, &many), Some(39.0));
+        assert_eq!(Metric::RttInflation.of(&point, &many), None);
     }
 
     #[test]

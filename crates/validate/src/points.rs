@@ -1,5 +1,6 @@
-//! What is measured: one transfer over the paths of a scenario.
+//! What is measured: one or more transfers over the paths of a scenario.
 
+use anabranch_lab::run::sizes;
 use anabranch_lab::scenario::Condition;
 use anabranch_lab::scenario::{Direction, Document, Experiment, FlowSize, Scenario, Start, Transport};
 use anabranch_stack::config::Profile;
@@ -11,6 +12,8 @@ const TCP_PAYLOAD: u32 = 1448;
 const MPTCP_PAYLOAD: u32 = 1424;
 /// The kernel has no more subflows.
 const MOST_PATHS: usize = 8;
+/// Each flow takes two threads where the kernel is measured.
+const MOST_FLOWS: u32 = 100;
 
 /// Who sends in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub enum Sender {
     Multipath,
 }
 
-/// One transfer over the paths of a scenario.
+/// Transfers over the paths of a scenario that start together, often a single one.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Its name in results.
@@ -117,19 +120,36 @@ impl Point {
         &self.scenario.conditions[self.condition].configs[self.contender]
     }
 
-    /// The size of the transfer, in bytes; none of one that goes on for [`Point::duration`].
-    pub fn size(&self) -> Option<u64> {
-        match self.experiment().traffic.size {
-            FlowSize::Fixed(size) => Some(size.0),
-            _ => None,
-        }
+    /// The size of each transfer of run number `run`, in bytes; none for one that goes on for [`Point::duration`].
+    ///
+    /// # Errors
+    /// If no sizes can be drawn.
+    pub fn sizes(&self, run: u32) -> Result<Vec<Option<u64>>, PointError> {
+        let drawn = sizes(self.experiment(), self.scenario.run_seed(run));
+        let drawn = drawn.map_err(|error| PointError(error.to_string()))?;
+        Ok(drawn.into_iter().map(|size| size.map(|size| size.0)).collect())
+    }
+
+    /// Whether transfers end when all is delivered, and not after [`Point::duration`].
+    pub fn is_sized(&self) -> bool {
+        self.experiment().traffic.size != FlowSize::Bulk
+    }
+
+    /// How many transfers start together.
+    pub fn flows(&self) -> usize {
+        self.experiment().traffic.flows as usize
+    }
+
+    /// Whether the server sends.
+    pub fn is_download(&self) -> bool {
+        self.experiment().traffic.direction == Direction::Download
     }
 
     /// How long a transfer without a size goes on, and how long one with a size may take.
     pub fn duration(&self) -> Duration {
-        match self.size() {
-            Some(_) => self.experiment().deadline,
-            None => self.experiment().traffic.duration,
+        match self.is_sized() {
+            true => self.experiment().deadline,
+            false => self.experiment().traffic.duration,
         }
     }
 
@@ -165,19 +185,14 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     if experiment.profile != Profile::Linux {
         return no("its profile is not `linux`, which is the kernel's");
     }
-    if traffic.flows != 1 || !traffic.background.is_empty() || traffic.beside.is_some() {
-        return no("it has more than one flow; give it `flows = 1`, and nothing in the background or beside");
+    if traffic.flows == 0 || traffic.flows > MOST_FLOWS {
+        return Err(format!("it has {} flows; the kernel is measured with 1 to {MOST_FLOWS}", traffic.flows));
     }
-    if matches!(traffic.size, FlowSize::Web { .. }) {
-        return no(
-            "its flow has another size in every run; give it one, such as `size = \"1 MB\"`, or `bulk`",
-        );
-    }
-    if traffic.direction != Direction::Upload {
-        return no("it is a download; the client has to send (`direction = \"upload\"`)");
+    if !traffic.background.is_empty() || traffic.beside.is_some() {
+        return no("it has flows in the background or beside");
     }
     if traffic.start != Start::Together(Time::ZERO) {
-        return no("its flow does not start at 0");
+        return no("its flows do not start together at 0");
     }
     if experiment.paths.len() > MOST_PATHS {
         return Err(format!(
@@ -245,6 +260,15 @@ const GRID: &[Line] = &[
     Line("mptcp", &["100Mbit/s,50ms,queue=0.5bdp", "5Mbit/s,10ms,queue=0.5bdp"], "16KB"),
 ];
 
+/// Thirty web-like downloads that start together: the ends of short flows meet full queues.
+const TOGETHER: &[Line] = &[
+    Line("cubic", &["100Mbit/s,10ms,queue=1bdp"], "web"),
+    Line("mptcp", &["100Mbit/s,10ms,queue=1bdp", "100Mbit/s,10ms,queue=1bdp"], "web"),
+];
+
+/// How many flows those are.
+const TOGETHER_FLOWS: &str = "30";
+
 /// The lines of the grid, from 0, that `--quick` looks at: transfers of less than 2 s whose end is no matter of one packet.
 const QUICK: &[usize] = &[1, 6, 11, 14, 19];
 
@@ -254,7 +278,8 @@ const QUICK: &[usize] = &[1, 6, 11, 14, 19];
 /// None, or there is a bug.
 pub fn grid() -> Result<Vec<Point>, PointError> {
     let mut points = Vec::new();
-    for Line(sender, paths, size) in GRID {
+    let lines = GRID.iter().map(|line| (line, false)).chain(TOGETHER.iter().map(|line| (line, true)));
+    for (Line(sender, paths, size), together) in lines {
         let wrong = |error: anabranch_lab::ScenarioError| PointError(error.to_string());
         let mut document = Document::bare();
         let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
@@ -267,8 +292,14 @@ pub fn grid() -> Result<Vec<Point>, PointError> {
         };
         document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
         document.set_option("--cc", "congestion", congestion);
+        let mut size = (*size).to_owned();
+        if together {
+            document.set_flows("--flows", TOGETHER_FLOWS);
+            document.set_option("--set", "traffic.direction", "download");
+            size = format!("{TOGETHER_FLOWS} {size} down");
+        }
         let mut scenario = document.scenario().map_err(wrong)?;
-        scenario.name = name(sender, &paths, size);
+        scenario.name = name(sender, &paths, &size);
         points.extend(Point::of(scenario)?);
     }
     Ok(points)
@@ -321,7 +352,7 @@ mod tests {
     #[test]
     fn points_have_names_and_keys_of_their_own_and_the_same_luck_for_data() {
         let points = grid().unwrap();
-        assert_eq!(points.len(), GRID.len());
+        assert_eq!(points.len(), GRID.len() + TOGETHER.len());
         for (at, point) in points.iter().enumerate() {
             assert!(points[..at].iter().all(|other| other.name != point.name && other.key() != point.key()));
             assert!(point.experiment().paths.iter().all(|path| path.luck_apart));
@@ -330,7 +361,26 @@ mod tests {
         assert_eq!(points[16].name, "mptcp 25M/10ms/1/1% + 25M/10ms/1/1% 1MB");
         assert_eq!((points[0].congestion, points[0].config().mss), ("reno", 1448));
         assert_eq!((points[12].sender, points[12].config().mss), (Sender::Multipath, MPTCP_PAYLOAD));
-        assert!(quick().unwrap().iter().all(|point| point.size().is_some_and(|size| size <= 8_000_000)));
+        for point in quick().unwrap() {
+            let [Some(size)] = point.sizes(0).unwrap()[..] else {
+                panic!("{} is not one transfer", point.name)
+            };
+            assert!(size <= 8_000_000 && point.is_sized() && !point.is_download());
+        }
+    }
+
+    #[test]
+    fn flows_that_start_together_have_the_sizes_that_are_simulated() {
+        let point = grid().unwrap().pop().unwrap();
+        assert_eq!(point.name, "mptcp 100M/10ms/1 + 100M/10ms/1 30 web down");
+        assert!(point.is_download() && point.is_sized());
+        let never = std::sync::atomic::AtomicBool::new(false);
+        let prepared = anabranch_lab::run::Prepared::new(&point.scenario, point.condition).unwrap();
+        let flows = prepared.run(point.contender, 3, &never).unwrap().flows;
+        let simulated: Vec<_> = flows.iter().map(|flow| flow.report.size.map(|size| size.0)).collect();
+        assert_eq!(simulated, point.sizes(3).unwrap());
+        assert_eq!(simulated.len(), point.flows());
+        assert_ne!(simulated, point.sizes(4).unwrap());
     }
 
     fn refused(path: &[&str], sets: &[&str]) -> String {
@@ -347,11 +397,11 @@ mod tests {
         let one = ["8Mbit/s,10ms"];
         let (two, size) = (["8Mbit/s,10ms", "4Mbit/s,10ms"], "traffic.size=\"1 MB\"");
         let linux = "schedulers=[\"linux\"]";
-        assert!(refused(&one, &[linux]).contains("another size in every run"));
-        assert!(refused(&one, &[size, linux, "traffic.flows=2"]).contains("more than one flow"));
-        assert!(refused(&one, &[size, linux, "traffic.direction=download"]).contains("download"));
+        assert!(refused(&one, &[size, linux, "traffic.flows=101"]).contains("101 flows"));
+        let background = "traffic.background=[{ path = \"1\" }]";
+        assert!(refused(&one, &[size, linux, background]).contains("background"));
         assert!(refused(&one, &[size, linux, "profile=ns3"]).contains("profile"));
-        assert!(refused(&one, &[size, linux, "traffic.start=\"1 s\""]).contains("start at 0"));
+        assert!(refused(&one, &[size, linux, "traffic.start=\"1 s\""]).contains("together at 0"));
         assert!(refused(&two, &[size, "schedulers=[\"dmptcp\"]"]).contains("no scheduler `dmptcp`"));
         assert!(refused(&two, &[size, "schedulers=[\"tcp\"]"]).contains("tcp@PATH"));
         assert!(refused(&two, &[size, linux, "congestion=lia"]).contains("congestion control `lia`"));

@@ -214,6 +214,7 @@ pub fn markdown(about: &[String], rows: &[Row]) -> String {
 fn unit(metric: Metric) -> &'static str {
     match metric {
         Metric::CompletionTime => "completion time, ms",
+        Metric::CompletionTimeP95 => "95th percentile of that, ms",
         Metric::Goodput => "goodput, Mbit/s",
         Metric::Retransmissions => "retransmitted segments",
         Metric::Timeouts => "timeouts",
@@ -225,7 +226,7 @@ fn unit(metric: Metric) -> &'static str {
 /// A value in the unit of [`unit`].
 pub fn number(metric: Metric, value: f64) -> String {
     match metric {
-        Metric::CompletionTime => format!("{:.1}", value * 1e3),
+        Metric::CompletionTime | Metric::CompletionTimeP95 => format!("{:.1}", value * 1e3),
         Metric::Goodput => format!("{:.2}", value / 1e6),
         Metric::Retransmissions => format!("{value:.1}"),
         Metric::Timeouts | Metric::RttInflation => format!("{value:.2}"),

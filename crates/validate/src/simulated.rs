@@ -1,8 +1,8 @@
-//! A transfer in virtual time.
+//! Transfers in virtual time.
 
 use std::sync::atomic::AtomicBool;
 
-use anabranch_lab::run::{Prepared, RunError};
+use anabranch_lab::run::{FlowResult, Prepared, RunError};
 use anabranch_stack::stats::SubflowStats;
 
 use crate::measure::Measured;
@@ -14,23 +14,26 @@ use crate::points::Point;
 /// If it cannot be simulated, or was told to stop.
 pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<Measured, RunError> {
     let prepared = Prepared::new(&point.scenario, point.condition)?;
-    let mut result = prepared.run(point.contender, run, cancelled)?;
-    let flow = result.flows.swap_remove(0).report;
-    let time = match flow.size {
-        Some(_) => flow.fct,
-        None => Some(point.duration()),
+    let result = prepared.run(point.contender, run, cancelled)?;
+    let one = |flow: FlowResult| {
+        let flow = flow.report;
+        let time = match flow.size {
+            Some(_) => flow.fct,
+            None => Some(point.duration()),
+        };
+        let mut measured = Measured {
+            time_s: time.map(|time| time.as_secs_f64()),
+            delivered: flow.delivered,
+            segments: flow.data_segments,
+            retransmitted: flow.retransmitted_segments,
+            timeouts: flow.rto_count,
+            bytes_by_path: flow.bytes_by_path,
+            ..Measured::default()
+        };
+        note_subflows(&mut measured, point, &flow.sender.subflows);
+        measured
     };
-    let mut measured = Measured {
-        time_s: time.map(|time| time.as_secs_f64()),
-        delivered: flow.delivered,
-        segments: flow.data_segments,
-        retransmitted: flow.retransmitted_segments,
-        timeouts: flow.rto_count,
-        bytes_by_path: flow.bytes_by_path,
-        ..Measured::default()
-    };
-    note_subflows(&mut measured, point, &flow.sender.subflows);
-    Ok(measured)
+    Ok(Measured::together(result.flows.into_iter().map(one).collect()))
 }
 
 /// Puts down what the sender knows of its subflows' round trips.

@@ -1,4 +1,4 @@
-//! The three ways of carrying out one transfer, where namespaces and the kernel's Multipath TCP can be had.
+//! The three ways of carrying out transfers, where namespaces and the kernel's Multipath TCP can be had.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +54,35 @@ fn a_transfer_is_the_same_bytes_three_times() {
         assert!(measured.segments >= 300_000 / 1448, "{kind:?}: {measured:?}");
         let in_time = |srtt: &Option<f64>| srtt.is_some_and(|srtt| srtt >= 0.0299);
         assert!(measured.srtt_s.iter().all(in_time), "{kind:?}: {measured:?}");
+    }
+}
+
+/// Flows that start together, downloaded, have the sizes that are simulated.
+#[test]
+fn transfers_that_start_together_are_all_delivered_by_all_three() {
+    let paths = ["20Mbit/s,30ms,queue=4bdp", "10Mbit/s,30ms,queue=4bdp"];
+    let Some(mut points) = points(&paths, "linux", "web") else { return };
+    let traffic = &mut points[0].scenario.conditions[0].experiment.traffic;
+    (traffic.flows, traffic.direction) = (5, anabranch_lab::scenario::Direction::Download);
+    let total: u64 = points[0].sizes(0).unwrap().into_iter().flatten().sum();
+    let mut campaign = campaign(points, 1);
+    let never = AtomicBool::new(false);
+    campaign.measure(&never, &|_, _| ()).unwrap();
+    campaign.simulate(&never).unwrap();
+    let simulated = campaign.simulated()[0][0].clone();
+    let results = campaign.into_results();
+    assert_eq!(results.records().len(), 2);
+    let real = results.records().iter().map(|record| {
+        assert!(record.measured.time_s.is_some(), "{:?}: {:?}", record.kind, record.objection);
+        (record.kind, record.measured.clone())
+    });
+    for (kind, measured) in real.chain([(Kind::Simulated, simulated)]) {
+        assert_eq!(measured.delivered, total, "{kind:?}");
+        assert!(measured.bytes_by_path.iter().sum::<u64>() >= total, "{kind:?}: {measured:?}");
+        // A round trip for the handshake, and another for the request.
+        assert!(measured.time_s.is_some_and(|time| time > 0.060), "{kind:?}: {measured:?}");
+        assert!(measured.p95_s.is_none(), "{kind:?}: {measured:?}");
+        assert!(measured.segments >= total / 1448, "{kind:?}: {measured:?}");
     }
 }
 
