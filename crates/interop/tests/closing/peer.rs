@@ -222,7 +222,7 @@ impl Peer {
     /// whatever is sent on other subflows.
     pub fn expect(&mut self, want: Seg) {
         loop {
-            let (sub, segment, again) = self.take(&format!("{}", describe(&want)));
+            let (sub, segment, again) = self.take(&describe(&want));
             let wrong = self.differs(&want, sub, &segment);
             let Some(wrong) = wrong else { return };
             if sub == want.sub && !again {
