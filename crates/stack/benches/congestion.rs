@@ -26,6 +26,7 @@ fn on_ack(c: &mut Criterion) {
                         prr: true,
                         paced: false,
                         sack: true,
+                        byte_counting_limit: None,
                     },
                 );
             }
