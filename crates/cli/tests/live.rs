@@ -121,7 +121,7 @@ fn http_is_answered_as_it_should_be() {
         "200 6 text/plain",
         "206 3 text/plain",
         "ell",
-        "416 0 ",
+        "416 26 text/plain",
         "200 0 application/octet-stream",
         "404 22 ",
         "404 22 ",

@@ -12,7 +12,7 @@ use anabranch_link::{LinkConfig, QueueLimit};
 use anabranch_net::Host;
 use anabranch_net::device::linked::LinkedDevice;
 use anabranch_net::device::{Capabilities, Device, Offload, Packet, memory};
-use anabranch_stack::segment::{Flags, Segment};
+use anabranch_stack::segment::{Flags, MptcpOption, Segment};
 use anabranch_stack::stats::SubflowCounters;
 use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse};
 use common::{client_ip, config, content, receive_all, server_address, server_ip};
@@ -131,8 +131,14 @@ async fn transfer(left: impl Device + 'static, right: impl Device + 'static) -> 
     stream.subflow_stats()[0].counters
 }
 
+/// The length of the mapping of `segment`, which the first flight carries in its MP_CAPABLE.
 fn mapped(segment: &Segment) -> usize {
-    segment.options.dss.and_then(|dss| dss.mapping).map_or(0, |mapping| usize::from(mapping.len))
+    let mapping = segment.options.dss.and_then(|dss| dss.mapping).map(|mapping| mapping.len);
+    let capable = segment.options.mptcp.iter().flatten().find_map(|option| match option {
+        MptcpOption::Capable(capable) => capable.data_len,
+        _ => None,
+    });
+    mapping.or(capable).map_or(0, usize::from)
 }
 
 #[tokio::test(start_paused = true)]

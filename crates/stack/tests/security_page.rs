@@ -14,7 +14,8 @@ fn the_tests_that_the_page_names_exist() {
         if file.starts_with(char::is_uppercase) || file == "file" {
             continue;
         }
-        let places = ["tests", "tests/script"].map(|folder| crate_root.join(folder).join(file));
+        let places =
+            ["tests", "tests/script", "../net/tests"].map(|folder| crate_root.join(folder).join(file));
         let source = places
             .iter()
             .find_map(|place| fs::read_to_string(place.with_extension("rs")).ok())

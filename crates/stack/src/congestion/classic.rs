@@ -35,6 +35,8 @@ use crate::event::SubflowId;
 
 /// The largest window, in segments; only keeps the arithmetic finite.
 const MAX_WINDOW: f64 = (1_u64 << 32) as f64;
+/// Slow start counts all that an acknowledgement covers. No acknowledgement covers as many segments.
+const NO_LIMIT: u32 = u32::MAX;
 
 /// Window and threshold before the last reduction, in segments.
 #[derive(Clone, Copy, Debug)]
@@ -61,10 +63,10 @@ struct Subflow {
     starting: bool,
     /// So many acknowledged segments do not let the window grow (LISA).
     ignored: f64,
-    /// The most segments that an acknowledgement adds in slow start, infinite without a limit. // RFC 3465
-    limit: f64,
+    /// The most segments that an acknowledgement adds in slow start (RFC 3465), or [`NO_LIMIT`].
+    limit: u32,
     /// The same in the present slow start.
-    limit_now: f64,
+    limit_now: u32,
 }
 
 impl Subflow {
@@ -79,8 +81,8 @@ impl Subflow {
         inflight: 0,
         starting: false,
         ignored: 0.0,
-        limit: f64::INFINITY,
-        limit_now: f64::INFINITY,
+        limit: NO_LIMIT,
+        limit_now: NO_LIMIT,
     };
 }
 
@@ -200,7 +202,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         self.windows.0.resize(slots, Window::DOWN);
         self.subflows.resize(slots, Subflow::DOWN);
         let initial_window = f64::from(start.initial_window.max(1));
-        let limit = start.byte_counting_limit.map_or(f64::INFINITY, |segments| f64::from(segments.max(1)));
+        let limit = start.byte_counting_limit.map_or(NO_LIMIT, |segments| segments.max(1));
         self.windows.0[id.index()] = Window {
             up: true,
             segments: initial_window,
@@ -299,7 +301,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
                 window.ssthresh = window.segments;
                 subflow.hystart = None;
             } else {
-                acked = acked.min(subflow.limit_now);
+                acked = acked.min(f64::from(subflow.limit_now));
                 acked = subflow.hystart.as_ref().map_or(acked, |hystart| acked.min(hystart.limit()));
                 let factor = Hystart::growth(phase);
                 let grow = (acked * factor).min(window.ssthresh - window.segments);
@@ -367,8 +369,8 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         subflow.leave_start();
         subflow.hystart = hystart.and_then(|kind| Hystart::after_timeout(kind, subflow.paced));
         // RFC 3465 section 2.3: what is acknowledged may have arrived long before.
-        if subflow.limit.is_finite() {
-            subflow.limit_now = 1.0;
+        if subflow.limit != NO_LIMIT {
+            subflow.limit_now = 1;
         }
         window.recovering = false;
         if !again {

@@ -410,7 +410,7 @@ impl Connection {
         }
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
-            if subflow.windows_told != (subflow.cwnd, subflow.ssthresh) {
+            if subflow.windows_told != subflow.windows_now() {
                 self.report_windows_of(now, at, observer);
             }
         }
@@ -421,7 +421,7 @@ impl Connection {
     pub(crate) fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::LISTENS {
             let subflow = &mut self.subflows[at];
-            subflow.windows_told = (subflow.cwnd, subflow.ssthresh);
+            subflow.windows_told = subflow.windows_now();
             let id = subflow.id;
             observer.on_windows(now, self.id, id, &self.windows(at));
         }

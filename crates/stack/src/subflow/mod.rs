@@ -214,8 +214,8 @@ pub struct Subflow {
     pub(crate) ended: Option<Time>,
     /// SACK blocks that were processed already.
     pub(crate) known_blocks: [(u64, u64); 4],
-    /// The congestion window and the threshold that the observer was last told.
-    pub(crate) windows_told: (u64, Option<u64>),
+    /// The [`Subflow::windows_now`] of the last report to the observer.
+    pub(crate) windows_told: (u64, u64),
     /// What the peer has said with its reset: whether the cause may pass, and the cause.
     pub(crate) peer_reset: Option<(bool, ResetReason)>,
     pub(crate) time_wait_until: Time,
@@ -260,7 +260,7 @@ impl Subflow {
             queued: 0,
             cwnd: 0,
             ssthresh: None,
-            windows_told: (0, None),
+            windows_told: (0, u64::MAX),
             window_edge: 1,
             max_window: 0,
             rtt: RttEstimator::new(&config.rto),
@@ -305,6 +305,11 @@ impl Subflow {
     /// Its name.
     pub fn id(&self) -> SubflowId {
         self.id
+    }
+
+    /// Returns the congestion window and the threshold, the greatest number if it is infinite.
+    pub(crate) fn windows_now(&self) -> (u64, u64) {
+        (self.cwnd, self.ssthresh.unwrap_or(u64::MAX))
     }
 
     /// Whether it is gone.

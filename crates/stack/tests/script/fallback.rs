@@ -48,7 +48,7 @@ fn an_answer_without_options_before_the_keys_are_confirmed_makes_a_plain_tcp() {
     s.write(2000);
     s.expect_data(0, 1, 2);
     s.inject(ack(0, 1).sack(&[(1001, 2001)]));
-    s.expect(ack(0, 1).no_mptcp());
+    s.expect_nothing();
     assert_eq!(s.stats().fallbacks, 1);
     let again = s.wait_until_sent(1000);
     assert!(again.iter().all(|segment| segment.options.mptcp == [None; 2]));
