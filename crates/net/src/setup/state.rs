@@ -118,7 +118,7 @@ fn remove_leftovers(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let directory = entry.path();
         // Each is named after a namespace.
-        if !entry.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok()) {
+        if entry.file_name().to_str().is_none_or(|name| name.parse::<u64>().is_err()) {
             continue;
         }
         if let Ok(lock) = File::open(directory.join(LOCK))
