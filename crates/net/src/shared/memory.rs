@@ -368,7 +368,10 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_stack::segment::Address;
+    use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
+    use anabranch_stack::endpoint::Endpoint;
+    use anabranch_stack::segment::{Address, PathId};
+    use anabranch_units::RandomStream;
 
     const MIB: u64 = 1 << 20;
 
@@ -392,6 +395,18 @@ mod tests {
             memory.charged += bytes;
             memory.settle(flow);
         }
+    }
+
+    /// Names of connections.
+    fn ids(count: u16) -> Vec<ConnectionId> {
+        let ip = IpAddr::from([10, 0, 0, 9]);
+        let own = LocalAddress { ip, path: PathId(0), backup: false };
+        let entropy = Entropy::Seeded(RandomStream::new(1, "test"));
+        let mut endpoint = Endpoint::new(EndpointConfig::new(vec![own]), entropy);
+        let ports = 1..=count;
+        let connect =
+            |port| endpoint.connect(Time::ZERO, ip, Address::new(ip, port), crate::default_config());
+        ports.map(connect).collect::<Result<_, _>>().unwrap()
     }
 
     #[test]
@@ -431,6 +446,38 @@ mod tests {
         // The rest is for send buffers.
         assert!(memory.room(&late, MIB) >= BLOCK_BYTES);
         assert_eq!(memory.room(&late, 2 * MIB), 0);
+    }
+
+    #[test]
+    fn all_writers_with_less_than_two_blocks_are_looked_at_before_the_others() {
+        let mut memory = Memory::new(16 * MIB, None);
+        let ids = ids(320);
+        let mut hold = |blocks: u64, number: usize| {
+            let mut flow = flow(&mut memory, [10, 0, 0, 1]);
+            flow.charged = blocks * BLOCK_BYTES;
+            memory.settle(&mut flow);
+            let id = ids[number];
+            memory.enqueue(id, &mut flow);
+            memory.enqueue(id, &mut flow);
+            (id, flow)
+        };
+        let mut rich: Vec<_> = (0..300).map(|number| hold(2, number)).collect();
+        let poor: Vec<_> = (300..320).map(|number| hold(number as u64 % 2, number)).collect();
+        assert_eq!(memory.next_waiting(), None);
+        // The first one has had a block acknowledged.
+        let (id, flow) = &mut rich[0];
+        flow.charged -= BLOCK_BYTES;
+        memory.settle(flow);
+        memory.enqueue(*id, flow);
+        assert_eq!(flow.memory_awaited, [true; 2]);
+        let looked_at: Vec<_> = core::iter::from_fn(|| memory.next_waiting()).collect();
+        let expected =
+            poor.iter().map(|(id, _)| (0, *id)).chain(rich.iter().take(CHECKS).map(|(id, _)| (1, *id)));
+        assert_eq!(looked_at, expected.collect::<Vec<_>>());
+        let (_, flow) = &mut rich[1];
+        flow.charged = 0;
+        memory.settle(flow);
+        assert_eq!(memory.next_waiting(), Some((0, rich[0].0)));
     }
 
     #[test]
