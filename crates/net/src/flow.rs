@@ -48,8 +48,8 @@ pub(crate) struct Flow {
     pub progress: Option<Progress>,
     /// Whoever writes waits for what was written to leave.
     pub unsent_awaited: bool,
-    /// Whoever writes waits for memory.
-    pub memory_awaited: bool,
+    /// The queues of writers without memory that it is in.
+    pub memory_awaited: [bool; 2],
     /// The handshake is done.
     pub established: bool,
     /// The application writes no more.
@@ -101,7 +101,7 @@ impl Flow {
             acknowledged: 0,
             progress: None,
             unsent_awaited: false,
-            memory_awaited: false,
+            memory_awaited: [false; 2],
             read: 0,
             received: 0,
             established: false,

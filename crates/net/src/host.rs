@@ -130,8 +130,8 @@ impl HostBuilder {
     }
 
     /// Aborts connections, those whose stream was dropped included, in which data is queued and of which the peer
-    /// acknowledges less than 4 KiB within this time; also while the peer's window is closed. While more than seven eighths
-    /// of the memory for buffers is taken, a twelfth of this time is enough. The time is exact to a twelfth. Default: none.
+    /// acknowledges less than 4 KiB within this time; also while the peer's window is closed. While more than five eighths
+    /// of the memory for buffers are taken, a twelfth of this time is enough. The time is exact to a twelfth. Default: none.
     pub fn send_timeout(mut self, timeout: Option<core::time::Duration>) -> HostBuilder {
         self.send_timeout = timeout.map(|timeout| {
             Duration(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).clamp(1_000_000, 1 << 60))

@@ -14,6 +14,31 @@ use common::{Path, builders, client_ip, config, content, server_address, server_
 const MEMORY: u64 = 16 << 20;
 const SLOW: usize = 200;
 
+/// A server of two addresses that writes `len` bytes to each connection, in parts that it charges to the connection as the
+/// command's server does, and its client.
+fn start_charging(timeout: Duration, len: usize) -> (Host, Host) {
+    let (client, server) = builders(&[Path::new(1000, 5), Path::new(1000, 5)]);
+    let server = server.buffer_memory(MEMORY).send_timeout(Some(timeout)).start().unwrap();
+    let mut listener = server.listen(common::PORT, anabranch_net::default_config(), 2 * SLOW).unwrap();
+    tokio::spawn(async move {
+        let bytes = content(len);
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let bytes = bytes.clone();
+            tokio::spawn(async move {
+                let (control, mut at, mut most) = (stream.control(), 0, 16 << 10);
+                while at < len {
+                    let charge = std::future::poll_fn(|cx| control.poll_charge(cx, most)).await?;
+                    let end = len.min(at + charge.bytes() as usize);
+                    stream.write_all(&bytes[at..end]).await?;
+                    (at, most) = (end, (most * 2).min(256 << 10));
+                }
+                std::io::Result::Ok(())
+            });
+        }
+    });
+    (client.start().unwrap(), server)
+}
+
 /// A server of two addresses that writes `len` bytes to each connection, and its client.
 fn start(timeout: Option<Duration>, len: usize) -> (Host, Host) {
     let (client, server) = builders(&[Path::new(1000, 5), Path::new(1000, 5)]);
@@ -39,20 +64,25 @@ fn narrow() -> ConnectionConfig {
 }
 
 /// Connections of one address that are never read.
-async fn open_slow(client: &Host) -> Vec<MptcpStream> {
+async fn open_slow(client: &Host, count: usize) -> Vec<MptcpStream> {
     let mut slow = Vec::new();
-    for _ in 0..SLOW {
+    for _ in 0..count {
         slow.push(client.connect_from(client_ip(0), server_address(), narrow()).await.unwrap());
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     slow
 }
 
-/// How long another address takes to fetch what the server writes.
+/// The time that another address takes to fetch what the server writes.
 async fn fetch(client: &Host, len: usize) -> Duration {
+    fetch_from(client, 1, len).await
+}
+
+/// The time that the address of `path` takes to fetch what the server writes.
+async fn fetch_from(client: &Host, path: usize, len: usize) -> Duration {
     let begun = tokio::time::Instant::now();
-    let there = (server_ip(1), common::PORT).into();
-    let mut stream = client.connect_from(client_ip(1), there, config()).await.unwrap();
+    let there = (server_ip(path), common::PORT).into();
+    let mut stream = client.connect_from(client_ip(path), there, config()).await.unwrap();
     let mut got = Vec::new();
     stream.read_to_end(&mut got).await.unwrap();
     assert!(got == content(len));
@@ -62,7 +92,7 @@ async fn fetch(client: &Host, len: usize) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn two_hundred_of_one_address_leave_memory_for_another() {
     let (client, server) = start(Some(Duration::from_secs(60)), 1_000_000);
-    let slow = open_slow(&client).await;
+    let slow = open_slow(&client, SLOW).await;
     let used = server.memory_used();
     // Half of it for the client that takes all it can get, and a block for each of its connections at least.
     assert!(used > SLOW as u64 * (16 << 10) && used <= MEMORY / 4 * 3, "{used} bytes");
@@ -75,6 +105,33 @@ async fn two_hundred_of_one_address_leave_memory_for_another() {
     assert_eq!((server.counters().stalled, server.memory_used()), (SLOW as u64, 0));
     fetch(&client, 1_000_000).await;
     assert_eq!(server.counters().stalled, SLOW as u64);
+    drop(slow);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_connection_of_the_same_address_is_served_at_once() {
+    let (client, server) = start_charging(Duration::from_secs(60), 1_000_000);
+    let slow = open_slow(&client, 250).await;
+    let used = server.memory_used();
+    // More than half: the thresholds grant their address nothing, and new connections have only the reserve.
+    assert!((MEMORY / 8 * 5..MEMORY / 4 * 3).contains(&used), "{used} bytes");
+    let took = fetch_from(&client, 0, 1_000_000).await;
+    // A block in each round trip.
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(server.counters().stalled, 0);
+    drop(slow);
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_of_reset_connections_goes_to_those_that_have_none() {
+    let (client, server) = start_charging(Duration::from_secs(60), 1_000_000);
+    let slow = open_slow(&client, 2 * SLOW).await;
+    let used = server.memory_used();
+    assert!(used + (16 << 10) > MEMORY / 4 * 3, "{used} bytes");
+    // Those that take nothing are reset within 10 s, a twelfth of the timeout after their last progress.
+    let took = fetch_from(&client, 0, 1_000_000).await;
+    assert!(took < Duration::from_secs(12), "{took:?}");
+    assert!(server.counters().stalled > 0);
     drop(slow);
 }
 

@@ -4,7 +4,8 @@
 //! queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a client
 //! may hold as much as is free, and each of its connections as much as remains of that. A client with many connections gets
 //! half of the memory, two such clients a third each, and some is always free for the next one. Two blocks are granted to each connection
-//! while there are any: one of its send buffer and one that it holds elsewhere.
+//! while there are any: one of its send buffer and one that it holds elsewhere. An eighth of the memory is a reserve for new connections
+//! of a client that has all that the thresholds give it; while the reserve is in use, connections that make no progress are aborted early.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -19,10 +20,15 @@ use crate::buffer::BLOCK;
 use crate::flow::Flow;
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
-/// Of how many eighths of the memory it is short.
+/// The number of eighths of the memory in use from which on it is short.
 const SHORT: u64 = 5;
-/// How many waiting writers are looked at for each block that was freed.
+/// The number of eighths up to which a client that holds more than is free gets two blocks for each of its connections. The difference
+/// to `SHORT` serves its new connections until those that make no progress are aborted.
+const FLOORS: u64 = 6;
+/// How many waiting writers with two blocks or more are looked at for each block that was freed.
 const CHECKS: usize = 4;
+/// How many waiting writers are looked at in a round of the driver.
+const MOST_CHECKS: usize = 64;
 /// How many times within a send timeout a connection is looked at.
 const TICKS: u8 = 12;
 /// Less than this within a send timeout is no progress, unless it is all there is.
@@ -55,10 +61,29 @@ pub(crate) struct Memory {
     /// Places in `clients` that are free.
     vacant: Vec<u32>,
     by_ip: FxHashMap<IpAddr, u32>,
-    /// Writers without memory.
-    waiting: VecDeque<ConnectionId>,
-    /// How many of these are to be looked at.
+    /// Writers that wait for memory: those that held less than two blocks, which are woken first, and the others.
+    waiting: [Waiting; 2],
+}
+
+/// A queue of writers that wait for memory.
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: VecDeque<ConnectionId>,
+    /// The number of these that are to be looked at.
     unchecked: usize,
+}
+
+impl Waiting {
+    /// Looks at up to `more` further ones, as memory was freed.
+    fn check(&mut self, more: usize) {
+        self.unchecked = self.unchecked.saturating_add(more).min(self.queue.len());
+    }
+
+    /// The next one to look at.
+    fn next(&mut self) -> Option<ConnectionId> {
+        self.unchecked = self.unchecked.checked_sub(1)?;
+        self.queue.pop_front()
+    }
 }
 
 impl Memory {
@@ -70,8 +95,7 @@ impl Memory {
             clients: Vec::new(),
             vacant: Vec::new(),
             by_ip: FxHashMap::default(),
-            waiting: VecDeque::new(),
-            unchecked: 0,
+            waiting: Default::default(),
         }
     }
 
@@ -117,7 +141,9 @@ impl Memory {
         client.bytes = client.bytes + holds - flow.counted;
         if holds < flow.counted {
             let blocks = ((flow.counted - holds) / BLOCK_BYTES).max(1) as usize;
-            self.unchecked = self.waiting.len().min(self.unchecked + CHECKS * blocks);
+            // All of these, wherever in the queue they are: the next block may be freed much later.
+            self.waiting[0].check(usize::MAX);
+            self.waiting[1].check(CHECKS * blocks);
         }
         flow.counted = holds;
     }
@@ -141,10 +167,10 @@ impl Memory {
     }
 
     /// Whether a block may be granted beyond the thresholds until `eighths` of the memory are taken. To a client that holds
-    /// more than is free only until `SHORT` are.
+    /// more than is free only until `FLOORS` are.
     fn has_block(&self, flow: &Flow, pooled: u64, eighths: u64) -> bool {
         let greedy = self.clients[flow.client as usize].bytes > self.free(pooled);
-        self.used(pooled) + BLOCK_BYTES <= self.limit / 8 * if greedy { SHORT } else { eighths }
+        self.used(pooled) + BLOCK_BYTES <= self.limit / 8 * if greedy { FLOORS } else { eighths }
     }
 
     /// How many bytes may be added to the send buffer of a flow.
@@ -165,7 +191,26 @@ impl Memory {
         (self.spare(flow, pooled) / BLOCK_BYTES * BLOCK_BYTES).max(least).min(most)
     }
 
-    /// Whether connections that make no progress have to go earlier, as their client may get nothing more.
+    /// True if there are writers to look at.
+    fn has_unchecked(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.unchecked > 0)
+    }
+
+    /// The next writer to look at, which is in that queue no longer.
+    fn next_waiting(&mut self) -> Option<(usize, ConnectionId)> {
+        self.waiting.iter_mut().enumerate().find_map(|(at, waiting)| Some((at, waiting.next()?)))
+    }
+
+    /// Puts the writer of `flow` into the queue for what it holds now, unless it is there. It may be in the other one
+    /// too, from a time when it held more.
+    fn enqueue(&mut self, id: ConnectionId, flow: &mut Flow) {
+        let at = usize::from(flow.holds() >= 2 * BLOCK_BYTES);
+        if !core::mem::replace(&mut flow.memory_awaited[at], true) {
+            self.waiting[at].queue.push_back(id);
+        }
+    }
+
+    /// Whether connections that make no progress have to go earlier, as the reserve for new ones is in use.
     fn is_short(&self, pooled: u64) -> bool {
         self.used(pooled) + BLOCK_BYTES > self.limit / 8 * SHORT
     }
@@ -234,7 +279,7 @@ impl Core {
             flow.charged -= bytes;
             self.memory.charged -= bytes;
             self.memory.settle(flow);
-            self.stirred |= self.memory.unchecked > 0;
+            self.stirred |= self.memory.has_unchecked();
         }
     }
 
@@ -246,31 +291,26 @@ impl Core {
         if let Some(enough) = flow.send.until_block_is_free() {
             self.endpoint.await_room(id, enough);
         }
-        if !flow.memory_awaited {
-            flow.memory_awaited = true;
-            self.memory.waiting.push_back(id);
-            self.counters.memory_waits += 1;
-        }
+        self.counters.memory_waits += u64::from(flow.memory_awaited == [false; 2]);
+        self.memory.enqueue(id, flow);
     }
 
     /// Wakes some of those for whom there is memory now. True if there are others to look at.
     pub fn wake_for_memory(&mut self, woken: &mut Vec<std::task::Waker>) -> bool {
-        for _ in 0..self.memory.unchecked.min(64) {
-            self.memory.unchecked -= 1;
-            let Some(id) = self.memory.waiting.pop_front() else { break };
+        for _ in 0..MOST_CHECKS {
+            let Some((at, id)) = self.memory.next_waiting() else { break };
             let Some(flow) = self.flows.get_mut(&id) else { continue };
+            flow.memory_awaited[at] = false;
             let pooled = self.pool.used();
             let granted =
                 self.memory.room(flow, pooled) > 0 || self.memory.chargeable(flow, pooled, BLOCK_BYTES) > 0;
             if granted || flow.writer.is_none() {
-                flow.memory_awaited = false;
                 woken.extend(flow.writer.take());
             } else {
-                self.memory.waiting.push_back(id);
+                self.memory.enqueue(id, flow);
             }
         }
-        self.memory.unchecked = self.memory.unchecked.min(self.memory.waiting.len());
-        self.memory.unchecked > 0
+        self.memory.has_unchecked()
     }
 
     /// Data of `id` is queued: from now on the peer has to acknowledge some.
@@ -328,7 +368,10 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_stack::segment::Address;
+    use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
+    use anabranch_stack::endpoint::Endpoint;
+    use anabranch_stack::segment::{Address, PathId};
+    use anabranch_units::RandomStream;
 
     const MIB: u64 = 1 << 20;
 
@@ -352,6 +395,18 @@ mod tests {
             memory.charged += bytes;
             memory.settle(flow);
         }
+    }
+
+    /// Names of connections.
+    fn ids(count: u16) -> Vec<ConnectionId> {
+        let ip = IpAddr::from([10, 0, 0, 9]);
+        let own = LocalAddress { ip, path: PathId(0), backup: false };
+        let entropy = Entropy::Seeded(RandomStream::new(1, "test"));
+        let mut endpoint = Endpoint::new(EndpointConfig::new(vec![own]), entropy);
+        let ports = 1..=count;
+        let connect =
+            |port| endpoint.connect(Time::ZERO, ip, Address::new(ip, port), crate::default_config());
+        ports.map(connect).collect::<Result<_, _>>().unwrap()
     }
 
     #[test]
@@ -391,6 +446,38 @@ mod tests {
         // The rest is for send buffers.
         assert!(memory.room(&late, MIB) >= BLOCK_BYTES);
         assert_eq!(memory.room(&late, 2 * MIB), 0);
+    }
+
+    #[test]
+    fn all_writers_with_less_than_two_blocks_are_looked_at_before_the_others() {
+        let mut memory = Memory::new(16 * MIB, None);
+        let ids = ids(320);
+        let mut hold = |blocks: u64, number: usize| {
+            let mut flow = flow(&mut memory, [10, 0, 0, 1]);
+            flow.charged = blocks * BLOCK_BYTES;
+            memory.settle(&mut flow);
+            let id = ids[number];
+            memory.enqueue(id, &mut flow);
+            memory.enqueue(id, &mut flow);
+            (id, flow)
+        };
+        let mut rich: Vec<_> = (0..300).map(|number| hold(2, number)).collect();
+        let poor: Vec<_> = (300..320).map(|number| hold(number as u64 % 2, number)).collect();
+        assert_eq!(memory.next_waiting(), None);
+        // The first one has had a block acknowledged.
+        let (id, flow) = &mut rich[0];
+        flow.charged -= BLOCK_BYTES;
+        memory.settle(flow);
+        memory.enqueue(*id, flow);
+        assert_eq!(flow.memory_awaited, [true; 2]);
+        let looked_at: Vec<_> = core::iter::from_fn(|| memory.next_waiting()).collect();
+        let expected =
+            poor.iter().map(|(id, _)| (0, *id)).chain(rich.iter().take(CHECKS).map(|(id, _)| (1, *id)));
+        assert_eq!(looked_at, expected.collect::<Vec<_>>());
+        let (_, flow) = &mut rich[1];
+        flow.charged = 0;
+        memory.settle(flow);
+        assert_eq!(memory.next_waiting(), Some((0, rich[0].0)));
     }
 
     #[test]
