@@ -178,7 +178,8 @@ mod tests {
         assert!(!names().contains(&".anabranch-stale1.partial".to_owned()));
         // Two of their own, and three that are no leftovers.
         assert_eq!(names().len(), 5, "{:?}", names());
-        (first.commit().unwrap(), second.commit().unwrap());
+        first.commit().unwrap();
+        second.commit().unwrap();
         assert_eq!(
             names(),
             [".anabranch-link.partial", ".anabranch-other", "first", "other.partial", "second"]

@@ -53,8 +53,11 @@ pub struct Rest {
     pub left: u64,
     next: u64,
     grant: Grant,
-    reading: Option<(JoinHandle<io::Result<Vec<u8>>>, Option<Charge>)>,
+    reading: Option<(Reading, Option<Charge>)>,
 }
+
+/// A read of a part of the file, on a thread that may block.
+type Reading = JoinHandle<io::Result<Vec<u8>>>;
 
 /// The body of a response.
 pub enum FileBody {
