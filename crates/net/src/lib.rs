@@ -12,6 +12,7 @@ pub mod doctor;
 mod driver;
 mod echo;
 mod flow;
+mod heap;
 mod held;
 mod host;
 mod lent;
@@ -26,6 +27,7 @@ mod shared;
 mod stream;
 
 pub use capture::{Capture, CaptureReport};
+pub use heap::return_freed_memory;
 pub use host::{Host, HostBuilder, HostCounters, default_config};
 pub use listener::MptcpListener;
 pub use notice::{ConnectionReport, Notice};

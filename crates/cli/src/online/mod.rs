@@ -5,6 +5,7 @@ pub mod capture;
 pub mod conversation;
 pub mod files;
 pub mod flood;
+pub mod heap;
 pub mod http;
 pub mod log;
 pub mod table;

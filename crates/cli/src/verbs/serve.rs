@@ -95,6 +95,7 @@ mod linux {
             result = accepting => result,
             () = online::interrupted() => Ok(()),
             never = online::flood::follow(host.clone(), log.clone()) => match never {},
+            never = online::heap::follow(host.clone()) => match never {},
         };
         drop(listener);
         let result = started.leave(result.map_err(|error| Failure::Failed(error.to_string()))).await;
