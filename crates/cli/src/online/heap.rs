@@ -43,12 +43,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_returned_once_after_each_peak() {
+    fn memory_is_returned_at_each_fall_to_a_quarter() {
         let mut peak = Peak::default();
         let uses = [0, 100, 30, 25, 24, 0, 40, 10, 10];
         let returned: Vec<u64> =
             uses.into_iter().filter(|megabytes| peak.has_passed(megabytes << 20)).collect();
-        assert_eq!(returned, [25, 10]);
+        assert_eq!(returned, [25, 0, 10]);
         assert!(!Peak(WORTH - 1).has_passed(0));
     }
 }
