@@ -36,7 +36,7 @@ pub struct SinglePath {
     pub goodput_bps: Option<f64>,
 }
 
-/// What the selection runs have shown of one path.
+/// The result of the selection runs of one path.
 #[derive(Clone, Debug, Default)]
 struct Candidate {
     /// For each run the cost, less being better: the sum of the times, or of the negative goodputs.

@@ -54,7 +54,7 @@ pub struct Comparison {
     pub verdicts: Vec<Verdict>,
     /// One for each condition and contender.
     pub rows: Vec<Row>,
-    /// What was simulated in each condition, and which single path is best.
+    /// The setting of each condition, and its best single path.
     pub conditions: Vec<Setting>,
     /// What it cost.
     pub performance: Cost,
@@ -94,7 +94,7 @@ impl Cost {
     }
 }
 
-/// What a run is for.
+/// The purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// It is a run of a contender.
@@ -117,7 +117,7 @@ pub struct Job {
     pub run: u32,
     /// The path of a plain TCP that has none of its own.
     pub path: Option<usize>,
-    /// What the run is for.
+    /// The purpose of the run.
     pub purpose: Purpose,
 }
 

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What the names of temporary files begin and end with.
+/// The prefix and the suffix of temporary files.
 const PREFIX: &str = ".anabranch-";
 const SUFFIX: &str = ".partial";
 

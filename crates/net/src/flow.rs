@@ -38,7 +38,7 @@ pub(crate) struct Flow {
     pub received: u64,
     /// The place of its client among those whose memory is counted.
     pub client: u32,
-    /// What it was counted to hold.
+    /// The bytes that it was last counted to hold.
     pub counted: u64,
     /// Bytes that are held for it outside of its buffers.
     pub charged: u64,

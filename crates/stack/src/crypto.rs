@@ -114,7 +114,7 @@ impl CookieSecret {
 
 impl core::fmt::Debug for CookieSecret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // Whoever reads it can forge handshakes: it stays out of logs.
+        // Its reader could forge handshakes, so it stays out of logs.
         f.write_str("CookieSecret(..)")
     }
 }

@@ -38,7 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
 /// The length of a download's request, as in the simulator.
 pub const REQUEST: usize = 100;
 
-/// What both ends of all transfers of a run share.
+/// The state that both ends of all transfers of a run share.
 struct Shared<'a> {
     point: &'a Point,
     deadline: Instant,
@@ -85,7 +85,7 @@ impl End<'_> {
     }
 }
 
-/// What an end has come to.
+/// The outcome at an end.
 enum Part {
     Sent(Measured),
     Received(Received),

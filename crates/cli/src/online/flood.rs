@@ -24,7 +24,7 @@ pub async fn follow(host: Host, log: Log) -> Infallible {
     }
 }
 
-/// What was seen at the last look, and before the flood.
+/// The counters at the last look and before the flood.
 #[derive(Default)]
 struct Watch {
     last: EndpointCounters,

@@ -174,7 +174,7 @@ impl ConnectArgs {
     /// Waits for `connecting` to `to`, and says so when it takes long.
     ///
     /// # Errors
-    /// What has failed, with the address.
+    /// The failure, with the address.
     pub async fn wait<T>(
         &self,
         to: impl std::fmt::Display,

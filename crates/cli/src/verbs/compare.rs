@@ -115,7 +115,7 @@ fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     text
 }
 
-/// What was simulated, for the lines under a table.
+/// The simulated setting, for the lines under a table.
 fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let paths = &setting.single_paths;

@@ -1,11 +1,11 @@
-//! What was simulated in a condition, for the lines under a table and for programs.
+//! The setting of a condition, for the lines under a table and for programs.
 
 use serde::Serialize;
 
 use crate::baseline::{Race, SinglePath};
 use crate::scenario::{Capacity, Condition, Direction, Scenario, TraceStart};
 
-/// What was simulated in a condition.
+/// The setting of a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
     /// The name of the condition; empty where there is only one.

@@ -39,7 +39,7 @@ impl Measure {
         }
     }
 
-    /// What the best one does.
+    /// The result of the best one.
     const fn praise(self) -> &'static str {
         match self {
             Measure::MeanTime | Measure::Goodput => "serves this traffic best",
@@ -118,7 +118,7 @@ pub(crate) struct Standing {
     pub vs_best: Option<Difference>,
 }
 
-/// What a condition has shown by one measure.
+/// The result of a condition by one measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     pub(crate) condition: String,
@@ -496,7 +496,7 @@ impl Finding {
     }
 }
 
-/// What all conditions have shown: a sentence by the mean, and one by the 95th percentile.
+/// The results of all conditions: a sentence by the mean, and one by the 95th percentile.
 pub(crate) fn sentences(findings: &[Finding]) -> String {
     let (tails, means): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.measure == Measure::P95);

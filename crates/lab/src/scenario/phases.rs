@@ -56,7 +56,7 @@ impl Phases {
     }
 }
 
-/// What a scenario says about phases.
+/// The phases of a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum PhaseChoice {
     /// Nothing: a comparison draws them, and `anabranch run` does not.

@@ -162,7 +162,7 @@ impl Watch {
         causes
     }
 
-    /// What became of a transmission.
+    /// The fate of a transmission.
     fn settle(&mut self, segment: &Segment, fate: Fate) {
         let Some(half) = self.half_of(segment.source, segment.destination) else { return };
         let seq = half.offset(segment.seq.0);

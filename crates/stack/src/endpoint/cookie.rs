@@ -53,7 +53,7 @@ struct Secret {
     secret: CookieSecret,
 }
 
-/// What a host needs to make cookies and to know them again.
+/// The state with which a host makes cookies and recognises them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cookies {
     /// That of an even epoch and that of an odd one.

@@ -1,4 +1,4 @@
-//! What a capture remarks on segments.
+//! Remarks on segments in a capture.
 
 use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;

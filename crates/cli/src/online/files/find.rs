@@ -20,7 +20,7 @@ pub struct Root {
     open: Mutex<HashMap<(u64, u64), Weak<File>>>,
 }
 
-/// What is at a path.
+/// The file or directory at a path.
 pub enum Found {
     /// A regular file.
     File(Opened),
@@ -167,7 +167,7 @@ fn list(directory: &Path, name: &str) -> io::Result<String> {
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let meta = entry.path().metadata().ok()?;
-            // What is neither cannot be fetched.
+            // Nothing else can be fetched.
             (meta.is_dir() || meta.is_file()).then(|| (name, meta.is_file().then_some(meta.len())))
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What a `Range` header asks for.
+/// The request of a `Range` header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wanted {
     /// The whole file: there is no range, or none that has to be served.
@@ -52,7 +52,7 @@ fn number(text: &str) -> Number {
     match text {
         "" => Number::None,
         digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            // What does not fit is beyond the end of any file.
+            // A number that does not fit lies beyond the end of any file.
             Number::Of(digits.parse().unwrap_or(u64::MAX))
         }
         _ => Number::Bad,

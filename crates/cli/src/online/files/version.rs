@@ -69,7 +69,7 @@ impl Version {
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    // What is sent in several lines is one list.
+    // Several lines of a header are one list.
     let lines: Vec<_> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
     (!lines.is_empty()).then(|| lines.join(","))
 }
