@@ -9,7 +9,7 @@ mod kernel;
 mod peer;
 mod scripts;
 #[path = "../../../stack/tests/script/kit/seg.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the kit of the script tests, of which these scripts use a part")]
 mod seg;
 
 use anabranch_stack::segment::{Flags, Segment};
