@@ -14,30 +14,14 @@ log-uniform. Without random loss and without phases all runs are the same, so on
 import argparse
 import csv
 import json
-import math
 import os
-import random
 import subprocess
 from pathlib import Path
 
+import random_paths
+
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-
-
-def log_uniform(stream, low, high):
-    return math.exp(stream.uniform(math.log(low), math.log(high)))
-
-
-def scenario(number, most_loss, flows):
-    """The options of a random scenario."""
-    stream = random.Random(f"phases {number}")
-    options = []
-    for _ in range(2):
-        rate, rtt = log_uniform(stream, 1, 200), log_uniform(stream, 5, 300)
-        queue, loss = log_uniform(stream, 0.25, 4), stream.uniform(0, most_loss)
-        options += ["--path", f"{rate * 1000:.0f}kbit/s,{rtt * 1000:.0f}us,queue={queue:.2f}BDP,loss={loss:.2f}%"]
-    options += ["--size", f"{log_uniform(stream, 10_000, 20_000_000) / flows:.0f}B", "--flows", str(flows)]
-    return options
 
 
 def compare(binary, options, *more):
@@ -65,7 +49,7 @@ def main():
     args = parser.parse_args()
     lines = []
     for number in range(args.scenarios):
-        options = scenario(number, args.loss, args.flows)
+        options = random_paths.scenario("phases", number, lambda stream: stream.uniform(0, args.loss), args.flows)
         runs = ["--runs", str(args.runs), "--jobs", args.jobs]
         few = ["--runs", str(args.runs if args.loss else 1), "--jobs", args.jobs]
         verdict, with_phases = compare(args.binary, options, *runs)
