@@ -122,6 +122,7 @@ fn listed_packets_are_lost_and_a_path_that_is_down_carries_nothing() {
             { rate = '10 Mbit/s', rtt = '4 ms', drop = [2, 4] },
             { rate = '10 Mbit/s', rtt = '4 ms', change = [{ at = '0 s', down = true }] },
         ]
+        traffic.direction = 'upload'
     ";
     let ping = "ping -c 5 -i 0.05 -W 1 10.1.1.1 | grep -c 'bytes from' >$OUT; \
                 ping -c 3 -i 0.05 -W 1 10.1.2.1 >/dev/null; test $? = 1";

@@ -3,9 +3,11 @@ use crate::scenario::Document;
 use anabranch_stack::config::Profile;
 
 fn bound(text: &str, profile: Profile) -> LowerBound {
-    let text = format!("schedulers = ['tcp']\n{text}");
+    // An upload of segments with 1400 bytes.
+    let text = format!("schedulers = ['tcp']\ntraffic.direction = 'upload'\n{text}");
     let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
-    Limits::new(&scenario.conditions[0].experiment).all_paths(&ConnectionConfig::new(profile))
+    let config = ConnectionConfig { mss: 1400, ..ConnectionConfig::new(profile) };
+    Limits::new(&scenario.conditions[0].experiment).all_paths(&config)
 }
 
 const ONE: &str = "path = [{ rate = '100 Mbit/s', rtt = '20 ms' }]";

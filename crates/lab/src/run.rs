@@ -14,7 +14,7 @@ use crate::compare::{Job, Options, Purpose};
 use crate::lower_bound::{Limits, LowerBound};
 use crate::scenario::{
     Capacity, CommonLink, Condition, Direction, Experiment, FlowSize, Jitter, LossModel, Path, Phases,
-    Scenario, Start, TraceStart, Transport, plain_tcp,
+    Scenario, Start, TraceStart, Transport,
 };
 use crate::source::ScenarioError;
 use crate::units::QueueSize;
@@ -257,9 +257,9 @@ impl<'a> Prepared<'a> {
                 bounds.push(self.limits.all_paths(config));
             }
         }
-        let plain = plain_tcp(base.clone());
+        let plain = &self.condition.plain;
         let paths = 0..self.condition.experiment.paths.len();
-        bounds.extend(paths.map(|path| self.limits.one_path(&plain, path)));
+        bounds.extend(paths.map(|path| self.limits.one_path(plain, path)));
         bounds
     }
 
@@ -306,11 +306,11 @@ impl<'a> Prepared<'a> {
             }
         }
         for (group, background) in traffic.background.iter().enumerate() {
-            let plain = plain_tcp(self.condition.base.clone());
+            let plain = &self.condition.plain;
             for index in 0..background.flows {
                 let drawn = Drawn { start: background.start, size: None };
                 let name = format!("background {}.{}", group + 1, index + 1);
-                add(pair, background.path, name, drawn, &plain, None);
+                add(pair, background.path, name, drawn, plain, None);
             }
         }
         Ok((specs, classes))

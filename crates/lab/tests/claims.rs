@@ -9,7 +9,7 @@ use anabranch_lab::scenario::{Document, Scenario};
 
 const CONTENDERS: &str =
     "profile = 'ns3'\nphases = false\nschedulers = ['tcp', 'min_rtt', 'dmptcp']\nreference = 'tcp'\n
-    connection = { receive-buffer = '20 MB', send-buffer = '20 MB' }\n";
+    traffic.direction = 'upload'\nconnection = { receive-buffer = '20 MB', send-buffer = '20 MB' }\n";
 const RTTS: [u32; 8] = [10, 20, 30, 40, 60, 80, 90, 100];
 
 fn scenario(text: &str) -> Scenario {
@@ -70,21 +70,21 @@ fn figure_8_dmptcp_leaves_the_slow_path_alone() {
 /// its acknowledgement, unless it is left alone.
 #[test]
 fn figure_12_a_slow_second_path_delays_min_rtt_alone() {
-    let [tcp, min_rtt, dmptcp] = rows(&[10, 10], "runs = 1\ntraffic = { size = '100 KB' }");
+    let [tcp, min_rtt, dmptcp] = rows(&[10, 10], "runs = 1\ntraffic.size = '100 KB'");
     assert!(acked(&min_rtt) < acked(&tcp) && acked(&dmptcp) < acked(&tcp));
-    let [tcp, min_rtt, dmptcp] = rows(&[10, 50], "runs = 1\ntraffic = { size = '100 KB' }");
+    let [tcp, min_rtt, dmptcp] = rows(&[10, 50], "runs = 1\ntraffic.size = '100 KB'");
     assert!(acked(&min_rtt) > 1.1 * acked(&tcp) && acked(&min_rtt) > 1.1 * acked(&dmptcp));
     assert_eq!(dmptcp.subflows_used, 1.0);
     // The model of the full fast subflow begins with its next window; one that counts the window in flight
     // a second time has less, and uses the second path.
-    let [_, min_rtt, dmptcp] = rows(&[10, 40], "runs = 1\ntraffic = { size = '100 KB' }");
+    let [_, min_rtt, dmptcp] = rows(&[10, 40], "runs = 1\ntraffic.size = '100 KB'");
     assert_eq!((min_rtt.subflows_used, dmptcp.subflows_used), (2.0, 1.0));
 }
 
 /// Figure 13 without loss, 40 KB: DMPTCP is as TCP, and minRTT is slower.
 #[test]
 fn figure_13_slow_paths_delay_a_short_flow() {
-    let [tcp, min_rtt, dmptcp] = rows(&[10, 50, 100, 200], "runs = 1\ntraffic = { size = '40 KB' }");
+    let [tcp, min_rtt, dmptcp] = rows(&[10, 50, 100, 200], "runs = 1\ntraffic.size = '40 KB'");
     assert!((done(&dmptcp) / done(&tcp) - 1.0).abs() < 0.01);
     assert!(done(&min_rtt) > 1.2 * done(&tcp));
 }
@@ -93,9 +93,9 @@ fn figure_13_slow_paths_delay_a_short_flow() {
 /// best path, and DMPTCP is faster.
 #[test]
 fn figure_14_min_rtt_waits_for_acks_of_slow_paths() {
-    let [tcp, min_rtt, dmptcp] = rows(&RTTS, "runs = 30\ntraffic = { size = 'web', flows = 30 }");
+    let [tcp, min_rtt, dmptcp] = rows(&RTTS, "runs = 30\ntraffic.size = 'web'\ntraffic.flows = 30");
     assert!(acked(&dmptcp) < acked(&tcp) && acked(&tcp) < acked(&min_rtt));
-    let [_, fewer, _] = rows(&RTTS[..4], "runs = 30\ntraffic = { size = 'web', flows = 30 }");
+    let [_, fewer, _] = rows(&RTTS[..4], "runs = 30\ntraffic.size = 'web'\ntraffic.flows = 30");
     assert!(acked(&fewer) < acked(&min_rtt));
 }
 
@@ -103,13 +103,13 @@ fn figure_14_min_rtt_waits_for_acks_of_slow_paths() {
 #[test]
 fn table_3_short_flows_use_few_subflows_of_dmptcp_and_long_ones_all() {
     for size in ["10 KB", "50 KB", "200 KB"] {
-        let [_, min_rtt, dmptcp] = rows(&RTTS, &format!("runs = 1\ntraffic = {{ size = '{size}' }}"));
+        let [_, min_rtt, dmptcp] = rows(&RTTS, &format!("runs = 1\ntraffic.size = '{size}'"));
         assert!(dmptcp.subflows_used < min_rtt.subflows_used, "{size}");
     }
     // The paper's count.
-    let [_, _, dmptcp] = rows(&RTTS, "runs = 1\ntraffic = { size = '50 KB' }");
+    let [_, _, dmptcp] = rows(&RTTS, "runs = 1\ntraffic.size = '50 KB'");
     assert_eq!(dmptcp.subflows_used, 2.0);
-    let [_, min_rtt, dmptcp] = rows(&RTTS, "runs = 1\ntraffic = { size = '15 MB' }");
+    let [_, min_rtt, dmptcp] = rows(&RTTS, "runs = 1\ntraffic.size = '15 MB'");
     assert_eq!((min_rtt.subflows_used, dmptcp.subflows_used), (8.0, 8.0));
 }
 
@@ -118,14 +118,15 @@ fn table_3_short_flows_use_few_subflows_of_dmptcp_and_long_ones_all() {
 #[test]
 fn figure_20_long_flows_gain_from_eight_paths() {
     let contenders = CONTENDERS.replace("send-buffer", "initial-ssthresh = 46, send-buffer");
-    let [tcp, min_rtt, dmptcp] = rows_of(&contenders, &RTTS, "runs = 1\ntraffic = { size = '15 MB' }");
+    let [tcp, min_rtt, dmptcp] = rows_of(&contenders, &RTTS, "runs = 1\ntraffic.size = '15 MB'");
     assert!(done(&min_rtt) < 0.9 * done(&tcp) && done(&dmptcp) < 0.9 * done(&tcp));
 }
 
 #[test]
 fn a_comparison_is_the_same_on_one_thread_and_on_many() {
     let text = format!(
-        "{CONTENDERS}runs = 6\nseed = 3\ntraffic = {{ size = 'web', flows = 5 }}
+        "{CONTENDERS}runs = 6\nseed = 3\ntraffic.size = 'web'
+         traffic.flows = 5
          path = [{{ rate = '20 Mbit/s', rtt = '10 ms', loss = '1%' }}, {{ rate = '5 Mbit/s', rtt = '60 ms' }}]"
     );
     let scenario = scenario(&text);

@@ -2,7 +2,7 @@
 
 use anabranch_lab::compare::{Options, compare};
 use anabranch_lab::run::RunError;
-use anabranch_lab::scenario::{Document, FlowSize, Scenario, Transport, library};
+use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, Transport, library};
 use anabranch_stack::config::{LossDetection, Profile, ReceiveBuffer};
 use anabranch_stack::scheduler::{RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Duration, Rate, Time};
@@ -41,6 +41,7 @@ fn what_is_not_said_is_as_defined() {
     assert_eq!(experiment.paths[1].name, "2");
     assert_eq!(experiment.traffic.size, FlowSize::Web { max: None });
     assert_eq!(experiment.deadline, Duration::from_secs(60));
+    assert_eq!(experiment.traffic.direction, Direction::Download);
     assert!(!scenario.conditions[0].configs[0].mptcp && scenario.conditions[0].configs[1].mptcp);
 }
 
@@ -69,6 +70,43 @@ fn the_default_is_the_papers_comparison() {
             anabranch_lab::scenario::Start::Together(Time::from_millis(100))
         );
     }
+}
+
+#[test]
+fn the_default_comparison_has_the_kernels_scheduler() {
+    let scenario = read(&TWO.replace("schedulers = ['tcp', 'min_rtt']", ""));
+    let names: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
+    assert_eq!(names, ["tcp", "linux", "min_rtt", "dmptcp"]);
+}
+
+/// Profile `linux` has the kernel's segments and congestion control, and its losses are numbered by data packet,
+/// unless the scenario says otherwise; `ns3` has the paper's.
+#[test]
+fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
+    let facts = |more: &[&str]| {
+        let scenario = changed(|document| more.iter().for_each(|set| document.set(set).unwrap()));
+        let condition = &scenario.conditions[0];
+        let [tcp, multipath] = &condition.configs[..] else { panic!() };
+        assert_eq!(condition.beside_config().mss, tcp.mss);
+        let apart: Vec<bool> = condition.experiment.paths.iter().map(|path| path.luck_apart).collect();
+        let names = [tcp, multipath].map(|config| config.congestion.name().to_owned());
+        (tcp.mss, multipath.mss, names, apart)
+    };
+    let linux = ["cubic_linux", "cubic_linux"].map(str::to_owned);
+    let apart = vec![true; 2];
+    assert_eq!(facts(&[]), (1448, 1420, linux.clone(), apart.clone()));
+    // What is given wins, and the rest follows from it.
+    assert_eq!(facts(&["mss=1400"]), (1400, 1400, linux.clone(), apart.clone()));
+    assert_eq!(facts(&["mtu=1400"]), (1348, 1320, linux.clone(), apart.clone()));
+    assert_eq!(facts(&["timestamps=false"]), (1460, 1432, linux.clone(), apart.clone()));
+    let cubic = ["cubic", "cubic"].map(str::to_owned);
+    assert_eq!(facts(&["congestion=cubic"]), (1448, 1420, cubic, apart));
+    assert_eq!(facts(&["path.wifi.luck=shared"]), (1448, 1420, linux, vec![false, true]));
+    let ns3 = ["newreno", "lia"].map(str::to_owned);
+    assert_eq!(facts(&["profile=ns3"]), (1400, 1400, ns3, vec![false; 2]));
+    let own = read(&TWO.replace("'min_rtt'", "{ scheduler = 'min_rtt', mss = 536 }"));
+    let sizes: Vec<u32> = own.conditions[0].configs.iter().map(|config| config.mss).collect();
+    assert_eq!(sizes, [1448, 536]);
 }
 
 #[test]
@@ -137,8 +175,8 @@ fn contenders_have_parameters_and_knobs_of_their_own() {
     };
     assert!(options.model.clip_at_ssthresh);
     let configs = &scenario.conditions[0].configs;
-    assert_eq!((configs[2].mss, configs[1].mss), (536, 1400));
-    assert_eq!((configs[2].congestion.name(), configs[1].congestion.name()), ("lia", "cubic"));
+    assert_eq!((configs[2].mss, configs[1].mss), (536, 1420));
+    assert_eq!((configs[2].congestion.name(), configs[1].congestion.name()), ("lia", "cubic_linux"));
 }
 
 #[test]
@@ -194,9 +232,14 @@ fn tcp_beside_a_coupled_control_is_newreno() {
 fn the_hash_knows_what_matters() {
     let hash = |change: &dyn Fn(&mut Document)| changed(|document| change(document)).hash();
     let plain = hash(&|_| {});
-    for same in
-        ["name=other", "description=other", "runs=3", "seed=9", "path.wifi.rate=50000kbps", "mss=1400"]
-    {
+    for same in [
+        "name=other",
+        "description=other",
+        "runs=3",
+        "seed=9",
+        "path.wifi.rate=50000kbps",
+        "traffic.direction=download",
+    ] {
         assert_eq!(hash(&|document| document.set(same).unwrap()), plain, "{same}");
     }
     let mut seen = vec![plain];
@@ -205,7 +248,7 @@ fn the_hash_knows_what_matters() {
         "path.wifi.rate=51Mbit/s",
         "path.2.loss=0.2%",
         "traffic.flows=2",
-        "traffic.direction=download",
+        "traffic.direction=upload",
         "profile=ns3",
         "mss=1399",
         "schedulers=min_rtt,tcp",

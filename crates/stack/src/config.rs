@@ -81,7 +81,7 @@ impl Entropy {
 /// Which sender and receiver a connection behaves like (`docs/definitions.md`, Profiles).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Profile {
-    /// Today's Linux.
+    /// Today's Linux, as `anabranch validate` compares it with the kernel.
     #[default]
     Linux,
     /// The simulations of the DMPTCP paper.
@@ -256,7 +256,7 @@ pub struct ConnectionConfig {
     /// All handshakes start together and a subflow may carry data one round trip later: the
     /// departure from RFC 8684 of profile `ns3`. Exists in the simulator alone.
     pub simultaneous: bool,
-    /// The most payload in one segment, in bytes.
+    /// The most payload in one segment, in bytes; less where the MTU leaves less.
     pub mss: u32,
     /// The MTU of every path, in bytes; the MSS option is the MTU without the IP and TCP headers.
     pub mtu: u32,
@@ -348,12 +348,17 @@ impl ConnectionConfig {
     /// The connection that `profile` describes.
     pub fn new(profile: Profile) -> ConnectionConfig {
         match profile {
-            Profile::Linux => ConnectionConfig::linux(),
+            Profile::Linux => {
+                let linux =
+                    ConnectionConfig { congestion: CongestionKind::CubicLinux, ..ConnectionConfig::linux() };
+                ConnectionConfig { mss: linux.full_segment(), ..linux }
+            }
             Profile::Ns3 => ConnectionConfig::ns3(),
         }
     }
 
-    /// Profile `linux`: the sender and receiver of today's kernel.
+    /// The defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC 9438 and 1400 bytes
+    /// in a segment. [`Profile::Linux`] also has the kernel's own CUBIC and segments that fill the MTU.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
@@ -433,5 +438,33 @@ impl ConnectionConfig {
             congestion: CongestionKind::Lia,
             ..linux
         }
+    }
+
+    /// The bytes that the options of a data segment take: timestamps, and the data sequence signal with a mapping
+    /// and a data acknowledgement.
+    pub fn data_options(&self) -> u32 {
+        let timestamps = if self.timestamps { 12 } else { 0 };
+        // RFC 8684 section 3.3: 4 bytes, a data ACK and a DSN of 4 or 8 each, 6 of the mapping; and a checksum of 2.
+        let signal: u32 = match (self.mptcp, self.dsn_width) {
+            (false, _) => 0,
+            (true, DsnWidth::Wide) => 26,
+            // A peer with wide numbers is answered with a wide data ACK.
+            (true, DsnWidth::Narrow) => 22,
+        };
+        let checksum = if self.mptcp && self.checksums == Checksums::Required { 2 } else { 0 };
+        (timestamps + (signal + checksum).div_ceil(4) * 4).min(crate::segment::OPTION_SPACE)
+    }
+
+    /// The payload of a full segment over IPv4: what the MTU leaves after headers and options.
+    ///
+    /// ```
+    /// use anabranch_stack::config::ConnectionConfig;
+    ///
+    /// let multipath = ConnectionConfig::new(anabranch_stack::config::Profile::Linux);
+    /// let plain = ConnectionConfig { mptcp: false, ..multipath.clone() };
+    /// assert_eq!((multipath.full_segment(), plain.full_segment()), (multipath.mss, 1448));
+    /// ```
+    pub fn full_segment(&self) -> u32 {
+        self.mtu.saturating_sub(crate::segment::Segment::IPV4_LEN + self.data_options()).clamp(64, 65_000)
     }
 }

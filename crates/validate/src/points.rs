@@ -6,10 +6,6 @@ use anabranch_lab::scenario::{Direction, Document, Experiment, FlowSize, Scenari
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
 
-/// The payload of a full segment of the kernel on a path with an MTU of 1500 bytes: behind 40 bytes of IP and TCP and
-/// 12 of timestamps, and for Multipath TCP 24 of a DSS (a data ACK of 32 bits, and a data sequence number of 64).
-const TCP_PAYLOAD: u32 = 1448;
-const MPTCP_PAYLOAD: u32 = 1424;
 /// The kernel has no more subflows.
 const MOST_PATHS: usize = 8;
 /// Each flow takes two threads where the kernel is measured.
@@ -75,16 +71,10 @@ impl Point {
             }
         }
         let contenders = scenario.contenders.len();
-        for (at, condition) in scenario.conditions.iter_mut().enumerate() {
+        for condition in &mut scenario.conditions {
             for path in &mut condition.experiment.paths {
                 // Senders whose handshakes and acknowledgements differ lose the same of their data.
                 path.luck_apart = true;
-            }
-            for (contender, config) in condition.configs.iter_mut().enumerate() {
-                config.mss = match kinds[at * contenders + contender].0 {
-                    Sender::Tcp { .. } => TCP_PAYLOAD,
-                    Sender::Multipath => MPTCP_PAYLOAD,
-                };
             }
         }
         let all =
@@ -285,6 +275,7 @@ pub fn grid() -> Result<Vec<Point>, PointError> {
         let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
         document.set_paths(&paths).map_err(wrong)?;
         document.set_size("--size", size);
+        document.set_option("--set", "traffic.direction", "upload");
         let (scheduler, congestion) = match *sender {
             "reno" => ("tcp", "newreno"),
             "cubic" => ("tcp", "cubic_linux"),
@@ -360,12 +351,43 @@ mod tests {
         assert_eq!(points[0].name, "reno 5M/10ms/4 16KB");
         assert_eq!(points[16].name, "mptcp 25M/10ms/1/1% + 25M/10ms/1/1% 1MB");
         assert_eq!((points[0].congestion, points[0].config().mss), ("reno", 1448));
-        assert_eq!((points[12].sender, points[12].config().mss), (Sender::Multipath, MPTCP_PAYLOAD));
+        assert_eq!((points[12].sender, points[12].config().mss), (Sender::Multipath, 1420));
         for point in quick().unwrap() {
             let [Some(size)] = point.sizes(0).unwrap()[..] else {
                 panic!("{} is not one transfer", point.name)
             };
             assert!(size <= 8_000_000 && point.is_sized() && !point.is_download());
+        }
+    }
+
+    /// `compare` with profile `linux` simulates what `validate` simulates: nothing is set for the latter alone.
+    #[test]
+    fn a_comparison_simulates_what_is_validated() {
+        let paths = ["25Mbit/s,10ms,loss=1%", "5Mbit/s,40ms,loss=2%"].map(str::to_owned);
+        let never = std::sync::atomic::AtomicBool::new(false);
+        for direction in ["upload", "download"] {
+            let mut document = Document::bare();
+            document.set_paths(&paths).unwrap();
+            document.set_size("--size", "300KB");
+            document.set_option("--set", "traffic.direction", direction);
+            document.set_schedulers("--schedulers", &["tcp@2".to_owned(), "linux".to_owned()]);
+            let scenario = document.scenario().unwrap();
+            let points = Point::of(scenario.clone()).unwrap();
+            for (point, config) in points.iter().zip(&scenario.conditions[0].configs) {
+                assert_eq!(point.config(), config);
+                assert_eq!((config.congestion.name(), point.congestion), ("cubic_linux", "cubic"));
+                // Hash and canonical form hold paths, luck, traffic and all knobs.
+                assert_eq!(point.scenario.canonical(), scenario.canonical());
+                let run = |scenario| {
+                    let prepared = anabranch_lab::run::Prepared::new(scenario, 0).unwrap();
+                    prepared.run(point.contender, 1, &never).unwrap()
+                };
+                assert_eq!(run(&point.scenario), run(&scenario));
+            }
+            // Segments fill packets of 1500 bytes: those of a plain TCP have 1448 of payload.
+            let tcp = crate::simulated::run(&points[0], 0, &never).unwrap();
+            let multipath = crate::simulated::run(&points[1], 0, &never).unwrap();
+            assert_eq!((tcp.mss[1], multipath.mss[0], multipath.mss[1]), (1448, 1420, 1420));
         }
     }
 

@@ -42,6 +42,9 @@ pub struct Args {
     /// The data flow from the server: loss and jitter are on that direction
     #[arg(long)]
     download: bool,
+    /// The data flow to the server
+    #[arg(long, conflicts_with = "download")]
+    upload: bool,
     /// Which of the scenario's conditions; the first unless given
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
@@ -182,6 +185,9 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     document.set_paths(&args.paths)?;
     if args.download {
         document.set_option("--download", "traffic.direction", "download");
+    }
+    if args.upload {
+        document.set_option("--upload", "traffic.direction", "upload");
     }
     args.common.apply(&mut document)?;
     Ok(document.scenario()?)

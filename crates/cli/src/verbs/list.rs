@@ -99,7 +99,9 @@ fn parameters() -> String {
 fn profiles() -> String {
     pairs(Profile::ALL.map(|profile| {
         let what = match profile {
-            Profile::Linux => "today's Linux: window 10, delayed ACKs, SACK, RACK-TLP, PRR, undo, CUBIC",
+            Profile::Linux => {
+                "today's Linux, as `anabranch validate` validates it: window 10, delayed ACKs, SACK, RACK-TLP, PRR, undo, cubic_linux, full packets"
+            }
             Profile::Ns3 => {
                 "the DMPTCP paper's simulations: window 1, an ACK for each segment, NewReno without SACK, fixed RTO, LIA"
             }

@@ -141,25 +141,44 @@ fn read(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<Contend
 
 impl Contender {
     /// How its connections are configured where `base` holds for all.
-    pub(super) fn config(&self, base: &ConnectionConfig) -> Result<ConnectionConfig, Problem> {
-        let mut config = base.clone();
+    pub(super) fn config(&self, base: &Base) -> Result<ConnectionConfig, Problem> {
+        let mut config = base.config.clone();
         if let Some(congestion) = &self.congestion {
             config.congestion = congestion.clone();
         }
         knobs::apply(&mut config, &self.knobs, "a contender", &[])?;
         match &self.transport {
-            Transport::Tcp { .. } => {
-                config = plain_tcp(config);
-            }
+            Transport::Tcp { .. } => config = plain_tcp(config),
             Transport::Multipath(kind) => config.scheduler = kind.clone(),
+        }
+        if base.fills_mtu && self.knobs.get("mss").is_none() {
+            config.mss = config.full_segment();
         }
         knobs::check(&config, &self.span)?;
         Ok(config)
     }
 }
 
+/// What the contenders of a condition start from.
+pub(super) struct Base {
+    pub config: ConnectionConfig,
+    /// Segments have the size that the MTU leaves, as no `mss` is given and the profile fills packets.
+    pub fills_mtu: bool,
+}
+
+impl Base {
+    /// A plain TCP with these settings.
+    pub fn plain_tcp(&self) -> ConnectionConfig {
+        let mut config = plain_tcp(self.config.clone());
+        if self.fills_mtu {
+            config.mss = config.full_segment();
+        }
+        config
+    }
+}
+
 /// The same without MPTCP. Congestion control is NewReno where it was coupled.
-pub(crate) fn plain_tcp(mut config: ConnectionConfig) -> ConnectionConfig {
+fn plain_tcp(mut config: ConnectionConfig) -> ConnectionConfig {
     config.mptcp = false;
     config.simultaneous = false;
     if config.congestion.is_coupled() {

@@ -19,7 +19,6 @@ use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use std::sync::Arc;
 
-pub(crate) use contender::plain_tcp;
 pub use contender::{Contender, Transport};
 pub use document::Document;
 pub use phases::{PhaseChoice, Phases};
@@ -59,6 +58,8 @@ pub struct Condition {
     pub experiment: Experiment,
     /// How a connection is configured before a contender has its say.
     pub base: ConnectionConfig,
+    /// How a plain TCP is configured that is no contender.
+    pub plain: ConnectionConfig,
     /// How each contender's connections are configured, in the order of [`Scenario::contenders`].
     pub configs: Vec<ConnectionConfig>,
 }
@@ -328,7 +329,7 @@ pub struct Beside {
 impl Condition {
     /// What the plain TCP flows beside the contender's are.
     pub fn beside_config(&self) -> ConnectionConfig {
-        let mut config = plain_tcp(self.base.clone());
+        let mut config = self.plain.clone();
         let beside = self.experiment.traffic.beside.as_ref();
         if let Some(congestion) = beside.and_then(|beside| beside.congestion.as_ref()) {
             config.congestion = congestion.clone();

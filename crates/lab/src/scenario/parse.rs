@@ -4,6 +4,7 @@ use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::scheduler::SchedulerKind;
 use anabranch_units::Duration;
 
+use super::contender::Base;
 use super::document::Files;
 use super::{
     Condition, Contender, Experiment, FlowSize, Path, Scenario, Traffic, contender, knobs, parameters, path,
@@ -39,7 +40,7 @@ pub(super) const KEYS: &[&str] = &[
 const FIXED: &[&str] = &["description", "schedulers", "reference", "runs", "seed", "min-effect", "condition"];
 
 /// The contenders where a scenario names none.
-const DEFAULT_SCHEDULERS: [&str; 3] = ["tcp", "min_rtt", "dmptcp"];
+const DEFAULT_SCHEDULERS: [&str; 4] = ["tcp", "linux", "min_rtt", "dmptcp"];
 const DEFAULT_RUNS: u32 = 30;
 const DEFAULT_MIN_EFFECT: f64 = 0.01;
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
@@ -66,7 +67,8 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
                 ));
             }
         }
-        conditions.push(Condition { name, experiment, base, configs });
+        let plain = base.plain_tcp();
+        conditions.push(Condition { name, experiment, plain, base: base.config, configs });
     }
     let reference = reader.optional("reference", |node| {
         let name = node.name()?;
@@ -237,30 +239,32 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
 }
 
 /// The experiment of one condition, and the configuration that its contenders start from.
-fn experiment(
-    table: &Table,
-    end: &Span,
-    files: &Files<'_>,
-) -> Result<(Experiment, ConnectionConfig), Problem> {
+fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experiment, Base), Problem> {
     let reader = Reader::new(table, end, "the scenario", KEYS)?;
     let Some(paths) = reader.get("path") else {
         return Err(Problem::at(end, "there is no path")
             .help("add for example `[[path]]` with `rate = \"100 Mbit/s\"` and `rtt = \"20 ms\"`"));
     };
-    let paths = path::read_all(paths, files)?;
     let profile = reader.optional("profile", |node| {
         let names: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
         Ok(Profile::ALL[node.choice("profile", &names)?])
     })?;
     let profile = profile.unwrap_or_default();
+    let paths = path::read_all(paths, files, profile)?;
     let mut base = ConnectionConfig::new(profile);
     // Every path of a scenario is there to be used.
     base.max_subflows = base.max_subflows.max(paths.len() as u8);
     if let Some(congestion) = reader.optional("congestion", contender::congestion)? {
         base.congestion = congestion;
     }
+    let mut fills_mtu = profile == Profile::Linux;
     if let Some(node) = reader.get("connection") {
-        knobs::apply(&mut base, node.table("connection")?, "[connection]", &[])?;
+        let table = node.table("connection")?;
+        knobs::apply(&mut base, table, "[connection]", &[])?;
+        fills_mtu &= table.get("mss").is_none();
+        if fills_mtu {
+            base.mss = base.full_segment();
+        }
         knobs::check(&base, &node.span)?;
     }
     let traffic = match reader.get("traffic") {
@@ -286,7 +290,7 @@ fn experiment(
         traffic,
         paths,
     };
-    Ok((experiment, base))
+    Ok((experiment, Base { config: base, fills_mtu }))
 }
 
 /// The position of the path that `node` names.

@@ -1,5 +1,6 @@
 //! Reads the paths of a scenario.
 
+use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Rate, Time};
 
 use super::document::Files;
@@ -37,7 +38,7 @@ pub(super) const KEYS: &[&str] = &[
 const MOST: usize = 32;
 
 /// All paths.
-pub(super) fn read_all(node: &Node, files: &Files<'_>) -> Result<Vec<Path>, Problem> {
+pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Result<Vec<Path>, Problem> {
     let nodes = node.array().map_err(|problem| problem.help("write each path as `[[path]]`"))?;
     if nodes.is_empty() || nodes.len() > MOST {
         return Err(Problem::at(&node.span, format!("there are {} paths", nodes.len()))
@@ -45,7 +46,7 @@ pub(super) fn read_all(node: &Node, files: &Files<'_>) -> Result<Vec<Path>, Prob
     }
     let mut paths: Vec<Path> = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
-        let path = read(node, index, files)?;
+        let path = read(node, index, files, profile)?;
         if let Some(other) = paths.iter().position(|other| other.name == path.name) {
             let span = node.table("a path")?.get("name").map_or(&node.span, |entry| &entry.node.span);
             return Err(Problem::at(
@@ -59,7 +60,7 @@ pub(super) fn read_all(node: &Node, files: &Files<'_>) -> Result<Vec<Path>, Prob
     Ok(paths)
 }
 
-fn read(node: &Node, index: usize, files: &Files<'_>) -> Result<Path, Problem> {
+fn read(node: &Node, index: usize, files: &Files<'_>, profile: Profile) -> Result<Path, Problem> {
     let path = Reader::of(node, "a path", KEYS)?;
     let name = match path.optional("name", Node::name)? {
         Some(name) if KEYS.contains(&name.as_str()) => {
@@ -124,7 +125,10 @@ fn read(node: &Node, index: usize, files: &Files<'_>) -> Result<Path, Problem> {
         reorder: path.optional("reorder", reorder)?,
         duplicate: path.optional("duplicate", Node::probability)?.unwrap_or(0.0),
         drop: path.optional("drop", numbers)?.unwrap_or_default(),
-        luck_apart: path.optional("luck", |node| node.choice("luck", &["shared", "apart"]))? == Some(1),
+        luck_apart: match path.optional("luck", |node| node.choice("luck", &["shared", "apart"]))? {
+            Some(choice) => choice == 1,
+            None => profile == Profile::Linux,
+        },
         keep_when_down: match path.optional("when-down", |node| node.choice("rule", &["drop", "keep"]))? {
             Some(choice) => choice == 1,
             None => false,

@@ -34,7 +34,7 @@ impl Default for Traffic {
             size: FlowSize::Web { max: None },
             flows: 1,
             start: Start::Together(Time::ZERO),
-            direction: Direction::Upload,
+            direction: Direction::Download,
             duration: Duration::from_secs(10),
             size_known: true,
             background: Vec::new(),
@@ -59,7 +59,7 @@ pub(super) fn read(node: &Node, paths: &[Path]) -> Result<Traffic, Problem> {
         size,
         flows,
         start,
-        direction: if direction == Some(1) { Direction::Download } else { Direction::Upload },
+        direction: if direction == Some(0) { Direction::Upload } else { Direction::Download },
         duration: table.optional("duration", Node::positive_time)?.unwrap_or(default.duration),
         size_known: table.optional("size-known", Node::boolean)?.unwrap_or(true),
         background: match table.get("background") {

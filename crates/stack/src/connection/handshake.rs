@@ -19,9 +19,6 @@ use crate::subflow::recovery::Recovery;
 use crate::subflow::recv::Receiver;
 use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
 
-/// The room that the options of a data segment may take: timestamps and the widest mapping.
-const DATA_OPTIONS: u32 = 40;
-
 /// The first MP_CAPABLE among the options.
 pub(crate) fn find_capable(options: &Options) -> Option<Capable> {
     options.mptcp.iter().flatten().find_map(|option| match option {
@@ -121,7 +118,7 @@ impl Connection {
         let syn =
             segment.options.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
         // RFC 9293 section 3.7.1: what the options of a segment take goes off the peer's MSS.
-        let room = u32::from(syn.mss).saturating_sub(DATA_OPTIONS).max(64);
+        let room = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
         subflow.mss = config.mss.min(room).clamp(64, 65_000);
         subflow.path_mtu = PathMtu::new(config.path_mtu, subflow.local.ip.is_ipv4(), subflow.mss);
         subflow.sack = syn.sack_permitted && config.sack;
