@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anabranch_lab::ScenarioError;
 use anabranch_lab::capture::CaptureError;
 use anabranch_lab::run::RunError;
+use anabranch_lab::samples::SamplesError;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -52,12 +53,21 @@ impl From<CaptureError> for Failure {
     }
 }
 
+impl From<SamplesError> for Failure {
+    fn from(error: SamplesError) -> Failure {
+        match error {
+            SamplesError::Format(_) => Failure::Usage(error.to_string()),
+            SamplesError::Io(..) => Failure::Failed(error.to_string()),
+        }
+    }
+}
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Cancelled => Failure::Interrupted,
             RunError::Scenario(error) => Failure::Usage(error.to_string()),
-            RunError::Capture(error) => Failure::Failed(error),
+            RunError::Capture(error) | RunError::Samples(error) => Failure::Failed(error),
         }
     }
 }

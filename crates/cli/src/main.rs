@@ -10,6 +10,7 @@ mod interrupt;
 mod online;
 mod output;
 mod progress;
+mod samples;
 mod table;
 mod verbs;
 

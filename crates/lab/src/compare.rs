@@ -121,19 +121,48 @@ pub struct Job {
     pub purpose: Purpose,
 }
 
+/// Is given the result of each run as soon as it and all before it are there, in the order of the runs.
+pub type Each<'a> = dyn FnMut(&Job, &RunResult) -> Result<(), RunError> + Send + 'a;
+
+/// The results of runs, each at the place of its job.
+struct Results<'a, 'b> {
+    results: Vec<Option<Result<RunResult, RunError>>>,
+    /// How many have been given to `each`.
+    given: usize,
+    each: &'a mut Each<'b>,
+}
+
+impl Results<'_, '_> {
+    /// Takes in the result of the job at `place`. False if `each` has failed.
+    fn put(&mut self, jobs: &[Job], place: usize, result: Result<RunResult, RunError>) -> bool {
+        self.results[place] = Some(result);
+        while let Some(Some(Ok(result))) = self.results.get_mut(self.given) {
+            let given = (self.each)(&jobs[self.given], result);
+            result.forget_details();
+            if let Err(error) = given {
+                self.results[self.given] = Some(Err(error));
+                return false;
+            }
+            self.given += 1;
+        }
+        true
+    }
+}
+
 /// Simulates `jobs` on several threads; the results are in their order.
 fn simulate(
     prepared: &[Prepared<'_>],
     jobs: &[Job],
     options: &Options<'_>,
     cost: &mut Cost,
+    each: &mut Each<'_>,
 ) -> Result<Vec<RunResult>, RunError> {
     let threads = match options.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
     };
     let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-    let results: Mutex<Vec<Option<Result<RunResult, RunError>>>> = Mutex::new(vec![None; jobs.len()]);
+    let results = Mutex::new(Results { results: vec![None; jobs.len()], given: 0, each });
     let work = || {
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
@@ -145,8 +174,10 @@ fn simulate(
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
-            if let Ok(mut results) = results.lock() {
-                results[place] = Some(result);
+            if let Ok(mut results) = results.lock()
+                && !results.put(jobs, place, result)
+            {
+                failed.store(true, Ordering::Relaxed);
             }
             (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
         }
@@ -157,7 +188,7 @@ fn simulate(
         }
         work();
     });
-    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).results;
     let mut all = Vec::with_capacity(jobs.len());
     let mut missing = false;
     for result in results {
@@ -171,6 +202,11 @@ fn simulate(
     }
     all.iter().for_each(|result| cost.add(&result.performance));
     Ok(all)
+}
+
+/// Needs no result before all are there.
+fn ignore(_: &Job, _: &RunResult) -> Result<(), RunError> {
+    Ok(())
 }
 
 /// The choice of a path for every `tcp`, by condition and contender.
@@ -214,7 +250,7 @@ fn select(
         if jobs.is_empty() {
             return Ok(races);
         }
-        let results = simulate(prepared, &jobs, &quiet, cost)?;
+        let results = simulate(prepared, &jobs, &quiet, cost, &mut ignore)?;
         for (job, result) in jobs.iter().zip(&results) {
             if let (Some(race), Some(path)) = (&mut races[job.condition][job.contender], job.path) {
                 race.add(path, result);
@@ -265,6 +301,19 @@ fn plan(scenario: &Scenario, races: &Races, every_path: bool) -> Vec<Planned> {
 /// # Errors
 /// If a run cannot be made, or it was told to stop.
 pub fn compare(scenario: &Scenario, options: &Options<'_>) -> Result<Comparison, RunError> {
+    compare_each(scenario, options, &mut ignore)
+}
+
+/// Compares the contenders of a scenario, and gives each of their runs to `each`. Selection runs are not
+/// given.
+///
+/// # Errors
+/// If a run cannot be made, `each` has failed, or it was told to stop.
+pub fn compare_each(
+    scenario: &Scenario,
+    options: &Options<'_>,
+    each: &mut Each<'_>,
+) -> Result<Comparison, RunError> {
     let prepared = prepare(scenario, Prepared::for_comparison)?;
     let mut performance = Cost::default();
     let races = select(scenario, &prepared, options, &mut performance)?;
@@ -276,7 +325,7 @@ pub fn compare(scenario: &Scenario, options: &Options<'_>) -> Result<Comparison,
             (0..scenario.runs).map(move |run| Job { condition, contender, run, path, purpose })
         })
         .collect();
-    let results = simulate(&prepared, &jobs, options, &mut performance)?;
+    let results = simulate(&prepared, &jobs, options, &mut performance, each)?;
     let results: Vec<(&Planned, &[RunResult])> =
         planned.iter().zip(results.chunks(scenario.runs as usize)).collect();
     let (mut rows, mut findings, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
@@ -332,7 +381,7 @@ pub fn first_runs(
         .collect();
     let begun = std::time::Instant::now();
     let mut cost = Cost::default();
-    let results = simulate(&prepare(scenario, Prepared::new)?, &jobs, options, &mut cost)?;
+    let results = simulate(&prepare(scenario, Prepared::new)?, &jobs, options, &mut cost, &mut ignore)?;
     cost.wall_s = begun.elapsed().as_secs_f64();
     Ok((jobs.into_iter().zip(results).collect(), cost))
 }

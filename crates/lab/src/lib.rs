@@ -20,6 +20,7 @@ pub mod lower_bound;
 mod reader;
 pub mod report;
 pub mod run;
+pub mod samples;
 pub mod scenario;
 mod source;
 pub mod stats;

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use anabranch_link::{self as link, LinkConfig, Loss, QueueLimit, Step, WhenDown};
 use anabranch_sim::topology::{self, Duplex, Pair, PathSpec, ServerAddresses, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
-use anabranch_sim::{FlowReport, FlowSpec, Performance, Recorder, Sim};
+use anabranch_sim::{EndReport, FlowReport, FlowSpec, Performance, Recorder, Sim};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
@@ -28,6 +28,8 @@ pub enum RunError {
     Scenario(ScenarioError),
     /// Its packets could not be captured.
     Capture(String),
+    /// Its samples could not be written.
+    Samples(String),
 }
 
 impl core::fmt::Display for RunError {
@@ -35,7 +37,7 @@ impl core::fmt::Display for RunError {
         match self {
             RunError::Cancelled => f.write_str("stopped before the end"),
             RunError::Scenario(error) => error.fmt(f),
-            RunError::Capture(error) => f.write_str(error),
+            RunError::Capture(error) | RunError::Samples(error) => f.write_str(error),
         }
     }
 }
@@ -62,6 +64,10 @@ pub struct FlowResult {
     pub class: Class,
     /// What the simulator reports.
     pub report: FlowReport,
+    /// The position of the path of its first subflow.
+    pub path: usize,
+    /// Data segments that its sender has sent again on another subflow.
+    pub reinjected_segments: u64,
     /// No schedule could have delivered what was delivered sooner.
     pub lower_bound: Duration,
     /// How long it had: to the end of the run, if it was not delivered before.
@@ -75,6 +81,16 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// How much was simulated.
     pub performance: Performance,
+}
+
+impl RunResult {
+    /// Drops what no statistic of a comparison needs, so that many runs take less memory.
+    pub(crate) fn forget_details(&mut self) {
+        for flow in &mut self.flows {
+            flow.report.sender = EndReport::default();
+            flow.report.receiver = EndReport::default();
+        }
+    }
 }
 
 /// What all runs of a condition have in common.
@@ -223,7 +239,7 @@ impl<'a> Prepared<'a> {
         let mut bounds = self.bounds();
         let mut flows = Vec::with_capacity(classes.len());
         for (report, class) in report.flows.into_iter().zip(classes) {
-            let Some(class) = class else { continue };
+            let Some((class, path)) = class else { continue };
             let bytes = match report.fct {
                 Some(_) => report.size.map_or(report.delivered, |size| size.0),
                 None => report.delivered,
@@ -231,7 +247,9 @@ impl<'a> Prepared<'a> {
             let lower_bound =
                 bounds.iter_mut().map(|bound| bound.completion(bytes)).min().unwrap_or_default();
             let time = report.fct.unwrap_or(now.since(report.start));
-            flows.push(FlowResult { class, report, lower_bound, time });
+            let again = report.sender.subflows.iter().map(|subflow| subflow.counters.segments_reinjected);
+            let reinjected_segments = again.sum();
+            flows.push(FlowResult { class, report, path, reinjected_segments, lower_bound, time });
         }
         debug_assert!(experiment.traffic.flows as usize <= flows.len());
         Ok((RunResult { flows, performance: report.performance }, sim.into_recorder()))
@@ -263,8 +281,9 @@ impl<'a> Prepared<'a> {
         bounds
     }
 
-    /// The flows of a run, and to whom each belongs; background flows to nobody.
-    fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Option<Class>>), RunError> {
+    /// The flows of a run, and of each to whom it belongs and its first path; background flows belong to nobody.
+    #[allow(clippy::type_complexity)]
+    fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Option<(Class, usize)>>), RunError> {
         let Task { contender: position, path, seed } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
@@ -273,19 +292,23 @@ impl<'a> Prepared<'a> {
         let (mut specs, mut classes) = (Vec::new(), Vec::new());
         let latest = self.phases.map_or(Duration::ZERO, |phases| phases.start_limit(self.shortest_rtt()));
         let mut phase = RandomStream::new(seed, "phase.start");
-        let mut add =
-            |pair: &Pair, path: usize, name: String, drawn: Drawn, config: &ConnectionConfig, class| {
-                let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
-                if !latest.is_zero() {
-                    spec.start += Duration(phase.below(latest.0));
-                }
-                spec.hint = traffic.size_known;
-                if traffic.direction == Direction::Download {
-                    spec = spec.download();
-                }
-                specs.push(spec);
-                classes.push(class);
-            };
+        let mut add = |pair: &Pair,
+                       path: usize,
+                       name: String,
+                       drawn: Drawn,
+                       config: &ConnectionConfig,
+                       class: Option<Class>| {
+            let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
+            if !latest.is_zero() {
+                spec.start += Duration(phase.below(latest.0));
+            }
+            spec.hint = traffic.size_known;
+            if traffic.direction == Direction::Download {
+                spec = spec.download();
+            }
+            specs.push(spec);
+            classes.push(class.map(|class| (class, path)));
+        };
         let mut choice = match (&self.scenario.contenders[position].transport, path) {
             (Transport::Tcp { path: Some(path) }, _) => Choice::Fixed(*path),
             (Transport::Tcp { path: None }, Some(path)) => Choice::Fixed(path),

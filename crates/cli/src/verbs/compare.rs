@@ -2,11 +2,12 @@
 
 mod text;
 
-use anabranch_lab::compare::{Options, compare};
+use anabranch_lab::compare::{Options, compare_each};
 
 use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::samples::SamplesFile;
 use crate::{interrupt, output};
 
 /// Compares schedulers on a scenario, with the same luck for all of them
@@ -24,6 +25,8 @@ pub struct Args {
     jobs: Jobs,
     #[command(flatten)]
     capture: Capture,
+    #[command(flatten)]
+    samples: SamplesFile,
     /// Shows a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
@@ -52,6 +55,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.changes.scenario(args.scenario.as_deref())?;
     let captures = args.capture.open(&scenario)?;
+    let mut samples = args.samples.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
@@ -61,10 +65,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         captures: captures.as_ref(),
         every_path: args.every_path,
     };
-    let result = compare(&scenario, &options);
+    let result = compare_each(&scenario, &options, &mut |job, result| samples.write(&scenario, job, result));
     let wall = progress.finish();
     let mut comparison = result?;
     finish_captures(captures)?;
+    samples.commit()?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
     if args.json { output::print_json(&comparison) } else { output::print(&text::text(&scenario, &comparison)) }?;

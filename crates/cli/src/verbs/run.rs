@@ -1,7 +1,6 @@
 //! `anabranch run`
 
 use anabranch_lab::compare::{Cost, Job, Options, first_runs};
-use anabranch_lab::report::reinjected_segments;
 use anabranch_lab::run::{Class, FlowResult};
 use anabranch_lab::scenario::{Document, Scenario};
 use serde::Serialize;
@@ -128,7 +127,7 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
         subflows_used: report.subflows_used,
         data_segments: report.data_segments,
         retransmitted_ratio: ratio(report.retransmitted_segments, report.data_segments),
-        reinjected_ratio: ratio(reinjected_segments(result), report.data_segments),
+        reinjected_ratio: ratio(result.reinjected_segments, report.data_segments),
         duplicate_ratio: ratio(report.duplicate_bytes, report.duplicate_bytes + report.delivered),
         rto_count: report.rto_count,
         lower_bound_s: bound,

@@ -9,6 +9,7 @@ use serde::Serialize;
 pub use difference::Difference;
 pub use setting::{PhaseLimits, Setting};
 
+use crate::compare::{Job, Purpose};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Contender, FlowSize, Scenario, Transport};
 use crate::stats::{self, Interval, Part};
@@ -48,12 +49,24 @@ impl<'a> Entrant<'a> {
         Entrant { name, contender, path, listed, runs }
     }
 
+    /// The one whose run `job` is, without results.
+    pub fn of(scenario: &Scenario, job: &Job) -> Entrant<'a> {
+        let condition = &scenario.conditions[job.condition];
+        let listed = job.purpose == Purpose::Compare;
+        Entrant::new(scenario, condition, job.contender, job.path, listed, &[])
+    }
+
     /// The flows of a class, by run.
     fn flows(&self, class: Class) -> Vec<Vec<&'a FlowResult>> {
         let of_class =
             |result: &'a RunResult| result.flows.iter().filter(|flow| flow.class == class).collect();
         self.runs.iter().map(of_class).collect()
     }
+}
+
+/// The name of the row of the plain TCPs beside a contender.
+pub fn beside_name(contender: &str) -> String {
+    format!("tcp beside {contender}")
 }
 
 /// Mean, percentiles and interval of a time.
@@ -143,7 +156,7 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
             row.vs_reference_pct = if entrant.listed { listed[at] } else { others[at] };
             let (name, config) = match class {
                 Class::Contender => (entrant.name.clone(), condition.configs[entrant.contender].clone()),
-                Class::Beside => (format!("tcp beside {}", entrant.name), condition.beside_config()),
+                Class::Beside => (beside_name(&entrant.name), condition.beside_config()),
             };
             row.scheduler = name;
             row.congestion = config.congestion.name().to_owned();
@@ -194,18 +207,13 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
         goodput_bps: mean_of(flows.iter().map(|flow| flow.goodput().as_bps_f64())),
         vs_reference_pct: None,
         retransmitted_ratio: ratio(sum(&|flow| flow.report.retransmitted_segments)),
-        reinjected_ratio: ratio(sum(&reinjected_segments)),
+        reinjected_ratio: ratio(sum(&|flow| flow.reinjected_segments)),
         rto_count: per_flow(sum(&|flow| flow.report.rto_count)),
         subflows_used: per_flow(sum(&|flow| u64::from(flow.report.subflows_used))),
         bytes_by_path,
         lower_bound_s: bound,
         vs_lower_bound: time.zip(bound).filter(|(_, bound)| *bound > 0.0).map(|(time, bound)| time / bound),
     }
-}
-
-/// Data segments that a flow's sender has sent again on another subflow.
-pub fn reinjected_segments(flow: &FlowResult) -> u64 {
-    flow.report.sender.subflows.iter().map(|subflow| subflow.counters.segments_reinjected).sum()
 }
 
 /// Whether a flow was delivered; a bulk flow, whether it was not broken off.

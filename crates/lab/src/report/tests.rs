@@ -30,7 +30,14 @@ fn flow(millis: Option<u64>) -> FlowResult {
         receiver: EndReport::default(),
     };
     let time = fct.unwrap_or(Duration::from_secs(60));
-    FlowResult { class: Class::Contender, report, lower_bound: Duration::ZERO, time }
+    FlowResult {
+        class: Class::Contender,
+        report,
+        lower_bound: Duration::ZERO,
+        time,
+        path: 0,
+        reinjected_segments: 0,
+    }
 }
 
 fn runs(millis: &[&[Option<u64>]]) -> Vec<Vec<FlowResult>> {

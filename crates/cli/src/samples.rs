@@ -1,0 +1,44 @@
+//! `--samples`
+
+use std::path::PathBuf;
+
+use anabranch_lab::compare::Job;
+use anabranch_lab::run::{RunError, RunResult};
+use anabranch_lab::samples::Samples;
+use anabranch_lab::scenario::Scenario;
+
+use crate::failure::Failure;
+
+/// Whether and where samples are written.
+#[derive(clap::Args)]
+pub struct SamplesFile {
+    /// Writes a row for each flow and run to FILE: CSV, or JSON lines with the extension .ndjson or .jsonl
+    #[arg(long, value_name = "FILE")]
+    samples: Option<PathBuf>,
+}
+
+impl SamplesFile {
+    /// Opens the file, if it is wanted.
+    pub fn open(&self, scenario: &Scenario) -> Result<Wanted, Failure> {
+        Ok(Wanted(self.samples.as_ref().map(|path| Samples::create(path, scenario)).transpose()?))
+    }
+}
+
+/// Samples, if they are wanted.
+pub struct Wanted(Option<Samples>);
+
+impl Wanted {
+    /// Writes the rows of a run.
+    pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), RunError> {
+        let Some(samples) = &mut self.0 else { return Ok(()) };
+        samples.write(scenario, job, result).map_err(|error| RunError::Samples(error.to_string()))
+    }
+
+    /// Gives the file its name, and reports it on standard error.
+    pub fn commit(self) -> Result<(), Failure> {
+        if let Some(samples) = self.0 {
+            eprintln!("samples in {}", samples.commit()?.display());
+        }
+        Ok(())
+    }
+}

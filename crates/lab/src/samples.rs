@@ -1,0 +1,272 @@
+//! Samples: a row for each flow of each run, as CSV or NDJSON.
+//!
+//! Rows are written as runs end, in the order of condition, contender, run and flow, whatever the number
+//! of threads. Selection runs have no rows: their flows are not those that are compared, and a mean over
+//! a file should be the mean in the table.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use anabranch_sim::Outcome;
+use anabranch_units::Duration;
+use serde::Serialize;
+
+use crate::compare::Job;
+use crate::report::{self, Entrant};
+use crate::run::{Class, FlowResult, RunResult};
+use crate::scenario::{Condition, Scenario};
+use crate::whole_file::WholeFile;
+
+/// The version of the columns; it grows when a column changes its name or meaning, and not when one is
+/// added.
+pub const SCHEMA: u32 = 1;
+
+/// The prefix of the columns with the bytes that each path delivered; the path's name follows.
+pub const BYTES_BY_PATH: &str = "bytes_path_";
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values (RFC 4180) with a header.
+    Csv,
+    /// A JSON object on each line.
+    Ndjson,
+}
+
+impl Format {
+    /// The format that the extension of `path` names.
+    pub fn of(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" => Some(Format::Csv),
+            "ndjson" | "jsonl" => Some(Format::Ndjson),
+            _ => None,
+        }
+    }
+}
+
+/// Samples that could not be written.
+#[derive(Debug)]
+pub enum SamplesError {
+    /// The name of the file says nothing of its format.
+    Format(PathBuf),
+    /// The file cannot be written.
+    Io(PathBuf, io::Error),
+}
+
+impl core::fmt::Display for SamplesError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            SamplesError::Format(path) => write!(
+                f,
+                "the samples file {} must end in .csv, or in .ndjson or .jsonl for JSON lines",
+                path.display()
+            ),
+            SamplesError::Io(path, error) => {
+                write!(f, "cannot write the samples {}: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for SamplesError {}
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Cell<'a> {
+    Text(&'a str),
+    Owned(String),
+    Count(u64),
+    Number(f64),
+    Flag(bool),
+    Missing,
+}
+
+impl Cell<'_> {
+    fn time(span: Option<Duration>) -> Cell<'static> {
+        span.map_or(Cell::Missing, |span| Cell::Number(span.as_secs_f64()))
+    }
+}
+
+impl core::fmt::Display for Cell<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Cell::Text(text) => f.write_str(text),
+            Cell::Owned(text) => f.write_str(text),
+            Cell::Count(count) => count.fmt(f),
+            Cell::Number(number) => number.fmt(f),
+            Cell::Flag(flag) => flag.fmt(f),
+            Cell::Missing => Ok(()),
+        }
+    }
+}
+
+/// A row: the columns in their order.
+struct Row<'a>(Vec<(&'a str, Cell<'a>)>);
+
+impl Serialize for Row<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, cell)| (name, cell)))
+    }
+}
+
+/// What became of a flow, in a word or two: `completed`, `running`, or why it failed.
+pub fn outcome(outcome: &Outcome) -> String {
+    format!("{outcome:?}").to_lowercase()
+}
+
+/// A file of samples. It has its name only after [`Samples::commit`].
+#[derive(Debug)]
+pub struct Samples {
+    path: PathBuf,
+    format: Format,
+    whole: WholeFile,
+    out: BufWriter<File>,
+    /// The names of all paths of all conditions, and those of their columns.
+    paths: Vec<(String, String)>,
+    has_header: bool,
+}
+
+impl Samples {
+    /// Opens the file that is to become `path`, for the samples of `scenario`.
+    ///
+    /// # Errors
+    /// If the extension is unknown, or the file cannot be made.
+    pub fn create(path: &Path, scenario: &Scenario) -> Result<Samples, SamplesError> {
+        let format = Format::of(path).ok_or_else(|| SamplesError::Format(path.to_owned()))?;
+        let failed = |error| SamplesError::Io(path.to_owned(), error);
+        let whole = WholeFile::create(path).map_err(failed)?;
+        let file = whole.file().try_clone().map_err(failed)?;
+        let mut paths: Vec<(String, String)> = Vec::new();
+        for path in scenario.conditions.iter().flat_map(|condition| &condition.experiment.paths) {
+            if !paths.iter().any(|(name, _)| *name == path.name) {
+                paths.push((path.name.clone(), format!("{BYTES_BY_PATH}{}", path.name)));
+            }
+        }
+        let out = BufWriter::with_capacity(1 << 16, file);
+        Ok(Samples { path: path.to_owned(), format, whole, out, paths, has_header: false })
+    }
+
+    /// Writes the rows of a run: the flows of the contender, then the TCPs beside them.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), SamplesError> {
+        let columns = Columns::new(scenario, job, &self.paths);
+        let mut numbers = [0_u64; 2];
+        let numbered = result.flows.iter().map(|flow| {
+            let number = &mut numbers[usize::from(flow.class == Class::Beside)];
+            *number += 1;
+            (flow, *number)
+        });
+        let rows = numbered.map(|(flow, number)| columns.row(flow, number));
+        let written = match self.format {
+            Format::Ndjson => ndjson(&mut self.out, rows),
+            Format::Csv => csv(&mut self.out, rows, !self.has_header),
+        };
+        self.has_header |= !result.flows.is_empty();
+        written.map_err(|error| SamplesError::Io(self.path.clone(), error))
+    }
+
+    /// Gives the file its name, and returns that.
+    ///
+    /// # Errors
+    /// If the rest cannot be written or the file not be named; then it is gone.
+    pub fn commit(mut self) -> Result<PathBuf, SamplesError> {
+        let done = self.out.flush().and_then(|()| self.whole.commit());
+        match done {
+            Ok(()) => Ok(self.path),
+            Err(error) => Err(SamplesError::Io(self.path, error)),
+        }
+    }
+}
+
+/// Makes the rows of a run.
+struct Columns<'a> {
+    scenario: &'a Scenario,
+    condition: &'a Condition,
+    job: &'a Job,
+    entrant: Entrant<'a>,
+    /// The congestion control of the contender, and of the TCPs beside it.
+    congestion: [String; 2],
+    /// The names of paths and of their columns.
+    paths: &'a [(String, String)],
+}
+
+impl<'a> Columns<'a> {
+    fn new(scenario: &'a Scenario, job: &'a Job, paths: &'a [(String, String)]) -> Columns<'a> {
+        let condition = &scenario.conditions[job.condition];
+        let configs = [&condition.configs[job.contender], &condition.beside_config()];
+        let congestion = configs.map(|config| config.congestion.name().to_owned());
+        Columns { scenario, condition, job, entrant: Entrant::of(scenario, job), congestion, paths }
+    }
+
+    fn row<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Row<'b> {
+        let Columns { scenario, condition, job, entrant, congestion, .. } = self;
+        let paths = &condition.experiment.paths;
+        let report = &flow.report;
+        let name = |position: usize| Cell::Text(&paths[position].name);
+        let plain = flow.class == Class::Beside || entrant.path.is_some();
+        let (class, scheduler, congestion) = match flow.class {
+            Class::Contender => ("contender", Cell::Text(&entrant.name), &congestion[0]),
+            Class::Beside => ("beside", Cell::Owned(report::beside_name(&entrant.name)), &congestion[1]),
+        };
+        let mut cells = vec![
+            ("schema", Cell::Count(SCHEMA.into())),
+            ("condition", Cell::Text(&condition.name)),
+            ("scheduler", scheduler),
+            ("class", Cell::Text(class)),
+            ("congestion", Cell::Text(congestion)),
+            ("path", if plain { name(flow.path) } else { Cell::Missing }),
+            ("first_path", name(flow.path)),
+            ("run", Cell::Count(job.run.into())),
+            // As text in JSON: many readers keep 53 bits of a number.
+            ("run_seed", Cell::Owned(scenario.run_seed(job.run).to_string())),
+            ("flow", Cell::Count(number)),
+            ("size_bytes", report.size.map_or(Cell::Missing, |size| Cell::Count(size.0))),
+            ("start_s", Cell::Number(report.start.as_secs_f64())),
+            ("finished", Cell::Flag(report::is_complete(flow, report::is_bulk(condition)))),
+            ("outcome", Cell::Owned(outcome(&report.outcome))),
+            ("connected_s", Cell::time(report.connected)),
+            ("fct_s", Cell::time(report.fct)),
+            ("acked_s", Cell::time(report.acked)),
+            ("time_s", Cell::time(Some(flow.time))),
+            ("lower_bound_s", Cell::time(Some(flow.lower_bound))),
+            ("delivered_bytes", Cell::Count(report.delivered)),
+            ("goodput_bps", Cell::Count(flow.goodput().0)),
+            ("data_segments", Cell::Count(report.data_segments)),
+            ("retransmitted_segments", Cell::Count(report.retransmitted_segments)),
+            ("reinjected_segments", Cell::Count(flow.reinjected_segments)),
+            ("duplicate_bytes", Cell::Count(report.duplicate_bytes)),
+            ("rto_count", Cell::Count(report.rto_count)),
+            ("subflows_used", Cell::Count(report.subflows_used.into())),
+        ];
+        for (path, column) in self.paths {
+            let position = paths.iter().position(|other| other.name == *path);
+            let bytes = position.and_then(|position| report.bytes_by_path.get(position));
+            cells.push((column, bytes.map_or(Cell::Missing, |bytes| Cell::Count(*bytes))));
+        }
+        Row(cells)
+    }
+}
+
+fn ndjson<'a>(mut out: impl io::Write, rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
+    for row in rows {
+        serde_json::to_writer(&mut out, &row)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// Writes rows, and before the first one of a file the header.
+fn csv<'a>(out: impl io::Write, rows: impl Iterator<Item = Row<'a>>, with_header: bool) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    for (at, row) in rows.enumerate() {
+        if with_header && at == 0 {
+            writer.write_record(row.0.iter().map(|(name, _)| name))?;
+        }
+        writer.write_record(row.0.iter().map(|(_, cell)| cell.to_string()))?;
+    }
+    writer.flush()
+}
