@@ -72,7 +72,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     samples.commit()?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
-    if args.json { output::print_json(&comparison) } else { output::print(&text::text(&scenario, &comparison)) }?;
+    if args.json {
+        output::print_json(&comparison)
+    } else {
+        output::print(&text::text(&scenario, &comparison))
+    }?;
     match comparison.is_complete() {
         true => Ok(()),
         false => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),
