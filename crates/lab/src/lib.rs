@@ -16,12 +16,14 @@
 pub mod baseline;
 pub mod capture;
 pub mod compare;
+pub mod estimate;
 pub mod lower_bound;
 mod reader;
 pub mod report;
 pub mod run;
 pub mod scenario;
 mod source;
+pub mod starts;
 pub mod stats;
 mod tree;
 pub mod units;
