@@ -23,6 +23,8 @@ pub struct Setting {
     pub initial: String,
     /// How it was chosen: `first` (the first one listed), `given`, or `best` by what a host can know beforehand.
     pub initial_choice: &'static str,
+    /// What a host can expect of each path beforehand, in seconds: `best` is the one with the least.
+    pub estimates_s: Vec<f64>,
     /// What starting on other paths changes; empty where that was not measured.
     pub other_starts: Vec<OtherStart>,
     /// The other start that matters more than the scheduler; none where the first path does not.
@@ -88,6 +90,10 @@ impl Setting {
             queues: paths.iter().map(|path| path.queue.to_string()).collect(),
             initial: paths[experiment.initial].name.clone(),
             initial_choice: experiment.initial_choice.name(),
+            estimates_s: crate::estimate::estimates(experiment, &condition.base)
+                .into_iter()
+                .map(|time| time.as_secs_f64())
+                .collect(),
             other_starts: Vec::new(),
             decisive_start: None,
             phases,
