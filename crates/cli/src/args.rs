@@ -54,6 +54,9 @@ pub struct Common {
     /// path.wifi.rtt=5ms, or a knob of the connection, such as rto.min=300ms
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// The path of the first subflow: a number, a name, or `best` by what a host can know beforehand
+    #[arg(long, value_name = "PATH")]
+    initial: Option<String>,
     /// The seed: the same seed gives the same result
     #[arg(long, value_name = "N")]
     seed: Option<String>,
@@ -62,6 +65,9 @@ pub struct Common {
 impl Common {
     /// Makes the changes.
     pub fn apply(&self, document: &mut Document) -> Result<(), Failure> {
+        if let Some(initial) = &self.initial {
+            document.set_option("--initial", "initial", initial);
+        }
         if let Some(seed) = &self.seed {
             document.set_option("--seed", "seed", seed);
         }

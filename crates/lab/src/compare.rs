@@ -8,10 +8,12 @@ use serde::Serialize;
 
 use crate::baseline::Race;
 use crate::capture::Captures;
+use crate::estimate;
 use crate::report::verdict::{self, Verdict};
 use crate::report::{self, Entrant, Row, Setting};
 use crate::run::{Prepared, RunError, RunResult};
 use crate::scenario::{Scenario, Transport};
+use crate::starts::{self, DecisiveStart, OtherStart};
 
 /// The version of the keys of `anabranch compare --json`; it grows with every change of their names or
 /// meanings.
@@ -104,6 +106,8 @@ pub enum Purpose {
     Select,
     /// It shows a plain TCP on a path that `tcp` does not take.
     Alone,
+    /// It shows what a first subflow on another path would change.
+    OtherStart,
 }
 
 /// One run of a comparison.
@@ -115,7 +119,7 @@ pub struct Job {
     pub contender: usize,
     /// The number of the run, from 0.
     pub run: u32,
-    /// The path of a plain TCP that has none of its own.
+    /// The path of a plain TCP that has none of its own, or of a first subflow that starts elsewhere.
     pub path: Option<usize>,
     /// The purpose of the run.
     pub purpose: Purpose,
@@ -326,9 +330,10 @@ pub fn compare_each(
         })
         .collect();
     let results = simulate(&prepared, &jobs, options, &mut performance, each)?;
+    let others = other_starts(scenario, &prepared, &planned, &results, options, &mut performance)?;
     let results: Vec<(&Planned, &[RunResult])> =
         planned.iter().zip(results.chunks(scenario.runs as usize)).collect();
-    let (mut rows, mut findings, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut findings, mut conditions) = (Vec::new(), Vec::new(), Vec::<Setting>::new());
     for (position, condition) in scenario.conditions.iter().enumerate() {
         let own = results.iter().filter(|(plan, _)| plan.condition == position);
         let entrants: Vec<Entrant<'_>> = own
@@ -340,7 +345,9 @@ pub fn compare_each(
         rows.extend(report::rows(scenario, condition, &entrants));
         findings.extend(verdict::findings(scenario, condition, &entrants));
         let ideal = prepared[position].ideal_goodput_bps(0);
-        conditions.push(Setting::new(scenario, condition, &races[position], ideal));
+        let mut setting = Setting::new(scenario, condition, &races[position], ideal);
+        (setting.other_starts, setting.decisive_start) = others[position].clone();
+        conditions.push(setting);
     }
     Ok(Comparison {
         version: env!("CARGO_PKG_VERSION"),
@@ -350,12 +357,76 @@ pub fn compare_each(
         runs: scenario.runs,
         reference: scenario.reference.map(|position| scenario.contenders[position].name.clone()),
         min_effect_pct: 100.0 * scenario.min_effect,
-        verdict: verdict::sentences(&findings),
+        verdict: verdict::sentences(&findings) + &decisive_sentences(scenario, &conditions),
         verdicts: findings.iter().map(verdict::Finding::verdict).collect(),
         rows,
         conditions,
         performance,
     })
+}
+
+/// What other starts change in each condition, and the one that matters more than the scheduler.
+fn other_starts(
+    scenario: &Scenario,
+    prepared: &[Prepared<'_>],
+    planned: &[Planned],
+    results: &[RunResult],
+    options: &Options<'_>,
+    cost: &mut Cost,
+) -> Result<Vec<(Vec<OtherStart>, Option<DecisiveStart>)>, RunError> {
+    let runs = scenario.runs as usize;
+    // By condition and contender.
+    let compared: Vec<Vec<&[RunResult]>> = (0..scenario.conditions.len())
+        .map(|position| {
+            let own = planned.iter().zip(results.chunks(runs));
+            let own = own.filter(|(plan, _)| plan.condition == position && plan.purpose == Purpose::Compare);
+            own.map(|(_, runs)| runs).collect()
+        })
+        .collect();
+    let hops = |position: usize| {
+        let multipath = scenario.contenders.iter().zip(&compared[position]);
+        let multipath =
+            multipath.filter(|(contender, _)| matches!(contender.transport, Transport::Multipath(_)));
+        multipath.flat_map(|(_, runs)| runs.iter()).map(|run| run.performance.packet_hops).sum::<u64>()
+    };
+    let plans: Vec<Option<starts::Plan>> = scenario
+        .conditions
+        .iter()
+        .enumerate()
+        .map(|(position, condition)| {
+            let estimates = estimate::estimates(&condition.experiment, &condition.base);
+            starts::Plan::new(scenario, position, hops(position), &estimates)
+        })
+        .collect();
+    let jobs: Vec<Job> = plans.iter().flatten().flat_map(starts::Plan::jobs).collect();
+    let before = results.len();
+    let progress = |done, total| (options.progress)(before + done, before + total);
+    let quiet = Options { progress: &progress, captures: None, ..*options };
+    let mut measured = &simulate(prepared, &jobs, &quiet, cost, &mut ignore)?[..];
+    let mut all = Vec::with_capacity(plans.len());
+    for (position, plan) in plans.iter().enumerate() {
+        let Some(plan) = plan else {
+            all.push(Default::default());
+            continue;
+        };
+        let (own, rest) = measured.split_at(plan.jobs().count());
+        measured = rest;
+        let starts = plan.changes(scenario, own, &compared[position]);
+        let decisive =
+            starts::decisive(scenario, &scenario.conditions[position], &starts, &compared[position]);
+        all.push((starts, decisive));
+    }
+    Ok(all)
+}
+
+/// The sentences on first paths that matter more than the scheduler.
+fn decisive_sentences(scenario: &Scenario, settings: &[Setting]) -> String {
+    let sentence = |(condition, setting): (&crate::scenario::Condition, &Setting)| {
+        let decisive = setting.decisive_start.as_ref()?;
+        let bulk = report::is_bulk(condition);
+        Some(format!(" {}", decisive.sentence(&setting.name, &setting.initial, bulk)))
+    };
+    scenario.conditions.iter().zip(settings).filter_map(sentence).collect()
 }
 
 /// Simulates the first run of each contender in each condition. `tcp` takes the path that it has in a

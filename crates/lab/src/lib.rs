@@ -16,6 +16,7 @@
 pub mod baseline;
 pub mod capture;
 pub mod compare;
+pub mod estimate;
 pub mod lower_bound;
 mod reader;
 pub mod report;
@@ -23,6 +24,7 @@ pub mod run;
 pub mod samples;
 pub mod scenario;
 mod source;
+pub mod starts;
 pub mod stats;
 mod tree;
 pub mod units;

@@ -154,6 +154,11 @@ impl Limits {
         self.bound(config, &everything, self.initial)
     }
 
+    /// The headers and options of a data segment with a mapping, in bytes.
+    pub(crate) fn headers(config: &ConnectionConfig) -> u32 {
+        Wire::new(config).data as u32
+    }
+
     /// The bound for connections of this configuration over one path alone.
     pub fn one_path(&self, config: &ConnectionConfig, path: usize) -> LowerBound {
         self.bound(config, &[path], path)

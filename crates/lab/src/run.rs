@@ -109,7 +109,7 @@ pub struct Prepared<'a> {
 struct Task {
     /// The position of the contender.
     contender: usize,
-    /// The path of a plain TCP that has none of its own.
+    /// The path of a plain TCP that has none of its own, or of a first subflow that starts elsewhere.
     path: Option<usize>,
     seed: u64,
 }
@@ -171,7 +171,7 @@ impl<'a> Prepared<'a> {
     pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
         let seed = match job.purpose {
             Purpose::Select => self.scenario.selection_seed(job.run),
-            Purpose::Compare | Purpose::Alone => self.scenario.run_seed(job.run),
+            Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.scenario.run_seed(job.run),
         };
         let task = Task { contender: job.contender, path: job.path, seed };
         let captures = options.captures.filter(|_| job.purpose == Purpose::Compare);
@@ -313,7 +313,7 @@ impl<'a> Prepared<'a> {
             (Transport::Tcp { path: Some(path) }, _) => Choice::Fixed(*path),
             (Transport::Tcp { path: None }, Some(path)) => Choice::Fixed(path),
             (Transport::Tcp { path: None }, None) => self.best(config),
-            (Transport::Multipath(_), _) => Choice::Fixed(experiment.initial),
+            (Transport::Multipath(_), path) => Choice::Fixed(path.unwrap_or(experiment.initial)),
         };
         let drawn = source(experiment, "flows", traffic.flows).draw(seed).map_err(impossible)?;
         for (index, flow) in drawn.into_iter().enumerate() {

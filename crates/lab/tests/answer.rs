@@ -159,3 +159,100 @@ fn short_flows_have_a_verdict_on_their_tail() {
     assert_eq!(comparison.verdicts.len(), 2);
     assert!(comparison.verdict.contains("95th percentile"), "{}", comparison.verdict);
 }
+
+/// A short flow is done in its first windows, which leave on the first path alone: from the slow one every scheduler is
+/// slow alike, and the verdict says which of the two matters.
+#[test]
+fn a_slow_first_path_matters_more_than_the_scheduler() {
+    let set = ["traffic.size=100KB", "runs=6"];
+    let comparison = compared(&scenario(&["4Mbit/s,150ms", "40Mbit/s,15ms"], &set), false);
+    let setting = &comparison.conditions[0];
+    assert_eq!((setting.initial.as_str(), setting.initial_choice), ("1", "first"));
+    let [start] = &setting.other_starts[..] else { panic!("{:?}", setting.other_starts) };
+    assert_eq!((start.path.as_str(), start.runs, start.changes.len()), ("2", 6, 3));
+    for change in &start.changes {
+        let difference = change.difference_pct.unwrap();
+        assert!(difference.mean < -50.0 && difference.ci95.unwrap().1 < 0.0, "{change:?}");
+    }
+    let decisive = setting.decisive_start.as_ref().expect("the first path matters more");
+    assert!(decisive.difference_pct.mean < -50.0 && decisive.spread_pct < 50.0, "{decisive:?}");
+    let both = [
+        format!("{:.1} % lower", -decisive.difference_pct.mean),
+        format!("within {:.1} %", decisive.spread_pct),
+    ];
+    let sentence = "The first path matters more than the choice of scheduler: ";
+    assert!(comparison.verdict.contains(sentence), "{}", comparison.verdict);
+    assert!(both.iter().all(|figure| comparison.verdict.contains(figure)), "{}", comparison.verdict);
+    // On the other path the sentence tells what the first one would cost.
+    let comparison =
+        compared(&scenario(&["4Mbit/s,150ms", "40Mbit/s,15ms"], &[&set[..], &["initial=2"]].concat()), false);
+    let decisive = comparison.conditions[0].decisive_start.as_ref().expect("still");
+    assert!(decisive.path == "1" && decisive.difference_pct.mean > 100.0, "{decisive:?}");
+    assert!(
+        comparison.verdict.contains("higher if it starts on path 1 instead of path 2"),
+        "{}",
+        comparison.verdict
+    );
+}
+
+/// Equal paths: it does not matter which one is first. Nor does the sentence come where the scheduler matters more: on
+/// lossless paths a copy of everything costs half of the goodput.
+#[test]
+fn a_first_path_that_does_not_matter_is_not_said_to() {
+    let equal = ["20Mbit/s,30ms", "20Mbit/s,30ms"];
+    let short = scenario(&equal, &["traffic.size=100KB", "runs=6"]);
+    let bulk = ["traffic.size=bulk", "traffic.duration=3s", "schedulers=min_rtt,redundant", "runs=4"];
+    let bulk = scenario(&["20Mbit/s,30ms", "20Mbit/s,60ms"], &bulk);
+    for scenario in [short, bulk] {
+        let comparison = compared(&scenario, false);
+        let setting = &comparison.conditions[0];
+        assert!(!setting.other_starts.is_empty());
+        assert_eq!(setting.decisive_start, None, "{:?}", setting.other_starts);
+        assert!(!comparison.verdict.contains("first path"), "{}", comparison.verdict);
+    }
+}
+
+/// What another start changes is what a comparison with that start finds: the same runs, seeds and phases.
+#[test]
+fn another_start_has_the_runs_of_a_comparison_that_starts_there() {
+    let paths = ["10Mbit/s,40ms,loss=1%", "30Mbit/s,80ms,loss=1%"];
+    let set = ["traffic.size=200KB", "traffic.flows=2", "runs=5", "schedulers=min_rtt,dmptcp"];
+    let here = compared(&scenario(&paths, &set), false);
+    let there =
+        compared(&scenario(&paths, &[&set[..], &["initial=2", "other-starts=false"]].concat()), false);
+    assert!(there.conditions[0].other_starts.is_empty() && there.conditions[0].decisive_start.is_none());
+    for change in &here.conditions[0].other_starts[0].changes {
+        let mean = |comparison: &Comparison| row(comparison, &change.scheduler).fct_s.mean.unwrap();
+        let expected = 100.0 * (mean(&there) / mean(&here) - 1.0);
+        assert!((change.difference_pct.unwrap().mean - expected).abs() < 1e-6, "{change:?} {expected}");
+    }
+    // The runs of the comparison itself are the same with and without.
+    let alone = compared(&scenario(&paths, &[&set[..], &["other-starts=false"]].concat()), false);
+    assert_eq!(alone.rows, here.rows);
+}
+
+#[test]
+fn the_first_path_is_given_by_number_name_or_as_the_best() {
+    let of = |set: &[&str]| {
+        let scenario = scenario(&["2Mbit/s,200ms,name=far", "50Mbit/s,20ms,name=near"], set);
+        let experiment = &scenario.conditions[0].experiment;
+        (experiment.initial, experiment.initial_choice.name(), scenario.hash())
+    };
+    assert_eq!((of(&[]).0, of(&[]).1), (0, "first"));
+    let (best, near, second) = (of(&["initial=best"]), of(&["initial=near"]), of(&["initial=2"]));
+    assert_eq!([best.0, near.0, second.0], [1; 3]);
+    assert_eq!([best.1, near.1, second.1], ["best", "given", "given"]);
+    // How it was chosen is no part of the experiment.
+    assert!(best.2 == near.2 && near.2 == second.2 && near.2 != of(&[]).2);
+    let named = scenario(&["2Mbit/s,200ms,name=best", "50Mbit/s,20ms"], &["initial=best"]);
+    assert_eq!(named.conditions[0].experiment.initial, 0);
+}
+
+/// Where runs are dear, other starts share as many as a contender has.
+#[test]
+fn other_starts_cost_no_more_than_the_comparison() {
+    let paths = ["200Mbit/s,20ms", "200Mbit/s,30ms", "200Mbit/s,40ms", "200Mbit/s,50ms"];
+    let set = ["traffic.size=bulk", "traffic.duration=8s", "schedulers=min_rtt", "runs=15"];
+    let starts = &compared(&scenario(&paths, &set), false).conditions[0].other_starts;
+    assert_eq!(starts.iter().map(|start| start.runs).collect::<Vec<_>>(), [5; 3]);
+}

@@ -8,7 +8,7 @@ use anabranch_lab::report::Row;
 use anabranch_lab::scenario::{Document, Scenario};
 
 const CONTENDERS: &str =
-    "profile = 'ns3'\nphases = false\nschedulers = ['tcp', 'min_rtt', 'dmptcp']\nreference = 'tcp'\n
+    "profile = 'ns3'\nphases = false\nother-starts = false\nschedulers = ['tcp', 'min_rtt', 'dmptcp']\nreference = 'tcp'\n
     traffic.direction = 'upload'\nconnection = { receive-buffer = '20 MB', send-buffer = '20 MB' }\n";
 const RTTS: [u32; 8] = [10, 20, 30, 40, 60, 80, 90, 100];
 

@@ -46,8 +46,21 @@ fn what_is_not_said_is_as_defined() {
 }
 
 #[test]
-fn the_default_is_the_papers_comparison() {
+fn the_default_is_a_phone_with_wifi_and_lte() {
     let scenario = Document::open(library::DEFAULT).unwrap().scenario().unwrap();
+    let names: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
+    assert_eq!((scenario.name.as_str(), names), ("phone", vec!["tcp", "linux", "min_rtt", "dmptcp"]));
+    for condition in &scenario.conditions {
+        let experiment = &condition.experiment;
+        assert_eq!((experiment.profile, experiment.traffic.direction), (Profile::Linux, Direction::Download));
+        assert!(condition.configs.iter().all(|config| config.congestion.name() == "cubic_linux"));
+    }
+}
+
+/// The DMPTCP paper's delays are of one way, so its round trips are twice the numbers that it prints.
+#[test]
+fn the_papers_comparison_has_its_true_round_trips() {
+    let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
     let names: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
     assert_eq!(names, ["tcp", "min_rtt", "dmptcp"]);
     assert_eq!(scenario.runs, 30);
@@ -56,7 +69,8 @@ fn the_default_is_the_papers_comparison() {
     for (condition, loss) in scenario.conditions.iter().zip([0.0, 0.0005]) {
         let experiment = &condition.experiment;
         let rtts: Vec<u64> = experiment.paths.iter().map(|path| path.rtt.as_micros() / 1000).collect();
-        assert_eq!(rtts, [10, 20, 30, 40, 60, 80, 90, 100]);
+        assert_eq!(rtts, [20, 40, 60, 80, 120, 160, 180, 200]);
+        assert_eq!(experiment.traffic.direction, Direction::Upload);
         assert!(experiment.paths.iter().all(|path| path.greatest_rate() == Rate::from_mbps(100)));
         assert!(
             experiment
@@ -341,5 +355,17 @@ proptest! {
         let _ = document.set_paths(&[path]);
         let _ = document.set(&set);
         let _ = document.scenario();
+    }
+}
+
+#[test]
+fn the_papers_shared_links_have_twice_its_delays() {
+    for name in ["shared-bottleneck", "beside-tcp"] {
+        let scenario = Document::open(name).unwrap().scenario().unwrap();
+        let experiment = &scenario.conditions[0].experiment;
+        let common = experiment.common.as_ref().unwrap().rtt;
+        let rtts: Vec<u64> =
+            experiment.paths.iter().map(|path| (path.rtt + common).as_micros() / 1000).collect();
+        assert_eq!(rtts, [40, 60, 80, 100, 120, 140, 160, 180], "{name}");
     }
 }

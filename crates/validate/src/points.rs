@@ -385,9 +385,8 @@ mod tests {
                 assert_eq!(run(&point.scenario), run(&scenario));
             }
             // Segments fill packets of 1500 bytes: those of a plain TCP have 1448 of payload.
-            let tcp = crate::simulated::run(&points[0], 0, &never).unwrap();
-            let multipath = crate::simulated::run(&points[1], 0, &never).unwrap();
-            assert_eq!((tcp.mss[1], multipath.mss[0], multipath.mss[1]), (1448, 1420, 1420));
+            let most = |point| crate::simulated::run(point, 0, &never).unwrap().mss.into_iter().max();
+            assert_eq!((most(&points[0]), most(&points[1])), (Some(1448), Some(1420)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Results as rows: one for each condition and contender.
 
-mod difference;
+pub(crate) mod difference;
 mod setting;
 pub mod verdict;
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::baseline::{Race, SinglePath};
 use crate::scenario::{Capacity, Condition, Direction, Scenario, TraceStart};
+use crate::starts::{DecisiveStart, OtherStart};
 
 /// The setting of a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,6 +21,14 @@ pub struct Setting {
     pub queues: Vec<String>,
     /// The path of the initial subflow.
     pub initial: String,
+    /// How it was chosen: `first` (the first one listed), `given`, or `best` by what a host can know beforehand.
+    pub initial_choice: &'static str,
+    /// What a host can expect of each path beforehand, in seconds: `best` is the one with the least.
+    pub estimates_s: Vec<f64>,
+    /// What starting on other paths changes; empty where that was not measured.
+    pub other_starts: Vec<OtherStart>,
+    /// The other start that matters more than the scheduler; none where the first path does not.
+    pub decisive_start: Option<DecisiveStart>,
     /// The phases that each run draws; none if they are off.
     pub phases: Option<PhaseLimits>,
     /// The rate at which all paths together carry payload at best, in bit/s.
@@ -80,6 +89,13 @@ impl Setting {
             },
             queues: paths.iter().map(|path| path.queue.to_string()).collect(),
             initial: paths[experiment.initial].name.clone(),
+            initial_choice: experiment.initial_choice.name(),
+            estimates_s: crate::estimate::estimates(experiment, &condition.base)
+                .into_iter()
+                .map(|time| time.as_secs_f64())
+                .collect(),
+            other_starts: Vec::new(),
+            decisive_start: None,
             phases,
             ideal_sum_bps,
             single_paths: race.map(|race| race.results(names())).unwrap_or_default(),

@@ -17,6 +17,7 @@ macro_rules! embedded {
 
 /// All of them; the first is the default of `anabranch compare`.
 pub const ALL: &[Embedded] = embedded![
+    "phone",
     "dmptcp-eight-paths",
     "figure8",
     "two-paths",
@@ -37,7 +38,7 @@ const TRACES: &[(&str, &str)] = &[
 ];
 
 /// The name of the default of `anabranch compare`.
-pub const DEFAULT: &str = "dmptcp-eight-paths";
+pub const DEFAULT: &str = "phone";
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Embedded> {

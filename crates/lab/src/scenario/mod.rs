@@ -43,6 +43,8 @@ pub struct Scenario {
     pub reference: Option<usize>,
     /// A difference below this share counts as practically equal.
     pub min_effect: f64,
+    /// Whether a comparison also measures what starting on other paths would change.
+    pub other_starts: bool,
     /// Who is compared.
     pub contenders: Vec<Contender>,
     /// The variations of the scenario that all contenders meet; at least one.
@@ -75,12 +77,37 @@ pub struct Experiment {
     pub common: Option<CommonLink>,
     /// The position of the path that the initial subflow takes.
     pub initial: usize,
+    /// How that path was chosen.
+    pub initial_choice: InitialChoice,
     /// What is sent.
     pub traffic: Traffic,
     /// When a run ends, whatever is still going on.
     pub deadline: Duration,
     /// Small random shifts of each run.
     pub phases: PhaseChoice,
+}
+
+/// How the path of the initial subflow was chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InitialChoice {
+    /// The scenario does not say: it is the first one that is listed.
+    #[default]
+    First,
+    /// The scenario names it.
+    Given,
+    /// It is the best by what a host can know beforehand ([`crate::estimate`]).
+    Best,
+}
+
+impl InitialChoice {
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            InitialChoice::First => "first",
+            InitialChoice::Given => "given",
+            InitialChoice::Best => "best",
+        }
+    }
 }
 
 /// One path between client and server: a link for the data and one for the acknowledgements.

@@ -7,8 +7,8 @@ use anabranch_units::Duration;
 use super::contender::Base;
 use super::document::Files;
 use super::{
-    Condition, Contender, Experiment, FlowSize, Path, Scenario, Traffic, contender, knobs, parameters, path,
-    traffic,
+    Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, Traffic, contender, knobs,
+    parameters, path, traffic,
 };
 use crate::reader::{Reader, list, unknown_key};
 use crate::source::{Problem, Span};
@@ -29,6 +29,7 @@ pub(super) const KEYS: &[&str] = &[
     "phases",
     "deadline",
     "initial",
+    "other-starts",
     "path",
     "topology",
     "traffic",
@@ -37,7 +38,8 @@ pub(super) const KEYS: &[&str] = &[
 ];
 
 /// What belongs to the whole comparison, so that no condition can change it.
-const FIXED: &[&str] = &["description", "schedulers", "reference", "runs", "seed", "min-effect", "condition"];
+const FIXED: &[&str] =
+    &["description", "schedulers", "reference", "runs", "seed", "min-effect", "other-starts", "condition"];
 
 /// The contenders where a scenario names none.
 const DEFAULT_SCHEDULERS: [&str; 4] = ["tcp", "linux", "min_rtt", "dmptcp"];
@@ -95,6 +97,7 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         seed: reader.optional("seed", |node| node.integer(0, i64::MAX))?.map_or(1, |n| n as u64),
         reference,
         min_effect: reader.optional("min-effect", Node::probability)?.unwrap_or(DEFAULT_MIN_EFFECT),
+        other_starts: reader.optional("other-starts", Node::boolean)?.unwrap_or(true),
         contenders,
         conditions,
     })
@@ -281,16 +284,36 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
         )
         .help("give a later `deadline`, or a shorter `traffic.duration`"));
     }
-    let experiment = Experiment {
+    let (initial, initial_choice) =
+        reader.optional("initial", |node| initial(node, &paths))?.unwrap_or_default();
+    let mut experiment = Experiment {
         profile,
         common: reader.optional("topology", path::read_topology)?.flatten(),
-        initial: reader.optional("initial", |node| path_position(node, &paths))?.unwrap_or(0),
+        initial,
+        initial_choice,
         deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
         phases: reader.optional("phases", super::phases::read)?.unwrap_or_default(),
         traffic,
         paths,
     };
+    if initial_choice == InitialChoice::Best {
+        experiment.initial = crate::estimate::best(&experiment, &base);
+    }
     Ok((experiment, Base { config: base, fills_mtu }))
+}
+
+/// The path of the initial subflow and how it was chosen; `best` is found when all is read, unless a path is called so.
+fn initial(node: &Node, paths: &[Path]) -> Result<(usize, InitialChoice), Problem> {
+    let name = node.name()?;
+    match find_path(&name, paths) {
+        Some(position) => Ok((position, InitialChoice::Given)),
+        None if name == "best" => Ok((0, InitialChoice::Best)),
+        None => {
+            let problem = no_such_path(node, &name, paths);
+            let help = problem.help.clone().unwrap_or_default();
+            Err(problem.help(format!("{help}; or `best`")))
+        }
+    }
 }
 
 /// The position of the path that `node` names.

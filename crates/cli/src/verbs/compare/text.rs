@@ -3,6 +3,7 @@
 use anabranch_lab::compare::Comparison;
 use anabranch_lab::report::{Row, Setting};
 use anabranch_lab::scenario::{Scenario, Transport};
+use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
 
 use crate::output;
@@ -86,9 +87,11 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
     let queues = if same { setting.queues[0].clone() } else { setting.queues.join(", ") };
     parts.push(format!("queue {queues}"));
     if setting.queues.len() > 1 {
-        parts.push(format!("first subflow on {}", path_name(&setting.initial)));
+        let best = if setting.initial_choice == "best" { " (initial = best)" } else { "" };
+        parts.push(format!("first subflow on {}{best}", path_name(&setting.initial)));
     }
     notes.push(parts.join("; "));
+    notes.extend(other_starts(setting));
     notes.push(match &setting.phases {
         None => "phases: off".to_owned(),
         Some(limits) => format!(
@@ -100,6 +103,32 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
         ),
     });
     notes
+}
+
+/// What starting on other paths changes.
+fn other_starts(setting: &Setting) -> Vec<String> {
+    let change = |change: &StartChange| {
+        let Some(difference) = change.difference_pct else { return format!("{} -", change.scheduler) };
+        let unclear =
+            difference.ci95.is_some_and(|interval| interval.contains(0.0) && interval.half_width() > 0.0);
+        let unclear = if unclear { " (unclear)" } else { "" };
+        format!("{} {:+.1} %{unclear}", change.scheduler, difference.mean)
+    };
+    let line = |start: &OtherStart| {
+        let changes: Vec<String> = start.changes.iter().map(change).collect();
+        let runs = if start.runs == 1 { "run" } else { "runs" };
+        format!(
+            "starting on {} instead: {} ({} {runs})",
+            path_name(&start.path),
+            changes.join(", "),
+            start.runs
+        )
+    };
+    let mut lines: Vec<String> = setting.other_starts.iter().take(MOST_PATHS).map(line).collect();
+    if setting.other_starts.len() > MOST_PATHS {
+        lines.push(format!("and {} other starts, with --json", setting.other_starts.len() - MOST_PATHS));
+    }
+    lines
 }
 
 /// At most so many other single paths are listed under a table.

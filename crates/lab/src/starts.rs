@@ -1,0 +1,224 @@
+//! What starting on another path would change.
+//!
+//! The first subflow carries the handshake and the first windows alone, so its path may decide more than the scheduler.
+//! Every multipath contender is therefore run once more with each other path first: in all runs of the comparison where
+//! that is cheap, in fewer otherwise, with the same seeds. A difference is the ratio of the two means over those runs.
+
+use serde::Serialize;
+
+use crate::compare::{Job, Purpose};
+use crate::report::difference::{self, Difference};
+use crate::report::is_bulk;
+use crate::run::{Class, FlowResult, RunResult};
+use crate::scenario::{Condition, Scenario, Transport};
+use crate::stats::{self, Interval, Part};
+
+/// Other starts with at most so many packet-hops have all runs: about two seconds of work.
+const CHEAP_HOPS: u64 = 20_000_000;
+/// Otherwise they share as many runs as a contender has, but each start has so many.
+const FEWEST_RUNS: u32 = 5;
+/// Only so many other paths are tried, those with the best estimates.
+const MOST_PATHS: usize = 7;
+
+/// Another path for the first subflow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OtherStart {
+    /// The name of the path.
+    pub path: String,
+    /// How many runs of each contender have started there.
+    pub runs: u32,
+    /// What that changes for each multipath contender.
+    pub changes: Vec<StartChange>,
+}
+
+/// What another start changes for a contender.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StartChange {
+    /// The contender.
+    pub scheduler: String,
+    /// Its mean completion time there against that of the comparison's start in the same runs; for bulk the
+    /// goodput. All intervals of a condition hold together with 95 %. None where no flow can be compared.
+    pub difference_pct: Option<Difference>,
+}
+
+/// A first path that matters more than the scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisiveStart {
+    /// The other path.
+    pub path: String,
+    /// The best multipath contender.
+    pub scheduler: String,
+    /// What starting there changes for it.
+    pub difference_pct: Difference,
+    /// By how much the worst multipath contender is above the best, in percent (goodput: the best above the worst).
+    pub spread_pct: f64,
+}
+
+/// The runs with other starts of a condition.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    condition: usize,
+    contenders: Vec<usize>,
+    paths: Vec<usize>,
+    runs: u32,
+}
+
+impl Plan {
+    /// For the condition at `position`, whose multipath contenders have taken `hops` packet-hops in the comparison, and
+    /// whose paths have these estimates.
+    pub fn new(
+        scenario: &Scenario,
+        position: usize,
+        hops: u64,
+        estimates: &[anabranch_units::Duration],
+    ) -> Option<Plan> {
+        let contenders: Vec<usize> = (0..scenario.contenders.len())
+            .filter(|at| matches!(scenario.contenders[*at].transport, Transport::Multipath(_)))
+            .collect();
+        let initial = scenario.conditions[position].experiment.initial;
+        let mut paths: Vec<usize> = (0..estimates.len()).filter(|path| *path != initial).collect();
+        paths.sort_by_key(|path| estimates[*path]);
+        paths.truncate(MOST_PATHS);
+        paths.sort_unstable();
+        if !scenario.other_starts || contenders.is_empty() || paths.is_empty() {
+            return None;
+        }
+        let runs = match hops.saturating_mul(paths.len() as u64) <= CHEAP_HOPS {
+            true => scenario.runs,
+            false => (scenario.runs / paths.len() as u32).max(FEWEST_RUNS).min(scenario.runs),
+        };
+        Some(Plan { condition: position, contenders, paths, runs })
+    }
+
+    /// The runs: for each path, each contender and each run.
+    pub fn jobs(&self) -> impl Iterator<Item = Job> {
+        let &Plan { condition, runs, .. } = self;
+        let starts = self.paths.iter().flat_map(|path| self.contenders.iter().map(move |at| (*path, *at)));
+        starts.flat_map(move |(path, contender)| {
+            let purpose = Purpose::OtherStart;
+            (0..runs).map(move |run| Job { condition, contender, run, path: Some(path), purpose })
+        })
+    }
+
+    /// The changes by these starts. `results` are those of [`Plan::jobs`], and `compared` those of each contender of the
+    /// scenario in the comparison.
+    pub fn changes(
+        &self,
+        scenario: &Scenario,
+        results: &[RunResult],
+        compared: &[&[RunResult]],
+    ) -> Vec<OtherStart> {
+        let condition = &scenario.conditions[self.condition];
+        let runs = self.runs as usize;
+        let places = self.paths.iter().flat_map(|_| &self.contenders);
+        let series: Vec<Vec<Part>> = results
+            .chunks(runs)
+            .zip(places)
+            .map(|(other, at)| {
+                difference::pairs(&flows(other), &flows(&compared[*at][..runs]), is_bulk(condition))
+            })
+            .collect();
+        let differences = difference::family(&series, scenario.seed);
+        let start = |(path, differences): (&usize, &[Option<Difference>])| OtherStart {
+            path: condition.experiment.paths[*path].name.clone(),
+            runs: self.runs,
+            changes: self
+                .contenders
+                .iter()
+                .zip(differences)
+                .map(|(at, difference)| StartChange {
+                    scheduler: scenario.contenders[*at].name.clone(),
+                    difference_pct: *difference,
+                })
+                .collect(),
+        };
+        self.paths.iter().zip(differences.chunks(self.contenders.len())).map(start).collect()
+    }
+}
+
+/// The flows that count, by run.
+fn flows(runs: &[RunResult]) -> Vec<Vec<&FlowResult>> {
+    runs.iter().map(|run| run.flows.iter().filter(|flow| flow.class == Class::Contender).collect()).collect()
+}
+
+/// The start that matters more than the scheduler, if there is one: for the best multipath contender even the near end of
+/// its interval is a greater factor than lies between the best and the worst multipath contender, and than the
+/// minimum effect.
+pub(crate) fn decisive(
+    scenario: &Scenario,
+    condition: &Condition,
+    starts: &[OtherStart],
+    compared: &[&[RunResult]],
+) -> Option<DecisiveStart> {
+    let bulk = is_bulk(condition);
+    let cost = |runs: &[RunResult]| {
+        let flows: Vec<Vec<&FlowResult>> = flows(runs);
+        let mut values = Vec::new();
+        for flow in flows.into_iter().flatten() {
+            values.push(if bulk { -flow.goodput().as_bps_f64() } else { flow.report.fct?.as_secs_f64() });
+        }
+        stats::mean(&values)
+    };
+    let multipath = scenario.contenders.iter().zip(compared);
+    let multipath = multipath.filter(|(contender, _)| matches!(contender.transport, Transport::Multipath(_)));
+    let mut costs: Vec<(f64, &str)> = Vec::new();
+    for (contender, runs) in multipath {
+        costs.push((cost(runs)?, &contender.name));
+    }
+    costs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (best, worst) = (costs.first()?, costs.last()?);
+    let spread = if bulk { best.0 / worst.0 } else { worst.0 / best.0 };
+    if costs.len() < 2 || !spread.is_finite() {
+        return None;
+    }
+    let of_best = starts.iter().filter_map(|start| {
+        let change = start.changes.iter().find(|change| change.scheduler == best.1)?;
+        Some((start, change.difference_pct?))
+    });
+    let greatest = of_best.max_by(|a, b| factor(a.1.mean).total_cmp(&factor(b.1.mean)))?;
+    let (start, difference) = greatest;
+    let Interval(low, high) = difference.ci95?;
+    let clear = (low > 0.0 || high < 0.0) && factor(difference.mean) >= (1.0 + scenario.min_effect).ln();
+    let near = factor(low).min(factor(high));
+    (clear && near > spread.ln()).then(|| DecisiveStart {
+        path: start.path.clone(),
+        scheduler: best.1.to_owned(),
+        difference_pct: difference,
+        spread_pct: 100.0 * (spread - 1.0),
+    })
+}
+
+/// How great a change is, whatever its sign: the logarithm of the factor.
+fn factor(percent: f64) -> f64 {
+    (1.0 + percent / 100.0).max(1e-9).ln().abs()
+}
+
+impl DecisiveStart {
+    /// The sentence of the verdict, where several conditions are told apart by their names.
+    pub(crate) fn sentence(&self, condition: &str, initial: &str, bulk: bool) -> String {
+        let begin = match condition {
+            "" => "The first path matters".to_owned(),
+            name => format!("With {name} the first path matters"),
+        };
+        let (amount, measure) =
+            (self.difference_pct.mean, if bulk { "goodput" } else { "mean completion time" });
+        let sign = if amount < 0.0 { "lower" } else { "higher" };
+        let range = self.difference_pct.ci95.map_or(String::new(), |Interval(low, high)| {
+            format!(" (95 % interval {low:+.1} to {high:+.1} %)")
+        });
+        format!(
+            "{begin} more than the choice of scheduler: {}'s {measure} is {:.1} % {sign} if it starts on {} instead \
+             of {}{range}, while the multipath schedulers are within {:.1} % of each other.",
+            self.scheduler,
+            amount.abs(),
+            name_of(&self.path),
+            name_of(initial),
+            self.spread_pct,
+        )
+    }
+}
+
+/// A path that has only a number is called so.
+fn name_of(path: &str) -> String {
+    if path.chars().all(|c| c.is_ascii_digit()) { format!("path {path}") } else { path.to_owned() }
+}
