@@ -7,10 +7,11 @@ use anabranch_lab::stats::Interval;
 
 use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
+use crate::fairness::View;
 use crate::progress::Progress;
 use crate::samples::SamplesFile;
 use crate::table::{Align, Table, wrap, wrap_behind};
-use crate::{interrupt, output};
+use crate::{fairness, interrupt, output, provenance};
 
 /// Compares schedulers on a scenario, with the same luck for all of them
 ///
@@ -32,6 +33,9 @@ pub struct Args {
     /// Shows a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
+    /// What is shown
+    #[arg(long, value_name = "VIEW", default_value = "auto")]
+    view: View,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -74,7 +78,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     samples.commit()?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
-    if args.json { output::print_json(&comparison) } else { output::print(&text(&scenario, &comparison)) }?;
+    comparison.commit = provenance::commit();
+    comparison.command = provenance::command();
+    if args.view != View::Fairness {
+        comparison.keep_fairness_that_applies();
+    }
+    if args.json {
+        output::print_json(&comparison)?;
+    } else {
+        let answer = if args.view == View::Fairness { String::new() } else { text(&scenario, &comparison) };
+        let shares =
+            if args.view == View::Answer { String::new() } else { fairness::text(&comparison, WIDTH) };
+        let shares = match shares.as_str() {
+            "" if args.view == View::Fairness => {
+                "each run has a single flow, which shares with no other\n".to_owned()
+            }
+            _ => shares,
+        };
+        let gap = if answer.is_empty() || shares.is_empty() { "" } else { "\n" };
+        output::print(&format!("{answer}{gap}{shares}"))?;
+    }
     match comparison.is_complete() {
         true => Ok(()),
         false => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),
@@ -290,12 +313,17 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> St
     table.render(WIDTH)
 }
 
+fn mega(bps: Option<f64>) -> String {
+    bps.map_or("-".to_owned(), |bps| output::digits(bps / 1e6))
+}
+
 fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> String {
     let mut table = Table::new()
         .column("scheduler", Align::Left)
-        .optional("cc", Align::Left, 2)
+        .optional("cc", Align::Left, 6)
         .column("flows", Align::Right)
         .column("goodput Mbit/s", Align::Right)
+        .optional("95 % of mean", Align::Right, 2)
         .column(&headers(reference), Align::Right)
         .column("x bound", Align::Right)
         .optional("retx %", Align::Right, 1)
@@ -307,7 +335,10 @@ fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) 
             row_name(row),
             row.congestion.clone(),
             format!("{}/{}", row.completed, row.n),
-            row.goodput_bps.map_or("-".to_owned(), |rate| output::digits(rate / 1e6)),
+            mega(row.goodput_bps),
+            row.goodput_ci95_bps.map_or("-".to_owned(), |Interval(low, high)| {
+                format!("{}..{}", mega(Some(low)), mega(Some(high)))
+            }),
             difference(row, reference),
             row.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
             percent(row.retransmitted_ratio),
