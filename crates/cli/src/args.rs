@@ -26,7 +26,7 @@ pub struct Changes {
     #[arg(long, value_name = "N")]
     flows: Option<String>,
     /// Who is compared: schedulers, `tcp` (on the best path as measured) and `tcp@N` (on path N)
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    #[arg(long, alias = "scheduler", value_name = "A,B,...", value_delimiter = ',')]
     schedulers: Vec<String>,
     /// The congestion control (see `anabranch list congestion`)
     #[arg(long = "cc", value_name = "NAME")]
@@ -117,8 +117,8 @@ impl Changes {
 /// Whether and how packets are captured.
 #[derive(clap::Args)]
 pub struct Capture {
-    /// Writes the packets of run 0 to FILE for Wireshark (pcapng); with several schedulers or
-    /// conditions to a file for each, such as FILE with `.min_rtt` before its extension
+    /// Writes the packets of run 0 (or `--run`) to FILE for Wireshark (pcapng); with several schedulers
+    /// or conditions to a file for each, such as FILE with `.min_rtt` before its extension
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// The host at whose interfaces the packets are captured

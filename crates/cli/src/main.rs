@@ -5,11 +5,13 @@
 
 mod args;
 mod failure;
+mod fairness;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod online;
 mod output;
 mod progress;
+mod provenance;
 mod samples;
 mod table;
 mod verbs;

@@ -62,6 +62,13 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column}: {:?}", row[column]))
 }
 
+/// The numbers of JSON are read to the last digit or one before it.
+#[track_caller]
+fn same(value: &Value, expected: f64) {
+    let value = value.as_f64().unwrap();
+    assert!((value - expected).abs() <= 1e-12 * expected.abs(), "{value} {expected}");
+}
+
 /// Two conditions, TCPs beside, every path, loss, and flows that do not end.
 const SCENARIO: &str = "
     schedulers = ['tcp', 'min_rtt', 'dmptcp']
@@ -109,15 +116,24 @@ fn the_table_follows_from_the_samples() {
                 of.iter().filter(|s| !s[column].is_empty()).map(|s| number(s, column)).collect();
             values.iter().sum::<f64>() / values.len() as f64
         };
-        assert_eq!(row["fct_s"]["mean"].as_f64().unwrap(), mean("fct_s", &own));
-        assert_eq!(row["acked_s"]["mean"].as_f64().unwrap(), mean("acked_s", &own));
-        assert_eq!(row["goodput_bps"].as_f64().unwrap(), mean("goodput_bps", &own));
-        assert_eq!(row["rto_count"].as_f64().unwrap(), mean("rto_count", &own));
-        assert_eq!(row["subflows_used"].as_f64().unwrap(), mean("subflows_used", &own));
+        same(&row["fct_s"]["mean"], mean("fct_s", &own));
+        same(&row["acked_s"]["mean"], mean("acked_s", &own));
+        same(&row["goodput_bps"], mean("goodput_bps", &own));
+        same(&row["rto_count"], mean("rto_count", &own));
+        same(&row["subflows_used"], mean("subflows_used", &own));
+        // So do the values of each run.
+        for run in 0..4 {
+            let of_run: Vec<_> =
+                own.iter().copied().filter(|sample| number(sample, "run") as usize == run).collect();
+            same(&row["by_run"]["fct_s"][run], mean("fct_s", &of_run));
+            same(&row["by_run"]["goodput_bps"][run], mean("goodput_bps", &of_run));
+            let finished = of_run.iter().filter(|sample| sample["finished"] == "true").count();
+            assert_eq!(row["by_run"]["completed"][run], finished);
+        }
         let sum = |column: &str| own.iter().map(|sample| number(sample, column)).sum::<f64>();
         for kind in ["retransmitted", "reinjected"] {
             let ratio = sum(&format!("{kind}_segments")) / sum("data_segments");
-            assert_eq!(row[format!("{kind}_ratio")].as_f64().unwrap(), ratio);
+            same(&row[format!("{kind}_ratio")], ratio);
         }
         let by_path = [sum("bytes_path_wifi") as u64, sum("bytes_path_lte") as u64];
         assert_eq!(row["bytes_by_path"], serde_json::json!(by_path));
@@ -153,7 +169,104 @@ fn both_formats_say_the_same_on_any_number_of_threads() {
     assert_eq!(write("many.csv", "4"), one);
     write("x.ndjson", "2");
     assert_eq!(write("x.jsonl", "2"), std::fs::read(path.join("x.ndjson")).unwrap());
-    assert_eq!(csv_rows(&path.join("one.csv")), ndjson_rows(&path.join("x.ndjson")));
+    let (csv, ndjson) = (csv_rows(&path.join("one.csv")), ndjson_rows(&path.join("x.ndjson")));
+    assert_eq!(csv.len(), ndjson.len());
+    for (csv, ndjson) in csv.iter().zip(&ndjson) {
+        assert!(csv.keys().eq(ndjson.keys()));
+        // JSON writes small numbers with an exponent.
+        let same = |column: &String| {
+            csv[column] == ndjson[column]
+                || (number(csv, column) - number(ndjson, column)).abs() < 1e-12 * number(csv, column).abs()
+        };
+        assert!(csv.keys().all(same), "{csv:?}\n{ndjson:?}");
+    }
+}
+
+/// What a run meets at random: losses, sizes, traces, jitter, TCPs beside and in the background, phases.
+const RANDOM: &str = "
+    schedulers = ['tcp', 'min_rtt', 'dmptcp']
+    runs = 9
+    path = [
+        { name = 'dsl', rate = '12 Mbit/s', rtt = '30 ms', loss = '0.5%', jitter = '1 ms' },
+        { name = 'lte', trace = 'lte.down', rtt = '40 ms' },
+    ]
+    traffic = { size = 'web', flows = 3, load = 0.5, beside = { flows = 2 }, background = { path = 1 } }
+
+    [[condition]]
+    name = 'upload'
+
+    [[condition]]
+    name = 'download'
+    traffic.direction = 'download'
+";
+
+#[test]
+fn a_replayed_run_is_that_of_the_comparison() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("x.toml"), RANDOM).unwrap();
+    let trace: String = (1..400).map(|ms| format!("{}\n", ms * 2 + (ms * ms) % 7)).collect();
+    std::fs::write(path.join("lte.down"), trace).unwrap();
+    let done = |args: &[&str]| {
+        let output = run(args, path);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output
+    };
+    done(&["compare", "x.toml", "--every-path", "--samples", "all.csv"]);
+    let all = csv_rows(&path.join("all.csv"));
+    for which in ["0", "7"] {
+        done(&["run", "x.toml", "--every-path", "--run", which, "--samples", "one.csv"]);
+        let one = csv_rows(&path.join("one.csv"));
+        assert_eq!(one.len(), 2 * 4 * 5);
+        let expected: Vec<_> = all.iter().filter(|row| row["run"] == which).collect();
+        assert!(one.iter().eq(expected), "run {which}");
+        // One contender alone is the same as among others, and JSON has the same times.
+        for scheduler in ["tcp", "dmptcp"] {
+            let args = ["run", "x.toml", "--run", which, "--scheduler", scheduler];
+            done(&[&args[..], &["--samples", "alone.csv"]].concat());
+            let alone = csv_rows(&path.join("alone.csv"));
+            let is_own = |row: &&BTreeMap<String, String>| {
+                row["run"] == which
+                    && [scheduler, &format!("tcp beside {scheduler}")].contains(&&*row["scheduler"])
+            };
+            assert!(alone.iter().eq(all.iter().filter(is_own)), "run {which} of {scheduler}");
+            let object = json(&[&args[..], &["--json"]].concat(), path);
+            let flows = object["flows"].as_array().unwrap();
+            assert_eq!(flows.len(), alone.len());
+            for (flow, row) in flows.iter().zip(&alone) {
+                same(&flow["fct_s"], number(row, "fct_s"));
+                same(&flow["start_s"], number(row, "start_s"));
+                assert_eq!(flow["first_path"], *row["first_path"]);
+            }
+        }
+    }
+    // Another run is another one, and without its number there are no phases.
+    let times = |number: &str| -> Vec<&str> {
+        all.iter().filter(|row| row["run"] == number).map(|row| &*row["fct_s"]).collect()
+    };
+    assert_ne!(times("0"), times("7"));
+    done(&["run", "x.toml", "--every-path", "--samples", "plain.csv"]);
+    assert_ne!(
+        csv_rows(&path.join("plain.csv")).iter().map(|row| &*row["fct_s"]).collect::<Vec<_>>(),
+        times("0")
+    );
+    let error = failure(&["run", "x.toml", "--run", "9"], path, 2);
+    assert!(error.contains("9 runs, from 0 to 8"), "{error}");
+}
+
+#[test]
+fn a_capture_of_a_replayed_run_is_of_that_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let bytes = |number: &str, file: &str| {
+        let args =
+            ["run", "figure8", "--scheduler", "dmptcp", "--runs", "9", "--run", number, "--pcap", file];
+        let output = run(&args, path);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read(path.join(file)).unwrap()
+    };
+    assert_ne!(bytes("7", "seven.pcapng"), bytes("8", "eight.pcapng"));
+    assert!(bytes("7", "again.pcapng").len() > 10_000);
 }
 
 #[test]
@@ -201,4 +314,22 @@ fn ctrl_c_leaves_the_file_that_was_there() {
     assert!(output.stdout.is_empty());
     assert_eq!(files(path), ["x.csv"]);
     assert_eq!(std::fs::read(path.join("x.csv")).unwrap(), b"before");
+}
+
+/// The table of columns on the page is that of the file.
+#[test]
+fn every_column_is_on_the_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("x.toml"), SCENARIO.replace("0.4 s", "60 s")).unwrap();
+    assert!(run(&["compare", "x.toml", "--samples", "x.csv"], path).status.success());
+    let header = csv::Reader::from_path(path.join("x.csv")).unwrap().headers().unwrap().clone();
+    let columns: Vec<&str> = header.iter().collect();
+    let page = include_str!("../../../docs/results.md");
+    let table = page.split("<!-- columns -->").nth(1).unwrap().split("\n\n").next().unwrap();
+    let mut documented: Vec<&str> =
+        table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(documented.pop(), Some("bytes_path_NAME"));
+    documented.extend(["bytes_path_wifi", "bytes_path_lte"]);
+    assert_eq!(columns, documented);
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::baseline::Race;
 use crate::capture::Captures;
 use crate::estimate;
+use crate::report::fairness::{self, Fairness};
 use crate::report::verdict::{self, Verdict};
 use crate::report::{self, Entrant, Row, Setting};
 use crate::run::{Prepared, RunError, RunResult};
@@ -17,7 +18,7 @@ use crate::starts::{self, DecisiveStart, OtherStart};
 
 /// The version of the keys of `anabranch compare --json`; it grows with every change of their names or
 /// meanings.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// How a comparison is carried out.
 pub struct Options<'a> {
@@ -38,8 +39,12 @@ pub struct Options<'a> {
 pub struct Comparison {
     /// The version of this program.
     pub version: &'static str,
+    /// The commit from which this program was built, if that is known; the caller fills it in.
+    pub commit: Option<&'static str>,
     /// [`SCHEMA`].
     pub schema: u32,
+    /// The command line; the caller fills it in.
+    pub command: Vec<String>,
     /// [`Scenario::hash`].
     pub scenario_hash: String,
     /// The seed.
@@ -56,6 +61,10 @@ pub struct Comparison {
     pub verdicts: Vec<Verdict>,
     /// One for each condition and contender.
     pub rows: Vec<Row>,
+    /// Who gets more or less than a fair share, in a sentence; none where a run has a single flow.
+    pub fairness_verdict: Option<String>,
+    /// How the flows share, one for each condition and contender whose runs have several flows.
+    pub fairness: Vec<Fairness>,
     /// The setting of each condition, and its best single path.
     pub conditions: Vec<Setting>,
     /// What it cost.
@@ -63,6 +72,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Removes how flows share where nobody asked for it: it is kept with TCPs beside and for several bulk
+    /// flows.
+    pub fn keep_fairness_that_applies(&mut self) {
+        self.fairness.retain(|fairness| fairness.applies);
+        self.fairness_verdict = fairness::sentences(&self.fairness);
+    }
+
     /// Whether all flows were delivered, so that there can be a winner.
     pub fn is_complete(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.outcome != verdict::Outcome::Incomplete)
@@ -123,6 +139,13 @@ pub struct Job {
     pub path: Option<usize>,
     /// The purpose of the run.
     pub purpose: Purpose,
+}
+
+impl Job {
+    /// The name of the row to which the contender's flows belong.
+    pub fn name(&self, scenario: &Scenario) -> String {
+        Entrant::of(scenario, self).name
+    }
 }
 
 /// Is given the result of each run as soon as it and all before it are there, in the order of the runs.
@@ -334,6 +357,7 @@ pub fn compare_each(
     let results: Vec<(&Planned, &[RunResult])> =
         planned.iter().zip(results.chunks(scenario.runs as usize)).collect();
     let (mut rows, mut findings, mut conditions) = (Vec::new(), Vec::new(), Vec::<Setting>::new());
+    let mut shares = Vec::new();
     for (position, condition) in scenario.conditions.iter().enumerate() {
         let own = results.iter().filter(|(plan, _)| plan.condition == position);
         let entrants: Vec<Entrant<'_>> = own
@@ -344,6 +368,7 @@ pub fn compare_each(
             .collect();
         rows.extend(report::rows(scenario, condition, &entrants));
         findings.extend(verdict::findings(scenario, condition, &entrants));
+        shares.extend(fairness::fairness(scenario, condition, &entrants));
         let ideal = prepared[position].ideal_goodput_bps(0);
         let mut setting = Setting::new(scenario, condition, &races[position], ideal);
         (setting.other_starts, setting.decisive_start) = others[position].clone();
@@ -351,7 +376,9 @@ pub fn compare_each(
     }
     Ok(Comparison {
         version: env!("CARGO_PKG_VERSION"),
+        commit: None,
         schema: SCHEMA,
+        command: Vec::new(),
         scenario_hash: scenario.hash(),
         seed: scenario.seed,
         runs: scenario.runs,
@@ -360,6 +387,8 @@ pub fn compare_each(
         verdict: verdict::sentences(&findings) + &decisive_sentences(scenario, &conditions),
         verdicts: findings.iter().map(verdict::Finding::verdict).collect(),
         rows,
+        fairness_verdict: fairness::sentences(&shares),
+        fairness: shares,
         conditions,
         performance,
     })
@@ -429,30 +458,31 @@ fn decisive_sentences(scenario: &Scenario, settings: &[Setting]) -> String {
     scenario.conditions.iter().zip(settings).filter_map(sentence).collect()
 }
 
-/// Simulates the first run of each contender in each condition. `tcp` takes the path that it has in a
-/// comparison; the runs that choose it are not part of the cost.
+/// Simulates run number `run` of each contender in each condition exactly as a comparison does: with its
+/// seed, its phases and its path for `tcp`. Without a number it is run 0, with phases only where the scenario
+/// asks for them. The runs that choose the path of `tcp` are not part of the cost.
 ///
 /// # Errors
 /// If a run cannot be made, or it was told to stop.
-pub fn first_runs(
+pub fn single_runs(
     scenario: &Scenario,
     options: &Options<'_>,
+    run: Option<u32>,
 ) -> Result<(Vec<(Job, RunResult)>, Cost), RunError> {
     let prepared = prepare(scenario, Prepared::for_comparison)?;
     let races = select(scenario, &prepared, options, &mut Cost::default())?;
-    let jobs: Vec<Job> = plan(scenario, &races, false)
-        .iter()
-        .map(|&Planned { condition, contender, path, purpose }| Job {
-            condition,
-            contender,
-            run: 0,
-            path,
-            purpose,
-        })
-        .collect();
+    let job = |&Planned { condition, contender, path, purpose }: &Planned| Job {
+        condition,
+        contender,
+        run: run.unwrap_or(0),
+        path,
+        purpose,
+    };
+    let jobs: Vec<Job> = plan(scenario, &races, options.every_path).iter().map(job).collect();
+    let prepared = if run.is_some() { prepared } else { prepare(scenario, Prepared::new)? };
     let begun = std::time::Instant::now();
     let mut cost = Cost::default();
-    let results = simulate(&prepare(scenario, Prepared::new)?, &jobs, options, &mut cost, &mut ignore)?;
+    let results = simulate(&prepared, &jobs, options, &mut cost, &mut ignore)?;
     cost.wall_s = begun.elapsed().as_secs_f64();
     Ok((jobs.into_iter().zip(results).collect(), cost))
 }

@@ -6,9 +6,10 @@ use anabranch_lab::compare::{Options, compare_each};
 
 use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
+use crate::fairness::View;
 use crate::progress::Progress;
 use crate::samples::SamplesFile;
-use crate::{interrupt, output};
+use crate::{fairness, interrupt, output, provenance};
 
 /// Compares schedulers on a scenario, with the same luck for all of them
 ///
@@ -33,6 +34,9 @@ pub struct Args {
     /// Does not measure what starting on other paths would change, which takes about half of the time
     #[arg(long)]
     no_other_starts: bool,
+    /// What is shown
+    #[arg(long, value_name = "VIEW", default_value = "auto")]
+    view: View,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -76,11 +80,27 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     samples.commit()?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
+    comparison.commit = provenance::commit();
+    comparison.command = provenance::command();
+    if args.view != View::Fairness {
+        comparison.keep_fairness_that_applies();
+    }
     if args.json {
-        output::print_json(&comparison)
+        output::print_json(&comparison)?;
     } else {
-        output::print(&text::text(&scenario, &comparison))
-    }?;
+        let answer =
+            if args.view == View::Fairness { String::new() } else { text::text(&scenario, &comparison) };
+        let shares =
+            if args.view == View::Answer { String::new() } else { fairness::text(&comparison, text::WIDTH) };
+        let shares = match shares.as_str() {
+            "" if args.view == View::Fairness => {
+                "each run has a single flow, which shares with no other\n".to_owned()
+            }
+            _ => shares,
+        };
+        let gap = if answer.is_empty() || shares.is_empty() { "" } else { "\n" };
+        output::print(&format!("{answer}{gap}{shares}"))?;
+    }
     match comparison.is_complete() {
         true => Ok(()),
         false => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),

@@ -1,27 +1,41 @@
 //! `anabranch run`
 
-use anabranch_lab::compare::{Cost, Job, Options, first_runs};
+use anabranch_lab::compare::{Cost, Job, Options, single_runs};
+use anabranch_lab::report::beside_name;
 use anabranch_lab::run::{Class, FlowResult};
-use anabranch_lab::scenario::{Document, Scenario};
+use anabranch_lab::samples;
+use anabranch_lab::scenario::{Direction, Scenario};
 use serde::Serialize;
 
-use crate::args::{Capture, Common, Jobs, finish_captures};
+use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::samples::SamplesFile;
 use crate::table::{Align, Table};
-use crate::{interrupt, output};
+use crate::{interrupt, output, provenance};
 
-/// Simulates a scenario once and shows what became of each flow
+/// The version of the keys of `anabranch run --json`.
+const SCHEMA: u32 = 2;
+
+/// Simulates a scenario once, or replays a run of a comparison, and shows what became of each flow
 #[derive(clap::Args)]
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
-    scenario: String,
+    scenario: Option<String>,
     #[command(flatten)]
-    common: Common,
+    changes: Changes,
+    /// Replays run N (from 0) of the comparison with the same options: the same seed, phases, flows and losses
+    #[arg(long, value_name = "N")]
+    run: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
     capture: Capture,
+    #[command(flatten)]
+    samples: SamplesFile,
+    /// Shows a plain TCP on every single path, beside the best of them
+    #[arg(long)]
+    every_path: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -31,10 +45,25 @@ pub struct Args {
 #[derive(Serialize)]
 struct Output {
     version: &'static str,
+    commit: Option<&'static str>,
+    schema: u32,
+    command: Vec<String>,
     scenario_hash: String,
     seed: u64,
+    /// The number of the replayed run; none without phases.
+    run: Option<u32>,
+    conditions: Vec<Setting>,
     flows: Vec<Flow>,
     performance: Cost,
+}
+
+/// The setting of a condition.
+#[derive(Serialize)]
+struct Setting {
+    name: String,
+    paths: Vec<String>,
+    profile: &'static str,
+    direction: &'static str,
 }
 
 /// What became of a flow.
@@ -44,6 +73,7 @@ struct Flow {
     congestion: String,
     condition: String,
     flow: String,
+    first_path: String,
     start_s: f64,
     size_bytes: Option<u64>,
     outcome: String,
@@ -65,10 +95,17 @@ struct Flow {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
-    let mut document = Document::open(&args.scenario)?;
-    args.common.apply(&mut document)?;
-    let scenario = document.scenario()?;
-    let captures = args.capture.open(&scenario)?;
+    let scenario = args.changes.scenario(args.scenario.as_deref())?;
+    if let Some(run) = args.run.filter(|run| *run >= scenario.runs) {
+        return Err(Failure::Usage(format!(
+            "there is no run {run}: the comparison has {} runs, from 0 to {}\n  = help: give the `--runs` of the \
+             comparison",
+            scenario.runs,
+            scenario.runs - 1
+        )));
+    }
+    let captures = args.capture.open(&scenario)?.map(|captures| captures.of_run(args.run.unwrap_or(0)));
+    let mut samples = args.samples.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
@@ -76,38 +113,58 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         cancelled,
         progress: &update,
         captures: captures.as_ref(),
-        every_path: false,
+        every_path: args.every_path,
     };
-    let results = first_runs(&scenario, &options);
+    let results = single_runs(&scenario, &options, args.run);
     progress.finish();
     let (results, mut performance) = results?;
-    finish_captures(captures)?;
     let mut flows = Vec::new();
     for (job, result) in &results {
+        samples.write(&scenario, job, result)?;
         flows.extend(result.flows.iter().map(|result| flow(&scenario, *job, result)));
     }
+    finish_captures(captures)?;
+    samples.commit()?;
     performance.peak_rss_bytes = output::peak_rss_bytes();
     let output = Output {
-        version: env!("CARGO_PKG_VERSION"),
+        version: provenance::VERSION,
+        commit: provenance::commit(),
+        schema: SCHEMA,
+        command: provenance::command(),
         scenario_hash: scenario.hash(),
         seed: scenario.seed,
+        run: args.run,
+        conditions: settings(&scenario),
         flows,
         performance,
     };
     if args.json { output::print_json(&output) } else { output::print(&text(&scenario, &output)) }
 }
 
+fn settings(scenario: &Scenario) -> Vec<Setting> {
+    let setting = |condition: &anabranch_lab::scenario::Condition| Setting {
+        name: condition.name.clone(),
+        paths: condition.experiment.paths.iter().map(|path| path.name.clone()).collect(),
+        profile: condition.experiment.profile.name(),
+        direction: match condition.experiment.traffic.direction {
+            Direction::Upload => "upload",
+            Direction::Download => "download",
+        },
+    };
+    scenario.conditions.iter().map(setting).collect()
+}
+
 fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
     let condition = &scenario.conditions[job.condition];
-    let contender = &scenario.contenders[job.contender];
+    let contender = job.name(scenario);
     let report = &result.report;
     let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
     let seconds = |span: anabranch_units::Duration| span.as_secs_f64();
     let bound = result.lower_bound.as_secs_f64();
     Flow {
         scheduler: match result.class {
-            Class::Contender => contender.name.clone(),
-            Class::Beside => format!("tcp beside {}", contender.name),
+            Class::Beside => beside_name(&contender),
+            Class::Contender => contender,
         },
         congestion: match result.class {
             Class::Contender => condition.configs[job.contender].congestion.name().to_owned(),
@@ -115,9 +172,10 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
         },
         condition: condition.name.clone(),
         flow: report.name.clone(),
+        first_path: condition.experiment.paths[result.path].name.clone(),
         start_s: report.start.as_secs_f64(),
         size_bytes: report.size.map(|size| size.0),
-        outcome: format!("{:?}", report.outcome).to_lowercase(),
+        outcome: samples::outcome(&report.outcome),
         fct_s: report.fct.map(seconds),
         acked_s: report.acked.map(seconds),
         connected_s: report.connected.map(seconds),
@@ -178,8 +236,9 @@ fn text(scenario: &Scenario, output: &Output) -> String {
     }
     let cost = &output.performance;
     text.push_str(&format!(
-        "seed {}; {:.2} s of network time in {:.3} s: {} packet-hops ({:.1} million a second), {} data packets, {} events\n",
+        "seed {}; {}{:.2} s of network time in {:.3} s: {} packet-hops ({:.1} million a second), {} data packets, {} events\n",
         output.seed,
+        output.run.map_or(String::new(), |run| format!("run {run} of the comparison, with its phases; ")),
         cost.simulated_s,
         cost.wall_s,
         cost.packet_hops,

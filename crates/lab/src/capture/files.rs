@@ -43,7 +43,7 @@ impl core::fmt::Display for CaptureError {
 
 impl std::error::Error for CaptureError {}
 
-/// The capture files of a comparison: one for each contender in each condition, of run 0.
+/// The capture files of a comparison: one for each contender in each condition, of one run.
 ///
 /// They are written under other names and get theirs in [`Captures::commit`]; if that is never
 /// called they are removed.
@@ -51,6 +51,8 @@ impl std::error::Error for CaptureError {}
 pub struct Captures {
     files: Vec<Planned>,
     settings: Settings,
+    /// The number of the run that is captured.
+    run: u32,
 }
 
 #[derive(Debug)]
@@ -134,7 +136,12 @@ impl Captures {
                 files.push(Planned { condition, contender, file: CaptureFile::create(&path)? });
             }
         }
-        Ok(Captures { files, settings })
+        Ok(Captures { files, settings, run: 0 })
+    }
+
+    /// The same of run number `run` in place of run 0.
+    pub fn of_run(self, run: u32) -> Captures {
+        Captures { run, ..self }
     }
 
     /// What is captured.
@@ -151,7 +158,7 @@ impl Captures {
 
     /// Where the packets of `job` go; none if it is not captured.
     pub(crate) fn writer(&self, job: &Job) -> Option<Result<BufWriter<File>, CaptureError>> {
-        if job.run != 0 {
+        if job.run != self.run {
             return None;
         }
         let writer = self.file(job)?.writer();

@@ -15,7 +15,46 @@ pub struct Difference {
     pub ci95: Option<Interval>,
 }
 
+/// How a difference is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Above,
+    Below,
+    /// Practically equal.
+    Equal,
+    Undecided,
+}
+
 impl Difference {
+    /// How it is to be read where less than `least` per cent does not matter; none without an interval.
+    pub(crate) fn read(&self, least: f64) -> Option<Reading> {
+        let Interval(low, high) = self.ci95?;
+        Some(if -least <= low && high <= least {
+            Reading::Equal
+        } else if low <= 0.0 && 0.0 <= high {
+            Reading::Undecided
+        } else if self.mean.abs() < least {
+            Reading::Equal
+        } else if self.mean > 0.0 {
+            Reading::Above
+        } else {
+            Reading::Below
+        })
+    }
+
+    /// About how many runs would tell, after `runs` that do not: the interval narrows with the root of
+    /// their number, until 0 lies outside or the whole interval is below `least`.
+    pub(crate) fn runs_needed(&self, runs: u32, least: f64) -> Option<u64> {
+        let half = self.ci95?.half_width();
+        let mean = self.mean.abs();
+        let target = if mean >= least { mean } else { mean.max(least - mean) };
+        let runs = f64::from(runs) * (half / target).powi(2) * 1.05;
+        // Two digits count.
+        let unit = 10_f64.powf((runs.max(1.0)).log10().floor() - 1.0).max(1.0);
+        let runs = (runs / unit).ceil() * unit;
+        (runs.is_finite() && runs < 1e15).then_some(runs as u64)
+    }
+
     fn of_ratio(ratio: f64, interval: Option<Interval>) -> Difference {
         let percent = |ratio: f64| 100.0 * (ratio - 1.0);
         let ci95 = interval.map(|Interval(low, high)| Interval(percent(low), percent(high)));

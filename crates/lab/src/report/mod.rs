@@ -1,6 +1,8 @@
 //! Results as rows: one for each condition and contender.
 
 pub(crate) mod difference;
+mod fair_share;
+pub mod fairness;
 mod setting;
 pub mod verdict;
 
@@ -105,6 +107,8 @@ pub struct Row {
     pub acked_s: Summary,
     /// Unique bytes over time, in bit/s, mean over flows.
     pub goodput_bps: Option<f64>,
+    /// Its 95 % interval, by bootstrap over runs; none for a single run.
+    pub goodput_ci95_bps: Option<Interval>,
     /// The mean completion time against the reference's, over the flows that both delivered; for bulk the
     /// goodput. The intervals of a condition's contenders hold together with 95 %.
     pub vs_reference_pct: Option<Difference>,
@@ -122,6 +126,34 @@ pub struct Row {
     pub lower_bound_s: Option<f64>,
     /// Their mean time over the mean lower bound.
     pub vs_lower_bound: Option<f64>,
+    /// The values of each run.
+    pub by_run: ByRun,
+}
+
+/// The values of each run, in their order from run 0.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ByRun {
+    /// Flows that were delivered. (Bulk: that were not broken off.)
+    pub completed: Vec<usize>,
+    /// The mean completion time of the flows that were delivered; none where none was, and for bulk.
+    pub fct_s: Vec<Option<f64>>,
+    /// The mean goodput of a flow, in bit/s.
+    pub goodput_bps: Vec<Option<f64>>,
+}
+
+impl ByRun {
+    fn new(runs: &[Vec<&FlowResult>], bulk: bool) -> ByRun {
+        let completed = |run: &Vec<&FlowResult>| run.iter().filter(|flow| is_complete(flow, bulk)).count();
+        let fct = |run: &Vec<&FlowResult>| {
+            mean_of(run.iter().filter_map(|f| f.report.fct).map(|f| f.as_secs_f64()))
+        };
+        let goodput = |run: &Vec<&FlowResult>| mean_of(run.iter().map(|flow| flow.goodput().as_bps_f64()));
+        ByRun {
+            completed: runs.iter().map(completed).collect(),
+            fct_s: runs.iter().map(fct).collect(),
+            goodput_bps: runs.iter().map(goodput).collect(),
+        }
+    }
 }
 
 /// The rows of a condition.
@@ -205,6 +237,7 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
         fct_s: summary(runs, |flow| flow.report.fct.map(|fct| fct.as_secs_f64()), seed),
         acked_s: summary(runs, |flow| flow.report.acked.map(|acked| acked.as_secs_f64()), seed),
         goodput_bps: mean_of(flows.iter().map(|flow| flow.goodput().as_bps_f64())),
+        goodput_ci95_bps: goodput_interval(runs, seed),
         vs_reference_pct: None,
         retransmitted_ratio: ratio(sum(&|flow| flow.report.retransmitted_segments)),
         reinjected_ratio: ratio(sum(&|flow| flow.reinjected_segments)),
@@ -213,7 +246,16 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
         bytes_by_path,
         lower_bound_s: bound,
         vs_lower_bound: time.zip(bound).filter(|(_, bound)| *bound > 0.0).map(|(time, bound)| time / bound),
+        by_run: ByRun::new(runs, bulk),
     }
+}
+
+fn goodput_interval(runs: &[Vec<&FlowResult>], seed: u64) -> Option<Interval> {
+    let part = |run: &Vec<&FlowResult>| Part {
+        sum: run.iter().map(|flow| flow.goodput().as_bps_f64()).sum(),
+        count: run.len() as f64,
+    };
+    stats::bootstrap(&runs.iter().map(part).collect::<Vec<_>>(), seed)
 }
 
 /// Whether a flow was delivered; a bulk flow, whether it was not broken off.

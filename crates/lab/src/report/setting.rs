@@ -11,6 +11,8 @@ use crate::starts::{DecisiveStart, OtherStart};
 pub struct Setting {
     /// The name of the condition; empty where there is only one.
     pub name: String,
+    /// The names of the paths, in the order of `bytes_by_path`.
+    pub paths: Vec<String>,
     /// The profile.
     pub profile: &'static str,
     /// The congestion control of each contender, in their order.
@@ -81,6 +83,7 @@ impl Setting {
         });
         Setting {
             name: condition.name.clone(),
+            paths: names().map(str::to_owned).collect(),
             profile: experiment.profile.name(),
             congestion: condition.configs.iter().map(|c| c.congestion.name().to_owned()).collect(),
             direction: match experiment.traffic.direction {

@@ -7,11 +7,11 @@
 use anabranch_units::Duration;
 use serde::Serialize;
 
-use super::difference::{self, Difference};
+use super::difference::{self, Difference, Reading};
 use super::{Entrant, is_bulk, is_complete};
 use crate::run::{Class, FlowResult};
 use crate::scenario::{Condition, Scenario, Transport};
-use crate::stats::{self, Interval, Part, Pooled};
+use crate::stats::{self, Part, Pooled};
 
 /// Flows up to this mean size, in bytes, are short: their slowest ones matter.
 const SHORT: f64 = 1e6;
@@ -91,15 +91,6 @@ pub struct Verdict {
     pub difference_pct: Option<Difference>,
     /// About how many runs would tell, where these do not.
     pub runs_needed: Option<u64>,
-}
-
-/// How a difference is to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    Better,
-    Worse,
-    Equal,
-    Undecided,
 }
 
 /// One contender by one measure.
@@ -293,19 +284,7 @@ impl Finding {
     }
 
     fn read(&self, difference: &Difference) -> Option<Reading> {
-        let Interval(low, high) = difference.ci95?;
-        let least = self.min_effect_pct;
-        Some(if -least <= low && high <= least {
-            Reading::Equal
-        } else if low <= 0.0 && 0.0 <= high {
-            Reading::Undecided
-        } else if difference.mean.abs() < least {
-            Reading::Equal
-        } else if self.measure.is_better(difference.mean) {
-            Reading::Better
-        } else {
-            Reading::Worse
-        })
+        difference.read(self.min_effect_pct)
     }
 
     /// Those of `difference` that have this reading, but for the best.
@@ -319,17 +298,9 @@ impl Finding {
         self.others.iter().filter(is).map(|other| other.name.as_str()).filter(|name| *name != but).collect()
     }
 
-    /// About how many runs would tell: the interval narrows with the root of their number, until 0 lies
-    /// outside or the whole interval is below the minimum effect.
+    /// About how many runs would tell.
     fn runs_needed(&self, difference: &Difference) -> Option<u64> {
-        let half = difference.ci95?.half_width();
-        let (mean, least) = (difference.mean.abs(), self.min_effect_pct);
-        let target = if mean >= least { mean } else { mean.max(least - mean) };
-        let runs = f64::from(self.runs) * (half / target).powi(2) * 1.05;
-        // Two digits count.
-        let unit = 10_f64.powf((runs.max(1.0)).log10().floor() - 1.0).max(1.0);
-        let runs = (runs / unit).ceil() * unit;
-        (runs.is_finite() && runs < 1e15).then_some(runs as u64)
+        difference.runs_needed(self.runs, self.min_effect_pct)
     }
 
     fn outcome(&self) -> Outcome {
@@ -338,7 +309,7 @@ impl Finding {
             return Outcome::Incomplete;
         }
         match best.vs_reference.as_ref().map(|difference| self.read(difference)) {
-            Some(Some(Reading::Better | Reading::Worse)) => Outcome::Best,
+            Some(Some(Reading::Above | Reading::Below)) => Outcome::Best,
             Some(Some(Reading::Equal)) => Outcome::Equal,
             Some(Some(Reading::Undecided)) => Outcome::Undecided,
             Some(None) => Outcome::SingleRun,

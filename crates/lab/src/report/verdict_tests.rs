@@ -1,6 +1,7 @@
 //! The wording and the outcome of verdicts.
 
 use super::*;
+use crate::stats::Interval;
 
 fn difference(mean: f64, low: f64, high: f64) -> Option<Difference> {
     Some(Difference { mean, ci95: Some(Interval(low, high)) })

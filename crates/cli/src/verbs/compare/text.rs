@@ -10,7 +10,7 @@ use crate::output;
 use crate::table::{Align, Table, wrap, wrap_behind};
 
 /// The width for which tables are made.
-const WIDTH: usize = 100;
+pub const WIDTH: usize = 100;
 
 pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     let mut text = String::new();
@@ -246,12 +246,17 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> St
     table.render(WIDTH)
 }
 
+fn mega(bps: Option<f64>) -> String {
+    bps.map_or("-".to_owned(), |bps| output::digits(bps / 1e6))
+}
+
 fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> String {
     let mut table = Table::new()
         .column("scheduler", Align::Left)
-        .optional("cc", Align::Left, 2)
+        .optional("cc", Align::Left, 6)
         .column("flows", Align::Right)
         .column("goodput Mbit/s", Align::Right)
+        .optional("95 % of mean", Align::Right, 2)
         .column(&headers(reference), Align::Right)
         .column("x bound", Align::Right)
         .optional("retx %", Align::Right, 1)
@@ -263,7 +268,10 @@ fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) 
             row_name(row),
             row.congestion.clone(),
             format!("{}/{}", row.completed, row.n),
-            row.goodput_bps.map_or("-".to_owned(), |rate| output::digits(rate / 1e6)),
+            mega(row.goodput_bps),
+            row.goodput_ci95_bps.map_or("-".to_owned(), |Interval(low, high)| {
+                format!("{}..{}", mega(Some(low)), mega(Some(high)))
+            }),
             difference(row, reference),
             row.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
             percent(row.retransmitted_ratio),

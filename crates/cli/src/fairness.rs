@@ -1,0 +1,101 @@
+//! `--view`: how the flows share.
+
+use anabranch_lab::compare::Comparison;
+use anabranch_lab::report::fairness::{Estimate, Fairness, Party};
+use anabranch_lab::stats::Interval;
+
+use crate::output;
+use crate::table::{Align, Table, wrap};
+
+/// What is shown of a comparison.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum View {
+    /// The answer, and fairness where TCPs run beside or several flows are bulk
+    Auto,
+    /// The answer alone
+    Answer,
+    /// Fairness alone
+    Fairness,
+}
+
+/// The tables of fairness and the sentence; empty where there is nothing to share.
+pub fn text(comparison: &Comparison, width: usize) -> String {
+    let mut text = String::new();
+    for (at, setting) in comparison.conditions.iter().enumerate() {
+        let own: Vec<&Fairness> =
+            comparison.fairness.iter().filter(|fairness| fairness.condition == setting.name).collect();
+        if own.is_empty() {
+            continue;
+        }
+        text.push_str(if at > 0 { "\n" } else { "" });
+        text.push_str(&match setting.name.as_str() {
+            "" => "fairness\n".to_owned(),
+            name => format!("fairness, {name}\n"),
+        });
+        text.push_str(&table(&own, width));
+    }
+    if let Some(sentence) = &comparison.fairness_verdict {
+        text.push_str(&format!("\n{}", wrap(sentence, width)));
+    }
+    text
+}
+
+fn table(fairness: &[&Fairness], width: usize) -> String {
+    let mut table = Table::new()
+        .column("who", Align::Left)
+        .column("flows", Align::Right)
+        .column("Mbit/s", Align::Right)
+        .optional("95 % of mean", Align::Right, 2)
+        .column("share, %", Align::Right)
+        .column("fair, %", Align::Right)
+        .column("vs fair, %", Align::Right)
+        .optional("Jain's index", Align::Right, 1)
+        .optional("of each path, %", Align::Right, 3);
+    for one in fairness {
+        let mut index = Some(index(&one.jain));
+        let mut row = |party: &Party, name: String| {
+            let Party { goodput_bps, vs_fair_pct, .. } = party;
+            let mega = |bps: f64| output::digits(bps / 1e6);
+            let range = goodput_bps.ci95.map(|Interval(low, high)| format!("{}..{}", mega(low), mega(high)));
+            let by_path = party.share_by_path_pct.iter();
+            let by_path = by_path.map(|share| share.map_or("-".to_owned(), |share| format!("{share:.0}")));
+            table.row(vec![
+                name,
+                party.flows.to_string(),
+                mega(goodput_bps.mean),
+                range.unwrap_or("-".to_owned()),
+                format!("{:.1}", party.share_pct),
+                format!("{:.1}", party.fair_share_pct),
+                match vs_fair_pct.ci95 {
+                    Some(Interval(low, high)) => format!("{:+.1} [{low:+.1}, {high:+.1}]", vs_fair_pct.mean),
+                    None => format!("{:+.1}", vs_fair_pct.mean),
+                },
+                index.take().unwrap_or_default(),
+                by_path.collect::<Vec<_>>().join("/"),
+            ]);
+        };
+        for party in &one.parties {
+            row(party, party.scheduler.clone());
+        }
+        // With TCPs beside, a single flow of each is the whole side.
+        if one.parties.iter().any(|party| party.flows > 1) || one.parties.is_empty() {
+            for flow in &one.flows {
+                row(flow, format!("{} flow {}", flow.scheduler, flow.flow.unwrap_or(0)));
+            }
+        }
+        if one.parties.is_empty() && one.flows.is_empty() {
+            let mut cells = vec![String::new(); 9];
+            cells[0] = one.scheduler.clone();
+            cells[7] = index.take().unwrap_or_default();
+            table.row(cells);
+        }
+    }
+    table.render(width)
+}
+
+fn index(jain: &Estimate) -> String {
+    match jain.ci95 {
+        Some(Interval(low, high)) => format!("{:.3} [{low:.3}, {high:.3}]", jain.mean),
+        None => format!("{:.3}", jain.mean),
+    }
+}

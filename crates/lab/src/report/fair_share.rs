@@ -1,0 +1,93 @@
+//! Fair shares: the max-min fair rates of flows, some of which are bound to one path.
+//!
+//! All flows are raised together until a path or the common link is full. Flows that a full path binds
+//! stay at their rate; the others go on. So a TCP on a slow path has a fair share of that path, and a
+//! Multipath TCP makes up for it on the others (resource pooling, as in RFC 6356 section 1).
+
+use crate::scenario::Experiment;
+
+/// The fair rates of flows, in bit/s.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FairRates {
+    /// Of a flow on each single path.
+    pub single: Vec<f64>,
+    /// Of a flow that uses all paths.
+    pub pooled: f64,
+}
+
+impl FairRates {
+    /// Of `single[p]` flows on path p alone and `pooled` flows on all paths.
+    pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> FairRates {
+        let capacities: Vec<f64> =
+            experiment.paths.iter().map(|path| path.down.mean_rate().as_bps_f64()).collect();
+        let common = experiment.common.as_ref().map(|common| common.rate.as_bps_f64());
+        fill(&capacities, common, single, pooled)
+    }
+}
+
+fn fill(capacities: &[f64], common: Option<f64>, single: &[usize], pooled: usize) -> FairRates {
+    let mut rates = FairRates { single: vec![0.0; capacities.len()], pooled: 0.0 };
+    // Paths whose flows are not bound yet, and those whose rate is left.
+    let mut open: Vec<usize> = (0..capacities.len()).collect();
+    let mut taken = 0.0;
+    loop {
+        let rising: usize = pooled + open.iter().map(|path| single[*path]).sum::<usize>();
+        if rising == 0 {
+            return rates;
+        }
+        let rising = rising as f64;
+        let mut level = common.map_or(f64::INFINITY, |common| (common - taken).max(0.0) / rising);
+        if pooled > 0 {
+            // A path that is full has nothing left for those that use all.
+            level = level.min(open.iter().map(|path| capacities[*path]).sum::<f64>() / rising);
+        }
+        let full = |path: &usize| capacities[*path] / single[*path] as f64;
+        let first = open.iter().copied().filter(|path| single[*path] > 0 && full(path) < level);
+        match first.min_by(|a, b| full(a).total_cmp(&full(b))) {
+            Some(path) => {
+                rates.single[path] = full(&path);
+                taken += capacities[path];
+                open.retain(|other| *other != path);
+            }
+            None => {
+                open.iter().filter(|path| single[**path] > 0).for_each(|path| rates.single[*path] = level);
+                rates.pooled = if pooled > 0 { level } else { 0.0 };
+                return rates;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(capacities: &[f64], common: Option<f64>, single: &[usize], pooled: usize) -> (Vec<f64>, f64) {
+        let FairRates { single, pooled } = fill(capacities, common, single, pooled);
+        (single, pooled)
+    }
+
+    #[test]
+    fn equal_flows_of_one_link_share_it_evenly() {
+        assert_eq!(rates(&[100.0, 100.0], Some(12.0), &[1, 0], 1), (vec![6.0, 0.0], 6.0));
+        assert_eq!(rates(&[12.0], None, &[3], 0), (vec![4.0], 0.0));
+        assert_eq!(rates(&[12.0], None, &[1], 2), (vec![4.0], 4.0));
+    }
+
+    #[test]
+    fn multipath_leaves_a_shared_path_to_the_tcp_on_it() {
+        // Half of the two links each: the whole first one for the TCP.
+        assert_eq!(rates(&[12.0, 12.0], None, &[1, 0], 1), (vec![12.0, 0.0], 12.0));
+        // The TCP cannot have half of both, only its whole path.
+        assert_eq!(rates(&[20.0, 100.0], None, &[1, 0], 1), (vec![20.0, 0.0], 100.0));
+        // Here both have half.
+        assert_eq!(rates(&[100.0, 20.0], None, &[1, 0], 1), (vec![60.0, 0.0], 60.0));
+    }
+
+    #[test]
+    fn flows_that_a_slow_path_binds_leave_more_to_the_others() {
+        assert_eq!(rates(&[6.0, 30.0], None, &[2, 1], 1), (vec![3.0, 15.0], 15.0));
+        assert_eq!(rates(&[6.0, 30.0, 9.0], None, &[2, 1, 3], 0), (vec![3.0, 30.0, 3.0], 0.0));
+        assert_eq!(rates(&[2.0, 50.0], Some(12.0), &[1, 0], 1), (vec![2.0, 0.0], 10.0));
+    }
+}

@@ -1,0 +1,392 @@
+//! Fairness: how the flows of a run share the paths.
+//!
+//! A flow's *share* is its goodput over the goodputs of all flows that are counted, its *fair share* the
+//! same of the max-min fair rates (see [`fair_share`](super::fair_share)). Shares over several runs are
+//! ratios of sums, like all differences of a comparison.
+
+use serde::Serialize;
+
+use super::difference::Reading;
+use super::fair_share::FairRates;
+use super::{Difference, Entrant, is_bulk};
+use crate::run::{Class, FlowResult};
+use crate::scenario::{Condition, Scenario};
+use crate::stats::{self, Interval, Part};
+
+/// Up to this number of bulk flows in a run each one is listed.
+const MOST_FLOWS: usize = 32;
+
+/// A mean and its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Its 95 % interval, by bootstrap over runs; none for a single run.
+    pub ci95: Option<Interval>,
+}
+
+impl Estimate {
+    fn of(parts: &[Part], seed: u64) -> Option<Estimate> {
+        let count: f64 = parts.iter().map(|part| part.count).sum();
+        let sum: f64 = parts.iter().map(|part| part.sum).sum();
+        (count > 0.0).then(|| Estimate { mean: sum / count, ci95: stats::bootstrap(parts, seed) })
+    }
+}
+
+/// How one share compares with the fair one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Balance {
+    /// It is more.
+    More,
+    /// It is less.
+    Less,
+    /// The two are practically equal.
+    Equal,
+    /// The two cannot be told apart with this number of runs.
+    Undecided,
+    /// One run has no interval.
+    SingleRun,
+}
+
+/// Those that share: a contender's flows or the plain TCPs beside them, or one of these flows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Party {
+    /// The row of the table that it belongs to.
+    pub scheduler: String,
+    /// The number of the flow; none for all flows of the row together.
+    pub flow: Option<usize>,
+    /// The flows in each run.
+    pub flows: usize,
+    /// The mean goodput of a flow, in bit/s.
+    pub goodput_bps: Estimate,
+    /// The share of all goodput, in percent.
+    pub share_pct: f64,
+    /// The fair share, in percent.
+    pub fair_share_pct: f64,
+    /// 100 (share / fair share - 1), in percent.
+    pub vs_fair_pct: Difference,
+    /// The share of the bytes that each path delivered, in percent; null for a path that delivered none.
+    pub share_by_path_pct: Vec<Option<f64>>,
+    /// How the share compares with the fair one.
+    pub balance: Balance,
+    /// Where the two cannot be told apart, about how many runs would tell.
+    pub runs_needed: Option<u64>,
+}
+
+/// How the flows of a contender under a condition share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fairness {
+    /// The condition; empty where there is only one.
+    pub condition: String,
+    /// The contender.
+    pub scheduler: String,
+    /// Jain's index over the goodputs of all flows of a run, in its mean over runs: 1 where all are equal,
+    /// 1/n where one of n has everything.
+    pub jain: Estimate,
+    /// The contender's flows and the TCPs beside them, each together; empty without TCPs beside.
+    pub parties: Vec<Party>,
+    /// Each flow, where they are bulk and not too many.
+    pub flows: Vec<Party>,
+    /// Whether it is shown without being asked for: with TCPs beside, or several bulk flows.
+    #[serde(skip)]
+    pub applies: bool,
+}
+
+/// The flows of one contender's runs and the TCPs beside them.
+struct Field<'a> {
+    entrant: &'a Entrant<'a>,
+    /// By run, always in the same order.
+    runs: Vec<&'a [FlowResult]>,
+    /// The fair rate of each flow of a run.
+    fair: Vec<f64>,
+}
+
+impl<'a> Field<'a> {
+    fn new(condition: &Condition, entrant: &'a Entrant<'a>) -> Field<'a> {
+        let experiment = &condition.experiment;
+        let runs: Vec<&[FlowResult]> = entrant.runs.iter().map(|run| run.flows.as_slice()).collect();
+        let first = runs.first().copied().unwrap_or_default();
+        let is_single = |flow: &FlowResult| flow.class == Class::Beside || entrant.path.is_some();
+        let mut single = vec![0; experiment.paths.len()];
+        for background in &experiment.traffic.background {
+            single[background.path] += background.flows as usize;
+        }
+        let mut pooled = 0;
+        for flow in first {
+            match is_single(flow) {
+                true => single[flow.path] += 1,
+                false => pooled += 1,
+            }
+        }
+        let rates = FairRates::new(experiment, &single, pooled);
+        let rate = |flow: &FlowResult| if is_single(flow) { rates.single[flow.path] } else { rates.pooled };
+        Field { entrant, fair: first.iter().map(rate).collect(), runs }
+    }
+
+    /// The positions of the flows of a class.
+    fn of_class(&self, class: Class) -> Vec<usize> {
+        let first = self.runs.first().copied().unwrap_or_default();
+        (0..first.len()).filter(|at| first[*at].class == class).collect()
+    }
+
+    /// The fair share of the flows at `members`.
+    fn fair_share(&self, members: &[usize]) -> f64 {
+        let all: f64 = self.fair.iter().sum();
+        members.iter().map(|at| self.fair[*at]).sum::<f64>() / all
+    }
+
+    /// For each run what the flows at `members` have, and what would be fair of what all have.
+    fn against_fair(&self, members: &[usize]) -> Vec<Part> {
+        let fair = self.fair_share(members);
+        let part = |run: &&[FlowResult]| Part {
+            sum: members.iter().map(|at| goodput(&run[*at])).sum(),
+            count: fair * run.iter().map(goodput).sum::<f64>(),
+        };
+        self.runs.iter().map(part).collect()
+    }
+
+    /// For each run the sum of the goodputs of the flows at `members` and their number.
+    fn goodputs(&self, members: &[usize]) -> Vec<Part> {
+        let part = |run: &&[FlowResult]| Part {
+            sum: members.iter().map(|at| goodput(&run[*at])).sum(),
+            count: members.len() as f64,
+        };
+        self.runs.iter().map(part).collect()
+    }
+
+    /// The share of the bytes of each path.
+    fn by_path(&self, members: &[usize]) -> Vec<Option<f64>> {
+        let paths = self.runs.first().and_then(|run| run.first()).map_or(0, |f| f.report.bytes_by_path.len());
+        let bytes = |path: usize, at: usize| -> u64 {
+            self.runs.iter().map(|run| run[at].report.bytes_by_path[path]).sum()
+        };
+        let share = |path: usize| {
+            let all: u64 = (0..self.fair.len()).map(|at| bytes(path, at)).sum();
+            let own: u64 = members.iter().map(|at| bytes(path, *at)).sum();
+            (all > 0).then(|| 100.0 * own as f64 / all as f64)
+        };
+        (0..paths).map(share).collect()
+    }
+
+    fn party(
+        &self,
+        members: &[usize],
+        is_one: bool,
+        difference: Difference,
+        scenario: &Scenario,
+    ) -> Option<Party> {
+        let first = &self.runs.first()?[*members.first()?];
+        let least = 100.0 * scenario.min_effect;
+        let fair = self.fair_share(members);
+        let number = || members[0] + 1 - self.of_class(first.class).first().copied().unwrap_or(0);
+        Some(Party {
+            scheduler: match first.class {
+                Class::Contender => self.entrant.name.clone(),
+                Class::Beside => super::beside_name(&self.entrant.name),
+            },
+            flow: is_one.then(number),
+            flows: members.len(),
+            goodput_bps: Estimate::of(&self.goodputs(members), scenario.seed)?,
+            share_pct: 100.0 * fair * (1.0 + difference.mean / 100.0),
+            fair_share_pct: 100.0 * fair,
+            share_by_path_pct: self.by_path(members),
+            balance: match difference.read(least) {
+                None => Balance::SingleRun,
+                Some(Reading::Equal) => Balance::Equal,
+                Some(Reading::Undecided) => Balance::Undecided,
+                Some(Reading::Above) => Balance::More,
+                Some(Reading::Below) => Balance::Less,
+            },
+            runs_needed: match difference.read(least) {
+                Some(Reading::Undecided) => difference.runs_needed(scenario.runs, least),
+                _ => None,
+            },
+            vs_fair_pct: difference,
+        })
+    }
+}
+
+/// Of the listed contenders of a condition; none where a run has a single flow.
+pub(crate) fn fairness(
+    scenario: &Scenario,
+    condition: &Condition,
+    entrants: &[Entrant<'_>],
+) -> Vec<Fairness> {
+    let listed = entrants.iter().filter(|entrant| entrant.listed);
+    let fields: Vec<Field<'_>> = listed.map(|entrant| Field::new(condition, entrant)).collect();
+    let count = fields.first().map_or(0, |field| field.fair.len());
+    if count < 2 {
+        return Vec::new();
+    }
+    let bulk = is_bulk(condition);
+    let has_beside = condition.experiment.traffic.beside.is_some();
+    let sides = |field: &Field<'_>| match has_beside {
+        true => vec![field.of_class(Class::Contender), field.of_class(Class::Beside)],
+        false => Vec::new(),
+    };
+    let each = |field: &Field<'_>| match bulk && count <= MOST_FLOWS {
+        true => (0..field.fair.len()).map(|at| vec![at]).collect(),
+        false => Vec::new(),
+    };
+    let sides = family(scenario, &fields, &sides, false);
+    let each = family(scenario, &fields, &each, true);
+    let mut found = Vec::new();
+    for ((field, parties), flows) in fields.iter().zip(sides).zip(each) {
+        let index: Vec<Part> = field.runs.iter().filter_map(|run| jain(run)).map(Part::one).collect();
+        let Some(mut jain) = Estimate::of(&index, scenario.seed) else { continue };
+        // An index is at most 1.
+        jain.ci95 = jain.ci95.map(|Interval(low, high)| Interval(low.max(0.0), high.min(1.0)));
+        found.push(Fairness {
+            condition: condition.name.clone(),
+            scheduler: field.entrant.name.clone(),
+            jain,
+            parties,
+            flows,
+            applies: has_beside || bulk,
+        });
+    }
+    found
+}
+
+/// The parties of each field, whose intervals hold together.
+fn family(
+    scenario: &Scenario,
+    fields: &[Field<'_>],
+    members: &dyn Fn(&Field<'_>) -> Vec<Vec<usize>>,
+    is_one: bool,
+) -> Vec<Vec<Party>> {
+    let members: Vec<Vec<Vec<usize>>> = fields.iter().map(members).collect();
+    let mut series = Vec::new();
+    for (field, members) in fields.iter().zip(&members) {
+        series.extend(members.iter().map(|members| field.against_fair(members)));
+    }
+    let mut differences = super::difference::family(&series, scenario.seed).into_iter();
+    let parties = |(field, members): (&Field<'_>, &Vec<Vec<usize>>)| {
+        let own = members.iter().zip(differences.by_ref());
+        own.filter_map(|(members, difference)| field.party(members, is_one, difference?, scenario)).collect()
+    };
+    fields.iter().zip(&members).map(parties).collect()
+}
+
+fn goodput(flow: &FlowResult) -> f64 {
+    flow.goodput().as_bps_f64()
+}
+
+/// Jain's index; none where nothing was delivered.
+fn jain(run: &[FlowResult]) -> Option<f64> {
+    let sum: f64 = run.iter().map(goodput).sum();
+    let squares: f64 = run.iter().map(|flow| goodput(flow) * goodput(flow)).sum();
+    (squares > 0.0).then(|| sum * sum / (run.len() as f64 * squares))
+}
+
+/// Who gets more or less than a fair share, in a sentence for each condition; none of nothing.
+pub(crate) fn sentences(fairness: &[Fairness]) -> Option<String> {
+    let mut conditions: Vec<&str> = fairness.iter().map(|one| one.condition.as_str()).collect();
+    conditions.dedup();
+    let sentence = |condition: &&str| {
+        let own: Vec<&Fairness> = fairness.iter().filter(|one| one.condition == *condition).collect();
+        match *condition {
+            "" => format!("Fairness: {}.", clauses(&own)),
+            condition => format!("Fairness with {condition}: {}.", clauses(&own)),
+        }
+    };
+    let sentences: Vec<String> = conditions.iter().map(sentence).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+fn clauses(own: &[&Fairness]) -> String {
+    let sides: Vec<(String, &Party)> =
+        own.iter().filter_map(|one| Some((one.scheduler.clone(), one.parties.first()?))).collect();
+    if !sides.is_empty() {
+        return balances(&sides, " beside tcp").join("; ");
+    }
+    let mut clauses = Vec::new();
+    let mut indexes = Vec::new();
+    for one in own {
+        indexes.push(format!("{} {}", one.scheduler, one.index()));
+        let flows = one
+            .flows
+            .iter()
+            .map(|flow| (format!("flow {} of {}", flow.flow.unwrap_or(0), one.scheduler), flow));
+        let uneven: Vec<(String, &Party)> =
+            flows.filter(|(_, flow)| matches!(flow.balance, Balance::More | Balance::Less)).collect();
+        let all =
+            |balance: Balance| !one.flows.is_empty() && one.flows.iter().all(|flow| flow.balance == balance);
+        if !uneven.is_empty() {
+            clauses.extend(balances(&uneven, ""));
+        } else if all(Balance::Equal) {
+            clauses.push(format!("each flow of {} gets practically its fair share", one.scheduler));
+        } else if !one.flows.is_empty() && !all(Balance::SingleRun) {
+            clauses.push(format!(
+                "no flow of {} can be told apart from its fair share with this number of runs",
+                one.scheduler
+            ));
+        }
+    }
+    let plural = if indexes.len() > 1 { "Jain's indexes are" } else { "Jain's index is" };
+    let indexes: Vec<&str> = indexes.iter().map(String::as_str).collect();
+    clauses.push(format!("{plural} {}", crate::reader::list(&indexes)));
+    clauses.join("; ")
+}
+
+/// A clause for each balance among the parties, which are called so.
+fn balances(parties: &[(String, &Party)], place: &str) -> Vec<String> {
+    let kinds = [Balance::More, Balance::Less, Balance::Undecided, Balance::Equal, Balance::SingleRun];
+    let clause = |kind: Balance| {
+        let own: Vec<&(String, &Party)> = parties.iter().filter(|(_, party)| party.balance == kind).collect();
+        let names: Vec<&str> = own.iter().map(|(name, _)| name.as_str()).collect();
+        let amounts: Vec<String> = own.iter().map(|(_, party)| party.amount()).collect();
+        let amounts: Vec<&str> = amounts.iter().map(String::as_str).collect();
+        let (names, amounts) = (crate::reader::list(&names), crate::reader::list(&amounts));
+        let (get, their) = if own.len() > 1 { ("get", "their") } else { ("gets", "its") };
+        (!own.is_empty()).then(|| match kind {
+            Balance::More => format!("{names} {get} more than {their} fair share{place}, by {amounts}"),
+            Balance::Less => format!("{names} {get} less than {their} fair share{place}, by {amounts}"),
+            Balance::Equal => format!("{names} {get} practically {their} fair share{place}: {amounts}"),
+            Balance::Undecided => format!(
+                "the share of {names}{place} and a fair one cannot be told apart with this number of runs: {amounts}"
+            ),
+            Balance::SingleRun => {
+                format!("in the only run {names} {get}{place}, compared with {their} fair share, {amounts}")
+            }
+        })
+    };
+    kinds.into_iter().filter_map(clause).collect()
+}
+
+impl Fairness {
+    fn index(&self) -> String {
+        match self.jain.ci95 {
+            Some(Interval(low, high)) => {
+                format!("{:.3} (95 % interval {low:.3} to {high:.3})", self.jain.mean)
+            }
+            None => format!("{:.3}", self.jain.mean),
+        }
+    }
+}
+
+impl Party {
+    /// The difference from the fair share with its interval.
+    fn amount(&self) -> String {
+        let Difference { mean, ci95 } = self.vs_fair_pct;
+        let amount = match self.balance {
+            Balance::More | Balance::Less => format!("{:.1} %", mean.abs()),
+            _ => format!("{:.1} % {}", mean.abs(), if mean < 0.0 { "less" } else { "more" }),
+        };
+        let needed = match self.runs_needed {
+            Some(runs) if runs <= 1_000_000 => format!("; about {runs} runs would tell"),
+            _ => String::new(),
+        };
+        match ci95 {
+            Some(Interval(low, high)) => {
+                format!("{amount} (95 % interval {low:+.1} to {high:+.1} %{needed})")
+            }
+            None => amount,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fairness_tests.rs"]
+mod tests;
