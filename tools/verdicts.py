@@ -8,9 +8,9 @@
 
 Rates from 1 to 200 Mbit/s, round trips from 5 to 300 ms, queues from 0.25 to 4 BDP, sizes from 10 KB to 20 MB, all
 log-uniform; half of the paths lose nothing, the others up to 3 %. The truth is the mean of every contender, and of a
-plain TCP on either path, over the many runs. A verdict *names a winner* if it says that one contender is best; others that it
-lists as impossible to tell apart from that one are counted on their own. A winner is right if its true mean is within 1 % of the
-best one. The sign is wrong if the verdict finds a multipath scheduler faster than the best single path and it is
+plain TCP on either path, over the many runs. A verdict *names a winner* if it says that one contender is best; where it
+says that several are best and cannot be told apart, that is counted on its own. A winner is right if its true mean is within
+1 % of the best one. The sign is wrong if the verdict finds a multipath scheduler faster than the best single path and it is
 slower, or the other way round.
 """
 
@@ -58,6 +58,7 @@ def examine(args, number):
         "options": " ".join(options),
         "outcome": verdict["outcome"],
         "best": verdict["best"],
+        "tied": verdict["tied"],
         "compared": verdict["compared"],
         "difference_pct": verdict["difference_pct"],
         "tcp_path": str(chosen),
@@ -72,12 +73,13 @@ def judge(line):
     least = min(least_single, *line["true_s"].values())
     true = {**line["true_s"], "tcp": line["true_single_s"][line["tcp_path"]]}
     regret = {name: 100 * (true[name] / least - 1) for name in line["best"]}
+    group = {name: regret[name] for name in line["best"][:1] + line["tied"]}
     said, is_so = line["difference_pct"]["mean"], 100 * (true[line["compared"]] / least_single - 1)
     return {
-        "names": line["outcome"] == "best",
-        "alone": line["outcome"] == "best" and len(line["best"]) == 1,
+        "names": line["outcome"] == "best" and not line["tied"],
+        "several": line["outcome"] == "best" and bool(line["tied"]),
         "regret_pct": regret[line["best"][0]] if line["best"] else None,
-        "group_regret_pct": min(regret.values(), default=None),
+        "group_regret_pct": min(group.values(), default=None),
         "said_pct": said,
         "true_pct": is_so,
         "wrong_sign": line["outcome"] == "best" and said * is_so < 0,
@@ -108,16 +110,14 @@ def main():
     judged = [(line, judge(line)) for line in sorted(lines, key=lambda line: line["number"])]
     count = lambda found: sum(1 for line, verdict in judged if found(line, verdict))  # noqa: E731
     named = [verdict for _, verdict in judged if verdict["names"]]
-    alone = [verdict for verdict in named if verdict["alone"]]
+    several = [verdict for _, verdict in judged if verdict["several"]]
     share = lambda part, whole: f"{len(part)} of {len(whole)}"  # noqa: E731
     rows = [
         ("scenarios", len(judged)),
         ("the verdict names a winner", len(named)),
         ("... which is truly within 1 % of the best", share([v for v in named if v["regret_pct"] <= 1], named)),
-        ("the verdict names a winner that can be told apart from all others", len(alone)),
-        ("... which is truly within 1 % of the best", share([v for v in alone if v["regret_pct"] <= 1], alone)),
-        ("the winner or one that cannot be told apart from it is within 1 % of the best",
-         share([v for v in named if v["group_regret_pct"] <= 1], named)),
+        ("the verdict names several that cannot be told apart", len(several)),
+        ("... one of which is truly within 1 % of the best", share([v for v in several if v["group_regret_pct"] <= 1], several)),
         ("wrong sign against the best single path", count(lambda _, verdict: verdict["wrong_sign"])),
         ("\"cannot be told apart\"", count(lambda line, _: line["outcome"] == "undecided")),
         ("\"practically equal\"", count(lambda line, _: line["outcome"] == "equal")),

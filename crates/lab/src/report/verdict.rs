@@ -39,11 +39,13 @@ impl Measure {
         }
     }
 
-    /// The result of the best one.
-    const fn praise(self) -> &'static str {
-        match self {
-            Measure::MeanTime | Measure::Goodput => "serves this traffic best",
-            Measure::P95 => "has the shortest tail",
+    /// The result of the best one, or of several that are best.
+    const fn praise(self, several: bool) -> &'static str {
+        match (self, several) {
+            (Measure::MeanTime | Measure::Goodput, false) => "serves this traffic best",
+            (Measure::MeanTime | Measure::Goodput, true) => "serve this traffic best",
+            (Measure::P95, false) => "has the shortest tail",
+            (Measure::P95, true) => "have the shortest tails",
         }
     }
 
@@ -83,6 +85,8 @@ pub struct Verdict {
     /// Who is best, first the one with the best number and then those that cannot be told apart from it
     /// or are practically equal to it. Empty if nobody is.
     pub best: Vec<String>,
+    /// Those of `best` that cannot be told apart from the first: which of them is best is not known.
+    pub tied: Vec<String>,
     /// The best one other than the reference.
     pub compared: Option<String>,
     /// With whom it is compared.
@@ -269,6 +273,13 @@ impl Contest<'_> {
             other.value = p95(&times(position(&other.name)));
             (other.vs_reference, other.vs_best) = (difference, None);
         }
+        let Some(best) = finding.best().map(|best| best.name.clone()) else { return finding };
+        let Some(place) = finding.others.iter().position(|other| other.name == best) else { return finding };
+        let differences =
+            difference::percentiles(&others, &others[place], self.scenario.runs as usize, self.scenario.seed);
+        for (other, difference) in finding.others.iter_mut().zip(differences) {
+            other.vs_best = difference.filter(|_| other.name != best);
+        }
         finding
     }
 }
@@ -323,27 +334,28 @@ impl Finding {
         let best = self.best();
         let difference = best.and_then(|best| best.vs_reference);
         let name = |standing: &Standing| standing.name.clone();
-        let mut names = Vec::new();
+        let (mut names, mut tied) = (Vec::new(), Vec::new());
         if let (Outcome::Best, Some(best), Some(reference), Some(difference)) =
             (outcome, best, &self.reference, &difference)
         {
             let better = self.measure.is_better(difference.mean);
             let winner = if better { best } else { reference };
+            let like = |reading| {
+                let difference = |other: &Standing| if better { other.vs_best } else { other.vs_reference };
+                let like = self.like(reading, difference, &winner.name);
+                like.into_iter().map(str::to_owned).collect::<Vec<String>>()
+            };
+            tied = like(Reading::Undecided);
             names.push(name(winner));
-            for reading in [Reading::Undecided, Reading::Equal] {
-                let like = self.like(
-                    reading,
-                    |other| if better { other.vs_best } else { other.vs_reference },
-                    &winner.name,
-                );
-                names.extend(like.into_iter().map(str::to_owned));
-            }
+            names.extend(tied.iter().cloned());
+            names.extend(like(Reading::Equal));
         }
         Verdict {
             condition: self.condition.clone(),
             measure: self.measure,
             outcome,
             best: names,
+            tied,
             compared: best.map(name),
             reference: self.reference.as_ref().map(name),
             difference_pct: difference.filter(|_| outcome != Outcome::Incomplete),
@@ -360,7 +372,7 @@ impl Finding {
         }
         let (Some(best), Some(reference)) = (self.best(), &self.reference) else { return self.alone() };
         let Some(difference) = &best.vs_reference else { return self.alone() };
-        let (measure, praise) = (self.measure.noun(), self.measure.praise());
+        let measure = self.measure.noun();
         let side = if difference.mean < 0.0 { "below" } else { "above" };
         let amount = format!("{:.1} % {side} {}'s", difference.mean.abs(), reference.name);
         let better = self.measure.is_better(difference.mean);
@@ -405,35 +417,50 @@ impl Finding {
                 "{}{role} and {} are practically equal: {}'s {measure} is {amount} {range}{end}",
                 best.name, reference.name, best.name
             ),
-            _ if better => format!(
-                "{} {praise}: its {measure} is {amount} {range}{}{end}",
-                best.name,
-                self.level(|other| other.vs_best, &best.name)
-            ),
-            _ => format!(
-                "{} {praise}: the {measure} of {}{role} is {amount} {range}{}{end}",
-                reference.name,
-                best.name,
-                self.level(|other| other.vs_reference, &reference.name)
-            ),
+            _ if better => {
+                let (subject, equal) = self.leaders(best, |other| other.vs_best);
+                let whose = if subject == best.name { "its".to_owned() } else { format!("{}'s", best.name) };
+                let subject = self.praised(&subject, &best.name);
+                format!("{subject}: {whose} {measure} is {amount} {range}{equal}{end}")
+            }
+            _ => {
+                let (subject, equal) = self.leaders(reference, |other| other.vs_reference);
+                let subject = self.praised(&subject, &reference.name);
+                format!("{subject}: the {measure} of {}{role} is {amount} {range}{equal}{end}", best.name)
+            }
         }
     }
 
-    /// Those that are no different from the best.
-    fn level(&self, difference: impl Fn(&Standing) -> Option<Difference>, best: &str) -> String {
-        let is = |names: &[&str]| if names.len() == 1 { "is" } else { "are" };
-        let mut text = String::new();
-        let undecided = self.like(Reading::Undecided, &difference, best);
-        if !undecided.is_empty() {
-            let names = crate::reader::list(&undecided);
-            text.push_str(&format!(", and {names} cannot be told apart from it with this number of runs"));
+    /// The names of the best one and of those that cannot be told apart from it, and a clause on those that are
+    /// practically equal to it.
+    fn leaders(
+        &self,
+        best: &Standing,
+        difference: impl Fn(&Standing) -> Option<Difference>,
+    ) -> (String, String) {
+        let mut leaders = vec![best.name.as_str()];
+        leaders.extend(self.like(Reading::Undecided, &difference, &best.name));
+        let equal = self.like(Reading::Equal, &difference, &best.name);
+        let clause = match equal.len() {
+            0 => String::new(),
+            one => {
+                let is = if one == 1 { "is" } else { "are" };
+                let to = if leaders.len() == 1 { "it" } else { best.name.as_str() };
+                format!(", and {} {is} practically equal to {to}", crate::reader::list(&equal))
+            }
+        };
+        (crate::reader::list(&leaders), clause)
+    }
+
+    /// The best one is the subject; or several, if which of them is best cannot be told.
+    fn praised(&self, subject: &str, best: &str) -> String {
+        match subject == best {
+            true => format!("{best} {}", self.measure.praise(false)),
+            false => format!(
+                "{subject} {} and cannot be told apart with this number of runs",
+                self.measure.praise(true)
+            ),
         }
-        let equal = self.like(Reading::Equal, &difference, best);
-        if !equal.is_empty() {
-            let names = crate::reader::list(&equal);
-            text.push_str(&format!(", and {names} {} practically equal to it", is(&equal)));
-        }
-        text
     }
 
     fn alone(&self) -> String {

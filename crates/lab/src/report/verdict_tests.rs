@@ -35,7 +35,7 @@ fn finding(condition: &str, others: Vec<Standing>) -> Finding {
 #[test]
 fn the_best_is_named_with_its_interval() {
     let mut second = standing("min_rtt", 0.82, difference(-18.0, -21.0, -15.0));
-    second.vs_best = difference(2.0, -1.0, 5.0);
+    second.vs_best = difference(2.5, 1.0, 4.0);
     let mut third = standing("blest", 0.801, difference(-19.9, -23.0, -17.0));
     third.vs_best = difference(0.1, -0.2, 0.3);
     let best = standing("dmptcp", 0.8, difference(-20.0, -23.04, -17.0));
@@ -43,12 +43,36 @@ fn the_best_is_named_with_its_interval() {
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
         "dmptcp serves this traffic best: its mean completion time is 20.0 % below tcp's (95 % interval \
-         -23.0 to -17.0 %), and min_rtt cannot be told apart from it with this number of runs, and blest is \
-         practically equal to it."
+         -23.0 to -17.0 %), and blest is practically equal to it."
     );
     let verdict = finding.verdict();
     assert_eq!((verdict.outcome, verdict.runs_needed), (Outcome::Best, None));
+    assert_eq!(verdict.best, ["dmptcp", "blest"]);
+    assert!(verdict.tied.is_empty());
+}
+
+#[test]
+fn nobody_is_called_best_who_cannot_be_told_apart_from_another() {
+    let mut second = standing("min_rtt", 0.82, difference(-18.0, -21.0, -15.0));
+    second.vs_best = difference(2.0, -1.0, 5.0);
+    let mut third = standing("blest", 0.801, difference(-19.9, -23.0, -17.0));
+    third.vs_best = difference(0.1, -0.2, 0.3);
+    let best = standing("dmptcp", 0.8, difference(-20.0, -23.04, -17.0));
+    let finding = finding("", vec![second, third, best]);
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "dmptcp and min_rtt serve this traffic best and cannot be told apart with this number of runs: dmptcp's \
+         mean completion time is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %), and blest is practically \
+         equal to dmptcp."
+    );
+    let verdict = finding.verdict();
     assert_eq!(verdict.best, ["dmptcp", "min_rtt", "blest"]);
+    assert_eq!(verdict.tied, ["min_rtt"]);
+    let tail = Finding { measure: Measure::P95, ..finding.clone() };
+    assert!(
+        sentences(&[finding, tail])
+            .contains(". dmptcp and min_rtt have the shortest tails and cannot be told apart")
+    );
 }
 
 #[test]
@@ -86,11 +110,15 @@ fn tcp_may_be_the_best() {
     let finding = finding("", others);
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
-        "tcp serves this traffic best: the mean completion time of min_rtt, the best multipath scheduler, is \
-         50.0 % above tcp's (95 % interval +40.0 to +60.0 %), and dmptcp cannot be told apart from it with \
-         this number of runs."
+        "tcp and dmptcp serve this traffic best and cannot be told apart with this number of runs: the mean \
+         completion time of min_rtt, the best multipath scheduler, is 50.0 % above tcp's (95 % interval +40.0 to \
+         +60.0 %)."
     );
-    assert_eq!(finding.verdict().best, ["tcp", "dmptcp"]);
+    let verdict = finding.verdict();
+    assert_eq!(
+        (verdict.best, verdict.tied),
+        (vec!["tcp".into(), "dmptcp".into()], vec!["dmptcp".to_owned()])
+    );
 }
 
 #[test]
