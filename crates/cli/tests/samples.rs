@@ -151,7 +151,6 @@ fn the_table_follows_from_the_samples() {
     // Every sample belongs to a row: there are no selection runs among them.
     assert_eq!(seen, samples.len());
     assert!(unfinished > 0, "no flow missed the deadline, so this test says nothing of those");
-    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
@@ -205,7 +204,7 @@ fn a_replayed_run_is_that_of_the_comparison() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     std::fs::write(path.join("x.toml"), RANDOM).unwrap();
-    let trace: String = (1..400).map(|ms| format!("{}\n", ms * 2 + (ms * ms) % 7)).collect();
+    let trace: String = (1..400).map(|ms| format!("{}\n", ms * 3 + (ms * ms) % 3)).collect();
     std::fs::write(path.join("lte.down"), trace).unwrap();
     let done = |args: &[&str]| {
         let output = run(args, path);

@@ -89,7 +89,9 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
     let object = json(&as_strs(&args));
     let top = [
         "version",
+        "commit",
         "schema",
+        "command",
         "scenario_hash",
         "seed",
         "runs",
@@ -98,11 +100,13 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
         "verdict",
         "verdicts",
         "rows",
+        "fairness_verdict",
+        "fairness",
         "conditions",
         "performance",
     ];
     same_set(keys(&object), &top);
-    assert_eq!((&object["schema"], &object["min_effect_pct"]), (&Value::from(2), &Value::from(1.0)));
+    assert_eq!((&object["schema"], &object["min_effect_pct"]), (&Value::from(3), &Value::from(1.0)));
     assert_eq!(object["reference"], "tcp");
     assert_eq!(object["scenario_hash"].as_str().unwrap().len(), 64);
     let rows = object["rows"].as_array().unwrap();
@@ -118,6 +122,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
             "fct_s",
             "acked_s",
             "goodput_bps",
+            "goodput_ci95_bps",
             "vs_reference_pct",
             "retransmitted_ratio",
             "reinjected_ratio",
@@ -126,8 +131,16 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
             "bytes_by_path",
             "lower_bound_s",
             "vs_lower_bound",
+            "by_run",
         ];
         same_set(keys(row), &expected);
+        same_set(keys(&row["by_run"]), &["completed", "fct_s", "goodput_bps"]);
+        assert!(["completed", "fct_s", "goodput_bps"].iter().all(|key| row["by_run"][key][3].is_number()));
+        // The interval lies around its mean, for goodput too.
+        let interval: Vec<f64> =
+            row["goodput_ci95_bps"].as_array().unwrap().iter().map(|end| end.as_f64().unwrap()).collect();
+        let mean = row["goodput_bps"].as_f64().unwrap();
+        assert!(interval[0] <= mean && mean <= interval[1], "{row}");
         for times in ["fct_s", "acked_s"] {
             same_set(keys(&row[times]), &["mean", "p50", "p95", "p99", "ci95"]);
             assert_eq!(row[times]["ci95"].as_array().unwrap().len(), 2);
@@ -147,6 +160,8 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
 
 fn without_performance(mut value: Value) -> String {
     value.as_object_mut().unwrap().remove("performance");
+    // The words of the command line are those that were given, `--jobs` among them.
+    value.as_object_mut().unwrap().remove("command");
     value.to_string()
 }
 
@@ -427,4 +442,64 @@ fn ctrl_c_ends_without_a_result() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains(" of 600000 runs done"), "{error}");
     assert!(error.ends_with("error: interrupted; there is no result\n"), "{error}");
+}
+
+const BESIDE: &[&str] = &[
+    "compare",
+    "--path",
+    "10Mbit/s,20ms",
+    "--path",
+    "30Mbit/s,30ms",
+    "--size",
+    "bulk",
+    "--runs",
+    "3",
+    "--set",
+    "traffic.duration=3s",
+    "--set",
+    "traffic.beside={flows=1, path=1}",
+];
+
+#[test]
+fn fairness_is_shown_beside_tcps_and_for_several_bulk_flows() {
+    let text = stdout(BESIDE).replace('\n', " ");
+    assert!(text.contains(" serves this traffic best") || text.contains("equal"), "{text}");
+    assert!(
+        text.contains("vs fair, %") && text.contains("Fairness: ") && text.contains("fair share"),
+        "{text}"
+    );
+    let view = |view: &str| stdout(&[BESIDE, &["--view", view]].concat());
+    assert!(!view("answer").contains("air"));
+    assert!(view("fairness").starts_with("fairness\n") && !view("fairness").contains("vs tcp, %"));
+    let object = json(&[BESIDE, &["--json"]].concat());
+    assert_eq!(object["fairness"].as_array().unwrap().len(), 3);
+    let [own, tcp] = object["fairness"][1]["parties"].as_array().unwrap().as_slice() else {
+        panic!("{object}")
+    };
+    // The TCP has a path of a quarter of the whole, and Multipath TCP can have the rest.
+    assert_eq!((&own["fair_share_pct"], &tcp["fair_share_pct"]), (&Value::from(75.0), &Value::from(25.0)));
+    let sum = own["share_pct"].as_f64().unwrap() + tcp["share_pct"].as_f64().unwrap();
+    assert!((sum - 100.0).abs() < 1e-6, "{sum}");
+    assert!(object["fairness_verdict"].as_str().unwrap().starts_with("Fairness: "));
+    // Flows with a size have it on request, and one flow never.
+    let sized = SMALL;
+    assert_eq!(json(&[sized, &["--json"]].concat())["fairness"], Value::Array(Vec::new()));
+    let asked = json(&[sized, &["--json", "--view", "fairness"]].concat());
+    assert!(asked["fairness"][0]["jain"]["mean"].as_f64().unwrap() > 0.5);
+    let text = stdout(&["compare", "figure8", "--runs", "2", "--view", "fairness"]);
+    assert_eq!(text, "each run has a single flow, which shares with no other\n");
+}
+
+#[test]
+fn json_says_where_it_comes_from() {
+    let object = json(&["run", "figure8", "--json", "--run", "0"]);
+    assert_eq!(object["command"], serde_json::json!(["anabranch", "run", "figure8", "--json", "--run", "0"]));
+    assert_eq!(object["conditions"][0]["paths"], serde_json::json!(["1", "2"]));
+    let commit = &object["commit"];
+    let is_commit = |text: &str| {
+        let hash = text.trim_end_matches("-dirty");
+        hash.len() == 40 && hash.chars().all(|c| c.is_ascii_hexdigit())
+    };
+    // A build outside of a repository knows none.
+    assert!(commit.is_null() || commit.as_str().is_some_and(is_commit), "{commit}");
 }

@@ -120,6 +120,8 @@ pub enum Purpose {
     Compare,
     /// It helps to choose the path of `tcp`, with a seed that no compared run has.
     Select,
+    /// It helps to choose the path of the TCPs beside the contender's flows.
+    SelectBeside,
     /// It shows a plain TCP on a path that `tcp` does not take.
     Alone,
     /// It shows what a first subflow on another path would change.
@@ -258,6 +260,41 @@ fn select(
         .iter()
         .map(|condition| scenario.contenders.iter().map(|c| race(condition, &c.transport)).collect())
         .collect();
+    run_races(scenario, prepared, &mut races, Purpose::Select, options, cost)?;
+    Ok(races)
+}
+
+/// Measures every single path for the TCPs beside, where nothing says which one they take, and lets them
+/// take the best one. They are alone then, so that it does not depend on the contenders.
+fn select_beside(
+    scenario: &Scenario,
+    prepared: &mut [Prepared<'_>],
+    options: &Options<'_>,
+    cost: &mut Cost,
+) -> Result<(), RunError> {
+    let race = |condition: &crate::scenario::Condition| {
+        let paths = condition.experiment.paths.len();
+        let beside = condition.experiment.traffic.beside.as_ref()?;
+        let race = || Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs);
+        beside.path.is_none().then(race)
+    };
+    let mut races: Races = scenario.conditions.iter().map(|condition| vec![race(condition)]).collect();
+    run_races(scenario, prepared, &mut races, Purpose::SelectBeside, options, cost)?;
+    for (prepared, races) in prepared.iter_mut().zip(&races) {
+        prepared.set_beside(races.iter().flatten().next().map(Race::chosen));
+    }
+    Ok(())
+}
+
+/// Simulates what the races ask for, until all choices are made.
+fn run_races(
+    scenario: &Scenario,
+    prepared: &[Prepared<'_>],
+    races: &mut Races,
+    purpose: Purpose,
+    options: &Options<'_>,
+    cost: &mut Cost,
+) -> Result<(), RunError> {
     // They are few, and are not counted among the runs that are done.
     let counted = scenario.conditions.len() * scenario.contenders.len() * scenario.runs as usize;
     let progress = |_, _| (options.progress)(0, counted);
@@ -268,14 +305,13 @@ fn select(
             for (contender, race) in races.iter().enumerate() {
                 let Some((range, paths)) = race.as_ref().and_then(Race::next) else { continue };
                 for path in paths {
-                    let job =
-                        |run| Job { condition, contender, run, path: Some(path), purpose: Purpose::Select };
+                    let job = |run| Job { condition, contender, run, path: Some(path), purpose };
                     jobs.extend(range.clone().map(job));
                 }
             }
         }
         if jobs.is_empty() {
-            return Ok(races);
+            return Ok(());
         }
         let results = simulate(prepared, &jobs, &quiet, cost, &mut ignore)?;
         for (job, result) in jobs.iter().zip(&results) {
@@ -341,8 +377,9 @@ pub fn compare_each(
     options: &Options<'_>,
     each: &mut Each<'_>,
 ) -> Result<Comparison, RunError> {
-    let prepared = prepare(scenario, Prepared::for_comparison)?;
+    let mut prepared = prepare(scenario, Prepared::for_comparison)?;
     let mut performance = Cost::default();
+    select_beside(scenario, &mut prepared, options, &mut performance)?;
     let races = select(scenario, &prepared, options, &mut performance)?;
     let planned = plan(scenario, &races, options.every_path);
     let jobs: Vec<Job> = planned
@@ -469,7 +506,8 @@ pub fn single_runs(
     options: &Options<'_>,
     run: Option<u32>,
 ) -> Result<(Vec<(Job, RunResult)>, Cost), RunError> {
-    let prepared = prepare(scenario, Prepared::for_comparison)?;
+    let mut prepared = prepare(scenario, Prepared::for_comparison)?;
+    select_beside(scenario, &mut prepared, options, &mut Cost::default())?;
     let races = select(scenario, &prepared, options, &mut Cost::default())?;
     let job = |&Planned { condition, contender, path, purpose }: &Planned| Job {
         condition,
@@ -479,7 +517,11 @@ pub fn single_runs(
         purpose,
     };
     let jobs: Vec<Job> = plan(scenario, &races, options.every_path).iter().map(job).collect();
-    let prepared = if run.is_some() { prepared } else { prepare(scenario, Prepared::new)? };
+    if run.is_none() {
+        let beside: Vec<Option<usize>> = prepared.iter().map(Prepared::beside).collect();
+        prepared = prepare(scenario, Prepared::new)?;
+        prepared.iter_mut().zip(beside).for_each(|(prepared, path)| prepared.set_beside(path));
+    }
     let begun = std::time::Instant::now();
     let mut cost = Cost::default();
     let results = simulate(&prepared, &jobs, options, &mut cost, &mut ignore)?;

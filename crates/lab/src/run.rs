@@ -102,6 +102,8 @@ pub struct Prepared<'a> {
     limits: Limits,
     /// The phases that every run draws.
     phases: Option<Phases>,
+    /// The path of the TCPs beside the contender's flows that have none of their own, as measured.
+    beside: Option<usize>,
 }
 
 /// One run to simulate.
@@ -112,6 +114,8 @@ struct Task {
     /// The path of a plain TCP that has none of its own, or of a first subflow that starts elsewhere.
     path: Option<usize>,
     seed: u64,
+    /// Whether it has the TCPs beside alone, on `path`, in the place of the contender's flows.
+    beside_alone: bool,
 }
 
 impl<'a> Prepared<'a> {
@@ -146,7 +150,17 @@ impl<'a> Prepared<'a> {
             let paths = &condition.experiment.paths;
             limits.shorten(paths.iter().map(|path| phases.delay_limit(path.rtt)));
         }
-        Ok(Prepared { scenario, condition, topology, limits, phases })
+        Ok(Prepared { scenario, condition, topology, limits, phases, beside: None })
+    }
+
+    /// The path of the TCPs beside the contender's flows, where it was measured.
+    pub(crate) fn beside(&self) -> Option<usize> {
+        self.beside
+    }
+
+    /// Lets the TCPs beside the contender's flows take `path`, unless the scenario names another.
+    pub(crate) fn set_beside(&mut self, path: Option<usize>) {
+        self.beside = path;
     }
 
     /// The greatest payload rate of all paths together for the contender at `position`.
@@ -160,7 +174,8 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made, or `cancelled` has become true.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
-        let task = Task { contender: position, path: None, seed: self.scenario.run_seed(run) };
+        let seed = self.scenario.run_seed(run);
+        let task = Task { contender: position, path: None, seed, beside_alone: false };
         self.record(task, cancelled, (), |()| false).map(|(result, ())| result)
     }
 
@@ -170,10 +185,11 @@ impl<'a> Prepared<'a> {
     /// If the run cannot be made or captured, or it was told to stop.
     pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
         let seed = match job.purpose {
-            Purpose::Select => self.scenario.selection_seed(job.run),
+            Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
             Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.scenario.run_seed(job.run),
         };
-        let task = Task { contender: job.contender, path: job.path, seed };
+        let beside_alone = job.purpose == Purpose::SelectBeside;
+        let task = Task { contender: job.contender, path: job.path, seed, beside_alone };
         let captures = options.captures.filter(|_| job.purpose == Purpose::Compare);
         let wanted = captures.and_then(|captures| Some((captures, captures.writer(job)?)));
         let Some((captures, out)) = wanted else {
@@ -251,7 +267,7 @@ impl<'a> Prepared<'a> {
             let reinjected_segments = again.sum();
             flows.push(FlowResult { class, report, path, reinjected_segments, lower_bound, time });
         }
-        debug_assert!(experiment.traffic.flows as usize <= flows.len());
+        debug_assert!(!flows.is_empty());
         Ok((RunResult { flows, performance: report.performance }, sim.into_recorder()))
     }
 
@@ -284,14 +300,16 @@ impl<'a> Prepared<'a> {
     /// The flows of a run, and of each to whom it belongs and its first path; background flows belong to nobody.
     #[allow(clippy::type_complexity)]
     fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Option<(Class, usize)>>), RunError> {
-        let Task { contender: position, path, seed } = task;
+        let Task { contender: position, path, seed, beside_alone } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
         let pair = &self.topology.pairs[0];
         let config = &self.condition.configs[position];
         let (mut specs, mut classes) = (Vec::new(), Vec::new());
         let latest = self.phases.map_or(Duration::ZERO, |phases| phases.start_limit(self.shortest_rtt()));
+        let latest_join = self.phases.map_or(Duration::ZERO, |phases| phases.join_limit(self.shortest_rtt()));
         let mut phase = RandomStream::new(seed, "phase.start");
+        let mut join_phase = RandomStream::new(seed, "phase.join");
         let mut add = |pair: &Pair,
                        path: usize,
                        name: String,
@@ -301,6 +319,9 @@ impl<'a> Prepared<'a> {
             let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
             if !latest.is_zero() {
                 spec.start += Duration(phase.below(latest.0));
+            }
+            if !latest_join.is_zero() {
+                spec.client_config.join_delay = Duration(join_phase.below(latest_join.0));
             }
             spec.hint = traffic.size_known;
             if traffic.direction == Direction::Download {
@@ -315,17 +336,22 @@ impl<'a> Prepared<'a> {
             (Transport::Tcp { path: None }, None) => self.best(config),
             (Transport::Multipath(_), path) => Choice::Fixed(path.unwrap_or(experiment.initial)),
         };
-        let drawn = source(experiment, "flows", traffic.flows).draw(seed).map_err(impossible)?;
+        let drawn = match beside_alone {
+            true => Vec::new(),
+            false => source(experiment, "flows", traffic.flows).draw(seed).map_err(impossible)?,
+        };
         for (index, flow) in drawn.into_iter().enumerate() {
             add(pair, choice.path(flow.size), format!("{}", index + 1), flow, config, Some(Class::Contender));
         }
         if let Some(beside) = &traffic.beside {
             let plain = self.condition.beside_config();
-            let mut choice = beside.path.map_or_else(|| self.best(&plain), Choice::Fixed);
+            let measured = path.filter(|_| beside_alone).or(beside.path).or(self.beside);
+            let mut choice = measured.map_or_else(|| self.best(&plain), Choice::Fixed);
+            let class = if beside_alone { Class::Contender } else { Class::Beside };
             let drawn = source(experiment, "beside", beside.flows).draw(seed).map_err(impossible)?;
             for (index, flow) in drawn.into_iter().enumerate() {
                 let name = format!("beside {}", index + 1);
-                add(pair, choice.path(flow.size), name, flow, &plain, Some(Class::Beside));
+                add(pair, choice.path(flow.size), name, flow, &plain, Some(class));
             }
         }
         for (group, background) in traffic.background.iter().enumerate() {

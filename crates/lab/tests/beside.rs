@@ -26,3 +26,30 @@ fn a_row_of_tcp_beside_names_its_own_congestion_control() {
         assert_eq!(shows, [("min_rtt", "lia"), ("tcp beside min_rtt", shown)]);
     }
 }
+
+/// The row of the TCPs beside `min_rtt` with these lines in the scenario.
+fn beside(lines: &str) -> anabranch_lab::report::Row {
+    let text = format!(
+        "schedulers = ['min_rtt']\nruns = 2
+         path = [{{ rate = '100 Mbit/s', rtt = '40 ms', loss = '2%' }}, {{ rate = '20 Mbit/s', rtt = '20 ms' }}]
+         [traffic]\nsize = 'bulk'\nduration = '3 s'\n{lines}"
+    );
+    let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
+    let cancelled = AtomicBool::new(false);
+    let options =
+        Options { jobs: 1, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path: false };
+    compare(&scenario, &options).unwrap().rows[1].clone()
+}
+
+/// By its lower bound the lossy path is the better one, and as measured the worse by far.
+#[test]
+fn tcps_beside_take_the_best_path_as_measured() {
+    let row = beside("beside = { flows = 1 }");
+    assert_eq!((row.scheduler.as_str(), row.path.as_deref()), ("tcp beside min_rtt", Some("2")));
+    assert_eq!(row.bytes_by_path[0], 0);
+    let row = beside("beside = { flows = 1, path = 1 }");
+    assert_eq!((row.path.as_deref(), row.bytes_by_path[1]), (Some("1"), 0));
+    // What fills a path counts: 40 TCPs leave little of the second.
+    let row = beside("beside = { flows = 1 }\nbackground = { path = 2, flows = 40 }");
+    assert_eq!(row.path.as_deref(), Some("1"));
+}

@@ -330,6 +330,8 @@ pub struct ConnectionConfig {
     pub path_manager: PathManagerKind,
     /// The most subflows at once, the initial one included; at most 32.
     pub max_subflows: u8,
+    /// The time that a host takes before it opens a further subflow.
+    pub join_delay: Duration,
     /// Opportunistic retransmission.
     pub opportunistic: OpportunisticRetransmission,
     /// Reinjection.
@@ -406,6 +408,7 @@ impl ConnectionConfig {
             lisa: false,
             path_manager: PathManagerKind::FullMesh,
             max_subflows: 8,
+            join_delay: Duration::ZERO,
             opportunistic: OpportunisticRetransmission::Off,
             reinjection: Reinjection::OnTimeout,
             dsn_width: DsnWidth::Wide,

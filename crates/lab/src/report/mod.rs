@@ -192,7 +192,10 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
             };
             row.scheduler = name;
             row.congestion = config.congestion.name().to_owned();
-            let path = entrant.path.filter(|_| *class == Class::Contender);
+            let path = match class {
+                Class::Contender => entrant.path,
+                Class::Beside => only_path(&flows[at]),
+            };
             row.path = path.map(|path| condition.experiment.paths[path].name.clone());
             rows.push(row);
         }
@@ -203,6 +206,13 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         sorted.extend((0..classes.len()).map(|class| rows[class * entrants.len() + at].clone()));
     }
     sorted
+}
+
+/// The path of plain TCPs, if all have the same.
+fn only_path(runs: &[Vec<&FlowResult>]) -> Option<usize> {
+    let mut paths = runs.iter().flatten().map(|flow| flow.path);
+    let first = paths.next()?;
+    paths.all(|path| path == first).then_some(first)
 }
 
 /// Whether goodput is what counts.

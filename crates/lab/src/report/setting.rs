@@ -44,6 +44,8 @@ pub struct Setting {
 pub struct PhaseLimits {
     /// A flow starts at most this much later, in seconds.
     pub start_s: f64,
+    /// A host opens further subflows at most this much later.
+    pub join_s: f64,
     /// The delay of a path is at most this much longer or shorter.
     pub delay_s: f64,
     /// A packet arrives at most this much later.
@@ -76,6 +78,7 @@ impl Setting {
             };
             PhaseLimits {
                 start_s: phases.start_limit(shortest).as_secs_f64(),
+                join_s: phases.join_limit(shortest).as_secs_f64(),
                 delay_s: greatest(&|rtt| phases.delay_limit(rtt)),
                 jitter_s: greatest(&|rtt| phases.jitter_limit(rtt)),
                 traces: phases.traces && paths.iter().any(begins_anywhere),

@@ -55,8 +55,8 @@ fn experiment(out: &mut Lines, experiment: &Experiment) {
     match experiment.phases {
         PhaseChoice::Unset => {}
         PhaseChoice::Off => out.line("phases", "off"),
-        PhaseChoice::On(Phases { start, delay, jitter, traces }) => {
-            out.line("phases", format!("{} {} {} {traces}", start.0, delay.0, jitter.0));
+        PhaseChoice::On(Phases { start, join, delay, jitter, traces }) => {
+            out.line("phases", format!("{} {} {} {} {traces}", start.0, join.0, delay.0, jitter.0));
         }
     }
     experiment.paths.iter().for_each(|one| path(out, one));

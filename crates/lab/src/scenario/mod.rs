@@ -347,7 +347,7 @@ pub struct Background {
 pub struct Beside {
     /// How many.
     pub flows: u32,
-    /// The position of the path they take; none: that with the smallest lower bound.
+    /// The position of the path they take; none: the best one as measured with them alone.
     pub path: Option<usize>,
     /// Their congestion control; none: that of the connections, or NewReno where it is coupled.
     pub congestion: Option<CongestionKind>,

@@ -3,9 +3,8 @@
 //! Drop-tail queues are chaotic: whether a segment meets a full queue may depend on microseconds. In a
 //! scenario without random loss all runs would be the same, and the result one draw of many that no
 //! user would tell apart. So each run of a comparison draws its *phases*: the starts of flows, the
-//! delays of paths, the starting points in traces, and some host jitter for every packet. They come
-//! from the run's seed, so all contenders meet the same ones. The moments of joins follow from the
-//! delays.
+//! delays of paths, the delay before a host opens further subflows, the starting points in traces, and
+//! some host jitter for every packet. They come from the run's seed, so all contenders meet the same ones.
 
 use anabranch_units::Duration;
 
@@ -19,6 +18,8 @@ use crate::tree::{Node, Value};
 pub struct Phases {
     /// A flow starts at most this much later, or 1/20 of the shortest round trip.
     pub start: Duration,
+    /// A host opens further subflows at most this much later, or 1/50 of the shortest round trip.
+    pub join: Duration,
     /// The delay of each direction of a path is at most this much longer or shorter, or 1/200 of its
     /// round trip.
     pub delay: Duration,
@@ -32,6 +33,7 @@ impl Default for Phases {
     fn default() -> Phases {
         Phases {
             start: Duration::from_micros(500),
+            join: Duration::from_micros(200),
             delay: Duration::from_micros(100),
             jitter: Duration::from_micros(20),
             traces: true,
@@ -43,6 +45,11 @@ impl Phases {
     /// The greatest delay of a flow's start where this is the shortest round trip.
     pub fn start_limit(&self, shortest_rtt: Duration) -> Duration {
         self.start.min(shortest_rtt / 20)
+    }
+
+    /// The greatest delay before further subflows are opened, where this is the shortest round trip.
+    pub fn join_limit(&self, shortest_rtt: Duration) -> Duration {
+        self.join.min(shortest_rtt / 50)
     }
 
     /// The greatest shift of a path's delay.
@@ -88,7 +95,7 @@ impl PhaseChoice {
 }
 
 /// The keys of `[phases]`.
-const KEYS: &[&str] = &["start", "delay", "jitter", "traces"];
+const KEYS: &[&str] = &["start", "join", "delay", "jitter", "traces"];
 
 /// Reads `phases`: true, false, or a table of limits.
 pub(super) fn read(node: &Node) -> Result<PhaseChoice, Problem> {
@@ -102,6 +109,7 @@ pub(super) fn read(node: &Node) -> Result<PhaseChoice, Problem> {
     let default = Phases::default();
     Ok(PhaseChoice::On(Phases {
         start: table.optional("start", Node::delay)?.unwrap_or(default.start),
+        join: table.optional("join", Node::delay)?.unwrap_or(default.join),
         delay: table.optional("delay", Node::delay)?.unwrap_or(default.delay),
         jitter: table.optional("jitter", Node::delay)?.unwrap_or(default.jitter),
         traces: table.optional("traces", Node::boolean)?.unwrap_or(default.traces),

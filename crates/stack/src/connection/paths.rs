@@ -48,6 +48,8 @@ pub(crate) struct PathsState {
     initial_local: Option<IpAddr>,
     announcements: Vec<Announcement>,
     pub(crate) new_subflows: Vec<NewSubflow>,
+    /// When they are opened, if that is not at once.
+    open_at: Time,
 }
 
 impl PathsState {
@@ -58,6 +60,7 @@ impl PathsState {
             initial_local: None,
             announcements: Vec::new(),
             new_subflows: Vec::new(),
+            open_at: Time::NEVER,
         }
     }
 
@@ -77,12 +80,18 @@ impl PathsState {
     pub(crate) fn forget(&mut self) {
         self.announcements.clear();
         self.new_subflows.clear();
+        self.open_at = Time::NEVER;
     }
 
     pub(crate) fn learn_remote(&mut self, id: u8, address: Address) {
         if !self.remote.iter().any(|(known, _)| *known == id) {
             self.remote.push((id, address));
         }
+    }
+
+    /// When delayed subflows are opened.
+    pub(crate) fn open_at(&self) -> Time {
+        self.open_at
     }
 
     pub(crate) fn next_timer(&self) -> Time {
@@ -163,6 +172,30 @@ impl Connection {
     fn has_use_for_subflows(&self) -> bool {
         let sends = !self.send.fin_sent || !self.subflows.iter().any(Subflow::is_usable);
         self.admits_join() && (sends || !self.recv.finished())
+    }
+
+    /// True if the new subflows are to be opened now: at once, or when `join_delay` has passed since they were
+    /// first wanted. Those that have no use by then are dropped.
+    pub(crate) fn is_time_to_open(&mut self, now: Time) -> bool {
+        if self.paths.new_subflows.is_empty() {
+            self.paths.open_at = Time::NEVER;
+            return false;
+        }
+        if self.config.join_delay.is_zero() {
+            return true;
+        }
+        if !self.paths.open_at.is_armed() {
+            self.paths.open_at = now + self.config.join_delay;
+            self.timers_moved = true;
+        }
+        if self.paths.open_at > now {
+            return false;
+        }
+        self.paths.open_at = Time::NEVER;
+        if !self.has_use_for_subflows() {
+            self.paths.new_subflows.clear();
+        }
+        !self.paths.new_subflows.is_empty()
     }
 
     /// A subflow shall be opened, if that is possible.

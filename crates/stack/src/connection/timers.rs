@@ -130,7 +130,7 @@ impl Connection {
     #[inline]
     fn next_due<const EXACT: bool>(&self, now: Time) -> Time {
         let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);
-        due = due.min(self.data_timer).min(self.fail_timer());
+        due = due.min(self.data_timer).min(self.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
             due = due.min(self.keepalive_due());
         }

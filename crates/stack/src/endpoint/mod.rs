@@ -361,7 +361,7 @@ impl<O: Observer> Endpoint<O> {
                 }
             }
         }
-        if !connection.paths.new_subflows.is_empty() {
+        if connection.is_time_to_open(now) {
             // They are sent before this comes up again.
             self.open_subflows(now, id);
             return;

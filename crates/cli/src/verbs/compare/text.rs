@@ -95,8 +95,9 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
     notes.push(match &setting.phases {
         None => "phases: off".to_owned(),
         Some(limits) => format!(
-            "phases: starts up to {} ms later, delays +-{} ms, host jitter up to {} us{}",
+            "phases: starts up to {} ms later, joins up to {} ms, delays +-{} ms, host jitter up to {} us{}",
             plain(limits.start_s * 1e3),
+            plain(limits.join_s * 1e3),
             plain(limits.delay_s * 1e3),
             plain(limits.jitter_s * 1e6),
             if limits.traces { ", traces from random points" } else { "" },
@@ -167,7 +168,9 @@ fn congestion(scenario: &Scenario, setting: &Setting) -> String {
 /// The name of a row; a plain TCP that is free to choose has its path behind it.
 fn row_name(row: &Row) -> String {
     match &row.path {
-        Some(path) if !row.scheduler.contains('@') => format!("{} on {}", row.scheduler, path_name(path)),
+        Some(path) if !row.scheduler.contains('@') && !row.scheduler.contains(' ') => {
+            format!("{} on {}", row.scheduler, path_name(path))
+        }
         _ => row.scheduler.clone(),
     }
 }
