@@ -30,6 +30,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 const LONG: &str = "\
@@ -67,7 +69,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     finish_captures(captures)?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
-    if args.json { output::print_json(&comparison) } else { output::print(&text::text(&scenario, &comparison)) }?;
+    if args.json {
+        output::print_json(&comparison)
+    } else {
+        output::print(&text::text(&scenario, &comparison))
+    }?;
     match comparison.is_complete() {
         true => Ok(()),
         false => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),
