@@ -1,11 +1,14 @@
 //! Options that several verbs share.
 
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anabranch_lab::capture::{Captures, Settings, Viewpoint};
 use anabranch_lab::scenario::{Document, Scenario, library};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Changes of a scenario.
 #[derive(clap::Args)]
@@ -110,8 +113,15 @@ impl Changes {
             }
         }
         self.common.apply(&mut document)?;
-        Ok(document.scenario()?)
+        read(&document)
     }
+}
+
+/// The scenario of `document`; tells a person what in it is probably not meant.
+pub fn read(document: &Document) -> Result<Scenario, Failure> {
+    let scenario = document.scenario()?;
+    scenario.warnings().iter().for_each(output::warn);
+    Ok(scenario)
 }
 
 /// Whether and how packets are captured.
@@ -125,7 +135,7 @@ pub struct Capture {
     #[arg(long, value_name = "HOST", default_value = "sender", requires = "pcap")]
     pcap_at: Host,
     /// Keeps at most so many bytes of each packet, as they stand behind the link layer
-    #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pcap_snaplen: Option<u32>,
 }
 
@@ -151,10 +161,10 @@ impl Capture {
     }
 }
 
-/// Gives the files of captures their names, and tells a person which they are.
+/// Gives the files of captures their names, and reports them.
 pub fn finish_captures(captures: Option<Captures>) -> Result<(), Failure> {
     for path in captures.map(Captures::commit).transpose()?.unwrap_or_default() {
-        eprintln!("captured {}", path.display());
+        output::remark(format_args!("captured {}", path.display()));
     }
     Ok(())
 }
@@ -163,7 +173,7 @@ pub fn finish_captures(captures: Option<Captures>) -> Result<(), Failure> {
 #[derive(clap::Args)]
 pub struct Jobs {
     /// Threads; 0 is one for each core. The result does not depend on it
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>(0..=1_000_000))]
     pub jobs: usize,
 }
 
@@ -179,4 +189,99 @@ pub fn parse_span(text: &str) -> Result<std::time::Duration, String> {
 /// A size in bytes as an option's value.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     anabranch_lab::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
+}
+
+/// A parser of whole numbers in `range`, for an option's value.
+pub fn whole<T>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
+where
+    T: TryFrom<u64> + Clone + Send + Sync + 'static,
+{
+    move |text| {
+        let (low, high) = (range.start(), range.end());
+        let help = match *high {
+            high if high >= u64::from(u32::MAX) => format!("give a whole number, at least {low}"),
+            high => format!("give a whole number from {low} to {high}"),
+        };
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!("`{text}` is not a whole number; {help}"));
+        }
+        let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("{text} is out of range; {help}"))
+    }
+}
+
+/// Joins an option that takes a value and a negative number after it (`--runs -3` becomes `--runs=-3`), as clap
+/// would take the number for an option of its own. Then whoever reads the value says what would be right.
+pub fn join_negative_numbers(
+    command: &clap::Command,
+    words: impl Iterator<Item = OsString>,
+) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut rest = false;
+    for word in words {
+        let negative = word.to_str().is_some_and(|word| {
+            let mut chars = word.chars();
+            chars.next() == Some('-') && chars.next().is_some_and(|c| c.is_ascii_digit() || c == '.')
+        });
+        match joined.last_mut() {
+            Some(option) if negative && !rest && option.to_str().is_some_and(|o| takes_value(command, o)) => {
+                option.push("=");
+                option.push(word);
+            }
+            _ => {
+                rest |= word == "--";
+                joined.push(word);
+            }
+        }
+    }
+    joined
+}
+
+/// True if `option`, such as `--runs` or `-n`, takes a value in `command` or in one of its verbs.
+fn takes_value(command: &clap::Command, option: &str) -> bool {
+    let own = command.get_arguments().filter(|argument| argument.get_action().takes_values());
+    let named = |argument: &clap::Arg| match option.strip_prefix("--") {
+        Some(long) => argument.get_long() == Some(long),
+        None => argument.get_short().is_some_and(|short| option == format!("-{short}")),
+    };
+    own.into_iter().any(named) || command.get_subcommands().any(|verb| takes_value(verb, option))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_number_belongs_to_the_option_before_it() {
+        let join = |words: &[&str]| {
+            let words = words.iter().map(OsString::from);
+            let joined = join_negative_numbers(&crate::help::command(), words);
+            joined.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(join(&["compare", "--runs", "-3"]), ["compare", "--runs=-3"]);
+        assert_eq!(join(&["compare", "--path", "-5Mbit/s,1ms"]), ["compare", "--path=-5Mbit/s,1ms"]);
+        assert_eq!(join(&["bench", "-n", "-5KB"]), ["bench", "-n=-5KB"]);
+        // Flags of their own, and whatever another program is given.
+        for words in [&["setup", "--user-namespace", "-4"][..], &["--", "--runs", "-3"], &["--json", "-3"]] {
+            assert_eq!(join(words), words);
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_in_their_range() {
+        let parse = whole::<u16>(1..=65_535);
+        assert_eq!(parse("80"), Ok(80));
+        for (text, words) in [
+            ("0", "0 is out of range; give a whole number from 1 to 65535"),
+            ("-1", "-1 is out of range"),
+            ("99999999999999999999999", "is out of range"),
+            ("nan", "`nan` is not a whole number"),
+            ("", "`` is not a whole number"),
+            ("1.5", "`1.5` is not a whole number"),
+        ] {
+            assert!(parse(text).unwrap_err().contains(words), "{text}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! How a command fails, and what the shell hears of it.
+//! How a command fails, and its exit code.
 
 use std::process::ExitCode;
 
@@ -6,6 +6,8 @@ use anabranch_lab::ScenarioError;
 use anabranch_lab::capture::CaptureError;
 use anabranch_lab::run::RunError;
 use anabranch_lab::samples::SamplesError;
+
+use crate::output;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -25,15 +27,15 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(text) => {
-                eprintln!("error: {text}");
+                output::error(text);
                 ExitCode::from(2)
             }
             Failure::Failed(text) => {
-                eprintln!("error: {text}");
+                output::error(text);
                 ExitCode::from(1)
             }
             Failure::Interrupted => {
-                eprintln!("error: interrupted; there is no result");
+                output::error("interrupted; there is no result");
                 ExitCode::from(130)
             }
             Failure::BrokenPipe => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@
 mod args;
 mod failure;
 mod fairness;
+mod help;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod online;
@@ -14,11 +15,14 @@ mod progress;
 mod provenance;
 mod samples;
 mod table;
+mod terminal;
 mod verbs;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{FromArgMatches, Parser};
+
+use crate::failure::Failure;
 
 /// Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
 #[derive(Parser)]
@@ -33,17 +37,21 @@ use clap::Parser;
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
+    #[command(flatten)]
+    common: output::Common,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
     Compare(verbs::compare::Args),
     Run(verbs::run::Args),
+    Check(verbs::check::Args),
+    List(verbs::list::Args),
     Model(verbs::model::Args),
     Select(verbs::select::Args),
-    List(verbs::list::Args),
-    Check(verbs::check::Args),
     Serve(verbs::serve::Args),
+    Get(verbs::get::Args),
+    Bench(verbs::bench::Args),
     #[cfg(target_os = "linux")]
     Tun(verbs::tun::Args),
     #[cfg(target_os = "linux")]
@@ -52,36 +60,69 @@ enum Verb {
     Emulate(verbs::emulate::Args),
     #[cfg(target_os = "linux")]
     Validate(verbs::validate::Args),
-    Get(verbs::get::Args),
-    Bench(verbs::bench::Args),
+}
+
+impl Verb {
+    /// Where the result goes, for verbs that have one.
+    fn destination(&self) -> Option<&output::Destination> {
+        match self {
+            Verb::Compare(args) => Some(&args.to),
+            Verb::Run(args) => Some(&args.to),
+            Verb::Check(args) => Some(&args.to),
+            Verb::List(args) => Some(&args.to),
+            Verb::Model(args) => Some(&args.to),
+            Verb::Select(args) => Some(&args.to),
+            Verb::Bench(args) => Some(&args.to),
+            // What `get` fetches is its result.
+            Verb::Serve(_) | Verb::Get(_) => None,
+            #[cfg(target_os = "linux")]
+            Verb::Tun(args) => args.destination(),
+            #[cfg(target_os = "linux")]
+            Verb::Doctor(args) => Some(&args.to),
+            #[cfg(target_os = "linux")]
+            Verb::Emulate(args) => Some(&args.to),
+            #[cfg(target_os = "linux")]
+            Verb::Validate(args) => Some(&args.to),
+        }
+    }
+
+    fn run(&self) -> Result<ExitCode, Failure> {
+        match self {
+            Verb::Compare(args) => verbs::compare::run(args),
+            Verb::Run(args) => verbs::run::run(args),
+            Verb::Check(args) => verbs::check::run(args),
+            Verb::List(args) => verbs::list::run(args),
+            Verb::Model(args) => verbs::model::run(args),
+            Verb::Select(args) => verbs::select::run(args),
+            Verb::Serve(args) => verbs::serve::run(args),
+            Verb::Get(args) => verbs::get::run(args),
+            Verb::Bench(args) => verbs::bench::run(args),
+            #[cfg(target_os = "linux")]
+            Verb::Tun(args) => verbs::tun::run(args),
+            #[cfg(target_os = "linux")]
+            Verb::Doctor(args) => verbs::doctor::run(args),
+            #[cfg(target_os = "linux")]
+            Verb::Emulate(args) => return verbs::emulate::run(args),
+            #[cfg(target_os = "linux")]
+            Verb::Validate(args) => return verbs::validate::run(args),
+        }
+        .map(|()| ExitCode::SUCCESS)
+    }
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().verb {
-        Verb::Compare(args) => verbs::compare::run(&args),
-        Verb::Run(args) => verbs::run::run(&args),
-        Verb::Model(args) => verbs::model::run(&args),
-        Verb::Select(args) => verbs::select::run(&args),
-        Verb::List(args) => verbs::list::run(&args),
-        Verb::Check(args) => verbs::check::run(&args),
-        Verb::Serve(args) => verbs::serve::run(&args),
-        #[cfg(target_os = "linux")]
-        Verb::Tun(args) => verbs::tun::run(&args),
-        #[cfg(target_os = "linux")]
-        Verb::Doctor(args) => verbs::doctor::run(&args),
-        #[cfg(target_os = "linux")]
-        Verb::Emulate(args) => {
-            return verbs::emulate::run(&args).unwrap_or_else(|failure| failure.report());
-        }
-        #[cfg(target_os = "linux")]
-        Verb::Validate(args) => {
-            return verbs::validate::run(&args).unwrap_or_else(|failure| failure.report());
-        }
-        Verb::Get(args) => verbs::get::run(&args),
-        Verb::Bench(args) => verbs::bench::run(&args),
+    let command = help::command();
+    let words = args::join_negative_numbers(&command, std::env::args_os());
+    let command = command.color(help::color(&words).for_clap());
+    let matches = command.try_get_matches_from(words);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+    cli.common.color.choose();
+    if cli.common.quiet {
+        output::be_quiet();
     }
+    let opened = cli.verb.destination().map_or(Ok(()), output::open);
+    opened.and_then(|()| cli.verb.run()).unwrap_or_else(Failure::report)
 }

@@ -1,10 +1,12 @@
 //! Progress on standard error, for anything over a second.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output;
 
 /// When the first sign of life comes.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -18,6 +20,8 @@ pub struct Progress {
 }
 
 enum State {
+    /// Not one word, with `--quiet`.
+    Off,
     Silent,
     Bar(ProgressBar),
     Lines(Instant),
@@ -26,7 +30,8 @@ enum State {
 impl Progress {
     /// The work begins now.
     pub fn new() -> Progress {
-        Progress { begun: Instant::now(), state: Mutex::new(State::Silent) }
+        let state = if output::is_quiet() { State::Off } else { State::Silent };
+        Progress { begun: Instant::now(), state: Mutex::new(state) }
     }
 
     /// `done` of `total` runs are done.
@@ -43,12 +48,12 @@ impl Progress {
             };
         }
         match &mut *state {
-            State::Silent => {}
+            State::Off | State::Silent => {}
             // With several threads an older number may come after a newer one.
             State::Bar(bar) => bar.set_position(bar.position().max(done as u64)),
             State::Lines(last) if last.elapsed() >= PAUSE => {
                 *last = Instant::now();
-                let _ = writeln!(std::io::stderr(), "{done} of {total} runs done");
+                output::print_error(&format!("{done} of {total} runs done\n"));
             }
             State::Lines(_) => {}
         }

@@ -1,10 +1,14 @@
 //! Tables for people.
 
+use crate::terminal::columns;
+
 /// Where a cell's text stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
+    /// Numbers stand on their decimal points, and anything else on the right.
+    Decimal,
 }
 
 /// A column.
@@ -13,14 +17,21 @@ struct Column {
     align: Align,
     /// Columns of a higher number are the first to be left out.
     rank: u8,
+    /// Long cells go on in the next line.
+    wrapped: bool,
 }
 
-/// Columns and rows of text.
+/// Columns and rows of text, which may have colours.
 #[derive(Default)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
+
+/// Between two columns.
+const GAP: usize = 2;
+/// A wrapped column is not made narrower than this.
+const LEAST: usize = 20;
 
 impl Table {
     /// A table without columns.
@@ -35,7 +46,13 @@ impl Table {
 
     /// Adds a column that is left out, those of the highest `rank` first, if the table is too wide.
     pub fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
-        self.columns.push(Column { title: title.to_owned(), align, rank });
+        self.columns.push(Column { title: title.to_owned(), align, rank, wrapped: false });
+        self
+    }
+
+    /// Adds a column of words, which are wrapped where the table is too wide.
+    pub fn wrapped(mut self, title: &str) -> Table {
+        self.columns.push(Column { title: title.to_owned(), align: Align::Left, rank: 0, wrapped: true });
         self
     }
 
@@ -45,19 +62,65 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table, at most `width` characters wide if leaving out columns can make it so.
+    /// The table, at most `width` columns of text wide if leaving out columns and wrapping can make it so.
     pub fn render(&self, width: usize) -> String {
-        let widths: Vec<usize> = (0..self.columns.len())
+        let mut rows = self.rows.clone();
+        for (at, column) in self.columns.iter().enumerate() {
+            if column.align == Align::Decimal {
+                align_decimals(&mut rows, at);
+            }
+        }
+        let mut widths: Vec<usize> = (0..self.columns.len())
             .map(|column| {
-                let cells =
-                    self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-                cells.max().unwrap_or(0).max(self.columns[column].title.chars().count())
+                let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
+                cells.max().unwrap_or(0).max(columns(&self.columns[column].title))
             })
             .collect();
+        let shown = self.fit(&mut widths, width);
+        let titles: Vec<String> = self.columns.iter().map(|column| column.title.clone()).collect();
+        let mut text = String::new();
+        for row in core::iter::once(&titles).chain(&rows) {
+            let cells: Vec<Vec<String>> = shown
+                .iter()
+                .map(|&column| {
+                    let cell = row.get(column).map_or("", String::as_str);
+                    match self.columns[column].wrapped {
+                        true => wrap(cell, widths[column]).lines().map(str::to_owned).collect(),
+                        false => vec![cell.to_owned()],
+                    }
+                })
+                .collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+            for line in 0..height {
+                let mut out = String::new();
+                for (&column, cell) in shown.iter().zip(&cells) {
+                    let cell = cell.get(line).map_or("", String::as_str);
+                    let pad = " ".repeat(widths[column].saturating_sub(columns(cell)));
+                    let gap = " ".repeat(GAP);
+                    match self.columns[column].align {
+                        Align::Left => out.push_str(&format!("{cell}{pad}{gap}")),
+                        Align::Right | Align::Decimal => out.push_str(&format!("{pad}{cell}{gap}")),
+                    }
+                }
+                text.push_str(out.trim_end());
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// The columns that are shown, and how wide they are then.
+    fn fit(&self, widths: &mut [usize], width: usize) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        let total =
-            |shown: &[usize]| shown.iter().map(|column| widths[*column] + 2).sum::<usize>().saturating_sub(2);
-        while total(&shown) > width {
+        // Wrapped columns count with the least that they need here.
+        let least = |column: usize, widths: &[usize]| match self.columns[column].wrapped {
+            true => widths[column].min(LEAST),
+            false => widths[column],
+        };
+        let total = |shown: &[usize], widths: &[usize]| {
+            shown.iter().map(|&column| least(column, widths) + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        while total(&shown, widths) > width {
             let worst = shown.iter().enumerate().max_by_key(|(_, column)| self.columns[**column].rank);
             match worst {
                 Some((place, column)) if self.columns[*column].rank > 0 => {
@@ -66,35 +129,44 @@ impl Table {
                 _ => break,
             }
         }
-        let mut text = String::new();
-        let titles: Vec<String> = self.columns.iter().map(|column| column.title.clone()).collect();
-        for row in core::iter::once(&titles).chain(&self.rows) {
-            let mut line = String::new();
-            for column in &shown {
-                let cell = row.get(*column).map_or("", String::as_str);
-                let pad = " ".repeat(widths[*column] - cell.chars().count());
-                match self.columns[*column].align {
-                    Align::Left => line.push_str(&format!("{cell}{pad}  ")),
-                    Align::Right => line.push_str(&format!("{pad}{cell}  ")),
-                }
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
+        let mut free = width.saturating_sub(total(&shown, widths));
+        for &column in shown.iter().filter(|column| self.columns[**column].wrapped) {
+            let own = least(column, widths);
+            let more = free.min(widths[column] - own);
+            widths[column] = own + more;
+            free -= more;
         }
-        text
+        shown
     }
 }
 
-/// `text` in lines of at most `width` characters.
+/// Pads the numbers of a column so that their decimal points are below one another where the cells are aligned on the
+/// right.
+fn align_decimals(rows: &mut [Vec<String>], column: usize) {
+    let decimals = |cell: &str| {
+        let plain = anstream::adapter::strip_str(cell).to_string();
+        let number = plain == "-" || plain.parse::<f64>().is_ok();
+        number.then(|| plain.find('.').map_or(0, |at| plain.len() - at))
+    };
+    let cells = || rows.iter().filter_map(|row| row.get(column));
+    let most = cells().filter_map(|cell| decimals(cell)).max().unwrap_or(0);
+    for cell in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+        if let Some(own) = decimals(cell) {
+            cell.push_str(&" ".repeat(most - own));
+        }
+    }
+}
+
+/// `text` in lines of at most `width` columns.
 pub fn wrap(text: &str, width: usize) -> String {
     wrap_behind("", text, width)
 }
 
-/// `text` in lines of at most `width` characters, the first of which begins with `head`, and the
+/// `text` in lines of at most `width` columns, the first of which begins with `head`, and the
 /// others with as much space. A number keeps its per cent sign.
 pub fn wrap_behind(head: &str, text: &str, width: usize) -> String {
     let mut lines = head.to_owned();
-    let indent = head.chars().count();
+    let indent = columns(head);
     let mut column = 0;
     let mut words = text.split_whitespace().peekable();
     while let Some(word) = words.next() {
@@ -102,7 +174,7 @@ pub fn wrap_behind(head: &str, text: &str, width: usize) -> String {
         while let Some(sign) = words.next_if(|next| next.starts_with('%')) {
             word = format!("{word} {sign}");
         }
-        let length = word.chars().count();
+        let length = columns(&word);
         if column > 0 && indent + column + 1 + length > width {
             lines.push('\n');
             lines.push_str(&" ".repeat(indent));
@@ -121,6 +193,7 @@ pub fn wrap_behind(head: &str, text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::{GOOD, paint};
 
     #[test]
     fn columns_are_aligned_and_the_least_important_left_out() {
@@ -133,6 +206,42 @@ mod tests {
         assert_eq!(table.render(80), "name     a  b\nx     10.0  1\n");
         assert_eq!(table.render(10), "name  b\nx     1\n");
         assert_eq!(table.render(1), "name\nx\n");
+    }
+
+    #[test]
+    fn numbers_stand_on_their_decimal_points() {
+        let mut table = Table::new().column("ms", Align::Decimal).column("end", Align::Left);
+        for cell in ["1497", "12.3", "0.123", "-", "broken off", "-4.00"] {
+            table.row(vec![cell.into(), "|".into()]);
+        }
+        let expected = "         ms  end
+   1497      |
+     12.3    |
+      0.123  |
+      -      |
+ broken off  |
+     -4.00   |
+";
+        let expected: String = expected.lines().map(|line| format!("{}\n", &line[1..])).collect();
+        assert_eq!(table.render(80), expected);
+    }
+
+    #[test]
+    fn colours_do_not_move_columns() {
+        let mut table = Table::new().column("a", Align::Left).column("b", Align::Decimal);
+        table.row(vec![paint(GOOD, "xy"), paint(GOOD, "1.5")]);
+        table.row(vec!["z".into(), "10".into()]);
+        let plain = anstream::adapter::strip_str(&table.render(80)).to_string();
+        assert_eq!(plain, "a      b\nxy   1.5\nz   10\n");
+    }
+
+    #[test]
+    fn a_wrapped_column_takes_the_width_that_is_left() {
+        let mut table = Table::new().column("name", Align::Left).wrapped("what it is");
+        table.row(vec!["x".into(), "one two three four five six".into()]);
+        assert_eq!(table.render(80), "name  what it is\nx     one two three four five six\n");
+        assert_eq!(table.render(28), "name  what it is\nx     one two three four five\n      six\n");
+        assert!(table.render(3).lines().all(|line| line.len() <= 6 + LEAST));
     }
 
     #[test]

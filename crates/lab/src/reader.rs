@@ -129,16 +129,25 @@ impl Node {
 
     /// A whole number from `low` to `high`.
     pub fn integer(&self, low: i64, high: i64) -> Result<i64, Problem> {
+        let out_of_range = |number: &str| {
+            Problem::at(&self.span, format!("{number} is out of range"))
+                .help(format!("give a whole number {}", range(low, high)))
+        };
         let value = match &self.value {
             Value::Integer(value) => *value,
-            Value::String(text) => text.trim().parse().map_err(|_| self.wrong_kind("a whole number"))?,
+            Value::String(text) => {
+                let text = text.trim();
+                let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+                if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                    return Err(Problem::at(&self.span, format!("`{text}` is not a whole number"))
+                        .help(format!("give a whole number {}", range(low, high))));
+                }
+                text.parse().map_err(|_| out_of_range(text))?
+            }
             _ => return Err(self.wrong_kind("a whole number")),
         };
         if value < low || value > high {
-            let range =
-                if high == i64::MAX { format!("at least {low}") } else { format!("from {low} to {high}") };
-            return Err(Problem::at(&self.span, format!("{value} is out of range"))
-                .help(format!("give a whole number {range}")));
+            return Err(out_of_range(&value.to_string()));
         }
         Ok(value)
     }
@@ -210,6 +219,10 @@ impl Node {
         Ok(size)
     }
 
+    pub fn load(&self) -> Result<f64, Problem> {
+        self.quantity(units::parse_load)
+    }
+
     pub fn probability(&self) -> Result<f64, Problem> {
         self.quantity(units::parse_probability)
     }
@@ -226,6 +239,11 @@ impl Node {
             .position(|name| *name == text.trim())
             .ok_or_else(|| unknown_name(self, text, what, names))
     }
+}
+
+/// The whole numbers that are allowed.
+fn range(low: i64, high: i64) -> String {
+    if high == i64::MAX { format!("at least {low}") } else { format!("from {low} to {high}") }
 }
 
 /// The error of a name that is none of `names`.

@@ -200,13 +200,41 @@ pub fn parse_queue(text: &str) -> Result<QueueSize, UnitError> {
         _ => return Err(error(format!("`{unit}` is not a unit of a queue"))),
     };
     match queue {
-        QueueSize::Bdp(n) if !(n.is_finite() && n >= 0.0) => Err(error(format!("`{text}` is negative"))),
-        QueueSize::Packets(0) | QueueSize::Bytes(0) => Err(UnitError {
+        QueueSize::Bdp(n) if n < 0.0 => Err(error(format!("`{text}` is negative"))),
+        QueueSize::Bdp(n) if !n.is_finite() => Err(error(format!("`{text}` is too large"))),
+        queue if is_nothing(queue) => Err(UnitError {
             message: "the queue has no space".to_owned(),
             help: "it counts the packet in service, so give at least 1 packet, or the bytes of one"
                 .to_owned(),
         }),
         queue => Ok(queue),
+    }
+}
+
+fn is_nothing(queue: QueueSize) -> bool {
+    match queue {
+        QueueSize::Bdp(n) => n == 0.0,
+        QueueSize::Packets(n) => n == 0,
+        QueueSize::Bytes(n) => n == 0,
+        QueueSize::Time(span) => span.is_zero(),
+        QueueSize::Unlimited => false,
+    }
+}
+
+/// A load: a percentage such as `80%`, or a fraction such as `0.8`. It may be more than the paths carry.
+pub fn parse_load(text: &str) -> Result<f64, UnitError> {
+    let help = "write for example `50%` or 0.5: the share of the paths' whole rate, up to 1000 %";
+    let error = |message: String| UnitError { message, help: help.to_owned() };
+    let load = match split(text) {
+        Some((number, "%")) => number / 100.0,
+        Some((number, "")) => number,
+        Some((_, unit)) => return Err(error(format!("`{unit}` is not a unit of a load"))),
+        None => return Err(error(format!("`{text}` is not a load"))),
+    };
+    if load > 0.0 && load <= 10.0 {
+        Ok(load)
+    } else {
+        Err(error(format!("a load of {text} is out of range")))
     }
 }
 
@@ -276,7 +304,14 @@ mod tests {
         assert!(text(parse_probability("101%").unwrap_err()).starts_with("`101%` is not between"));
         assert!(text(parse_probability("NaN").unwrap_err()).starts_with("`NaN` is not a probability"));
         assert!(text(parse_queue("0 packets").unwrap_err()).starts_with("the queue has no space"));
+        assert!(text(parse_queue("0 BDP").unwrap_err()).starts_with("the queue has no space"));
+        assert!(text(parse_queue("0 ms").unwrap_err()).starts_with("the queue has no space"));
+        assert!(text(parse_queue("1e999 BDP").unwrap_err()).starts_with("`1e999 BDP` is too large"));
         assert!(text(parse_queue("1.5 packets").unwrap_err()).contains("whole number"));
+        assert_eq!((parse_load("500%"), parse_load("0.5")), (Ok(5.0), Ok(0.5)));
+        for load in ["0%", "-5%", "1001%", "nan", "5 packets", ""] {
+            assert!(parse_load(load).is_err(), "{load}");
+        }
         assert!(text(parse_size("1e30 GB").unwrap_err()).contains("too large"));
     }
 

@@ -34,7 +34,12 @@ impl WholeFile {
     pub fn create(path: &Path) -> io::Result<WholeFile> {
         let mut target = path.to_owned();
         match std::fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(io::Error::new(
+                    io::ErrorKind::IsADirectory,
+                    "it is a directory; give the name of a file in it",
+                ));
+            }
             Ok(metadata) if !metadata.is_file() => {
                 let kind = Kind::Special(OpenOptions::new().write(true).open(path)?);
                 return Ok(WholeFile { kind });
@@ -59,11 +64,13 @@ impl WholeFile {
             // As any new file; the process's mask is applied.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let mut file = builder.tempfile_in(directory)?;
+        let make =
+            || builder.tempfile_in(directory).map_err(|error| without_temporary_name(&error, directory));
+        let mut file = make()?;
         // Between its making and its lock another process may have removed it.
         #[cfg(unix)]
         while !leftovers::lock(file.as_file()) {
-            file = builder.tempfile_in(directory)?;
+            file = make()?;
         }
         Ok(WholeFile { kind: Kind::Temporary(file, target) })
     }
@@ -85,6 +92,21 @@ impl WholeFile {
             Kind::Temporary(file, target) => file.persist(target).map(drop).map_err(|error| error.error),
             Kind::Special(_) => Ok(()),
         }
+    }
+}
+
+/// The error of a file that could not be made in `directory`, without the temporary name, which says nothing to a
+/// person.
+fn without_temporary_name(error: &io::Error, directory: &Path) -> io::Error {
+    let kind = error.kind();
+    if kind == io::ErrorKind::NotFound || kind == io::ErrorKind::NotADirectory {
+        return io::Error::new(kind, format!("there is no directory {}", directory.display()));
+    }
+    let inner =
+        error.get_ref().and_then(|error| error.source()).and_then(|error| error.downcast_ref::<io::Error>());
+    match inner.or(Some(error)).and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => kind.into(),
     }
 }
 
@@ -153,6 +175,12 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
         assert!(link.is_symlink());
         assert_eq!(write(directory.path(), "").unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        let missing = directory.path().join("missing");
+        let error = write(&missing.join("name"), "").unwrap_err();
+        assert_eq!(error.to_string(), format!("there is no directory {}", missing.display()));
+        // Nobody may make files there, root neither.
+        let error = write(Path::new("/proc/name"), "").unwrap_err().to_string();
+        assert!(!error.contains(PREFIX), "{error}");
     }
 
     #[cfg(unix)]

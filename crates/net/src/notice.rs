@@ -18,6 +18,8 @@ pub enum Notice {
         remote: Address,
         /// The other side has opened it.
         accepted: bool,
+        /// It is Multipath TCP; otherwise it is a plain TCP from the handshake on.
+        mptcp: bool,
     },
     /// One of its subflows can carry data.
     SubflowUp {

@@ -9,6 +9,7 @@ use anabranch_net::{Capture, Host};
 
 use crate::failure::Failure;
 use crate::online::interrupted;
+use crate::output;
 
 /// Whether and how packets are captured.
 #[derive(clap::Args)]
@@ -17,7 +18,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Keeps at most so many bytes of each packet
-    #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = crate::args::whole::<u32>(1..=u32::MAX.into()))]
     pcap_snaplen: Option<u32>,
 }
 
@@ -50,10 +51,7 @@ impl Write for Told {
             // A full disk is not kept full by what is of no use; pipes and devices cannot be cut.
             let _ = self.out.set_len(0);
             let path = self.path.display();
-            let _ = writeln!(
-                io::stderr().lock(),
-                "warning: cannot write the capture {path}: {error}; going on without it"
-            );
+            output::warn(format_args!("cannot write the capture {path}: {error}; going on without it"));
         })
     }
 
@@ -71,9 +69,9 @@ pub async fn finish(host: &Host, file: CaptureFile) -> Result<(), Failure> {
     };
     let report = report.map_err(|error| file.failure(error))?;
     let path = file.commit()?;
-    eprintln!("captured {}", path.display());
+    output::remark(format_args!("captured {}", path.display()));
     if let Some(left_out) = report.map(|report| report.left_out).filter(|left_out| *left_out > 0) {
-        eprintln!("warning: {left_out} packets are missing in it: it could not be written as fast");
+        output::warn(format_args!("{left_out} packets are missing in it: it could not be written as fast"));
     }
     Ok(())
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use anabranch_net::{ConnectionReport, Notice};
 use anabranch_stack::event::CloseReason;
-use anabranch_stack::stats::SubflowStats;
-use anabranch_units::Bytes;
+use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
+
+use super::fallback::Fallback;
+use crate::output::{size, span};
 
 /// How long the end waits for the last lines to be written.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -105,9 +107,13 @@ impl Log {
     pub async fn follow(self, mut notices: UnboundedReceiver<Notice>) {
         while let Some(notice) = notices.recv().await {
             match notice {
-                Notice::Opened { number, local, remote, accepted } => {
+                Notice::Opened { number, local, remote, accepted, mptcp } => {
                     let verb = if accepted { "from" } else { "to" };
-                    self.line(number, &format!("open {verb} {remote} at {local}"));
+                    let plain = match mptcp {
+                        true => String::new(),
+                        false => format!(", {}", plain(accepted).sentence()),
+                    };
+                    self.line(number, &format!("open {verb} {remote} at {local}{plain}"));
                 }
                 Notice::SubflowUp { number, stats } => {
                     self.line(
@@ -132,24 +138,36 @@ impl Log {
         let received = report.stats.received;
         let reason = reason(report.reason);
         let text =
-            format!("{reason} after {seconds:.3} s: sent {}, received {}", Bytes(sent), Bytes(received));
+            format!("{reason} after {}: sent {}, received {}", span(seconds), size(sent), size(received));
         self.line(report.number, &text);
+        if report.stats.fallbacks > 0
+            && let Some(fallback) = Fallback::of(0, &report.stats, true)
+        {
+            self.line(report.number, &fallback.sentence());
+        }
         for subflow in &report.subflows {
             self.line(report.number, &format!("  {}", carried(subflow)));
         }
     }
 }
 
+/// The fallback of a connection that was plain TCP from the handshake on.
+fn plain(accepted: bool) -> Fallback {
+    let stats = ConnectionStats::default();
+    Fallback::of(0, &stats, accepted).unwrap_or_else(|| Fallback::of_kernel(0))
+}
+
 fn carried(subflow: &SubflowStats) -> String {
     let counters = &subflow.counters;
-    let rtt = subflow.srtt.map_or("no RTT sample".to_owned(), |srtt| format!("RTT {srtt}"));
+    let rtt = subflow.srtt.map(|srtt| format!("RTT {}", span(srtt.as_secs_f64())));
+    let rtt = rtt.unwrap_or_else(|| "no RTT sample".to_owned());
     let mut text = format!(
         "subflow {}: {} - {}: sent {}, received {}, {rtt}",
         subflow.id.0,
         subflow.local,
         subflow.remote,
-        Bytes(counters.bytes_sent),
-        Bytes(counters.bytes_delivered)
+        size(counters.bytes_sent),
+        size(counters.bytes_delivered)
     );
     if counters.segments_retransmitted > 0 {
         text.push_str(&format!(", {} segments again", counters.segments_retransmitted));

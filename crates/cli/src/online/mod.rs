@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod capture;
 pub mod conversation;
+pub mod fallback;
 pub mod files;
 pub mod flood;
 pub mod heap;
@@ -26,6 +27,7 @@ use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::scheduler::SchedulerKind;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Where a host of the command line is, and how its connections behave.
 #[derive(clap::Args)]
@@ -75,11 +77,19 @@ impl FromStr for OwnAddress {
 }
 
 fn parse_scheduler(text: &str) -> Result<SchedulerKind, String> {
-    parameters::from_option("--scheduler", text).map_err(|error| error.to_string())
+    parameters::from_option("--scheduler", text).map_err(short)
 }
 
 fn parse_congestion(text: &str) -> Result<CongestionKind, String> {
-    parameters::from_option("--cc", text).map_err(|error| error.to_string())
+    parameters::from_option("--cc", text).map_err(short)
+}
+
+/// An error without its place, which clap names.
+fn short(error: anabranch_lab::ScenarioError) -> String {
+    match error.help {
+        Some(help) => format!("{}; {help}", error.message),
+        None => error.message,
+    }
 }
 
 impl HostArgs {
@@ -144,14 +154,16 @@ impl HostArgs {
             let remedy =
                 format!("so no packet for it will arrive here; make one with `ip route add {ip} dev {tun}`");
             match route_to(ip) {
-                Ok(Route::Local) => eprintln!(
-                    "warning: {ip} is an address of this machine's kernel, which answers what is sent there itself; \
+                Ok(Route::Local) => output::warn(format_args!(
+                    "{ip} is an address of this machine's kernel, which answers what is sent there itself; \
                      give anabranch an address of its own, with a route into {tun}"
-                ),
+                )),
                 Ok(Route::Device(device)) if device != tun => {
-                    eprintln!("warning: the route to {ip} leads to {device} and not to {tun}, {remedy}");
+                    output::warn(format_args!(
+                        "the route to {ip} leads to {device} and not to {tun}, {remedy}"
+                    ));
                 }
-                Ok(Route::None) => eprintln!("warning: there is no route to {ip}, {remedy}"),
+                Ok(Route::None) => output::warn(format_args!("there is no route to {ip}, {remedy}")),
                 // Who cannot be asked has told nothing.
                 Ok(Route::Device(_)) | Err(_) => {}
             }
@@ -187,7 +199,7 @@ impl ConnectArgs {
             Ok(result) => Ok(result),
             Err(_) if self.connect_timeout <= SILENCE => silence,
             Err(_) => {
-                eprintln!("connecting to {to} ...");
+                output::remark(format_args!("connecting to {to} ..."));
                 tokio::time::timeout_at(begun + self.connect_timeout, connecting).await
             }
         };

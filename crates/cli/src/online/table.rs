@@ -1,8 +1,6 @@
 //! What each subflow has carried, for people and as JSON.
 
-use anabranch_lab::units;
 use anabranch_stack::stats::SubflowStats;
-use anabranch_units::{Bytes, Rate};
 use serde::Serialize;
 
 use crate::output;
@@ -65,15 +63,15 @@ impl Subflow {
             self.subflow,
             self.local,
             self.remote,
-            Bytes(self.sent_bytes),
-            Bytes(self.received_bytes),
-            units::show_rate(Rate(rate as u64)),
+            output::size(self.sent_bytes),
+            output::size(self.received_bytes),
+            output::rate(rate),
         );
         if let Some(srtt) = self.srtt_s {
-            line.push_str(&format!(", RTT {} ms", output::digits(srtt * 1e3)));
+            line.push_str(&format!(", RTT {}", output::span(srtt)));
         }
         if self.sent_bytes > 0 {
-            line.push_str(&format!(", window {}", Bytes(self.cwnd_bytes)));
+            line.push_str(&format!(", window {}", output::size(self.cwnd_bytes)));
         }
         if self.retransmitted_segments > 0 {
             line.push_str(&format!(", {} again", self.retransmitted_segments));
@@ -82,17 +80,17 @@ impl Subflow {
     }
 }
 
-/// A table of subflows.
-pub fn subflows(all: &[SubflowStats]) -> String {
+/// A table of subflows, at most `width` wide.
+pub fn subflows(all: &[SubflowStats], width: usize) -> String {
     let mut table = Table::new()
         .column("subflow", Align::Right)
         .column("local", Align::Left)
         .column("remote", Align::Left)
         .column("sent", Align::Right)
         .column("received", Align::Right)
-        .column("share", Align::Right)
-        .column("again", Align::Right)
-        .column("RTT", Align::Right);
+        .optional("share", Align::Right, 3)
+        .optional("again", Align::Right, 1)
+        .optional("RTT", Align::Right, 2);
     let carried = |s: &SubflowStats| s.counters.bytes_sent + s.counters.bytes_delivered;
     let total: u64 = all.iter().map(carried).sum();
     for stats in all {
@@ -101,12 +99,12 @@ pub fn subflows(all: &[SubflowStats]) -> String {
             stats.id.0.to_string(),
             stats.local.to_string(),
             stats.remote.to_string(),
-            Bytes(stats.counters.bytes_sent).to_string(),
-            Bytes(stats.counters.bytes_delivered).to_string(),
-            format!("{share:.1} %"),
+            output::size(stats.counters.bytes_sent),
+            output::size(stats.counters.bytes_delivered),
+            format!("{} %", output::percent(share)),
             stats.counters.segments_retransmitted.to_string(),
-            stats.srtt.map_or("-".to_owned(), |srtt| srtt.to_string()),
+            stats.srtt.map_or("-".to_owned(), |srtt| output::span(srtt.as_secs_f64())),
         ]);
     }
-    table.render(usize::MAX)
+    table.render(width)
 }

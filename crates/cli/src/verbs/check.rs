@@ -3,8 +3,13 @@
 use anabranch_lab::run::Prepared;
 use anabranch_lab::scenario::{Document, Scenario};
 
+use serde::Serialize;
+
+use crate::args::read;
 use crate::failure::Failure;
-use crate::output;
+use crate::table::wrap;
+use crate::terminal::{GOOD, paint};
+use crate::{output, terminal};
 
 /// Checks a scenario without running it
 #[derive(clap::Args)]
@@ -14,17 +19,47 @@ pub struct Args {
     /// Show the canonical form, whose hash names the experiment
     #[arg(long)]
     canonical: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "canonical")]
+    json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let scenario = Document::open(&args.scenario)?.scenario()?;
+    let scenario = read(&Document::open(&args.scenario)?)?;
     for condition in 0..scenario.conditions.len() {
         Prepared::new(&scenario, condition)?;
     }
     if args.canonical {
         return output::print(&scenario.canonical());
     }
+    if args.json {
+        return output::print_json(&Output {
+            scenario: &args.scenario,
+            scenario_hash: scenario.hash(),
+            paths: scenario.conditions[0].experiment.paths.len(),
+            flows: scenario.conditions[0].experiment.traffic.flows,
+            conditions: scenario.conditions.iter().map(|condition| condition.name.as_str()).collect(),
+            contenders: scenario.contenders.iter().map(|contender| contender.name.as_str()).collect(),
+            runs: scenario.runs,
+            warnings: scenario.warnings(),
+        });
+    }
     output::print(&summary(&args.scenario, &scenario))
+}
+
+/// The object that `check --json` prints.
+#[derive(Serialize)]
+struct Output<'a> {
+    scenario: &'a str,
+    scenario_hash: String,
+    paths: usize,
+    flows: u32,
+    conditions: Vec<&'a str>,
+    contenders: Vec<&'a str>,
+    runs: u32,
+    warnings: Vec<String>,
 }
 
 fn summary(name: &str, scenario: &Scenario) -> String {
@@ -38,5 +73,6 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         format!("{} ({})", count(contenders.len(), "contender"), contenders.join(", ")),
         count(scenario.runs as usize, "run"),
     ];
-    format!("{name} is right: {}\nhash {}\n", parts.join(", "), scenario.hash())
+    let sentence = format!("{name} {}: {}", paint(GOOD, "is right"), parts.join(", "));
+    format!("{}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
 }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::fairness::View;
 use crate::progress::Progress;
 use crate::samples::SamplesFile;
-use crate::{fairness, interrupt, output, provenance};
+use crate::{fairness, interrupt, output, provenance, terminal};
 
 /// Compares schedulers on a scenario, with the same luck for all of them
 ///
@@ -40,6 +40,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 const LONG: &str = "\
@@ -90,8 +92,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         let answer =
             if args.view == View::Fairness { String::new() } else { text::text(&scenario, &comparison) };
-        let shares =
-            if args.view == View::Answer { String::new() } else { fairness::text(&comparison, text::WIDTH) };
+        let shares = if args.view == View::Answer {
+            String::new()
+        } else {
+            fairness::text(&comparison, terminal::width())
+        };
         let shares = match shares.as_str() {
             "" if args.view == View::Fairness => {
                 "each run has a single flow, which shares with no other\n".to_owned()

@@ -7,8 +7,9 @@ use anabranch_net::setup::{DEFAULT_DIRECTORY, RealSystem};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output;
 use crate::table::wrap_behind;
+use crate::terminal::{BAD, GOOD, WARNING, paint};
+use crate::{output, terminal};
 
 /// Checks whether this host is fit for real packets, and says what would help where it is not
 #[derive(clap::Args)]
@@ -24,6 +25,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 /// The object that `doctor --json` prints.
@@ -33,9 +36,6 @@ struct Output {
     level: Level,
     checks: Vec<Check>,
 }
-
-/// The width for which texts are wrapped.
-const WIDTH: usize = 100;
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut facts = Facts::read(&mut RealSystem, &args.state_dir);
@@ -60,13 +60,14 @@ fn text(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
         let level = match check.level {
-            Level::Ok => "ok",
-            Level::Warn => "warn",
-            Level::Fail => "fail",
+            Level::Ok => paint(GOOD, "ok  "),
+            Level::Warn => paint(WARNING, "warn"),
+            Level::Fail => paint(BAD, "fail"),
         };
-        text.push_str(&wrap_behind(&format!("{level:<4}  {:<widest$}  ", check.id), &check.what, WIDTH));
+        let width = terminal::text_width();
+        text.push_str(&wrap_behind(&format!("{level}  {:<widest$}  ", check.id), &check.what, width));
         if let Some(remedy) = &check.remedy {
-            text.push_str(&wrap_behind(&format!("{:width$}-> ", "", width = widest + 8), remedy, WIDTH));
+            text.push_str(&wrap_behind(&format!("{:indent$}-> ", "", indent = widest + 8), remedy, width));
         }
     }
     text

@@ -1,6 +1,5 @@
 //! `anabranch emulate`
 
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
@@ -15,10 +14,11 @@ use anabranch_lab::scenario::{Document, Scenario};
 use anabranch_net::setup::namespace;
 use serde::Serialize;
 
-use crate::args::Common;
+use crate::args::{Common, read, whole};
 use crate::failure::Failure;
 use crate::table::{Align, Table};
-use crate::{interrupt, output};
+use crate::terminal::{BAD, paint};
+use crate::{interrupt, output, terminal};
 
 /// Runs programs over the paths of a scenario, in real time
 #[derive(clap::Args)]
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
     /// Which of the scenario's runs: the links have the luck that they have in that run of the simulator
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     run: u32,
     /// Runs CMD, by the shell, on the server's host for as long as the client's command runs
     #[arg(long, value_name = "CMD")]
@@ -75,9 +75,11 @@ pub struct Args {
     /// Exit with 3 if the run was not reliable
     #[arg(long)]
     strict: bool,
-    /// Print the report as JSON; what the client prints goes to standard error
+    /// Print the report as JSON; what the client prints goes to standard error, unless the report goes to a file
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
     /// Write the report to FILE as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -160,9 +162,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let cancelled = interrupt::watch();
     let emulation = Emulation::build(&scenario, &options)?;
-    emulation.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    emulation.notes().iter().for_each(|note| output::remark(format_args!("note: {note}")));
     if args.interactive {
-        eprint!("{}", welcome(emulation.addresses(), &scenario, &options));
+        output::print_error(&welcome(emulation.addresses(), &scenario, &options));
     }
     let outcome = emulation.run(server(args)?, client, cancelled)?;
     drop(emulation);
@@ -190,7 +192,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         document.set_option("--upload", "traffic.direction", "upload");
     }
     args.common.apply(&mut document)?;
-    Ok(document.scenario()?)
+    read(&document)
 }
 
 fn options(args: &Args, scenario: &Scenario) -> Result<Options, Failure> {
@@ -199,7 +201,10 @@ fn options(args: &Args, scenario: &Scenario) -> Result<Options, Failure> {
         Some(name) => {
             let names: Vec<&str> = scenario.conditions.iter().map(|own| own.name.as_str()).collect();
             names.iter().position(|own| own == name).ok_or_else(|| {
-                Failure::Usage(format!("there is no condition `{name}`; there are: {}", names.join(", ")))
+                Failure::Usage(match names.as_slice() {
+                    [""] => format!("there is no condition `{name}`: the scenario has no conditions"),
+                    names => format!("there is no condition `{name}`; there are: {}", names.join(", ")),
+                })
             })?
         }
     };
@@ -231,9 +236,9 @@ fn client(args: &Args) -> Result<Command, Failure> {
             command
         }
         [] if args.interactive => Command::new(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())),
-        [] => return Err(Failure::Usage("give a command behind `--`, or --interactive".to_owned())),
+        [] => return Err(Failure::Usage("give a command after `--`, or --interactive".to_owned())),
     };
-    if args.json {
+    if args.json && !output::is_to_file() {
         command.stdout(standard_error()?);
     }
     Ok(command)
@@ -295,43 +300,53 @@ fn tell(
     if args.json {
         return output::print_json(&object);
     }
-    let mut text = String::from("\n");
-    outcome.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
-    text.push_str(&table(&outcome.report));
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    if output::is_to_file() {
+        return output::print(
+            &(table(&outcome.report, terminal::PLAIN_WIDTH) + &unreliable(&outcome.report)),
+        );
+    }
+    outcome.notes.iter().for_each(|note| output::remark(format_args!("note: {note}")));
+    output::remark(format_args!("\n{}", table(&outcome.report, terminal::error_width()).trim_end()));
+    // With --quiet, too.
+    output::print_error(&unreliable(&outcome.report));
     Ok(())
 }
 
-fn table(report: &Report) -> String {
+fn unreliable(report: &Report) -> String {
+    let line = |reason: &String| format!("{} {reason}\n", paint(BAD, "NOT RELIABLE:"));
+    report.unreliable_because.iter().map(line).collect()
+}
+
+fn table(report: &Report, width: usize) -> String {
     let mut table = Table::new()
         .column("link", Align::Left)
         .column("packets", Align::Right)
-        .column("MB", Align::Right)
-        .column("Mbit/s", Align::Right)
+        .column("MB", Align::Decimal)
+        .column("Mbit/s", Align::Decimal)
         .column("dropped", Align::Left)
-        .column("queue max", Align::Right)
-        .optional("mean", Align::Right, 1);
+        .optional("queue max", Align::Right, 1)
+        .optional("mean", Align::Decimal, 2);
     let paths = report.paths.iter().flat_map(|path| path.up.links.iter().chain(&path.down.links));
     for link in paths.chain(&report.shared) {
         table.row(vec![
             link.link.clone(),
             link.carried_packets.to_string(),
-            format!("{:.3}", link.carried_bytes as f64 / 1e6),
+            output::digits(link.carried_bytes as f64 / 1e6),
             output::digits(link.carried_bytes as f64 * 8.0 / report.elapsed_s.max(1e-9) / 1e6),
             dropped(link),
-            format!("{} ({:.1} KB)", link.max_queue_packets, link.max_queue_bytes as f64 / 1e3),
-            format!("{:.1}", link.mean_queue_packets),
+            format!("{} ({})", link.max_queue_packets, output::size(link.max_queue_bytes)),
+            output::digits(link.mean_queue_packets),
         ]);
     }
-    let mut text = table.render(100);
+    let mut text = table.render(width);
     for (name, lateness) in [("up", &report.lateness_up), ("down", &report.lateness_down)] {
         text.push_str(&format!(
-            "lateness {name}: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, max {:.0} us\n",
-            lateness.p50_us, lateness.p99_us, lateness.p999_us, lateness.max_us
+            "lateness {name}: p50 {} us, p99 {} us, p99.9 {} us, max {} us\n",
+            output::digits(lateness.p50_us),
+            output::digits(lateness.p99_us),
+            output::digits(lateness.p999_us),
+            output::digits(lateness.max_us),
         ));
-    }
-    for reason in &report.unreliable_because {
-        text.push_str(&format!("NOT RELIABLE: {reason}\n"));
     }
     text
 }

@@ -18,7 +18,7 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How often a connection that breaks is opened again for the rest of the file
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = crate::args::whole::<u32>(0..=u32::MAX.into()))]
     retries: u32,
     /// Print what was done as JSON
     #[arg(long)]
@@ -38,14 +38,13 @@ pub use linux::run;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::io::{IsTerminal, Write};
+    use std::io::{IsTerminal, Write as _};
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
     use anabranch_lab::whole_file::WholeFile;
     use anabranch_net::Host;
     use anabranch_stack::stats::SubflowStats;
-    use anabranch_units::{Bytes, Rate};
     use http_body_util::{BodyExt, Empty};
     use hyper::body::Incoming;
     use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue, IF_RANGE, LOCATION, RANGE, USER_AGENT};
@@ -58,8 +57,9 @@ mod linux {
 
     use super::Args;
     use crate::failure::Failure;
+    use crate::online::fallback::{self, Fallback};
     use crate::online::{self, http, table};
-    use crate::output;
+    use crate::{output, terminal};
 
     const MAX_REDIRECTS: u32 = 5;
 
@@ -76,6 +76,12 @@ mod linux {
                 Failure::Usage("the URL names no file; say with `-o FILE` where to put it".to_owned())
             })?)),
         };
+        if let Some(directory) = target.as_ref().filter(|path| path.is_dir()) {
+            return Err(Failure::Usage(format!(
+                "`{}` is a directory; give the name of a file in it",
+                directory.display()
+            )));
+        }
         online::block_on(async {
             let started = args.host.start(|builder| builder)?;
             let host = &started.host;
@@ -130,6 +136,8 @@ mod linux {
         goodput_bps: f64,
         /// Connections that were needed, redirects included.
         connections: u32,
+        /// Connections that were plain TCP in the end, and why.
+        fallbacks: Vec<Fallback>,
         subflows: Vec<table::Subflow>,
     }
 
@@ -139,6 +147,7 @@ mod linux {
         whole: Option<u64>,
         validator: Option<HeaderValue>,
         connections: u32,
+        fallbacks: Vec<Fallback>,
         subflows: Vec<SubflowStats>,
         bar: ProgressBar,
     }
@@ -151,6 +160,7 @@ mod linux {
             whole: None,
             validator: None,
             connections: 0,
+            fallbacks: Vec::new(),
             subflows: Vec::new(),
             bar: progress(),
         };
@@ -168,7 +178,10 @@ mod linux {
                 Err(Broken::Off(text)) if retries < args.retries && transfer.validator.is_some() => {
                     retries += 1;
                     transfer.bar.suspend(|| {
-                        eprintln!("{text}; going on from {}", Bytes(transfer.received));
+                        output::remark(format_args!(
+                            "{text}; going on from {}",
+                            output::size(transfer.received)
+                        ));
                     });
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
@@ -183,6 +196,7 @@ mod linux {
         sink.finish().map_err(|error| Failure::Failed(format!("cannot finish the file: {error}")))?;
         let seconds = begun.elapsed().as_secs_f64();
         let goodput = transfer.received as f64 * 8.0 / seconds.max(1e-9);
+        fallback::warn(&transfer.fallbacks, transfer.connections as usize);
         if args.json {
             return output::print_json(&Output {
                 url: url.to_string(),
@@ -191,18 +205,19 @@ mod linux {
                 duration_s: seconds,
                 goodput_bps: goodput,
                 connections: transfer.connections,
+                fallbacks: transfer.fallbacks,
                 subflows: transfer.subflows.iter().map(table::Subflow::from).collect(),
             });
         }
         let name = target.map_or("standard output".to_owned(), |path| path.display().to_string());
-        let text = format!(
-            "{name}: {} in {seconds:.3} s, {}\n{}",
-            Bytes(transfer.received),
-            Rate(goodput as u64),
-            table::subflows(&transfer.subflows)
-        );
         // Standard output may be the file.
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        output::remark(format_args!(
+            "{name}: {} in {}, {}\n{}",
+            output::size(transfer.received),
+            output::span(seconds),
+            output::rate(goodput),
+            table::subflows(&transfer.subflows, terminal::error_width()).trim_end()
+        ));
         Ok(())
     }
 
@@ -260,6 +275,8 @@ mod linux {
         let result = receive(response, url, target, sink, transfer).await;
         // While the stream is still there.
         transfer.subflows.extend(control.subflow_stats());
+        let number = transfer.connections as usize - 1;
+        transfer.fallbacks.extend(Fallback::of(number, &control.stats(), false));
         drop(sender);
         // The stream is closed when its task has ended.
         let _ = tokio::time::timeout(Duration::from_millis(200), driver).await;
@@ -333,7 +350,7 @@ mod linux {
     }
 
     fn progress() -> ProgressBar {
-        if !std::io::stderr().is_terminal() {
+        if output::is_quiet() || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());

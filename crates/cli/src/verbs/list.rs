@@ -5,19 +5,22 @@ use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
 use anabranch_stack::scheduler::SchedulerKind;
+use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output;
-use crate::table::{Align, Table, wrap_behind};
-
-/// The width for which lists are made.
-const WIDTH: usize = 100;
+use crate::table::{Align, Table};
+use crate::{output, terminal};
 
 /// Lists what there is to choose from
 #[derive(clap::Args)]
 pub struct Args {
     /// What to list
     what: What,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -36,68 +39,111 @@ enum What {
     Knobs,
 }
 
+/// Something to choose, as a row of the list.
+#[derive(Serialize)]
+struct Item {
+    name: String,
+    what: String,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    parameter: Option<Parameter>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    knob: Option<Knob>,
+}
+
+/// A parameter of the scheduler or congestion control that the item names.
+#[derive(Serialize)]
+struct Parameter {
+    parameter: &'static str,
+    default: String,
+    range: String,
+}
+
+/// The values of a knob in the profiles.
+#[derive(Serialize)]
+struct Knob {
+    linux: String,
+    ns3: String,
+}
+
+impl Item {
+    fn new(name: &str, what: &str) -> Item {
+        Item { name: name.to_owned(), what: what.to_owned(), parameter: None, knob: None }
+    }
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
-    output::print(&match args.what {
+    let items = match args.what {
         What::Schedulers => schedulers(),
         What::Congestion => congestion(),
         What::Parameters => parameters(),
         What::Profiles => profiles(),
         What::Scenarios => scenarios()?,
         What::Knobs => knobs(),
-    })
+    };
+    if args.json { output::print_json(&items) } else { output::print(&text(&items)) }
 }
 
-fn pairs(rows: impl IntoIterator<Item = (String, String)>) -> String {
-    let title = ("name".to_owned(), "what it is".to_owned());
-    let rows: Vec<(String, String)> = core::iter::once(title).chain(rows).collect();
-    let widest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    rows.iter().map(|(name, what)| wrap_behind(&format!("{name:widest$}  "), what, WIDTH)).collect()
+fn text(items: &[Item]) -> String {
+    let mut table = Table::new().column("name", Align::Left);
+    let first = items.first();
+    if first.is_some_and(|item| item.parameter.is_some()) {
+        table = table
+            .column("parameter", Align::Left)
+            .column("default", Align::Left)
+            .column("may be", Align::Left);
+    }
+    if first.is_some_and(|item| item.knob.is_some()) {
+        table = table.column("linux", Align::Left).column("ns3", Align::Left);
+    }
+    table = table.wrapped("what it is");
+    for item in items {
+        let mut row = vec![item.name.clone()];
+        if let Some(own) = &item.parameter {
+            row.extend([own.parameter.to_owned(), own.default.clone(), own.range.clone()]);
+        }
+        if let Some(own) = &item.knob {
+            row.extend([own.linux.clone(), own.ns3.clone()]);
+        }
+        row.push(item.what.clone());
+        table.row(row);
+    }
+    table.render(terminal::width())
 }
 
-fn schedulers() -> String {
+fn schedulers() -> Vec<Item> {
     let tcp = [
-        ("tcp", "a plain TCP on the single path that is best as measured"),
-        ("tcp@N", "a plain TCP on path N, by number from 1 or by name"),
+        Item::new("tcp", "a plain TCP on the single path that is best as measured"),
+        Item::new("tcp@N", "a plain TCP on path N, by number from 1 or by name"),
     ];
-    let tcp = tcp.map(|(name, what)| (name.to_owned(), what.to_owned()));
-    let kinds = SchedulerKind::ALL;
-    pairs(
-        tcp.into_iter()
-            .chain(kinds.iter().map(|kind| (kind.name().to_owned(), kind.description().to_owned()))),
-    )
+    tcp.into_iter()
+        .chain(SchedulerKind::ALL.iter().map(|kind| Item::new(kind.name(), kind.description())))
+        .collect()
 }
 
-fn congestion() -> String {
-    let kinds = CongestionKind::ALL;
-    pairs(kinds.iter().map(|kind| (kind.name().to_owned(), kind.description().to_owned())))
+fn congestion() -> Vec<Item> {
+    CongestionKind::ALL.iter().map(|kind| Item::new(kind.name(), kind.description())).collect()
 }
 
-fn parameters() -> String {
-    let mut table = Table::new()
-        .column("name", Align::Left)
-        .column("parameter", Align::Left)
-        .column("default", Align::Left)
-        .column("may be", Align::Left)
-        .column("what it is", Align::Left);
+fn parameters() -> Vec<Item> {
     let schedulers = SchedulerKind::ALL.iter().map(|kind| (kind.name(), kind.parameters()));
     let controls = CongestionKind::ALL;
     let controls = controls.iter().map(|kind| (kind.name(), kind.parameters()));
+    let mut items = Vec::new();
     for (name, all) in schedulers.chain(controls) {
-        for (spec, value) in all {
-            table.row(vec![
-                name.to_owned(),
-                spec.name.to_owned(),
-                spec.domain.show(&value),
-                spec.domain.to_string().replace('`', ""),
-                spec.what.to_owned(),
-            ]);
-        }
+        items.extend(all.iter().map(|(spec, value)| Item {
+            parameter: Some(Parameter {
+                parameter: spec.name,
+                default: spec.domain.show(value),
+                range: spec.domain.to_string().replace('`', ""),
+            }),
+            ..Item::new(name, spec.what)
+        }));
     }
-    table.render(usize::MAX)
+    items
 }
 
-fn profiles() -> String {
-    pairs(Profile::ALL.map(|profile| {
+fn profiles() -> Vec<Item> {
+    let item = |profile: &Profile| {
         let what = match profile {
             Profile::Linux => {
                 "today's Linux, as `anabranch validate` validates it: window 10, delayed ACKs, SACK, RACK-TLP, PRR, undo, cubic_linux, full packets"
@@ -106,29 +152,25 @@ fn profiles() -> String {
                 "the DMPTCP paper's simulations: window 1, an ACK for each segment, NewReno without SACK, fixed RTO, LIA"
             }
         };
-        (profile.name().to_owned(), what.to_owned())
-    }))
+        Item::new(profile.name(), what)
+    };
+    Profile::ALL.iter().map(item).collect()
 }
 
-fn scenarios() -> Result<String, Failure> {
-    let mut rows = Vec::new();
+fn scenarios() -> Result<Vec<Item>, Failure> {
+    let mut items = Vec::new();
     for embedded in library::ALL {
         let scenario = Document::open(embedded.name)?.scenario()?;
-        rows.push((embedded.name.to_owned(), scenario.description.trim().to_owned()));
+        items.push(Item::new(embedded.name, scenario.description.trim()));
     }
-    Ok(pairs(rows))
+    Ok(items)
 }
 
-fn knobs() -> String {
-    let mut table = Table::new()
-        .column("name", Align::Left)
-        .column("linux", Align::Left)
-        .column("ns3", Align::Left)
-        .column("what it is", Align::Left);
+fn knobs() -> Vec<Item> {
     let configs = Profile::ALL.map(ConnectionConfig::new);
-    for knob in knobs::ALL {
+    let item = |knob: &knobs::Knob| {
         let [linux, ns3] = configs.each_ref().map(|config| knob.value(config));
-        table.row(vec![knob.name.to_owned(), linux, ns3, knob.what.to_owned()]);
-    }
-    table.render(usize::MAX)
+        Item { knob: Some(Knob { linux, ns3 }), ..Item::new(knob.name, knob.what) }
+    };
+    knobs::ALL.iter().map(item).collect()
 }

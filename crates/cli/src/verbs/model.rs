@@ -4,27 +4,28 @@ use anabranch_lab::units;
 use anabranch_stack::transfer_model::{ModelOptions, PathState, TransferModel};
 use serde::Serialize;
 
+use crate::args::whole;
 use crate::failure::Failure;
-use crate::output;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, wrap};
+use crate::{output, terminal};
 
 /// Shows what DMPTCP's transfer model predicts, round trip by round trip
 #[derive(clap::Args)]
 pub struct Args {
     /// The congestion window at the start, in segments
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "W", value_parser = whole::<u32>(1..=1_000_000))]
     cwnd: u32,
     /// The slow-start threshold, in segments; infinite unless given
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "S", value_parser = whole::<u32>(1..=1_000_000))]
     ssthresh: Option<u32>,
     /// The probability that a segment is lost: 0.05% or 0.0005
     #[arg(long, value_name = "P", default_value = "0", value_parser = units::parse_probability)]
     loss: f64,
     /// How many round trips
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100))]
     rounds: u32,
     /// Payload of a segment, in bytes
-    #[arg(long, value_name = "B", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    #[arg(long, value_name = "B", default_value_t = 1400, value_parser = whole::<u32>(1..=65_535))]
     mss: u32,
     /// Slow start ends at the threshold instead of beyond it
     #[arg(long)]
@@ -32,6 +33,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 /// The object that `model --json` prints.
@@ -96,16 +99,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn text(args: &Args, output: &Output) -> String {
     let mut table = Table::new()
         .column("round", Align::Right)
-        .column("segments", Align::Right)
-        .column("KiB", Align::Right)
-        .column("mean window", Align::Right)
-        .column("states (window, threshold: probability)", Align::Left);
+        .column("segments", Align::Decimal)
+        .column("KiB", Align::Decimal)
+        .column("mean window", Align::Decimal)
+        .wrapped("states (window, threshold: probability)");
     let kib = |segments: f64| segments * f64::from(args.mss) / 1024.0;
     for round in &output.rounds {
         let state = |state: &State| {
             let threshold = state.ssthresh.map_or("inf".to_owned(), |s| s.to_string());
             let probability = match state.probability {
-                small if small < 0.0005 => format!("{small:.0e}"),
+                1.0 => "1".to_owned(),
                 other => output::digits(other),
             };
             format!("({}, {threshold}: {probability})", state.cwnd)
@@ -118,19 +121,19 @@ fn text(args: &Args, output: &Output) -> String {
         }
         table.row(vec![
             round.round.to_string(),
-            format!("{:.2}", round.delivered_segments),
-            format!("{:.2}", kib(round.delivered_segments)),
-            format!("{:.2}", round.expected_cwnd),
+            output::digits(round.delivered_segments),
+            output::digits(kib(round.delivered_segments)),
+            output::digits(round.expected_cwnd),
             shown.join(" "),
         ]);
     }
     let total = output.rounds.last().map_or(0.0, |round| round.delivered_segments);
-    format!(
-        "{}\n{} round trips deliver {:.2} segments of {} B: {:.2} KiB\n",
-        table.render(usize::MAX),
+    let sentence = format!(
+        "{} round trips deliver {} segments of {} B: {} KiB",
         args.rounds,
-        total,
+        output::digits(total),
         args.mss,
-        kib(total)
-    )
+        output::digits(kib(total))
+    );
+    format!("{}\n{}", table.render(terminal::width()), wrap(&sentence, terminal::text_width()))
 }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::samples::SamplesFile;
 use crate::table::{Align, Table};
-use crate::{interrupt, output, provenance};
+use crate::{interrupt, output, provenance, terminal};
 
 /// The version of the keys of `anabranch run --json`.
 const SCHEMA: u32 = 2;
@@ -39,6 +39,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 /// The object that `run --json` prints.
@@ -203,14 +205,14 @@ fn text(scenario: &Scenario, output: &Output) -> String {
             .column("scheduler", Align::Left)
             .column("flow", Align::Right)
             .column("size", Align::Right)
-            .column("start s", Align::Right)
-            .column("done ms", Align::Right)
-            .column("acked ms", Align::Right)
-            .column("Mbit/s", Align::Right)
-            .column("x bound", Align::Right)
-            .optional("retx %", Align::Right, 1)
-            .optional("RTOs", Align::Right, 2)
-            .optional("KB by path", Align::Right, 3);
+            .column("start s", Align::Decimal)
+            .column("done ms", Align::Decimal)
+            .column("acked ms", Align::Decimal)
+            .column("Mbit/s", Align::Decimal)
+            .optional("x bound", Align::Decimal, 2)
+            .optional("retx %", Align::Decimal, 1)
+            .optional("RTOs", Align::Right, 3)
+            .optional("KB by path", Align::Right, 4);
         let millis = |time: Option<f64>, flow: &Flow| match time {
             Some(time) => output::digits(time * 1e3),
             None => flow.outcome.clone(),
@@ -220,29 +222,29 @@ fn text(scenario: &Scenario, output: &Output) -> String {
             table.row(vec![
                 flow.scheduler.clone(),
                 flow.flow.clone(),
-                flow.size_bytes.map_or("bulk".to_owned(), |size| anabranch_units::Bytes(size).to_string()),
+                flow.size_bytes.map_or("bulk".to_owned(), |size| output::size(size)),
                 format!("{:.3}", flow.start_s),
                 millis(flow.fct_s, flow),
                 flow.acked_s.map_or("-".to_owned(), |time| output::digits(time * 1e3)),
                 output::digits(flow.goodput_bps as f64 / 1e6),
                 flow.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
-                format!("{:.2}", flow.retransmitted_ratio * 100.0),
+                output::digits(flow.retransmitted_ratio * 100.0),
                 flow.rto_count.to_string(),
                 flow.bytes_by_path.iter().map(kilobytes).collect::<Vec<_>>().join("/"),
             ]);
         }
-        text.push_str(&table.render(100));
+        text.push_str(&table.render(terminal::width()));
         text.push('\n');
     }
     let cost = &output.performance;
     text.push_str(&format!(
-        "seed {}; {}{:.2} s of network time in {:.3} s: {} packet-hops ({:.1} million a second), {} data packets, {} events\n",
+        "seed {}; {}{} s of network time in {} s: {} packet-hops ({} million a second), {} data packets, {} events\n",
         output.seed,
         output.run.map_or(String::new(), |run| format!("run {run} of the comparison, with its phases; ")),
-        cost.simulated_s,
-        cost.wall_s,
+        output::digits(cost.simulated_s),
+        output::digits(cost.wall_s),
         cost.packet_hops,
-        cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6,
+        output::digits(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
         cost.data_packets,
         cost.events,
     ));

@@ -6,9 +6,11 @@ use anabranch_stack::transfer_model::TransferModel;
 use anabranch_units::{Bytes, Duration, Rate};
 use serde::Serialize;
 
+use crate::args::whole;
 use crate::failure::Failure;
-use crate::output;
 use crate::table::{Align, Table, wrap};
+use crate::terminal::{GOOD, paint};
+use crate::{output, terminal};
 
 /// Shows which subflows DMPTCP takes, and why
 #[derive(clap::Args)]
@@ -27,11 +29,13 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_remaining)]
     remaining: Bytes,
     /// Payload of a segment, in bytes
-    #[arg(long, value_name = "B", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    #[arg(long, value_name = "B", default_value_t = 1400, value_parser = whole::<u32>(1..=65_535))]
     mss: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 /// A path of the command line.
@@ -169,7 +173,12 @@ fn one(index: usize, path: &Parsed, args: &Args, explanation: &Explanation) -> P
         Some(_) if !known => "the size is not known, so every path is taken".to_owned(),
         Some(candidate) => {
             let faster = candidate.contributions.iter().map(|part| {
-                format!("path {} {} in {} round trips", part.path + 1, part.bytes, output::digits(part.ratio))
+                format!(
+                    "path {} {} in {} round trips",
+                    part.path + 1,
+                    output::size(part.bytes.0),
+                    output::digits(part.ratio)
+                )
             });
             let faster = faster.collect::<Vec<_>>().join(", ");
             let relation = if candidate.enough { "enough for" } else { "less than" };
@@ -178,7 +187,7 @@ fn one(index: usize, path: &Parsed, args: &Args, explanation: &Explanation) -> P
                 (false, false) => format!("slower than a path that is not needed ({faster})"),
                 _ => format!(
                     "within its RTT the faster paths deliver {}, {relation} {remaining} ({faster})",
-                    candidate.predicted
+                    output::size(candidate.predicted.0)
                 ),
             }
         }
@@ -214,12 +223,12 @@ fn text(args: &Args, output: &Output) -> String {
             path.ssthresh.map_or("inf".to_owned(), |segments| segments.to_string()),
             units::show_percent(path.loss),
             match path.faster_deliver_bytes {
-                Some(bytes) if bytes > 0 => Bytes(bytes).to_string(),
+                Some(bytes) if bytes > 0 => output::size(bytes),
                 _ => "-".to_owned(),
             },
-            if path.selected { "yes" } else { "no" }.to_owned(),
+            if path.selected { paint(GOOD, "yes") } else { "no".to_owned() },
         ]);
-        reasons.push_str(&wrap(&format!("path {}: {}", path.path, path.why), 100));
+        reasons.push_str(&wrap(&format!("path {}: {}", path.path, path.why), terminal::text_width()));
     }
     let names: Vec<String> = output.selected.iter().map(usize::to_string).collect();
     let remaining = match output.remaining_bytes {
@@ -230,5 +239,5 @@ fn text(args: &Args, output: &Output) -> String {
         [one] => format!("DMPTCP sends {remaining} on path {one} alone."),
         names => format!("DMPTCP sends {remaining} on paths {}.", names.join(", ")),
     };
-    format!("{}\n{reasons}\n{}", table.render(usize::MAX), wrap(&sentence, 100))
+    format!("{}\n{reasons}\n{}", table.render(terminal::width()), wrap(&sentence, terminal::text_width()))
 }

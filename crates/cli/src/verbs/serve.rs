@@ -12,7 +12,7 @@ pub struct Args {
     #[command(flatten)]
     host: crate::online::HostArgs,
     /// The port
-    #[arg(long, value_name = "P", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "P", default_value_t = 80, value_parser = crate::args::whole::<u16>(1..=65_535))]
     port: u16,
     /// Reset connections whose client takes less than 4 KiB of a response within this time
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = crate::args::parse_span)]
@@ -20,9 +20,6 @@ pub struct Args {
     /// How much memory the responses under way may take, of which each client gets a share
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = crate::args::parse_size)]
     memory: u64,
-    /// Say nothing about connections
-    #[arg(long, short)]
-    quiet: bool,
     /// The directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -49,6 +46,7 @@ mod linux {
     use crate::online::files::{Files, Grant, Granted};
     use crate::online::log::Log;
     use crate::online::{self, conversation};
+    use crate::output;
 
     /// About what the header of a response takes.
     const HEADER_BYTES: u64 = 256;
@@ -71,7 +69,7 @@ mod linux {
 
     async fn serve(args: &Args, files: Files) -> Result<(), Failure> {
         let (notices, heard) = tokio::sync::mpsc::unbounded_channel();
-        let log = Log::new(args.quiet);
+        let log = Log::new(output::is_quiet());
         let timeout = (!args.send_timeout.is_zero()).then_some(args.send_timeout);
         let build = |builder: anabranch_net::HostBuilder| {
             builder.notices(notices).send_timeout(timeout).buffer_memory(args.memory)
@@ -119,7 +117,7 @@ mod linux {
                 let length = content_length(&response);
                 // Tells the scheduler how long the flow is with this response.
                 control.set_flow_size(length.map(|length| control.written() + HEADER_BYTES + length));
-                let length = length.map_or(String::new(), |n| format!(", {}", anabranch_units::Bytes(n)));
+                let length = length.map_or(String::new(), |n| format!(", {}", output::size(n)));
                 let (method, status) = (&request.method, response.status().as_u16());
                 log.line(number, &format!("{method} {}: {status}{length}", request.uri));
                 response

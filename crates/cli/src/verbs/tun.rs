@@ -9,8 +9,9 @@ use anabranch_net::setup::{
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::failure::Failure;
-use crate::output;
 use crate::table::{Align, Table};
+use crate::terminal::{BAD, GOOD, paint};
+use crate::{output, terminal};
 
 /// Makes a TUN device whose addresses leave by real interfaces, one for each path, and removes it
 #[derive(clap::Args)]
@@ -93,6 +94,8 @@ struct ShowArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    to: crate::output::Destination,
 }
 
 impl From<SetupError> for Failure {
@@ -100,6 +103,16 @@ impl From<SetupError> for Failure {
         match error {
             SetupError::Usage(text) => Failure::Usage(text),
             other => Failure::Failed(other.to_string()),
+        }
+    }
+}
+
+impl Args {
+    /// Where the result goes, for verbs that have one.
+    pub fn destination(&self) -> Option<&output::Destination> {
+        match &self.verb {
+            Verb::Show(args) => Some(&args.to),
+            Verb::Setup(_) | Verb::Teardown(_) => None,
         }
     }
 }
@@ -160,7 +173,7 @@ fn set_up(args: &SetupArgs) -> Result<(), Failure> {
 /// Notes go where errors go, as the output may be read by a program.
 fn warn(layout: &Layout) {
     for note in layout.notes() {
-        eprintln!("warning: {note}");
+        output::warn(note);
     }
 }
 
@@ -169,8 +182,8 @@ fn paths(layout: &Layout) -> String {
         .column("path", Align::Right)
         .column("address", Align::Left)
         .column("leaves by", Align::Left)
-        .column("gateway", Align::Left)
-        .column("as", Align::Left);
+        .optional("gateway", Align::Left, 1)
+        .optional("as", Align::Left, 2);
     for (n, path) in layout.paths.iter().enumerate() {
         for leg in &path.legs {
             let gateway = match leg.gateway {
@@ -186,7 +199,7 @@ fn paths(layout: &Layout) -> String {
             ]);
         }
     }
-    table.render(usize::MAX)
+    table.render(terminal::width())
 }
 
 fn isolated(args: &SetupArgs) -> Result<(), Failure> {
@@ -207,12 +220,12 @@ fn isolated(args: &SetupArgs) -> Result<(), Failure> {
     namespace::enter()?;
     namespace::prepare(&plan, &mut RealSystem)?;
     let addresses = plan.layout.paths.iter().flat_map(|path| &path.legs).map(|leg| leg.address.to_string());
-    eprintln!(
+    output::remark(format_args!(
         "{}, in a network of its own without a way out: anabranch's addresses are {}; the kernel's {}",
         plan.layout.device,
         addresses.collect::<Vec<_>>().join(", "),
         plan.layout.kernel.iter().map(|net| net.addr().to_string()).collect::<Vec<_>>().join(", "),
-    );
+    ));
     Err(namespace::run(&command).into())
 }
 
@@ -251,8 +264,8 @@ fn text(shown: &Shown) -> String {
         );
     }
     let mut text = match shown.whole {
-        Some(true) => format!("{name}, whole, MTU {}\n\n", shown.layout.mtu),
-        Some(false) => format!("{name}, parts missing, MTU {}\n\n", shown.layout.mtu),
+        Some(true) => format!("{name}, {}, MTU {}\n\n", paint(GOOD, "whole"), shown.layout.mtu),
+        Some(false) => format!("{name}, {}, MTU {}\n\n", paint(BAD, "parts missing"), shown.layout.mtu),
         None => {
             format!("{name}, MTU {}; with sudo it could be told whether it is whole\n\n", shown.layout.mtu)
         }

@@ -14,11 +14,12 @@ use anabranch_validate::results::{Results, Trouble};
 use anabranch_validate::{Campaign, Metric, Plan};
 use serde::Serialize;
 
-use crate::args::Common;
+use crate::args::{Common, whole};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Align, Table};
-use crate::{interrupt, output};
+use crate::terminal::{BAD, GOOD, WARNING, paint};
+use crate::{interrupt, output, terminal};
 
 /// How true the simulator is: the same transfer simulated, emulated, and by the Linux kernel
 #[derive(clap::Args)]
@@ -38,13 +39,13 @@ pub struct Args {
     #[arg(long, conflicts_with = "scenarios")]
     full: bool,
     /// How many reliable runs in real time each point shall have of each kind; 20, with --quick 5
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     runs: Option<u32>,
     /// How often a run is tried until it is reliable; 3
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100))]
     attempts: Option<u32>,
     /// Runs at once; more than the machine has time for are unreliable
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
     jobs: u16,
     /// Write each run to FILE at once, and go on from what it has; with --full
     /// anabranch-validate.jsonl unless given
@@ -61,6 +62,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 const LONG: &str = "\
@@ -133,7 +136,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let recorded =
         record::read(record::RECORDED).map_err(|error| Failure::Failed(format!("fidelity.csv: {error}")))?;
     if let Some(obstacle) = anabranch_emulate::obstacle() {
-        eprintln!("SKIPPED: nothing was compared with the kernel: {obstacle}");
+        output::print_error(&format!("SKIPPED: nothing was compared with the kernel: {obstacle}\n"));
         return Ok(ExitCode::from(SKIPPED));
     }
     let cancelled = interrupt::watch();
@@ -163,7 +166,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if measured == Err(Trouble::Interrupted)
         && let Some(path) = &file
     {
-        eprintln!("what was measured is in {}; the same command goes on from there", path.display());
+        output::remark(format_args!(
+            "what was measured is in {}; the same command goes on from there",
+            path.display()
+        ));
     }
     measured?;
     campaign.simulate(cancelled)?;
@@ -222,10 +228,13 @@ fn points(args: &Args) -> Result<Vec<Point>, Failure> {
 
 fn tell_kept(path: &std::path::Path, results: &Results) {
     if !results.records().is_empty() {
-        eprintln!("going on from {} runs in {}", results.records().len(), path.display());
+        output::remark(format_args!("going on from {} runs in {}", results.records().len(), path.display()));
     }
     if results.left_out() > 0 {
-        eprintln!("note: {} emulated runs there are another build's and are made again", results.left_out());
+        output::remark(format_args!(
+            "note: {} emulated runs there are another build's and are made again",
+            results.left_out()
+        ));
     }
 }
 
@@ -262,8 +271,8 @@ fn full_table(rows: &[Row]) -> String {
         .column("point", Align::Left)
         .column("number", Align::Left)
         .column("compared", Align::Left)
-        .optional("first", Align::Right, 2)
-        .optional("second", Align::Right, 2)
+        .optional("first", Align::Decimal, 2)
+        .optional("second", Align::Decimal, 2)
         .column("difference, %", Align::Right)
         .optional("runs", Align::Right, 1)
         .column("", Align::Left);
@@ -280,7 +289,7 @@ fn full_table(rows: &[Row]) -> String {
             own.verdict.name().to_owned(),
         ]);
     }
-    table.render(160)
+    table.render(terminal::width().max(terminal::PLAIN_WIDTH))
 }
 
 fn quick_table(held: &[Held]) -> String {
@@ -300,18 +309,18 @@ fn quick_table(held: &[Held]) -> String {
             percents(own.median, own.median_interval),
             allowed.unwrap_or_else(|| "not recorded".to_owned()),
             own.pairs.to_string(),
-            judgement(held.judgement).to_owned(),
+            judgement(held.judgement),
         ]);
     }
-    table.render(120)
+    table.render(terminal::width())
 }
 
-fn judgement(judgement: Judgement) -> &'static str {
+fn judgement(judgement: Judgement) -> String {
     match judgement {
-        Judgement::Same => "ok",
-        Judgement::Grown => "GROWN",
-        Judgement::Inconclusive => "inconclusive",
-        Judgement::Unknown => "NOT RECORDED",
+        Judgement::Same => paint(GOOD, "ok"),
+        Judgement::Grown => paint(BAD, "GROWN"),
+        Judgement::Inconclusive => paint(WARNING, "inconclusive"),
+        Judgement::Unknown => paint(BAD, "NOT RECORDED"),
     }
 }
 

@@ -117,13 +117,15 @@ impl Captures {
     pub fn create(path: &Path, scenario: &Scenario, settings: Settings) -> Result<Captures, CaptureError> {
         let mut files: Vec<Planned> = Vec::new();
         let (conditions, contenders) = (&scenario.conditions, &scenario.contenders);
+        let count = conditions.len() * contenders.len();
+        check_name(path, count)?;
         for (condition, with) in conditions.iter().enumerate() {
             for (contender, who) in contenders.iter().enumerate() {
                 let mut names = Vec::new();
                 if conditions.len() > 1 {
                     names.push(with.name.as_str());
                 }
-                if conditions.len() * contenders.len() > 1 {
+                if count > 1 {
                     names.push(who.name.as_str());
                 }
                 let mut path = named(path, &names);
@@ -178,6 +180,24 @@ impl Captures {
     pub fn commit(self) -> Result<Vec<PathBuf>, CaptureError> {
         self.files.into_iter().map(|planned| planned.file.commit()).collect()
     }
+}
+
+/// An error where names made from `path` would be the names of something else than a person meant: `path` is a
+/// directory, or a device or a pipe in the place of `count` files.
+fn check_name(path: &Path, count: usize) -> Result<(), CaptureError> {
+    let wrong =
+        |kind, text: &str| Err(CaptureError { path: path.to_owned(), error: io::Error::new(kind, text) });
+    let ends_in_slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let metadata = std::fs::metadata(path);
+    if ends_in_slash || metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
+        return wrong(io::ErrorKind::IsADirectory, "it is a directory; give the name of a file in it");
+    }
+    if count > 1 && metadata.is_ok_and(|metadata| !metadata.is_file()) {
+        let text =
+            format!("it is a device or a pipe, which cannot take {count} captures; choose one contender");
+        return wrong(io::ErrorKind::InvalidInput, &text);
+    }
+    Ok(())
 }
 
 /// `path` with `names` in front of its extension.

@@ -51,7 +51,20 @@ fn a_path_that_cannot_be_written_is_an_error_at_once() {
         let made = Captures::create(path, &scenario("schedulers = ['tcp']"), Settings::default());
         made.expect_err("no such place").to_string()
     };
-    assert!(error(directory.path()).contains("directory"));
+    assert!(error(directory.path()).contains("it is a directory"));
+    let several = |path: &str| {
+        let made = Captures::create(
+            Path::new(path),
+            &scenario("schedulers = ['tcp', 'min_rtt']"),
+            Settings::default(),
+        );
+        made.expect_err("no file for two").to_string()
+    };
+    // With several contenders the names of files are made from it, which must not be the directory's neighbours.
+    assert!(several(directory.path().to_str().unwrap()).contains("it is a directory"));
+    assert!(several(&format!("{}/new/", directory.path().display())).contains("it is a directory"));
+    assert!(several("/dev/null").contains("a device or a pipe"));
+    assert!(!Path::new("/dev/null.tcp").exists());
     let missing = directory.path().join("missing/out.pcapng");
     assert!(error(&missing).starts_with(&format!("cannot write the capture {}", missing.display())));
 }

@@ -177,7 +177,7 @@ impl Document {
     /// Puts the size that the option `option` gave in the place of the scenario's, and removes what
     /// made sense with that alone.
     pub fn set_size(&mut self, option: &str, size: &str) {
-        let stale: &[&str] = match size.trim() {
+        let stale: &[&str] = match size.trim().to_ascii_lowercase().as_str() {
             "web" => &["duration"],
             "bulk" => &["max", "load"],
             _ => &["max", "duration"],

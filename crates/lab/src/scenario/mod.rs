@@ -12,6 +12,7 @@ pub mod parameters;
 mod parse;
 mod path;
 mod phases;
+mod suspicions;
 mod traffic;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};

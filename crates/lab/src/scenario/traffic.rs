@@ -77,8 +77,8 @@ fn size(table: &Reader<'_>) -> Result<FlowSize, Problem> {
     let size = match table.get("size") {
         None => FlowSize::Web { max },
         Some(node) => match &node.value {
-            Value::String(text) if text.trim() == "web" => FlowSize::Web { max },
-            Value::String(text) if text.trim() == "bulk" => FlowSize::Bulk,
+            Value::String(text) if text.trim().eq_ignore_ascii_case("web") => FlowSize::Web { max },
+            Value::String(text) if text.trim().eq_ignore_ascii_case("bulk") => FlowSize::Bulk,
             _ => FlowSize::Fixed(node.positive_size().map_err(|problem| {
                 let help = problem.help.clone().unwrap_or_default();
                 problem.help(format!("{help}; or `web` or `bulk`"))
@@ -131,14 +131,7 @@ fn starts(table: &Reader<'_>, size: FlowSize) -> Result<(Start, u32), Problem> {
                     .help("give the flows a `size`, or remove `load`"));
             }
             // A load of more than the paths carry is a fair question, so it is not a probability.
-            let load = match &node.value {
-                Value::String(_) => node.probability()?,
-                _ => node.number()?,
-            };
-            if !(load > 0.0 && load <= 10.0) {
-                return Err(Problem::at(&node.span, format!("a load of {load} is out of range"))
-                    .help("give for example 0.5 or \"50%\": the share of the paths' whole rate"));
-            }
+            let load = node.load()?;
             Ok((Start::Poisson { from, load }, flows.unwrap_or(100)))
         }
         (None, None) => Ok((Start::Together(from), flows.unwrap_or(1))),

@@ -12,7 +12,7 @@ mod checks_tests;
 use serde::Serialize;
 
 pub use facts::{Facts, MptcpEndpoint, Source, TunFile};
-pub use probe::{Probe, ProbeOutcome, probe};
+pub use probe::{Probe, ProbeOutcome, is_multipath, probe};
 
 /// How it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -86,7 +86,7 @@ fn attempt(target: &str, system: &mut dyn System, address: &mut Option<SocketAdd
         Ok(stream) => stream,
         Err(outcome) => return outcome,
     };
-    match is_multipath(&stream, system) {
+    match is_multipath(local_address(&stream), system) {
         Err(error) => return ProbeOutcome::Unknown(error),
         Ok(false) => return ProbeOutcome::FellBack,
         Ok(true) => {}
@@ -95,7 +95,7 @@ fn attempt(target: &str, system: &mut dyn System, address: &mut Option<SocketAdd
         return ProbeOutcome::Handshake;
     }
     let answered = exchange(&mut stream, target);
-    match is_multipath(&stream, system) {
+    match is_multipath(local_address(&stream), system) {
         Ok(true) if answered => ProbeOutcome::Multipath,
         Ok(true) => ProbeOutcome::Silent(ANSWER_TIMEOUT),
         Ok(false) => ProbeOutcome::FellBackLater,
@@ -152,11 +152,18 @@ fn exchange(stream: &mut TcpStream, target: &str) -> bool {
     stream.write_all(request.as_bytes()).is_ok() && stream.read(&mut answer).is_ok_and(|n| n > 0)
 }
 
-/// Whether the connection is Multipath TCP still, as `ss` shows the kernel's flags for it. (The socket option
-/// MPTCP_INFO would tell the same, through an interface that no safe crate has.)
-fn is_multipath(stream: &TcpStream, system: &mut dyn System) -> Result<bool, String> {
+fn local_address(stream: &TcpStream) -> Result<SocketAddr, String> {
     let local = rustix::net::getsockname(stream.as_fd()).map_err(|error| error.to_string())?;
-    let local = SocketAddr::try_from(local).map_err(|error| error.to_string())?;
+    SocketAddr::try_from(local).map_err(|error| error.to_string())
+}
+
+/// Returns whether the kernel's connection from the address `local` is Multipath TCP still, as `ss` shows the flags for
+/// it. (The socket option MPTCP_INFO would tell the same, through an interface that no safe crate has.)
+///
+/// # Errors
+/// If `local` is an error, `ss` cannot be run, or it does not show the connection.
+pub fn is_multipath(local: Result<SocketAddr, String>, system: &mut dyn System) -> Result<bool, String> {
+    let local = local?;
     // `192.0.2.1:5000` or `[2001:db8::1]:5000`, as ss takes it too.
     let text = system.act(&Action::run(&format!("ss -MniaOH src {local}")))?;
     flags_of(&text, local).ok_or_else(|| format!("`ss -Mni` does not show the connection from {local}"))

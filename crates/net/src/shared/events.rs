@@ -39,18 +39,20 @@ impl Core {
     fn handle_event(&mut self, now: Time, id: ConnectionId, event: Event, woken: &mut Vec<Waker>) {
         let received = self.endpoint.received(id);
         let freed = self.endpoint.freed(id);
+        let mptcp = matches!(event, Event::Connected | Event::Accepted)
+            && self.endpoint.stats(id).is_some_and(|stats| stats.mptcp);
         let Some((flow, pool)) = self.flow_and_pool(now, id) else { return };
         let (number, local, remote) = (flow.number, flow.local, flow.remote);
         match event {
             Event::Connected => {
                 flow.established = true;
                 woken.extend(flow.writer.take());
-                self.tell(|| Notice::Opened { number, local, remote, accepted: false });
+                self.tell(|| Notice::Opened { number, local, remote, accepted: false, mptcp });
             }
             Event::Accepted => {
                 flow.established = true;
                 self.accept(now, id, local.port, woken);
-                self.tell(|| Notice::Opened { number, local, remote, accepted: true });
+                self.tell(|| Notice::Opened { number, local, remote, accepted: true, mptcp });
             }
             Event::Readable => {
                 flow.received = flow.received.max(received);

@@ -103,6 +103,12 @@ impl CongestionKind {
 
     /// The built-in congestion control of that name.
     pub fn from_name(name: &str) -> Option<CongestionKind> {
+        // Other names for the same: the Linux kernel's, and that of RFC 6356.
+        let name = match name {
+            "reno" => "newreno",
+            "coupled" => "lia",
+            name => name,
+        };
         CongestionKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 

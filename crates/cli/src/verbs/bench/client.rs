@@ -13,6 +13,7 @@ use super::watch::Watch;
 use super::{Args, Reader, Writer, kernel, report};
 use crate::failure::Failure;
 use crate::online::bench::{self, Done, Mode, Progress};
+use crate::online::fallback::{self, Fallback};
 use crate::{online, output};
 
 pub async fn measure(args: &Args, plan: &Plan, host: Option<&Host>, name: &str) -> Result<(), Failure> {
@@ -20,6 +21,7 @@ pub async fn measure(args: &Args, plan: &Plan, host: Option<&Host>, name: &str) 
     let progress: Arc<Progress> = Arc::default();
     let mut controls: Vec<StreamControl> = Vec::new();
     let mut ready: Vec<(Reader, Writer)> = Vec::new();
+    let mut fallbacks: Vec<Fallback> = Vec::new();
     let begun = Instant::now();
     match host {
         Some(host) => {
@@ -51,12 +53,23 @@ pub async fn measure(args: &Args, plan: &Plan, host: Option<&Host>, name: &str) 
                 Ok(opened)
             };
             let to = format!("{name} port {}", args.port);
-            ready = args.connect.wait(to, opening).await.map_err(Failure::Failed)?;
+            for (connection, opened) in
+                args.connect.wait(to, opening).await.map_err(Failure::Failed)?.into_iter().enumerate()
+            {
+                if opened.is_multipath == Some(false) {
+                    fallbacks.push(Fallback::of_kernel(connection));
+                }
+                ready.push((opened.read, opened.write));
+            }
         }
     }
     if !args.json {
         let took = begun.elapsed().as_secs_f64();
-        eprintln!("{} connected in {took:.4} s", plural(args.parallel, "connection"));
+        output::remark(format_args!(
+            "{} connected in {}",
+            plural(args.parallel, "connection"),
+            output::span(took)
+        ));
     }
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
@@ -87,13 +100,16 @@ pub async fn measure(args: &Args, plan: &Plan, host: Option<&Host>, name: &str) 
                 if args.json {
                     intervals.push(interval);
                 } else {
-                    output::print(&report::show(&interval))?;
+                    output::print_part(&report::show(&interval))?;
                 }
                 next = next.zip(plan.interval).map(|(at, interval)| at + interval);
             }
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
+    stats.fallbacks.extend(fallbacks);
+    stats.fallbacks.sort_by_key(|fallback| fallback.connection);
+    fallback::warn(&stats.fallbacks, args.parallel as usize);
     let result = report::summary(args, seconds, &all, &stats, intervals);
     if args.json { output::print_json(&result) } else { output::print(&report::text(&result, &stats)) }
 }

@@ -4,11 +4,15 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+use anabranch_net::doctor::is_multipath;
+use anabranch_net::setup::RealSystem;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
 
 use super::{Args, Reader, Writer};
 use crate::online::bench::CHUNK;
 
+/// For more connections than this `ss`, which is run for each, is not asked.
+const MOST_ASKED: u32 = 16;
 /// `IPPROTO_MPTCP`.
 const MPTCP: u32 = 262;
 
@@ -21,7 +25,15 @@ fn socket_of(args: &Args, family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, protocol)?)
 }
 
-pub async fn connect(args: &Args, name: &str) -> io::Result<(Reader, Writer)> {
+/// A connection of the kernel.
+pub struct Opened {
+    pub read: Reader,
+    pub write: Writer,
+    /// Whether it is Multipath TCP after the handshake, where that was asked for and can be told.
+    pub is_multipath: Option<bool>,
+}
+
+pub async fn connect(args: &Args, name: &str) -> io::Result<Opened> {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     let found = tokio::net::lookup_host((bare, args.port)).await?.next();
     let to = found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
@@ -34,8 +46,11 @@ pub async fn connect(args: &Args, name: &str) -> io::Result<(Reader, Writer)> {
     let stream = std::net::TcpStream::from(socket.await.map_err(io::Error::other)??);
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
+    let local = stream.local_addr().map_err(|error| error.to_string());
+    let wanted = args.kernel.as_deref() == Some("mptcp") && args.parallel <= MOST_ASKED;
+    let is_multipath = wanted.then(|| is_multipath(local, &mut RealSystem).ok()).flatten();
     let (read, write) = tokio::net::TcpStream::from_std(stream)?.into_split();
-    Ok((buffered(read), Box::new(write)))
+    Ok(Opened { read: buffered(read), write: Box::new(write), is_multipath })
 }
 
 /// A socket of the kernel lends nothing: its bytes are copied out.

@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "HOST")]
     client: Option<String>,
     /// The server's port
-    #[arg(long, value_name = "P", default_value_t = 5210, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "P", default_value_t = 5210, value_parser = crate::args::whole::<u16>(1..=65_535))]
     port: u16,
     /// Use a socket of the kernel in place of a host behind a TUN device: tcp or mptcp
     #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "mptcp"], conflicts_with = "tun")]
@@ -50,10 +50,11 @@ pub struct Args {
     #[arg(long, conflicts_with = "reverse")]
     bidirectional: bool,
     /// Connections at once
-    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = crate::args::whole::<u32>(1..=100_000))]
     parallel: u32,
     /// Instead of goodput: so many round trips of one byte, one after the other on each connection
-    #[arg(long, value_name = "N", conflicts_with_all = ["time", "size", "reverse", "bidirectional"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["time", "size", "reverse", "bidirectional"],
+        value_parser = crate::args::whole::<u32>(1..=u32::MAX.into()))]
     ping: Option<u32>,
     /// Between reports; 0 is none
     #[arg(long, short, value_name = "SPAN", default_value = "1s")]
@@ -61,6 +62,8 @@ pub struct Args {
     /// Print JSON at the end in place of reports
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
 }
 
 #[cfg(not(target_os = "linux"))]

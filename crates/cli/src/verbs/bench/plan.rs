@@ -24,7 +24,13 @@ impl Plan {
         let bytes = match &args.size {
             Some(text) => {
                 let size = units::parse_size(text);
-                Some(size.map_err(|error| Failure::Usage(format!("--size: {error}")))?.0)
+                let size = size.map_err(|error| Failure::Usage(format!("--size: {error}")))?.0;
+                if size == 0 {
+                    return Err(Failure::Usage(
+                        "--size: 0 bytes cannot be measured; give at least `1 B`".to_owned(),
+                    ));
+                }
+                Some(size)
             }
             None => None,
         };
@@ -33,6 +39,9 @@ impl Plan {
             (None, None) => Some(Duration::from_secs(10)),
             (None, Some(_)) => None,
         };
+        if duration.is_some_and(|duration| duration.is_zero()) {
+            return Err(Failure::Usage("--time: no time is too short; give for example `10 s`".to_owned()));
+        }
         let mode = match () {
             () if args.ping.is_some() => Mode::Ping,
             () if args.bidirectional => Mode::Both,

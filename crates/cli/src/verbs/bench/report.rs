@@ -1,16 +1,15 @@
 //! What is said of it: a line for each interval, and the end as text or JSON.
 
-use anabranch_lab::units;
 use anabranch_stack::stats::SubflowStats;
-use anabranch_units::{Bytes, Rate};
 use serde::Serialize;
 
 use super::Args;
 use super::watch::{Interval, SubflowPart, Watch};
 use crate::online::bench::Done;
+use crate::online::fallback::Fallback;
 use crate::online::table;
-use crate::output;
 use crate::table::{Align, Table};
+use crate::{output, terminal};
 
 /// The end, in JSON.
 #[derive(Serialize)]
@@ -29,24 +28,26 @@ pub struct Output {
     ping_p50_s: Option<f64>,
     ping_p99_s: Option<f64>,
     ping_max_s: Option<f64>,
+    /// Connections that are plain TCP, and why.
+    fallbacks: Vec<Fallback>,
     subflows: Vec<SubflowPart>,
     intervals: Vec<Interval>,
 }
 
-fn rate(bytes: u64, seconds: f64) -> Rate {
-    Rate((bytes as f64 * 8.0 / seconds.max(1e-9)) as u64)
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 * 8.0 / seconds.max(1e-9)
 }
 
 pub fn show(interval: &Interval) -> String {
     let seconds = interval.end_s - interval.start_s;
     let mut text = format!(
-        "{:7.2}-{:.2} s   sent {:>12} {:>16}   received {:>12} {:>16}\n",
+        "{:6.1}-{:<6.1} s  sent {:>8} {:>11}  received {:>8} {:>11}\n",
         interval.start_s,
         interval.end_s,
-        Bytes(interval.sent_bytes).to_string(),
-        units::show_rate(rate(interval.sent_bytes, seconds)),
-        Bytes(interval.received_bytes).to_string(),
-        units::show_rate(rate(interval.received_bytes, seconds)),
+        output::size(interval.sent_bytes),
+        output::rate(rate(interval.sent_bytes, seconds)),
+        output::size(interval.received_bytes),
+        output::rate(rate(interval.received_bytes, seconds)),
     );
     // With many connections the sum says it.
     if interval.subflows.len() <= 16 {
@@ -83,6 +84,7 @@ pub fn summary(args: &Args, seconds: f64, all: &[Done], stats: &Watch, intervals
         ping_p50_s: quantile(0.5),
         ping_p99_s: quantile(0.99),
         ping_max_s: quantile(1.0),
+        fallbacks: stats.fallbacks.clone(),
         subflows: subflows.collect(),
         intervals,
     }
@@ -93,22 +95,20 @@ pub fn text(output: &Output, stats: &Watch) -> String {
     let mut text = String::new();
     for (what, bytes) in [("uploaded", output.uploaded_bytes), ("downloaded", output.downloaded_bytes)] {
         if bytes > 0 {
-            let rate = units::show_rate(rate(bytes, output.duration_s));
-            table.row(vec![what.to_owned(), Bytes(bytes).to_string(), rate]);
+            let rate = output::rate(rate(bytes, output.duration_s));
+            table.row(vec![what.to_owned(), output::size(bytes), rate]);
         }
     }
     if output.uploaded_bytes + output.downloaded_bytes > 0 {
-        text.push_str(table.render(usize::MAX).trim_start_matches('\n'));
+        text.push_str(table.render(terminal::width()).trim_start_matches('\n'));
     }
     if let (Some(p50), Some(p99), Some(max)) = (output.ping_p50_s, output.ping_p99_s, output.ping_max_s) {
-        let [p50, p99, max] = [p50, p99, max].map(|s| output::digits(s * 1e6));
-        text.push_str(&format!(
-            "round trip of one byte: median {p50} us, 99 % within {p99} us, at most {max} us\n"
-        ));
+        let [p50, p99, max] = [p50, p99, max].map(output::span);
+        text.push_str(&format!("round trip of one byte: median {p50}, 99 % within {p99}, at most {max}\n"));
     }
     text.push_str(&format!(
-        "{} s, CPU time {} s",
-        output::digits(output.duration_s),
+        "{}, CPU time {} s",
+        output::span(output.duration_s),
         output::digits(output.cpu_s)
     ));
     if let Some(per) = output.cpu_s_per_gb {
@@ -117,7 +117,7 @@ pub fn text(output: &Output, stats: &Watch) -> String {
     text.push('\n');
     let all: Vec<SubflowStats> = stats.seen.iter().flatten().copied().collect();
     if (1..=16).contains(&all.len()) {
-        text.push_str(&table::subflows(&all));
+        text.push_str(&table::subflows(&all, terminal::width()));
     }
     text
 }

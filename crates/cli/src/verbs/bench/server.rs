@@ -4,48 +4,54 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use anabranch_net::Host;
-use anabranch_units::Bytes;
+use anabranch_net::{Host, StreamControl};
 use tokio::time::Instant;
 
 use super::{Args, Reader, Writer, kernel};
 use crate::failure::Failure;
 use crate::online::bench::{self, Progress};
+use crate::online::fallback::Fallback;
 use crate::online::log::Log;
+use crate::output;
 
 pub async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Failed(error.to_string());
-    let log = Log::new(false);
-    let answer = |from: SocketAddr, read: Reader, write: Writer| {
+    let log = Log::new(output::is_quiet());
+    let answer = |from: SocketAddr, read: Reader, write: Writer, control: Option<StreamControl>| {
         let log = log.clone();
         tokio::spawn(async move {
             let progress = Progress::default();
             let begun = Instant::now();
             let result = bench::serve(read, write, &progress).await;
             let seconds = begun.elapsed().as_secs_f64();
-            let moved = [&progress.sent, &progress.received].map(|n| Bytes(n.load(Ordering::Relaxed)));
+            let moved = [&progress.sent, &progress.received].map(|n| output::size(n.load(Ordering::Relaxed)));
             let how = result.map_or_else(|error| format!(": {error}"), |_| String::new());
-            log.say(&format!("{from}: sent {}, received {} in {seconds:.3} s{how}", moved[0], moved[1]));
+            let fallback = control.and_then(|control| Fallback::of(0, &control.stats(), true));
+            let plain = fallback.map_or(String::new(), |fallback| format!("; {}", fallback.sentence()));
+            let [sent, received] = moved;
+            let span = output::span(seconds);
+            log.general(&format!("{from}: sent {sent}, received {received} in {span}{how}{plain}"));
         })
     };
     match host {
         Some(host) => {
             let mut listener = host.listen(args.port, args.host.config(), 4096).map_err(failed)?;
-            eprintln!("waiting on port {}", args.port);
+            output::remark(format_args!("waiting on port {}", args.port));
             loop {
                 let (stream, from) = listener.accept().await.map_err(failed)?;
+                let control = stream.control();
                 let (read, write) = stream.into_split();
-                answer(from, Box::new(read), Box::new(write));
+                answer(from, Box::new(read), Box::new(write), Some(control));
             }
         }
         None => {
             let listener = kernel::listen(args).map_err(failed)?;
-            eprintln!("waiting on port {}", args.port);
+            output::remark(format_args!("waiting on port {}", args.port));
             loop {
                 let (stream, from) = listener.accept().await.map_err(failed)?;
                 let _ = stream.set_nodelay(true);
                 let (read, write) = stream.into_split();
-                answer(from, kernel::buffered(read), Box::new(write));
+                answer(from, kernel::buffered(read), Box::new(write), None);
             }
         }
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::online::bench::Progress;
+use crate::online::fallback::Fallback;
 use crate::online::table;
 
 /// What was moved in a span of time.
@@ -36,6 +37,8 @@ pub struct Watch {
     progress: Arc<Progress>,
     /// As of the last look, by connection.
     pub seen: Vec<Vec<SubflowStats>>,
+    /// Connections that are plain TCP, as of the last look.
+    pub fallbacks: Vec<Fallback>,
     /// As of the last interval.
     told: Vec<Vec<SubflowStats>>,
     told_at: f64,
@@ -45,7 +48,16 @@ pub struct Watch {
 impl Watch {
     pub fn new(begun: Instant, controls: Vec<StreamControl>, progress: Arc<Progress>) -> Watch {
         let none = vec![Vec::new(); controls.len()];
-        Watch { begun, controls, progress, seen: none.clone(), told: none, told_at: 0.0, told_moved: (0, 0) }
+        Watch {
+            begun,
+            controls,
+            progress,
+            seen: none.clone(),
+            fallbacks: Vec::new(),
+            told: none,
+            told_at: 0.0,
+            told_moved: (0, 0),
+        }
     }
 
     /// Notes the counters of a connection, if they are still there.
@@ -54,6 +66,8 @@ impl Watch {
         let stats = control.subflow_stats();
         if !stats.is_empty() {
             self.seen[connection] = stats;
+            self.fallbacks.retain(|other| other.connection != connection);
+            self.fallbacks.extend(Fallback::of(connection, &control.stats(), false));
         }
     }
 

@@ -6,11 +6,9 @@ use anabranch_lab::scenario::{Scenario, Transport};
 use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
 
-use crate::output;
 use crate::table::{Align, Table, wrap, wrap_behind};
-
-/// The width for which tables are made.
-pub const WIDTH: usize = 100;
+use crate::terminal::{BAD, GOOD, paint};
+use crate::{output, terminal};
 
 pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     let mut text = String::new();
@@ -22,29 +20,37 @@ pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
         let rows = comparison.rows.iter().filter(|row| row.condition == condition.name);
         let bulk = traffic.size.mean().is_none();
         let reference = comparison.reference.as_deref();
-        text.push_str(&if bulk { bulk_table(rows, reference) } else { table(rows, reference) });
+        let leaders = leaders(comparison, &condition.name);
+        text.push_str(&if bulk {
+            bulk_table(rows, reference, &leaders)
+        } else {
+            table(rows, reference, &leaders)
+        });
         if let anabranch_lab::scenario::FlowSize::Web { max: Some(max) } = traffic.size {
             let mean = traffic.size.mean().unwrap_or_default();
-            text.push_str(&format!("web-like sizes up to {max} have a mean of {:.1} KB\n", mean / 1e3));
+            text.push_str(&format!(
+                "web-like sizes up to {max} have a mean of {}\n",
+                output::size(mean as u64)
+            ));
         }
         let setting = comparison.conditions.iter().find(|setting| setting.name == condition.name);
         for note in setting.map(|setting| notes(scenario, setting, bulk)).unwrap_or_default() {
-            text.push_str(&wrap_behind("  ", &note, WIDTH));
+            text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
         }
         text.push('\n');
     }
     let cost = &comparison.performance;
     let runs = comparison.runs;
     text.push_str(&format!(
-        "{runs} run{} each, seed {}; {:.1} s of network time in {:.1} s, {:.1} million packet-hops a second\n",
+        "{runs} run{} each, seed {}; {} s of network time in {} s, {} million packet-hops a second\n",
         if runs == 1 { "" } else { "s" },
         comparison.seed,
-        cost.simulated_s,
-        cost.wall_s,
-        cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6,
+        output::digits(cost.simulated_s),
+        output::digits(cost.wall_s),
+        output::digits(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
     ));
     text.push('\n');
-    text.push_str(&wrap(&comparison.verdict, WIDTH));
+    text.push_str(&wrap(&comparison.verdict, terminal::text_width()));
     text
 }
 
@@ -166,13 +172,28 @@ fn congestion(scenario: &Scenario, setting: &Setting) -> String {
 }
 
 /// The name of a row; a plain TCP that is free to choose has its path behind it.
-fn row_name(row: &Row) -> String {
-    match &row.path {
+fn row_name(row: &Row, leaders: &[&str]) -> String {
+    let name = match &row.path {
         Some(path) if !row.scheduler.contains('@') && !row.scheduler.contains(' ') => {
             format!("{} on {}", row.scheduler, path_name(path))
         }
         _ => row.scheduler.clone(),
-    }
+    };
+    if leaders.contains(&row.scheduler.as_str()) { paint(GOOD, &name) } else { name }
+}
+
+/// How many flows ended in time, of how many.
+fn done(row: &Row) -> String {
+    let text = format!("{}/{}", row.completed, row.n);
+    if row.completed < row.n { paint(BAD, &text) } else { text }
+}
+
+/// Those that are best under the condition `name` by the number that its table is about: one, or several that cannot
+/// be told apart.
+fn leaders<'a>(comparison: &'a Comparison, name: &str) -> Vec<&'a str> {
+    let verdict = comparison.verdicts.iter().find(|verdict| verdict.condition == name);
+    let names = verdict.map(|verdict| verdict.best.iter().take(1).chain(&verdict.tied));
+    names.into_iter().flatten().map(String::as_str).collect()
 }
 
 fn millis(seconds: Option<f64>) -> String {
@@ -180,15 +201,18 @@ fn millis(seconds: Option<f64>) -> String {
 }
 
 fn percent(ratio: f64) -> String {
-    format!("{:.2}", ratio * 100.0)
+    output::digits(ratio * 100.0)
 }
 
 fn difference(row: &Row, reference: Option<&str>) -> String {
     match &row.vs_reference_pct {
         Some(_) if Some(row.scheduler.as_str()) == reference => "0".to_owned(),
         Some(difference) => match difference.ci95 {
-            Some(Interval(low, high)) => format!("{:+.1} [{low:+.1}, {high:+.1}]", difference.mean),
-            None => format!("{:+.1}", difference.mean),
+            Some(Interval(low, high)) => {
+                let [mean, low, high] = [difference.mean, low, high].map(output::signed_percent);
+                format!("{mean} [{low}, {high}]")
+            }
+            None => output::signed_percent(difference.mean),
         },
         None => "-".to_owned(),
     }
@@ -204,84 +228,84 @@ fn headers(reference: Option<&str>) -> String {
     reference.map_or("vs reference".to_owned(), |name| format!("vs {name}, %"))
 }
 
-fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> String {
+fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leaders: &[&str]) -> String {
     let mut table = Table::new()
         .column("scheduler", Align::Left)
-        .optional("cc", Align::Left, 5)
+        .optional("cc", Align::Left, 6)
         .column("done", Align::Right)
-        .column("mean ms", Align::Right)
-        .optional("95 % of mean", Align::Right, 2)
-        .column("median", Align::Right)
-        .column("p95", Align::Right)
-        .optional("p99", Align::Right, 1)
+        .column("mean ms", Align::Decimal)
+        .optional("95 % of mean", Align::Right, 3)
+        .column("median", Align::Decimal)
+        .column("p95", Align::Decimal)
+        .optional("p99", Align::Decimal, 1)
         .column(&headers(reference), Align::Right)
-        .column("x bound", Align::Right)
-        .optional("retx %", Align::Right, 3)
-        .optional("reinj %", Align::Right, 8)
-        .optional("RTOs", Align::Right, 4)
-        .optional("subflows", Align::Right, 6)
-        .optional("acked ms", Align::Right, 7)
-        .optional("share by path, %", Align::Right, 9);
+        .optional("x bound", Align::Decimal, 2)
+        .optional("retx %", Align::Decimal, 4)
+        .optional("reinj %", Align::Decimal, 9)
+        .optional("RTOs", Align::Decimal, 5)
+        .optional("subflows", Align::Decimal, 7)
+        .optional("acked ms", Align::Decimal, 8)
+        .optional("share by path, %", Align::Right, 10);
     for row in rows {
         let fct = &row.fct_s;
         let interval = fct.ci95.map_or("-".to_owned(), |Interval(low, high)| {
             format!("{}..{}", millis(Some(low)), millis(Some(high)))
         });
         table.row(vec![
-            row_name(row),
+            row_name(row, leaders),
             row.congestion.clone(),
-            format!("{}/{}", row.completed, row.n),
+            done(row),
             millis(fct.mean),
             interval,
             millis(fct.p50),
             millis(fct.p95),
             millis(fct.p99),
             difference(row, reference),
-            row.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
+            row.vs_lower_bound.map_or("-".to_owned(), |times| output::digits(times)),
             percent(row.retransmitted_ratio),
             percent(row.reinjected_ratio),
-            format!("{:.2}", row.rto_count),
-            format!("{:.1}", row.subflows_used),
+            output::digits(row.rto_count),
+            output::digits(row.subflows_used),
             millis(row.acked_s.mean),
             shares(row),
         ]);
     }
-    table.render(WIDTH)
+    table.render(terminal::width())
 }
 
 fn mega(bps: Option<f64>) -> String {
     bps.map_or("-".to_owned(), |bps| output::digits(bps / 1e6))
 }
 
-fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>) -> String {
+fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leaders: &[&str]) -> String {
     let mut table = Table::new()
         .column("scheduler", Align::Left)
         .optional("cc", Align::Left, 6)
         .column("flows", Align::Right)
-        .column("goodput Mbit/s", Align::Right)
+        .column("goodput Mbit/s", Align::Decimal)
         .optional("95 % of mean", Align::Right, 2)
         .column(&headers(reference), Align::Right)
-        .column("x bound", Align::Right)
-        .optional("retx %", Align::Right, 1)
-        .optional("reinj %", Align::Right, 5)
-        .optional("RTOs", Align::Right, 3)
+        .optional("x bound", Align::Decimal, 2)
+        .optional("retx %", Align::Decimal, 1)
+        .optional("reinj %", Align::Decimal, 5)
+        .optional("RTOs", Align::Decimal, 3)
         .optional("share by path, %", Align::Right, 4);
     for row in rows {
         table.row(vec![
-            row_name(row),
+            row_name(row, leaders),
             row.congestion.clone(),
-            format!("{}/{}", row.completed, row.n),
+            done(row),
             mega(row.goodput_bps),
             row.goodput_ci95_bps.map_or("-".to_owned(), |Interval(low, high)| {
                 format!("{}..{}", mega(Some(low)), mega(Some(high)))
             }),
             difference(row, reference),
-            row.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
+            row.vs_lower_bound.map_or("-".to_owned(), |times| output::digits(times)),
             percent(row.retransmitted_ratio),
             percent(row.reinjected_ratio),
-            format!("{:.2}", row.rto_count),
+            output::digits(row.rto_count),
             shares(row),
         ]);
     }
-    table.render(WIDTH)
+    table.render(terminal::width())
 }

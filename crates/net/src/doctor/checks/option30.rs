@@ -1,6 +1,6 @@
 //! Whether option 30 gets through, as far as one end can tell.
 
-use super::{ok, warn};
+use super::{fail, ok};
 use crate::doctor::{Check, Probe, ProbeOutcome};
 use crate::setup::install;
 
@@ -19,27 +19,27 @@ pub(super) fn probe(probe: &Probe) -> Check {
     let elsewhere = "try a host that is known to speak Multipath TCP, and this host from another network; only a capture at \
                      the far end can tell";
     match &probe.outcome {
-        ProbeOutcome::NoMptcp(error) => warn(
+        ProbeOutcome::NoMptcp(error) => fail(
             id,
             format!("cannot be tried: the kernel gives no Multipath TCP socket ({error})"),
             "sysctl -w net.mptcp.enabled=1, and a kernel with CONFIG_MPTCP",
         ),
         ProbeOutcome::NoName(error) => {
-            warn(id, format!("cannot be tried: {error}"), "give another HOST:PORT")
+            fail(id, format!("cannot be tried: {error}"), "give another HOST:PORT")
         }
-        ProbeOutcome::NoConnection(error) => warn(
+        ProbeOutcome::NoConnection(error) => fail(
             id,
             format!("cannot be told: {target} cannot be reached, with the option or without ({error})"),
             "give a HOST:PORT that plain TCP reaches",
         ),
-        ProbeOutcome::Refused => warn(
+        ProbeOutcome::Refused => fail(
             id,
             format!(
                 "cannot be told: {target} refuses connections; nobody listens there, or a firewall answers"
             ),
             "give the HOST:PORT of a server that is there",
         ),
-        ProbeOutcome::PlainAlone(tried) => warn(
+        ProbeOutcome::PlainAlone(tried) => fail(
             id,
             format!(
                 "{target} did not answer to a connection with it for {} s, and does to one without: something on the way \
@@ -58,7 +58,7 @@ pub(super) fn probe(probe: &Probe) -> Check {
                  80, 8000 and 8080). {SCOPE}"
             ),
         ),
-        ProbeOutcome::Silent(waited) => warn(
+        ProbeOutcome::Silent(waited) => fail(
             id,
             format!(
                 "comes through to {target} and back in the handshake, but a request had no answer in {} s. Either the server \
@@ -67,14 +67,14 @@ pub(super) fn probe(probe: &Probe) -> Check {
             ),
             "see whether plain TCP has an answer (curl -I)",
         ),
-        ProbeOutcome::FellBackLater => warn(
+        ProbeOutcome::FellBackLater => fail(
             id,
             format!(
                 "comes through to {target} in the handshake and not with data: something on the way strips it there"
             ),
             "use another path for this peer, or a tunnel; the stream itself is whole, over one path",
         ),
-        ProbeOutcome::FellBack if rose("MPCapableSYNTXDisabled") => warn(
+        ProbeOutcome::FellBack if rose("MPCapableSYNTXDisabled") => fail(
             id,
             format!(
                 "was not sent to {target}: the kernel leaves it out for a while (net.mptcp.blackhole_timeout), since SYNs \
@@ -82,14 +82,14 @@ pub(super) fn probe(probe: &Probe) -> Check {
             ),
             "sysctl -w net.mptcp.blackhole_timeout=0 and try again",
         ),
-        ProbeOutcome::FellBack if rose("MPCapableSYNTXDrop") => warn(
+        ProbeOutcome::FellBack if rose("MPCapableSYNTXDrop") => fail(
             id,
             format!(
                 "SYNs with it to {target} had no answer, and one without had: something on the way drops them"
             ),
             DETOUR,
         ),
-        ProbeOutcome::FellBack => warn(
+        ProbeOutcome::FellBack => fail(
             id,
             format!(
                 "{target} answered without it. Either it does not speak Multipath TCP, or something on the way strips the \
@@ -98,7 +98,7 @@ pub(super) fn probe(probe: &Probe) -> Check {
             elsewhere,
         ),
         ProbeOutcome::Unknown(error) => {
-            warn(id, format!("cannot be told: connected to {target}, and then: {error}"), &install("ss"))
+            fail(id, format!("cannot be told: connected to {target}, and then: {error}"), &install("ss"))
         }
     }
 }

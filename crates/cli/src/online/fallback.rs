@@ -1,0 +1,113 @@
+//! Whether a connection is Multipath TCP, and why it is not.
+
+use anabranch_stack::stats::ConnectionStats;
+use serde::Serialize;
+
+/// That a connection is, or has become, a plain TCP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fallback {
+    /// The number of the connection, from 0.
+    pub connection: usize,
+    /// `handshake`, or `later`: after it was Multipath TCP.
+    pub when: &'static str,
+    /// The cause, as far as this end can tell.
+    pub why: &'static str,
+}
+
+impl Fallback {
+    /// The fallback of a connection with these counters, if it is no Multipath TCP. `accepted` is true at a server.
+    pub fn of(connection: usize, stats: &ConnectionStats, accepted: bool) -> Option<Fallback> {
+        if stats.mptcp {
+            return None;
+        }
+        let (when, why) = match stats {
+            ConnectionStats { fallbacks: 0, .. } if accepted => (
+                "handshake",
+                "the client's SYN had no Multipath TCP option: the client speaks TCP, or a middlebox removed it",
+            ),
+            ConnectionStats { fallbacks: 0, .. } => (
+                "handshake",
+                "the server's SYN/ACK had no Multipath TCP option: the server speaks TCP, or a middlebox removed it",
+            ),
+            ConnectionStats { checksum_failures: 1.., .. } => {
+                ("later", "a checksum was wrong: a middlebox changes the payload")
+            }
+            ConnectionStats { fails_received: 1.., .. } => {
+                ("later", "the peer reported a wrong checksum: a middlebox changes the payload")
+            }
+            _ => (
+                "later",
+                "segments came without Multipath TCP options: a middlebox removes them, or the peer fell back",
+            ),
+        };
+        Some(Fallback { connection, when, why })
+    }
+
+    /// The fallback of a socket of the kernel in the handshake.
+    pub fn of_kernel(connection: usize) -> Fallback {
+        Fallback {
+            connection,
+            when: "handshake",
+            why: "the kernel says so: the server speaks TCP, or a middlebox removed the Multipath TCP option",
+        }
+    }
+
+    /// For a person, after a subject.
+    pub fn sentence(&self) -> String {
+        match self.when {
+            "handshake" => format!("plain TCP: {}", self.why),
+            _ => format!("fell back to TCP: {}", self.why),
+        }
+    }
+}
+
+/// Warns of each connection that is no Multipath TCP; of many for the same reason once.
+pub fn warn(fallbacks: &[Fallback], connections: usize) {
+    let mut seen: Vec<&str> = Vec::new();
+    for fallback in fallbacks {
+        if seen.contains(&fallback.why) {
+            continue;
+        }
+        seen.push(fallback.why);
+        let same = fallbacks.iter().filter(|other| other.why == fallback.why).count();
+        let who = match (same, connections) {
+            (1, 1) => "the connection is".to_owned(),
+            (1, _) => format!("connection {} is", fallback.connection + 1),
+            (same, all) => format!("{same} of {all} connections are"),
+        };
+        let now = if fallback.when == "later" { " now" } else { "" };
+        crate::output::warn(format_args!("{who}{now} plain TCP: {}", fallback.why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_told_as_far_as_one_end_knows_it() {
+        let plain = ConnectionStats::default();
+        let why =
+            |stats: ConnectionStats, accepted| Fallback::of(0, &stats, accepted).map(|own| own.sentence());
+        assert_eq!(why(ConnectionStats { mptcp: true, ..plain }, false), None);
+        let cases = [
+            (plain, false, "plain TCP: the server's SYN/ACK"),
+            (plain, true, "plain TCP: the client's SYN"),
+            (ConnectionStats { fallbacks: 1, ..plain }, false, "fell back to TCP: segments came without"),
+            (
+                ConnectionStats { fallbacks: 1, checksum_failures: 2, ..plain },
+                true,
+                "fell back to TCP: a checksum",
+            ),
+            (
+                ConnectionStats { fallbacks: 1, fails_received: 1, ..plain },
+                true,
+                "fell back to TCP: the peer reported",
+            ),
+        ];
+        for (stats, accepted, words) in cases {
+            let text = why(stats, accepted).unwrap();
+            assert!(text.starts_with(words), "{text}");
+        }
+    }
+}
