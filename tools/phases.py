@@ -41,7 +41,7 @@ def scenario(number, most_loss, flows):
 
 
 def compare(binary, options, *more):
-    command = [binary, "compare", *options, "--set", "deadline=1000s", "--json", *more]
+    command = [binary, "compare", *options, "--set", "deadline=1000s", "--no-other-starts", "--json", *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     result = json.loads(done.stdout)
     return result["verdicts"][0], {row["scheduler"]: row["fct_s"]["mean"] for row in result["rows"]}

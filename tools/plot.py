@@ -142,7 +142,7 @@ def plot_schedulers(anabranch):
     results = [
         anabranch.json(
             "compare", "--path", "50Mbit/s,20ms,loss=0.1%", "--path", "20Mbit/s,80ms,loss=0.1%",
-            "--size", f"{size}KB", "--schedulers", ",".join(names), "--runs", 200,
+            "--size", f"{size}KB", "--schedulers", ",".join(names), "--no-other-starts", "--runs", 200,
         )
         for size in sizes
     ]
@@ -175,7 +175,7 @@ def plot_congestion(anabranch):
             result = anabranch.json(
                 "compare", "--path", f"50Mbit/s,40ms,loss={loss}%", "--path", f"50Mbit/s,40ms,loss={loss}%",
                 "--size", "bulk", "--cc", name, "--schedulers", "min_rtt",
-                "--set", "traffic.duration=20s", "--runs", 10,
+                "--set", "traffic.duration=20s", "--no-other-starts", "--runs", 10,
             )
             goodput.append(result["rows"][0]["goodput_bps"] / 1e6)
         axes.plot(losses, goodput, label=name, color=colour, marker=marker, markersize=5, linewidth=1.5)

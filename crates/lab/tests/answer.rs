@@ -252,7 +252,7 @@ fn the_first_path_is_given_by_number_name_or_as_the_best() {
 #[test]
 fn other_starts_cost_no_more_than_the_comparison() {
     let paths = ["200Mbit/s,20ms", "200Mbit/s,30ms", "200Mbit/s,40ms", "200Mbit/s,50ms"];
-    let set = ["traffic.size=bulk", "traffic.duration=8s", "schedulers=min_rtt", "runs=15"];
+    let set = ["traffic.size=bulk", "traffic.duration=2s", "schedulers=min_rtt", "runs=15"];
     let starts = &compared(&scenario(&paths, &set), false).conditions[0].other_starts;
     assert_eq!(starts.iter().map(|start| start.runs).collect::<Vec<_>>(), [5; 3]);
 }
