@@ -34,7 +34,7 @@ SCENARIOS = {
 
 
 def compare(binary, options, runs, seed):
-    command = [binary, "compare", *options, "--schedulers", "tcp@1,min_rtt,dmptcp", "--json"]
+    command = [binary, "compare", *options, "--schedulers", "tcp@1,min_rtt,dmptcp", "--no-other-starts", "--json"]
     command += ["--runs", str(runs), "--seed", str(seed)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     return json.loads(done.stdout)["rows"]

@@ -25,7 +25,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
 def compare(binary, options, *more):
-    command = [binary, "compare", *options, "--set", "deadline=1000s", "--json", *more]
+    command = [binary, "compare", *options, "--set", "deadline=1000s", "--no-other-starts", "--json", *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     result = json.loads(done.stdout)
     return result["verdicts"][0], {row["scheduler"]: row["fct_s"]["mean"] for row in result["rows"]}

@@ -31,10 +31,11 @@ STYLE = {
     "tcp": ("#000000", "o", "--"),
     "min_rtt": ("#0072B2", "s", "-"),
     "dmptcp": ("#D55E00", "D", "-"),
+    "linux": ("#E69F00", "v", "-."),
     "round_robin": ("#009E73", "^", "-."),
     "redundant": ("#CC79A7", "v", ":"),
 }
-# The DMPTCP paper's eight disjoint paths.
+# What the DMPTCP paper calls the RTTs of its eight disjoint paths; they are delays of one way.
 RTTS_MS = [10, 20, 30, 40, 60, 80, 90, 100]
 
 
@@ -55,13 +56,55 @@ class Anabranch:
         return [values[0], values[-1]] if self.quick else values
 
 
+def plot_phone(anabranch):
+    """Download times of a phone by the rate of its Wi-Fi, from either first path: the default comparison."""
+    rates = anabranch.points([1, 2, 4, 8, 16, 32, 64])
+    names = ["linux", "min_rtt", "dmptcp"]
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
+    for axes, (initial, title) in zip(panels, [("wifi", "starting on Wi-Fi"), ("lte", "starting on LTE")]):
+        results = [
+            anabranch.json(
+                "compare", "phone", "--set", f"path.wifi.rate={rate}Mbit/s", "--initial", initial,
+                "--no-other-starts", "--runs", 60,
+            )
+            for rate in rates
+        ]
+        axes.axhline(0, color=STYLE["tcp"][0], linestyle="--", linewidth=1.5, label="tcp on the better path")
+        for place, name in enumerate(names):
+            rows = [
+                next(row for row in result["rows"] if (row["condition"], row["scheduler"]) == ("good wifi", name))
+                for result in results
+            ]
+            differences = [row["vs_reference_pct"] for row in rows]
+            mean = [difference["mean"] for difference in differences]
+            errors = [
+                [m - difference["ci95"][0] for m, difference in zip(mean, differences)],
+                [difference["ci95"][1] - m for m, difference in zip(mean, differences)],
+            ]
+            colour, marker, line = STYLE[name]
+            # Side by side, so that no interval hides another.
+            axes.errorbar(
+                [rate * 1.06 ** (place - 1) for rate in rates], mean, yerr=errors, label=name, color=colour,
+                marker=marker, linestyle=line, markersize=5, linewidth=1.5, capsize=3, elinewidth=1,
+            )
+        axes.set_title(title, fontsize=10)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(rates, [str(rate) for rate in rates])
+        axes.minorticks_off()
+        axes.set_xlabel("rate of the Wi-Fi, Mbit/s")
+        axes.grid(alpha=0.25)
+    panels[0].set_ylabel("mean download time of 1 MB\nagainst tcp, %")
+    panels[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
 def plot_paths(anabranch):
-    """Completion times over one to eight paths: the default comparison with fewer of its paths."""
+    """Completion times over one to eight paths: the DMPTCP paper's setting with fewer of its paths."""
     counts = anabranch.points(list(range(1, len(RTTS_MS) + 1)))
     results = []
     for count in counts:
-        paths = [word for rtt in RTTS_MS[:count] for word in ("--path", f"100Mbit/s,{rtt}ms")]
-        results.append(anabranch.json("compare", "dmptcp-eight-paths", *paths, "--runs", 30))
+        paths = [word for rtt in RTTS_MS[:count] for word in ("--path", f"100Mbit/s,{2 * rtt}ms")]
+        results.append(anabranch.json("compare", "dmptcp-eight-paths", *paths, "--no-other-starts", "--runs", 30))
     conditions = list(dict.fromkeys(row["condition"] for row in results[0]["rows"]))
     figure, panels = plt.subplots(1, len(conditions), figsize=(9, 3.6), sharey=True)
     for axes, condition in zip(panels, conditions):
@@ -84,7 +127,7 @@ def plot_paths(anabranch):
                 marker=marker, linestyle=line, markersize=5, linewidth=1.5, capsize=3, elinewidth=1,
             )
         axes.set_title(condition.replace("=", " "), fontsize=10)
-        axes.set_xlabel(f"so many of the paths of {', '.join(map(str, RTTS_MS))} ms", fontsize=8)
+        axes.set_xlabel(f"so many of the paths of {', '.join(str(2 * rtt) for rtt in RTTS_MS)} ms", fontsize=8)
         axes.set_xticks(counts)
         axes.grid(alpha=0.25)
     panels[0].set_ylabel("mean completion time\nagainst tcp, %")
@@ -99,7 +142,7 @@ def plot_schedulers(anabranch):
     results = [
         anabranch.json(
             "compare", "--path", "50Mbit/s,20ms,loss=0.1%", "--path", "20Mbit/s,80ms,loss=0.1%",
-            "--size", f"{size}KB", "--schedulers", ",".join(names), "--runs", 200,
+            "--size", f"{size}KB", "--schedulers", ",".join(names), "--no-other-starts", "--runs", 200,
         )
         for size in sizes
     ]
@@ -132,7 +175,7 @@ def plot_congestion(anabranch):
             result = anabranch.json(
                 "compare", "--path", f"50Mbit/s,40ms,loss={loss}%", "--path", f"50Mbit/s,40ms,loss={loss}%",
                 "--size", "bulk", "--cc", name, "--schedulers", "min_rtt",
-                "--set", "traffic.duration=20s", "--runs", 10,
+                "--set", "traffic.duration=20s", "--no-other-starts", "--runs", 10,
             )
             goodput.append(result["rows"][0]["goodput_bps"] / 1e6)
         axes.plot(losses, goodput, label=name, color=colour, marker=marker, markersize=5, linewidth=1.5)

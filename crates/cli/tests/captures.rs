@@ -57,6 +57,7 @@ fn a_comparison_has_a_capture_for_each_contender_and_condition() {
     let directory = tempfile::tempdir().unwrap();
     let args = [
         "compare",
+        "dmptcp-eight-paths",
         "--runs",
         "2",
         "--schedulers",

@@ -75,7 +75,7 @@ fn as_strs(args: &[String]) -> Vec<&str> {
 fn compare_prints_a_table_and_ends_in_one_sentence() {
     let text = stdout(SMALL);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    for name in ["tcp", "min_rtt", "dmptcp"] {
+    for name in ["tcp", "linux", "min_rtt", "dmptcp"] {
         let row = text.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(row.contains("8/8"), "{row}");
     }
@@ -110,7 +110,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
     assert_eq!(object["reference"], "tcp");
     assert_eq!(object["scenario_hash"].as_str().unwrap().len(), 64);
     let rows = object["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 3);
+    assert_eq!(rows.len(), 4);
     for row in rows {
         let expected = [
             "scheduler",
@@ -181,9 +181,11 @@ fn every_path_has_a_row_on_request() {
     let text = stdout(&as_strs(&small(&["--every-path"])));
     let starts = |name: &str| text.lines().any(|line| line.starts_with(name));
     assert!(starts("tcp on path 1 ") && starts("tcp@2 ") && !starts("tcp@1 "), "{text}");
-    for note in
-        ["tcp: path 1 is the best of 2 single paths", "profile linux; cubic; upload;", "phases: starts"]
-    {
+    for note in [
+        "tcp: path 1 is the best of 2 single paths",
+        "profile linux; cubic_linux; download;",
+        "phases: starts",
+    ] {
         assert!(text.contains(note), "{note}: {text}");
     }
     let text = stdout(&as_strs(&small(&["--min-effect", "100%"])));
@@ -213,8 +215,35 @@ fn another_seed_gives_another_result_and_the_same_hash() {
 }
 
 #[test]
-fn compare_without_arguments_is_the_paper_in_two_conditions() {
-    let object = json(&["compare", "--json", "--runs", "2"]);
+fn compare_without_arguments_is_a_phone_with_wifi_and_lte() {
+    let text = stdout(&["compare", "--runs", "3"]);
+    for note in
+        ["profile linux; cubic_linux; download;", "first subflow on wifi", "starting on lte instead: linux "]
+    {
+        assert!(text.contains(note), "{note}: {text}");
+    }
+    let object = json(&["compare", "--json", "--runs", "2", "--initial", "lte", "--no-other-starts"]);
+    let conditions = object["conditions"].as_array().unwrap();
+    let names: Vec<&str> = conditions.iter().map(|condition| condition["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["good wifi", "edge of wifi"]);
+    for condition in conditions {
+        assert_eq!(
+            (&condition["initial"], &condition["initial_choice"]),
+            (&Value::from("lte"), &Value::from("given"))
+        );
+        assert!(
+            condition["other_starts"].as_array().unwrap().is_empty() && condition["decisive_start"].is_null()
+        );
+        assert_eq!(condition["estimates_s"].as_array().unwrap().len(), 2);
+    }
+    let schedulers: Vec<&str> =
+        object["rows"].as_array().unwrap().iter().map(|row| row["scheduler"].as_str().unwrap()).collect();
+    assert_eq!(schedulers, ["tcp", "linux", "min_rtt", "dmptcp"].repeat(2));
+}
+
+#[test]
+fn the_papers_setting_is_there_in_two_conditions() {
+    let object = json(&["compare", "dmptcp-eight-paths", "--json", "--runs", "2", "--no-other-starts"]);
     let rows = object["rows"].as_array().unwrap();
     let names: Vec<(&str, &str)> = rows
         .iter()
@@ -337,7 +366,7 @@ fn list_names_what_there_is() {
         ("schedulers", &["tcp", "tcp@N", "redundant", "dmptcp"][..]),
         ("congestion", &["newreno", "cubic", "lia"]),
         ("profiles", &["linux", "ns3"]),
-        ("scenarios", &["dmptcp-eight-paths", "figure8", "two-paths", "beside-tcp", "lte-trace"]),
+        ("scenarios", &["phone", "dmptcp-eight-paths", "figure8", "two-paths", "beside-tcp", "lte-trace"]),
         ("knobs", &["mss", "rto.min", "receive-buffer"]),
     ] {
         let text = stdout(&["list", what]);
@@ -440,7 +469,7 @@ fn ctrl_c_ends_without_a_result() {
     assert_eq!(output.status.code(), Some(130));
     assert!(output.stdout.is_empty());
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains(" of 600000 runs done"), "{error}");
+    assert!(error.contains(" of 800000 runs done"), "{error}");
     assert!(error.ends_with("error: interrupted; there is no result\n"), "{error}");
 }
 

@@ -13,8 +13,8 @@ use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario, Transport};
 use crate::stats::{self, Interval, Part};
 
-/// Other starts with at most so many packet-hops have all runs: about two seconds of work.
-const CHEAP_HOPS: u64 = 20_000_000;
+/// Other starts with at most so many packet-hops have all runs: about a second of work.
+const CHEAP_HOPS: u64 = 5_000_000;
 /// Otherwise they share as many runs as a contender has, but each start has so many.
 const FEWEST_RUNS: u32 = 5;
 /// Only so many other paths are tried, those with the best estimates.
@@ -72,10 +72,14 @@ impl Plan {
         hops: u64,
         estimates: &[anabranch_units::Duration],
     ) -> Option<Plan> {
-        let contenders: Vec<usize> = (0..scenario.contenders.len())
-            .filter(|at| matches!(scenario.contenders[*at].transport, Transport::Multipath(_)))
-            .collect();
-        let initial = scenario.conditions[position].experiment.initial;
+        let condition = &scenario.conditions[position];
+        // Where all handshakes start together no path is first.
+        let has_first = |at: &usize| {
+            let multipath = matches!(scenario.contenders[*at].transport, Transport::Multipath(_));
+            multipath && !condition.configs[*at].simultaneous
+        };
+        let contenders: Vec<usize> = (0..scenario.contenders.len()).filter(has_first).collect();
+        let initial = condition.experiment.initial;
         let mut paths: Vec<usize> = (0..estimates.len()).filter(|path| *path != initial).collect();
         paths.sort_by_key(|path| estimates[*path]);
         paths.truncate(MOST_PATHS);

@@ -252,7 +252,37 @@ fn the_first_path_is_given_by_number_name_or_as_the_best() {
 #[test]
 fn other_starts_cost_no_more_than_the_comparison() {
     let paths = ["200Mbit/s,20ms", "200Mbit/s,30ms", "200Mbit/s,40ms", "200Mbit/s,50ms"];
-    let set = ["traffic.size=bulk", "traffic.duration=8s", "schedulers=min_rtt", "runs=15"];
+    let set = ["traffic.size=bulk", "traffic.duration=2s", "schedulers=min_rtt", "runs=15"];
     let starts = &compared(&scenario(&paths, &set), false).conditions[0].other_starts;
     assert_eq!(starts.iter().map(|start| start.runs).collect::<Vec<_>>(), [5; 3]);
+}
+
+/// Where all handshakes start together no path is first.
+#[test]
+fn simultaneous_handshakes_have_no_other_start() {
+    let set = ["traffic.size=50KB", "runs=2", "profile=ns3"];
+    let comparison = compared(&scenario(&["4Mbit/s,150ms", "40Mbit/s,15ms"], &set), false);
+    assert!(comparison.conditions[0].other_starts.is_empty());
+}
+
+/// 1 MB over 30 Mbit/s, 30 ms and 20 Mbit/s, 50 ms: what the RFC's CUBIC and segments of 1400 bytes find is
+/// not what a Linux sender meets, and a comparison that does not say otherwise is of Linux senders.
+#[test]
+fn the_default_answer_is_that_of_linux_senders() {
+    let of = |set: &[&str]| {
+        let set = [&["traffic.size=1MB", "runs=10", "other-starts=false"][..], set].concat();
+        compared(&scenario(&["30Mbit/s,30ms", "20Mbit/s,50ms"], &set), false)
+    };
+    let default = of(&[]);
+    assert_eq!(
+        default.rows,
+        of(&["congestion=cubic_linux", "profile=linux", "traffic.direction=download"]).rows
+    );
+    let difference = |comparison: &Comparison, name: &str| row(comparison, name).vs_reference_pct.unwrap();
+    for name in ["linux", "min_rtt", "dmptcp"] {
+        let found = difference(&default, name);
+        assert!(found.mean < -3.0 && found.ci95.unwrap().1 < 0.0, "{name}: {found:?}");
+    }
+    let textbook = of(&["congestion=cubic", "mss=1400"]);
+    assert!(difference(&textbook, "dmptcp").mean > difference(&default, "dmptcp").mean + 3.0);
 }

@@ -112,24 +112,26 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
     notes
 }
 
+/// Whether the interval of a change contains 0.
+fn is_unclear(change: &StartChange) -> bool {
+    let interval = change.difference_pct.and_then(|difference| difference.ci95);
+    interval.is_some_and(|interval| interval.contains(0.0) && interval.half_width() > 0.0)
+}
+
 /// What starting on other paths changes.
 fn other_starts(setting: &Setting) -> Vec<String> {
     let change = |change: &StartChange| {
         let Some(difference) = change.difference_pct else { return format!("{} -", change.scheduler) };
-        let unclear =
-            difference.ci95.is_some_and(|interval| interval.contains(0.0) && interval.half_width() > 0.0);
-        let unclear = if unclear { " (unclear)" } else { "" };
+        let unclear = if is_unclear(change) { " (unclear)" } else { "" };
         format!("{} {:+.1} %{unclear}", change.scheduler, difference.mean)
     };
     let line = |start: &OtherStart| {
-        let changes: Vec<String> = start.changes.iter().map(change).collect();
+        let changes = match start.changes.iter().all(is_unclear) {
+            true => "no clear difference".to_owned(),
+            false => start.changes.iter().map(change).collect::<Vec<_>>().join(", "),
+        };
         let runs = if start.runs == 1 { "run" } else { "runs" };
-        format!(
-            "starting on {} instead: {} ({} {runs})",
-            path_name(&start.path),
-            changes.join(", "),
-            start.runs
-        )
+        format!("starting on {} instead: {changes} ({} {runs})", path_name(&start.path), start.runs)
     };
     let mut lines: Vec<String> = setting.other_starts.iter().take(MOST_PATHS).map(line).collect();
     if setting.other_starts.len() > MOST_PATHS {
