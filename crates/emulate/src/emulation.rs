@@ -16,6 +16,7 @@ use crate::leftovers::{self, Record, VARIABLE};
 use crate::namespace::Namespace;
 use crate::network::{self, Addresses, Role, STACK_DEVICE};
 use crate::report::{Bounds, Report};
+use crate::tap::Tap;
 use crate::wiring::{Lane, Port, Wiring};
 
 /// How an emulation is made.
@@ -181,6 +182,15 @@ impl Emulation {
     /// # Errors
     /// If the links cannot be as described, or the system has no thread or timer.
     pub fn go(&self) -> Result<Live<'_>, EmulateError> {
+        self.go_with(None)
+    }
+
+    /// Starts to move packets, and takes down those that `tap` is for. The client's ports come first, one for each
+    /// path, and then the server's. [`Live::finish`] finishes the capture.
+    ///
+    /// # Errors
+    /// Those of [`Emulation::go`].
+    pub fn go_with(&self, tap: Option<Tap>) -> Result<Live<'_>, EmulateError> {
         let ports = |host: &Host| {
             host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<Vec<Port>>>()
         };
@@ -191,7 +201,7 @@ impl Emulation {
             ports(&self.server).map_err(failed)?,
         );
         let lost = self.lost()?;
-        let engine = Engine::start(wiring, &self.options.engine).map_err(failed)?;
+        let engine = Engine::start_with(wiring, &self.options.engine, tap).map_err(failed)?;
         Ok(Live { emulation: self, engine, lost })
     }
 
@@ -277,7 +287,7 @@ impl Live<'_> {
     /// Stops, and says what was done.
     ///
     /// # Errors
-    /// If a device has failed.
+    /// If a device has failed, or a capture could not be written.
     pub fn finish(self) -> Result<Report, EmulateError> {
         let Live { emulation, engine, lost: before } = self;
         let lost =

@@ -1,6 +1,7 @@
 //! One run: the network and the flows of a scenario, simulated for one contender.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Write};
 
 use anabranch_link::{self as link, LinkConfig, Loss, QueueLimit, Step, WhenDown};
 use anabranch_sim::topology::{self, Duplex, Pair, PathSpec, ServerAddresses, Topology};
@@ -165,7 +166,37 @@ impl<'a> Prepared<'a> {
         };
         let failed = |error: CaptureError| RunError::Capture(error.to_string());
         let fail = |error| failed(captures.failure(job, error));
-        let Settings { viewpoint, snap_len } = captures.settings();
+        self.record_packets(task, options.cancelled, captures.settings(), out.map_err(failed)?, &fail)
+    }
+
+    /// Simulates as [`Prepared::run`], and writes a capture of its packets to `out`. `fail` makes an error of one that
+    /// cannot be written.
+    ///
+    /// # Errors
+    /// If the run cannot be made or captured, or `cancelled` has become true.
+    pub fn run_captured(
+        &self,
+        position: usize,
+        run: u32,
+        cancelled: &AtomicBool,
+        settings: Settings,
+        out: impl Write,
+        fail: &dyn Fn(io::Error) -> RunError,
+    ) -> Result<RunResult, RunError> {
+        let task = Task { contender: position, path: None, seed: self.scenario.run_seed(run) };
+        self.record_packets(task, cancelled, settings, out, fail)
+    }
+
+    /// Simulates a run and captures its packets.
+    fn record_packets(
+        &self,
+        task: Task,
+        cancelled: &AtomicBool,
+        settings: Settings,
+        out: impl Write,
+        fail: &dyn Fn(io::Error) -> RunError,
+    ) -> Result<RunResult, RunError> {
+        let Settings { viewpoint, snap_len } = settings;
         let pair = &self.topology.pairs[0];
         let host = match (viewpoint, self.condition.experiment.traffic.direction) {
             (Viewpoint::Sender, Direction::Upload) | (Viewpoint::Receiver, Direction::Download) => {
@@ -175,11 +206,10 @@ impl<'a> Prepared<'a> {
                 pair.server
             }
         };
-        let capture = Capture::new(&self.topology.network, host, snap_len, out.map_err(failed)?);
-        let capture = capture.map_err(fail)?;
+        let capture = Capture::new(&self.topology.network, host, snap_len, out).map_err(fail)?;
         // A run whose capture has failed is stopped, and `finish` says why.
         let broken = |capture: &Capture<_>| capture.error().is_some();
-        let (result, capture) = self.record(task, options.cancelled, capture, broken)?;
+        let (result, capture) = self.record(task, cancelled, capture, broken)?;
         capture.finish().map_err(fail)?;
         Ok(result)
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Wiring};
+use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Tap, Wiring};
 use anabranch_lab::run::topology;
 use anabranch_net::device::{Capabilities, Device, Packet};
 use anabranch_net::{Host, MptcpStream, StreamControl};
@@ -68,17 +68,23 @@ impl Device for Bundle {
     }
 }
 
-/// Carries out run number `run` of `point`. What was measured, and how punctual it was.
+/// Carries out run number `run` of `point`, and has `tap` take down its packets. What was measured, and how punctual it
+/// was.
 ///
 /// # Errors
 /// What has gone wrong.
-pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
+pub fn run(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    tap: Option<Tap>,
+) -> Result<(Measured, Quality), Trouble> {
     std::thread::scope(|scope| {
         let work = || {
             // Refused without privileges, and then the lateness tells.
             let _ = anabranch_emulate::set_realtime(PRIORITY);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(LocalSet::new().run_until(transfers(point, run, cancelled)))
+            runtime.block_on(LocalSet::new().run_until(transfers(point, run, cancelled, tap)))
         };
         scope.spawn(work).join().unwrap_or_else(|_| Err(Trouble::failed("a thread has panicked")))
     })
@@ -100,7 +106,12 @@ struct Flow {
 /// The flows by the client's address and port, which are known once it has connected.
 type Flows = Rc<RefCell<HashMap<SocketAddr, Rc<Flow>>>>;
 
-async fn transfers(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
+async fn transfers(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    tap: Option<Tap>,
+) -> Result<(Measured, Quality), Trouble> {
     let experiment = point.experiment();
     let seed = point.scenario.run_seed(run);
     let topology = topology(experiment, seed).map_err(Trouble::failed)?;
@@ -115,7 +126,7 @@ async fn transfers(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(M
         }
     }
     let options = EngineOptions { seed, ..EngineOptions::default() };
-    let engine = Engine::start(Wiring::new(&topology, near.0, far.0), &options)?;
+    let engine = Engine::start_with(Wiring::new(&topology, near.0, far.0), &options, tap)?;
     let mut builder = Host::builder();
     for (path, device) in near.1.into_iter().enumerate() {
         let ip = IpAddr::V4(client(path));

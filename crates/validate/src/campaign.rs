@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::compare::{self, Row};
 use crate::measure::{Kind, Measured, Quality};
+use crate::pcap::{self, Captures};
 use crate::points::Point;
 use crate::results::{Record, Results, Trouble};
 use crate::{anabranch, kernel, simulated};
@@ -29,6 +30,8 @@ pub struct Plan {
     pub until: Option<Instant>,
     /// What [`Record::build`] says.
     pub build: String,
+    /// Where captures go, if they are wanted.
+    pub captures: Option<Captures>,
 }
 
 /// A plan and what has come of it.
@@ -154,10 +157,22 @@ impl Campaign {
     /// Carries out `task`. Whether it may be relied on.
     fn attempt(&self, task: Task, cancelled: &AtomicBool) -> Result<bool, Trouble> {
         let point = &self.plan.points[task.point];
-        let made = match task.kind {
-            Kind::Kernel => kernel::run(point, task.run, cancelled),
-            _ => anabranch::run(point, task.run, cancelled),
+        let captures = self.plan.captures.as_ref();
+        let file = match captures {
+            Some(captures) => captures.open(point, task.kind, task.run)?,
+            None => None,
         };
+        let tap = match captures.zip(file.as_ref()) {
+            Some((captures, file)) => Some(captures.tap(point, file)?),
+            None => None,
+        };
+        let made = match task.kind {
+            Kind::Kernel => kernel::run(point, task.run, cancelled, tap),
+            _ => anabranch::run(point, task.run, cancelled, tap),
+        };
+        if made.is_ok() {
+            file.map_or(Ok(()), pcap::commit)?;
+        }
         let (measured, quality, objection) = match made {
             Ok((measured, quality)) => {
                 let objection = quality.objection(point.shortest_rtt());
@@ -187,11 +202,21 @@ impl Campaign {
     /// If a point cannot be simulated, or it was told to stop.
     pub fn simulate(&mut self, cancelled: &AtomicBool) -> Result<(), Trouble> {
         for point in &self.plan.points {
-            let one = |run| {
-                simulated::run(point, run, cancelled).map_err(|error| match error {
-                    RunError::Cancelled => Trouble::Interrupted,
-                    other => Trouble::Usage(format!("{}: {other}", point.name)),
-                })
+            let one = |run| -> Result<Measured, Trouble> {
+                let captures = self.plan.captures.as_ref();
+                let file = match captures {
+                    Some(captures) => captures.open(point, Kind::Simulated, run)?,
+                    None => None,
+                };
+                let capture = captures.map(|captures| captures.settings).zip(file.as_ref());
+                let measured =
+                    simulated::run(point, run, cancelled, capture).map_err(|error| match error {
+                        RunError::Cancelled => Trouble::Interrupted,
+                        RunError::Capture(text) => Trouble::Broken(text),
+                        other => Trouble::Usage(format!("{}: {other}", point.name)),
+                    })?;
+                file.map_or(Ok(()), pcap::commit)?;
+                Ok(measured)
             };
             self.simulated.push((0..self.plan.runs).map(one).collect::<Result<_, _>>()?);
         }
@@ -269,7 +294,7 @@ mod tests {
 
     fn plan(points: usize, runs: u32, attempts: u32) -> Plan {
         let points = crate::points::grid().unwrap().into_iter().take(points).collect();
-        Plan { points, runs, attempts, jobs: 1, until: None, build: "b".into() }
+        Plan { points, runs, attempts, jobs: 1, until: None, build: "b".into(), captures: None }
     }
 
     fn record(point: &Point, kind: Kind, run: u32, time: f64, objection: Option<&str>) -> Record {

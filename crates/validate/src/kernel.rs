@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Tell, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch_emulate::{Emulation, Options, Report, Role};
+use anabranch_emulate::{Emulation, Options, Report, Role, Tap};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -18,7 +18,7 @@ use crate::results::Trouble;
 use crate::tcp_info::{self, TcpInfo};
 
 /// Where the server listens.
-pub const PORT: u16 = 7000;
+pub const PORT: u16 = 8684;
 /// How much is written and read at a time, in bytes.
 pub const CHUNK: usize = 1 << 18;
 /// How often somebody who waits looks whether to stop.
@@ -91,11 +91,17 @@ enum Part {
     Received(Received),
 }
 
-/// Carries out run number `run` of `point`. What was measured, and how punctual it was.
+/// Carries out run number `run` of `point`, and has `tap` take down its packets. What was measured, and how punctual it
+/// was.
 ///
 /// # Errors
 /// What has gone wrong.
-pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
+pub fn run(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    tap: Option<Tap>,
+) -> Result<(Measured, Quality), Trouble> {
     let sizes = point.sizes(run).map_err(Trouble::failed)?;
     let settings = SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let options = Options { condition: point.condition, run, settings, ..Options::default() };
@@ -113,7 +119,7 @@ pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured,
         flows.push(Flow { size, port, begun: OnceLock::new(), counted: AtomicBool::new(false) });
         clients.push(client);
     }
-    let live = emulation.go()?;
+    let live = emulation.go_with(tap)?;
     let deadline = Instant::now() + Duration::from_nanos(point.duration().as_nanos());
     let shared = Shared { point, deadline, failed: AtomicBool::new(false), cancelled };
     let parts = carry(&shared, &flows, clients, &listener, there);

@@ -12,6 +12,7 @@ pub mod compare;
 mod kernel;
 pub mod machine;
 pub mod measure;
+pub mod pcap;
 pub mod points;
 pub mod record;
 pub mod results;

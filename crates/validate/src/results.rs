@@ -19,8 +19,10 @@ pub enum Trouble {
     Usage(String),
     /// This process may not do it.
     NotPermitted(String),
-    /// Something else went wrong.
+    /// Something went wrong in one run.
     Failed(String),
+    /// Something is broken that every run needs, such as a device.
+    Broken(String),
 }
 
 impl Trouble {
@@ -34,7 +36,10 @@ impl core::fmt::Display for Trouble {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Trouble::Interrupted => f.write_str("stopped before the end"),
-            Trouble::Usage(text) | Trouble::NotPermitted(text) | Trouble::Failed(text) => f.write_str(text),
+            Trouble::Usage(text)
+            | Trouble::NotPermitted(text)
+            | Trouble::Failed(text)
+            | Trouble::Broken(text) => f.write_str(text),
         }
     }
 }

@@ -1,20 +1,35 @@
 //! Transfers in virtual time.
 
+use std::io::BufWriter;
 use std::sync::atomic::AtomicBool;
 
+use anabranch_lab::capture::{CaptureError, CaptureFile, Settings};
 use anabranch_lab::run::{FlowResult, Prepared, RunError};
 use anabranch_stack::stats::SubflowStats;
 
 use crate::measure::Measured;
 use crate::points::Point;
 
-/// Simulates run number `run` of `point`.
+/// Simulates run number `run` of `point`, and writes its packets to a file if one is given.
 ///
 /// # Errors
-/// If it cannot be simulated, or was told to stop.
-pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<Measured, RunError> {
+/// If it cannot be simulated or captured, or was told to stop.
+pub fn run(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    capture: Option<(Settings, &CaptureFile)>,
+) -> Result<Measured, RunError> {
     let prepared = Prepared::new(&point.scenario, point.condition)?;
-    let result = prepared.run(point.contender, run, cancelled)?;
+    let result = match capture {
+        None => prepared.run(point.contender, run, cancelled)?,
+        Some((settings, file)) => {
+            let failed = |error: CaptureError| RunError::Capture(error.to_string());
+            let out = BufWriter::with_capacity(1 << 18, file.writer().map_err(failed)?);
+            let fail = |error| failed(file.failure(error));
+            prepared.run_captured(point.contender, run, cancelled, settings, out, &fail)?
+        }
+    };
     let one = |flow: FlowResult| {
         let flow = flow.report;
         let time = match flow.size {

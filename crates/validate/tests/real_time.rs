@@ -25,7 +25,7 @@ fn points(paths: &[&str], scheduler: &str, size: &str) -> Option<Vec<Point>> {
 }
 
 fn campaign(points: Vec<Point>, runs: u32) -> Campaign {
-    let plan = Plan { points, runs, attempts: 1, jobs: 1, until: None, build: build_id() };
+    let plan = Plan { points, runs, attempts: 1, jobs: 1, until: None, build: build_id(), captures: None };
     Campaign::new(plan, Results::in_memory(Machine::here()))
 }
 

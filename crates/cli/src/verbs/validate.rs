@@ -8,13 +8,14 @@ use anabranch_lab::scenario::Document;
 use anabranch_validate::campaign::{self, Tally};
 use anabranch_validate::compare::{Row, Verdict};
 use anabranch_validate::machine::Machine;
+use anabranch_validate::pcap::Captures;
 use anabranch_validate::points::{self, Point, PointError};
 use anabranch_validate::record::{self, Held, Judgement};
 use anabranch_validate::results::{Results, Trouble};
 use anabranch_validate::{Campaign, Metric, Plan};
 use serde::Serialize;
 
-use crate::args::Common;
+use crate::args::{Capture, Common};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Align, Table};
@@ -25,7 +26,8 @@ use crate::{interrupt, output};
 #[command(long_about = LONG, after_help = "Examples:\n    \
     sudo anabranch validate --quick\n    \
     sudo anabranch validate --full --results fidelity.jsonl\n    \
-    sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5")]
+    sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5\n    \
+    sudo anabranch validate --full --point 'mptcp 25M/10ms/1 + 5M' --runs 1 --pcap x.pcapng")]
 pub struct Args {
     /// Scenario files, or names of `anabranch list scenarios`: each of their contenders under each condition
     #[arg(value_name = "SCENARIO")]
@@ -55,6 +57,11 @@ pub struct Args {
     time_limit: Option<f64>,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    capture: Capture,
+    /// Only points whose names contain TEXT
+    #[arg(long, value_name = "TEXT")]
+    point: Option<String>,
     /// Write the table of differences to FILE as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -70,6 +77,10 @@ ends, and emulated with the Linux kernel at both ends, over the same links with 
 For each point and number it says by how many per cent they differ, with 95 % intervals over the
 runs. A point differs where the interval lies outside of plus and minus 5 %. Runs in which the
 machine was too late are made again, and count in no comparison.
+
+With --pcap FILE the packets of run 0, at the host that sends the data, are written to FILE with
+`.kernel`, `.emulated` and `.simulated` before its extension, and with several points the point's
+name before that.
 
 Needs root and a kernel with Multipath TCP; without, it exits with 77 and says why.";
 
@@ -94,7 +105,9 @@ impl From<Trouble> for Failure {
         match error {
             Trouble::Interrupted => Failure::Interrupted,
             Trouble::Usage(text) => Failure::Usage(text),
-            Trouble::NotPermitted(text) | Trouble::Failed(text) => Failure::Failed(text),
+            Trouble::NotPermitted(text) | Trouble::Failed(text) | Trouble::Broken(text) => {
+                Failure::Failed(text)
+            }
         }
     }
 }
@@ -136,6 +149,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         eprintln!("SKIPPED: nothing was compared with the kernel: {obstacle}");
         return Ok(ExitCode::from(SKIPPED));
     }
+    if args.results.is_some() && args.capture.settings().is_some() {
+        return Err(Failure::Usage(
+            "runs that are in --results are not made again, so --pcap cannot capture them".to_owned(),
+        ));
+    }
+    let captures = args.capture.settings().map(|(path, settings)| Captures {
+        path: path.to_owned(),
+        settings,
+        several: points.len() > 1,
+    });
     let cancelled = interrupt::watch();
     let default = if args.quick { 1.5 } else { 120.0 };
     let limit = Duration::from_secs_f64(args.time_limit.unwrap_or(default) * 60.0);
@@ -146,8 +169,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         jobs: usize::from(args.jobs),
         until: Instant::now().checked_add(limit),
         build: campaign::build_id(),
+        captures,
     };
-    let file = args.results.clone().or_else(|| args.full.then(|| RESULTS.into()));
+    let kept = args.full && plan.captures.is_none();
+    let file = args.results.clone().or_else(|| kept.then(|| RESULTS.into()));
     let results = match &file {
         Some(path) => {
             let results = Results::open(path, Machine::here(), &plan.build)?;
@@ -201,7 +226,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The points that are wanted.
 fn points(args: &Args) -> Result<Vec<Point>, Failure> {
+    let mut points = all_points(args)?;
+    if let Some(text) = &args.point {
+        points.retain(|point| point.name.contains(text.as_str()));
+        if points.is_empty() {
+            return Err(Failure::Usage(format!("no point has `{text}` in its name")));
+        }
+    }
+    Ok(points)
+}
+
+fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
     if args.quick {
         return Ok(points::quick()?);
     }

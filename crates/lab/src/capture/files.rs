@@ -174,7 +174,7 @@ impl Captures {
 }
 
 /// `path` with `names` in front of its extension.
-fn named(path: &Path, names: &[&str]) -> PathBuf {
+pub fn named(path: &Path, names: &[&str]) -> PathBuf {
     if names.is_empty() {
         return path.to_owned();
     }
