@@ -119,7 +119,11 @@ impl<'a> Prepared<'a> {
         Prepared::with_phases(scenario, position, phases)
     }
 
-    fn with_phases(
+    /// Prepares the condition at `position` for runs that draw `phases`.
+    ///
+    /// # Errors
+    /// If no network can be made of the scenario.
+    pub fn with_phases(
         scenario: &'a Scenario,
         position: usize,
         phases: Option<Phases>,
@@ -404,13 +408,13 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
-/// The sizes of the flows of an experiment in a run with `seed`, in the order of their starts; none is bulk.
+/// The flows of an experiment in a run with `seed`, background flows and those beside left out: when each starts and how
+/// much it sends.
 ///
 /// # Errors
 /// If none can be drawn.
-pub fn sizes(experiment: &Experiment, seed: u64) -> Result<Vec<Option<Bytes>>, RunError> {
-    let drawn = source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)?;
-    Ok(drawn.into_iter().map(|flow| flow.size).collect())
+pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError> {
+    source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)
 }
 
 /// The network of an experiment in a run with `seed`, on which only random starts of traces depend: the first pair is
@@ -437,8 +441,8 @@ fn build_topology(
             backup: path.backup,
         })
         .collect();
-    match &experiment.common {
-        None => topology::disjoint(&paths, ServerAddresses::One),
+    let topology = match &experiment.common {
+        None => topology::disjoint(&paths, ServerAddresses::One)?,
         Some(common) => {
             let longest = experiment.paths.iter().map(|path| path.rtt).max().unwrap_or_default() + extra;
             // A name that no path has.
@@ -451,9 +455,10 @@ fn build_topology(
                 link.luck = luck(apart);
             });
             let bottleneck = PathSpec::new(name, link);
-            topology::shared_bottleneck(&paths, &bottleneck, &[])
+            topology::shared_bottleneck(&paths, &bottleneck, &[])?
         }
-    }
+    };
+    Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
 }
 
 fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64, phases: Option<&Phases>) -> Duplex {

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn files_are_named_after_the_point_and_the_kind() {
-        let point = crate::points::grid().unwrap().remove(0);
+        let point = crate::grid::grid(crate::grid::Which::Chosen).unwrap().remove(0);
         let captures =
             Captures { path: "a/out.pcapng".into(), settings: Settings::default(), several: false };
         assert_eq!(captures.name(&point, Kind::Kernel), PathBuf::from("a/out.kernel.pcapng"));

@@ -78,6 +78,9 @@ pub struct Record {
     pub build: String,
     /// Why it is not to be relied on; none if it is.
     pub objection: Option<String>,
+    /// Whether it has failed, and not been late.
+    #[serde(default)]
+    pub failed: bool,
     /// How punctual it was.
     pub quality: Quality,
     /// What was measured.
@@ -222,6 +225,7 @@ mod tests {
             run,
             build: build.into(),
             objection: None,
+            failed: false,
             quality: Quality::default(),
             measured: Measured { time_s: Some(1.5), ..Measured::default() },
         }

@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::capture::{CaptureError, CaptureFile, Settings};
 use anabranch_lab::run::{FlowResult, Prepared, RunError};
+use anabranch_lab::scenario::{PhaseChoice, Phases};
 use anabranch_stack::stats::SubflowStats;
+use anabranch_units::Duration;
 
 use crate::measure::Measured;
 use crate::points::Point;
@@ -20,7 +22,8 @@ pub fn run(
     cancelled: &AtomicBool,
     capture: Option<(Settings, &CaptureFile)>,
 ) -> Result<Measured, RunError> {
-    let prepared = Prepared::new(&point.scenario, point.condition)?;
+    let phases = phases(point.experiment().phases);
+    let prepared = Prepared::with_phases(&point.scenario, point.condition, phases)?;
     let result = match capture {
         None => prepared.run(point.contender, run, cancelled)?,
         Some((settings, file)) => {
@@ -49,6 +52,12 @@ pub fn run(
         measured
     };
     Ok(Measured::together(result.flows.into_iter().map(one).collect()))
+}
+
+/// The phases of a comparison's runs that are those of a host: a real one too is late by some microseconds. The delays
+/// of the paths and the starting points in traces are those of the links in real time.
+fn phases(choice: PhaseChoice) -> Option<Phases> {
+    choice.in_comparison().map(|phases| Phases { delay: Duration::ZERO, traces: false, ..phases })
 }
 
 /// Puts down what the sender knows of its subflows' round trips.

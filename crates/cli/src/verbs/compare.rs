@@ -29,6 +29,9 @@ pub struct Args {
     /// Shows a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    confirm: super::confirm::Args,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -53,6 +56,8 @@ The exit code is 1 if flows did not end before the deadline, so that there is no
 pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.changes.scenario(args.scenario.as_deref())?;
+    #[cfg(target_os = "linux")]
+    args.confirm.ready(&scenario)?;
     let captures = args.capture.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
@@ -69,6 +74,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     finish_captures(captures)?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
+    #[cfg(target_os = "linux")]
+    if args.confirm.check {
+        let text = text(&scenario, &comparison);
+        return args.confirm.run(&scenario, comparison, text, args.json, cancelled);
+    }
     if args.json { output::print_json(&comparison) } else { output::print(&text(&scenario, &comparison)) }?;
     match comparison.is_complete() {
         true => Ok(()),

@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 use anabranch_lab::scenario::Document;
 use anabranch_validate::campaign::{self, Tally};
 use anabranch_validate::compare::{Row, Verdict};
+use anabranch_validate::grid::{self, Which};
 use anabranch_validate::machine::Machine;
 use anabranch_validate::pcap::Captures;
-use anabranch_validate::points::{self, Point, PointError};
+use anabranch_validate::points::{Point, PointError};
 use anabranch_validate::record::{self, Held, Judgement};
 use anabranch_validate::results::{Results, Trouble};
-use anabranch_validate::{Campaign, Metric, Plan};
+use anabranch_validate::summary::{self, Summary, is_main};
+use anabranch_validate::{Campaign, Plan};
 use serde::Serialize;
 
 use crate::args::{Capture, Common};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, wrap_behind};
 use crate::{interrupt, output};
 
 /// How true the simulator is: the same transfer simulated, emulated, and by the Linux kernel
@@ -57,6 +59,10 @@ pub struct Args {
     time_limit: Option<f64>,
     #[command(flatten)]
     common: Common,
+    /// Which points of the grid --full measures: those that were drawn at random, those that were
+    /// chosen, or all
+    #[arg(long, value_name = "WHICH", default_value = "all", requires = "full")]
+    points: Points,
     #[command(flatten)]
     capture: Capture,
     /// Only points whose names contain TEXT
@@ -68,6 +74,24 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Some of the points of the grid.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Points {
+    All,
+    Drawn,
+    Chosen,
+}
+
+impl From<Points> for Which {
+    fn from(points: Points) -> Which {
+        match points {
+            Points::All => Which::All,
+            Points::Drawn => Which::Drawn,
+            Points::Chosen => Which::Chosen,
+        }
+    }
 }
 
 const LONG: &str = "\
@@ -84,6 +108,8 @@ name before that.
 
 Needs root and a kernel with Multipath TCP; without, it exits with 77 and says why.";
 
+/// The width for which sentences are wrapped.
+const WIDTH: usize = 100;
 /// Where `--full` keeps its runs.
 const RESULTS: &str = "anabranch-validate.jsonl";
 /// The exit code where nothing could be measured.
@@ -119,6 +145,8 @@ struct Output {
     machine: Machine,
     runs: u32,
     points: Vec<PointOutput>,
+    /// How close the simulator is, TCP and Multipath TCP apart.
+    summary: Vec<Summary>,
     rows: Vec<RowOutput>,
 }
 
@@ -130,6 +158,7 @@ struct PointOutput {
     reliable: usize,
     unreliable: usize,
     missed_deadline: usize,
+    failed: usize,
     objection: Option<String>,
 }
 
@@ -191,16 +220,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         eprintln!("what was measured is in {}; the same command goes on from there", path.display());
     }
     measured?;
+    if let Some(failure) = campaign.failure() {
+        return Err(Failure::Failed(failure));
+    }
     campaign.simulate(cancelled)?;
     let rows = campaign.rows();
     let tallies = campaign.tallies();
     let (runs, points) = (campaign.plan().runs, campaign.plan().points.len());
+    let summaries = summary::summaries(&rows, &campaign.plan().points);
     let machine = campaign.into_results().machine().clone();
     if let Some(path) = &args.csv {
-        let about = [
+        let mut about = vec![
             format!("Measured on {machine}."),
             format!("At most {runs} runs of each kind for each of {points} points."),
         ];
+        about.extend(summaries.iter().map(Summary::to_string));
         anabranch_lab::whole_file::write(path, record::write(&about, &rows))
             .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     }
@@ -214,12 +248,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             true => held.into_iter().map(RowOutput::Held).collect(),
             false => rows.into_iter().map(RowOutput::Row).collect(),
         };
+        let summary = summaries;
         let points = tallies.into_iter().map(point_output).collect();
-        output::print_json(&Output { version: env!("CARGO_PKG_VERSION"), machine, runs, points, rows })?;
+        output::print_json(&Output {
+            version: env!("CARGO_PKG_VERSION"),
+            machine,
+            runs,
+            points,
+            summary,
+            rows,
+        })?;
     } else {
+        let late = tallies.iter().any(|tally| tally.unreliable > tally.failed);
         let mut text = if args.quick { quick_table(&held) } else { full_table(&rows) };
         text.push_str(&remarks(&tallies, runs));
-        text.push_str(&if args.quick { quick_end(&held, points) } else { full_end(&rows) });
+        text.push_str(&if args.quick { quick_end(&held, points, late) } else { full_end(&rows, &summaries) });
         text.push_str(&format!("{machine}\n"));
         output::print(&text)?;
     }
@@ -240,10 +283,10 @@ fn points(args: &Args) -> Result<Vec<Point>, Failure> {
 
 fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
     if args.quick {
-        return Ok(points::quick()?);
+        return Ok(grid::quick()?);
     }
     if args.full {
-        return Ok(points::grid()?);
+        return Ok(grid::grid(args.points.into())?);
     }
     if args.scenarios.is_empty() {
         return Err(Failure::Usage("say what to validate: --quick, --full or a scenario".to_owned()));
@@ -273,14 +316,9 @@ fn point_output(tally: Tally) -> PointOutput {
         reliable: tally.reliable,
         unreliable: tally.unreliable,
         missed_deadline: tally.missed,
+        failed: tally.failed,
         objection: tally.objection,
     }
-}
-
-/// Whether `--quick` looks at it: how long transfers take, simulated against both of the others.
-fn is_main(row: &Row) -> bool {
-    matches!(row.metric, Metric::CompletionTime | Metric::Goodput)
-        && row.kind == anabranch_validate::Kind::Simulated
 }
 
 fn against(row: &Row) -> String {
@@ -373,28 +411,30 @@ fn remarks(tallies: &[Tally], runs: u32) -> String {
     if text == "\n" { text } else { text + "\n" }
 }
 
-fn full_end(rows: &[Row]) -> String {
-    let main: Vec<&Row> = rows.iter().filter(|row| is_main(row)).collect();
-    let against_kernel: Vec<&&Row> =
-        main.iter().filter(|row| row.reference == anabranch_validate::Kind::Kernel).collect();
-    let mut sizes: Vec<f64> = against_kernel.iter().map(|row| row.difference.percent.abs()).collect();
-    sizes.sort_unstable_by(f64::total_cmp);
-    let Some(median) = anabranch_lab::stats::percentile(&sizes, 50.0) else {
-        return "nothing could be compared\n".to_owned();
-    };
+fn full_end(rows: &[Row], summaries: &[Summary]) -> String {
+    let against_kernel = |row: &&Row| is_main(row) && row.reference == anabranch_validate::Kind::Kernel;
+    let against_kernel: Vec<&Row> = rows.iter().filter(against_kernel).collect();
+    if against_kernel.is_empty() {
+        return "nothing could be compared with the kernel\n".to_owned();
+    }
     let count = |verdict| against_kernel.iter().filter(|row| row.difference.verdict == verdict).count();
-    format!(
-        "Completion times and goodputs, simulated against the kernel: {} points, half of them within {median:.1} %; \
-         {} agree, {} differ, {} are open, {} inconclusive.\n",
-        sizes.len(),
+    let mut text = String::from("Completion times and goodputs of the simulator:\n");
+    for summary in summaries {
+        text.push_str(&wrap_behind("  ", &summary.to_string(), WIDTH));
+    }
+    text.push_str(&format!(
+        "  of {} points against the kernel {} agree, {} differ, {} are open, {} inconclusive\n",
+        against_kernel.len(),
         count(Verdict::Agrees),
         count(Verdict::Differs),
         count(Verdict::Open),
         count(Verdict::Inconclusive),
-    )
+    ));
+    text
 }
 
-fn quick_end(held: &[Held], points: usize) -> String {
+/// Whether runs were `late` tells why comparisons are inconclusive.
+fn quick_end(held: &[Held], points: usize, late: bool) -> String {
     let count = |judgement| held.iter().filter(|held| held.judgement == judgement).count();
     // A point without a pair of reliable runs has no row.
     let missing = (2 * points).saturating_sub(held.len());
@@ -407,10 +447,8 @@ fn quick_end(held: &[Held], points: usize) -> String {
             "{unknown} differences were never recorded: anabranch validate --full --csv crates/validate/fidelity.csv\n"
         )
     } else if inconclusive > 0 {
-        format!(
-            "inconclusive: the machine was too late too often for {inconclusive} of {} comparisons; no other has grown\n",
-            2 * points
-        )
+        let why = if late { "the machine was too late too often" } else { "there are too few reliable runs" };
+        format!("inconclusive: {why} for {inconclusive} of {} comparisons; no other has grown\n", 2 * points)
     } else {
         "no difference has grown\n".to_owned()
     }

@@ -74,6 +74,8 @@ pub struct Experiment {
     pub common: Option<CommonLink>,
     /// The position of the path that the initial subflow takes.
     pub initial: usize,
+    /// Whether addresses and headers are those of IPv6.
+    pub ipv6: bool,
     /// What is sent.
     pub traffic: Traffic,
     /// When a run ends, whatever is still going on.
