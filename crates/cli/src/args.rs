@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anabranch_lab::capture::{Captures, Settings, Viewpoint};
 use anabranch_lab::scenario::{Document, Scenario, library};
@@ -151,13 +151,18 @@ enum Host {
 impl Capture {
     /// Opens the files for the captures of `scenario`, if they are wanted.
     pub fn open(&self, scenario: &Scenario) -> Result<Option<Captures>, Failure> {
-        let Some(path) = &self.pcap else { return Ok(None) };
+        let Some((path, settings)) = self.settings() else { return Ok(None) };
+        Ok(Some(Captures::create(path, scenario, settings)?))
+    }
+
+    /// The name of the file, and what is captured, if that is wanted.
+    pub fn settings(&self) -> Option<(&Path, Settings)> {
+        let path = self.pcap.as_deref()?;
         let viewpoint = match self.pcap_at {
             Host::Sender => Viewpoint::Sender,
             Host::Receiver => Viewpoint::Receiver,
         };
-        let settings = Settings { viewpoint, snap_len: self.pcap_snaplen };
-        Ok(Some(Captures::create(path, scenario, settings)?))
+        Some((path, Settings { viewpoint, snap_len: self.pcap_snaplen }))
     }
 }
 

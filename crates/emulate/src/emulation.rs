@@ -16,6 +16,7 @@ use crate::leftovers::{self, Record, VARIABLE};
 use crate::namespace::Namespace;
 use crate::network::{self, Addresses, Role, STACK_DEVICE};
 use crate::report::{Bounds, Report};
+use crate::tap::Tap;
 use crate::wiring::{Lane, Port, Wiring};
 
 /// How an emulation is made.
@@ -31,6 +32,12 @@ pub struct Options {
     pub congestion: Option<String>,
     /// Values to set under `/proc/sys` on both hosts, such as (`net/ipv4/tcp_sack`, `0`).
     pub settings: Vec<(String, String)>,
+    /// What follows each route over the paths, such as `initcwnd 4`.
+    pub route: Vec<String>,
+    /// The MTU of the devices of the paths; 1500 unless given.
+    pub mtu: Option<u32>,
+    /// The most subflows of a connection of the kernel's; one for each path unless given.
+    pub subflows: Option<u32>,
     /// How many packets a device holds for the engine. They are lost when the engine is away for longer.
     pub device_queue: u32,
     /// How long a server may take until it listens.
@@ -47,6 +54,9 @@ impl Default for Options {
             engine: EngineOptions::default(),
             congestion: None,
             settings: Vec::new(),
+            route: Vec::new(),
+            mtu: None,
+            subflows: None,
             device_queue: 10_000,
             server_patience: Duration::from_secs(5),
             bounds: Bounds::default(),
@@ -109,7 +119,8 @@ impl Emulation {
         options.engine.seed = scenario.run_seed(options.run);
         let topology = run::topology(experiment, options.engine.seed)
             .map_err(|error| EmulateError::Usage(error.to_string()))?;
-        let addresses = Addresses { paths: experiment.paths.len(), initial: experiment.initial };
+        let addresses =
+            Addresses { paths: experiment.paths.len(), initial: experiment.initial, ipv6: experiment.ipv6 };
         let mut notes = leftovers::clear()?;
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         let record = Record::new(&[client.inode(), server.inode()])?;
@@ -120,13 +131,23 @@ impl Emulation {
                 let set = namespace.set(key, value);
                 if *needed { set? } else { drop(set) }
             }
+            for (key, value) in network::SETTINGS6.iter().filter(|_| experiment.ipv6) {
+                namespace.set(key, value)?;
+            }
             for (key, value) in &options.settings {
                 namespace.set(key, value).map_err(|error| EmulateError::Usage(error.to_string()))?;
             }
             let devices = namespace.devices(&devices)?;
-            let congestion = options.congestion.as_deref();
-            namespace.ip(&network::routes(&addresses, role, options.device_queue, congestion))?;
-            if let Err(error) = namespace.ip(&network::endpoints(&addresses, role, &backup)) {
+            let mut route: Vec<String> =
+                options.congestion.iter().map(|name| format!("congctl {name}")).collect();
+            route.extend_from_slice(&options.route);
+            let with = network::Attributes { queue: options.device_queue, mtu: options.mtu, route };
+            namespace.ip(&network::routes(&addresses, role, &with))?;
+            if experiment.ipv6 {
+                await_addresses(&namespace)?;
+            }
+            let endpoints = network::endpoints(&addresses, role, &backup, options.subflows);
+            if let Err(error) = namespace.ip(&endpoints) {
                 notes.push(format!("the kernel's Multipath TCP will not use further paths: {error}"));
             }
             Ok::<Host, EmulateError>(Host { namespace, devices })
@@ -181,6 +202,15 @@ impl Emulation {
     /// # Errors
     /// If the links cannot be as described, or the system has no thread or timer.
     pub fn go(&self) -> Result<Live<'_>, EmulateError> {
+        self.go_with(None)
+    }
+
+    /// Starts to move packets, and takes down those that `tap` is for. The client's ports come first, one for each
+    /// path, and then the server's. [`Live::finish`] finishes the capture.
+    ///
+    /// # Errors
+    /// Those of [`Emulation::go`].
+    pub fn go_with(&self, tap: Option<Tap>) -> Result<Live<'_>, EmulateError> {
         let ports = |host: &Host| {
             host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<Vec<Port>>>()
         };
@@ -191,7 +221,7 @@ impl Emulation {
             ports(&self.server).map_err(failed)?,
         );
         let lost = self.lost()?;
-        let engine = Engine::start(wiring, &self.options.engine).map_err(failed)?;
+        let engine = Engine::start_with(wiring, &self.options.engine, tap).map_err(failed)?;
         Ok(Live { emulation: self, engine, lost })
     }
 
@@ -277,7 +307,7 @@ impl Live<'_> {
     /// Stops, and says what was done.
     ///
     /// # Errors
-    /// If a device has failed.
+    /// If a device has failed, or a capture could not be written.
     pub fn finish(self) -> Result<Report, EmulateError> {
         let Live { emulation, engine, lost: before } = self;
         let lost =
@@ -285,6 +315,24 @@ impl Live<'_> {
         let engine = engine.stop().map_err(|error| EmulateError::system("moving packets", error))?;
         let lanes = Lane::of(&emulation.topology);
         Ok(Report::new(&emulation.names, &lanes, &lost, &engine, &emulation.options.bounds))
+    }
+}
+
+/// Waits until the addresses of IPv6 can be used, which the kernel leaves to a thread of its own.
+fn await_addresses(namespace: &Namespace) -> Result<(), EmulateError> {
+    const TENTATIVE: u32 = 0x40;
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let text = namespace.read("/proc/thread-self/net/if_inet6")?;
+        let flags = text.lines().filter_map(|line| line.split_whitespace().nth(4));
+        let mut flags = flags.map(|flags| u32::from_str_radix(flags, 16).unwrap_or(0));
+        if !flags.any(|flags| flags & TENTATIVE != 0) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(EmulateError::Failed("the addresses of IPv6 stay tentative".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -20,6 +20,7 @@ mod obstacle;
 mod report;
 mod socket;
 mod sys;
+mod tap;
 mod wiring;
 
 pub use command::Process;
@@ -34,4 +35,5 @@ pub use obstacle::obstacle;
 pub use report::{Bounds, DirectionReport, Drops, LatenessReport, LinkReport, PathReport, Report};
 pub use socket::{PacketSocket, socket_pair};
 pub use sys::set_realtime;
+pub use tap::Tap;
 pub use wiring::{Lane, Port, Wiring};

@@ -2,10 +2,11 @@
 //!
 //! On path `n`, counted from 1, the client's kernel has the address 10.0.n.1 and the server's 10.1.n.1, each on a TUN
 //! device `path<n>`. 10.0.n.2 and 10.1.n.2 belong to a further TUN device `anabranch`, for a stack in user space.
-//! The client's address decides which path a packet takes, both ways, as in the simulator.
+//! The client's address decides which path a packet takes, both ways, as in the simulator. In a scenario over IPv6 the
+//! kernels also have fd86:8684:0:n::1 and fd86:8684:1:n::1, and their endpoints are these.
 
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// One of the two hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,12 +44,23 @@ pub struct Addresses {
     pub paths: usize,
     /// The position of the path that a connection's first subflow takes.
     pub initial: usize,
+    /// Whether the kernels have addresses of IPv6 too, and use them.
+    pub ipv6: bool,
 }
 
 impl Addresses {
     /// The kernel's address of that host on the path at `position`, from 0.
     pub fn kernel(&self, role: Role, position: usize) -> Ipv4Addr {
         address(role, position, 1)
+    }
+
+    /// That address, or the one of IPv6 if the scenario is over that.
+    pub fn of(&self, role: Role, position: usize) -> IpAddr {
+        if self.ipv6 {
+            IpAddr::V6(address6(role, position, 1))
+        } else {
+            IpAddr::V4(self.kernel(role, position))
+        }
     }
 
     /// The address of a stack in user space on that host on the path at `position`, from 0.
@@ -86,6 +98,14 @@ fn address(role: Role, position: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, net, position as u8 + 1, host)
 }
 
+fn address6(role: Role, position: usize, host: u16) -> Ipv6Addr {
+    let net = match role {
+        Role::Client => 0,
+        Role::Server => 1,
+    };
+    Ipv6Addr::new(0xfd86, 0x8684, net, position as u16 + 1, 0, 0, 0, host)
+}
+
 /// The device of the path at `position`, from 0.
 pub(crate) fn device(position: usize) -> String {
     format!("path{}", position + 1)
@@ -106,23 +126,57 @@ pub(crate) const SETTINGS: &[(&str, &str, bool)] = &[
     ("net/mptcp/blackhole_timeout", "0", false),
 ];
 
+/// What is set for a scenario over IPv6, after [`SETTINGS`]: addresses are what they are given, and nobody asks for
+/// routers.
+pub(crate) const SETTINGS6: &[(&str, &str)] = &[
+    ("net/ipv6/conf/all/disable_ipv6", "0"),
+    ("net/ipv6/conf/default/disable_ipv6", "0"),
+    ("net/ipv6/conf/default/accept_dad", "0"),
+    ("net/ipv6/conf/default/accept_ra", "0"),
+    ("net/ipv6/conf/default/router_solicitations", "0"),
+    ("net/ipv6/conf/default/addr_gen_mode", "1"),
+];
+
+/// How devices and routes are made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attributes {
+    /// How many packets a device holds.
+    pub queue: u32,
+    /// The MTU of the devices of the paths, where it is not 1500.
+    pub mtu: Option<u32>,
+    /// What follows each route.
+    pub route: Vec<String>,
+}
+
 /// What `ip -batch` reads to set up the host `role`, whose path devices are there.
-pub(crate) fn routes(addresses: &Addresses, role: Role, queue: u32, congestion: Option<&str>) -> String {
-    let congestion = congestion.map(|name| format!(" congctl {name}")).unwrap_or_default();
+pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> String {
+    let Attributes { queue, mtu, route } = with;
+    let more: String = route.iter().map(|attribute| format!(" {attribute}")).collect();
+    let mtu = mtu.map(|mtu| format!(" mtu {mtu}")).unwrap_or_default();
     let mut text = format!(
         "link set lo up\ntuntap add dev {STACK_DEVICE} mode tun\nlink set {STACK_DEVICE} txqueuelen {queue} up\n"
     );
     for at in 0..addresses.paths {
         let (name, own) = (device(at), addresses.kernel(role, at));
         let there = Ipv4Addr::from_bits(address(role.other(), at, 0).to_bits());
-        let _ = writeln!(text, "link set {name} txqueuelen {queue} up");
+        let _ = writeln!(text, "link set {name} txqueuelen {queue}{mtu} up");
         let _ = writeln!(text, "addr add {own}/32 dev {name}");
         let _ = writeln!(text, "route add {} dev {STACK_DEVICE}", addresses.stack(role, at));
-        let _ = writeln!(text, "route add {there}/24 dev {name} src {own}{congestion}");
+        let _ = writeln!(text, "route add {there}/24 dev {name} src {own}{more}");
         if role == Role::Client {
             let (table, here) = (FIRST_TABLE + at, address(role, at, 0));
-            let _ = writeln!(text, "route add default dev {name} table {table}{congestion}");
+            let _ = writeln!(text, "route add default dev {name} table {table}{more}");
             let _ = writeln!(text, "rule add from {here}/24 table {table} priority {table}");
+        }
+        if addresses.ipv6 {
+            let (own, there) = (address6(role, at, 1), address6(role.other(), at, 0));
+            let _ = writeln!(text, "addr add {own}/128 dev {name} nodad");
+            let _ = writeln!(text, "route add {there}/64 dev {name}{more}");
+            if role == Role::Client {
+                let (table, here) = (FIRST_TABLE + at, address6(role, at, 0));
+                let _ = writeln!(text, "route add ::/0 dev {name} table {table}{more}");
+                let _ = writeln!(text, "rule add from {here}/64 table {table} priority {table}");
+            }
         }
     }
     text
@@ -134,12 +188,14 @@ const FIRST_TABLE: usize = 1001;
 /// As many subflows and endpoints as Linux has.
 const MOST_SUBFLOWS: usize = 8;
 
-/// What `ip -batch` reads so that the kernel's Multipath TCP uses all paths.
-pub(crate) fn endpoints(addresses: &Addresses, role: Role, backup: &[bool]) -> String {
-    let mut text = format!("mptcp limits set subflow {MOST_SUBFLOWS} add_addr_accepted {MOST_SUBFLOWS}\n");
+/// What `ip -batch` reads so that the kernel's Multipath TCP uses all paths, with at most `subflows` subflows.
+pub(crate) fn endpoints(addresses: &Addresses, role: Role, backup: &[bool], subflows: Option<u32>) -> String {
+    // The kernel counts those after the first.
+    let most = subflows.map_or(MOST_SUBFLOWS as u32, |subflows| subflows.saturating_sub(1));
+    let mut text = format!("mptcp limits set subflow {most} add_addr_accepted {most}\n");
     if role == Role::Client {
         for at in (0..addresses.paths).filter(|at| *at != addresses.initial).take(MOST_SUBFLOWS) {
-            let (own, name) = (addresses.kernel(role, at), device(at));
+            let (own, name) = (addresses.of(role, at), device(at));
             let backup = if backup.get(at) == Some(&true) { " backup" } else { "" };
             let _ = writeln!(text, "mptcp endpoint add {own} dev {name} id {} subflow{backup}", at + 1);
         }
@@ -153,27 +209,43 @@ mod tests {
 
     #[test]
     fn each_path_has_an_address_a_device_a_table_and_an_endpoint() {
-        let addresses = Addresses { paths: 2, initial: 1 };
-        let text = routes(&addresses, Role::Client, 1000, Some("cubic"));
+        let addresses = Addresses { paths: 2, initial: 1, ipv6: false };
+        let with =
+            Attributes { queue: 1000, mtu: None, route: vec!["congctl cubic".into(), "initcwnd 4".into()] };
+        let text = routes(&addresses, Role::Client, &with);
         for line in [
             "link set path2 txqueuelen 1000 up",
             "addr add 10.0.2.1/32 dev path2",
-            "route add 10.1.2.0/24 dev path2 src 10.0.2.1 congctl cubic",
-            "route add default dev path2 table 1002 congctl cubic",
+            "route add 10.1.2.0/24 dev path2 src 10.0.2.1 congctl cubic initcwnd 4",
+            "route add default dev path2 table 1002 congctl cubic initcwnd 4",
             "rule add from 10.0.2.0/24 table 1002 priority 1002",
             "route add 10.0.2.2 dev anabranch",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
         }
-        assert!(!routes(&addresses, Role::Server, 1000, None).contains("rule"));
-        let text = endpoints(&addresses, Role::Client, &[true, false]);
+        assert!(!routes(&addresses, Role::Server, &Attributes::default()).contains("rule"));
+        let text = endpoints(&addresses, Role::Client, &[true, false], None);
         assert!(text.ends_with("\nmptcp endpoint add 10.0.1.1 dev path1 id 1 subflow backup\n"), "{text}");
-        assert_eq!(endpoints(&addresses, Role::Server, &[]).lines().count(), 1);
+        assert_eq!(endpoints(&addresses, Role::Server, &[], None).lines().count(), 1);
+        assert!(endpoints(&addresses, Role::Server, &[], Some(3)).starts_with("mptcp limits set subflow 2 "));
+        let with = Attributes { mtu: Some(1400), ..with };
+        let six = Addresses { ipv6: true, ..addresses };
+        let text = routes(&six, Role::Client, &with) + &endpoints(&six, Role::Client, &[], None);
+        for line in [
+            "link set path2 txqueuelen 1000 mtu 1400 up",
+            "addr add fd86:8684:0:2::1/128 dev path2 nodad",
+            "route add fd86:8684:1:2::/64 dev path2 congctl cubic initcwnd 4",
+            "route add ::/0 dev path2 table 1002 congctl cubic initcwnd 4",
+            "rule add from fd86:8684:0:2::/64 table 1002 priority 1002",
+            "mptcp endpoint add fd86:8684:0:1::1 dev path1 id 1 subflow",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
+        }
     }
 
     #[test]
     fn commands_hear_of_every_address() {
-        let all = Addresses { paths: 2, initial: 1 }.environment(Role::Server);
+        let all = Addresses { paths: 2, initial: 1, ipv6: false }.environment(Role::Server);
         let get = |name: &str| all.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
         assert_eq!(get("ANABRANCH_SERVER"), Some("10.1.2.1"));
         assert_eq!(get("ANABRANCH_SERVER_1"), Some("10.1.1.1"));

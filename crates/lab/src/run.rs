@@ -1,6 +1,7 @@
 //! One run: the network and the flows of a scenario, simulated for one contender.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Write};
 
 use anabranch_link::{self as link, LinkConfig, Loss, QueueLimit, Step, WhenDown};
 use anabranch_sim::topology::{self, Duplex, Pair, PathSpec, ServerAddresses, Topology};
@@ -138,7 +139,11 @@ impl<'a> Prepared<'a> {
         Prepared::with_phases(scenario, position, phases)
     }
 
-    fn with_phases(
+    /// Prepares the condition at `position` for runs that draw `phases`.
+    ///
+    /// # Errors
+    /// If no network can be made of the scenario.
+    pub fn with_phases(
         scenario: &'a Scenario,
         position: usize,
         phases: Option<Phases>,
@@ -197,7 +202,38 @@ impl<'a> Prepared<'a> {
         };
         let failed = |error: CaptureError| RunError::Capture(error.to_string());
         let fail = |error| failed(captures.failure(job, error));
-        let Settings { viewpoint, snap_len } = captures.settings();
+        self.record_packets(task, options.cancelled, captures.settings(), out.map_err(failed)?, &fail)
+    }
+
+    /// Simulates as [`Prepared::run`], and writes a capture of its packets to `out`. `fail` makes an error of one that
+    /// cannot be written.
+    ///
+    /// # Errors
+    /// If the run cannot be made or captured, or `cancelled` has become true.
+    pub fn run_captured(
+        &self,
+        position: usize,
+        run: u32,
+        cancelled: &AtomicBool,
+        settings: Settings,
+        out: impl Write,
+        fail: &dyn Fn(io::Error) -> RunError,
+    ) -> Result<RunResult, RunError> {
+        let task =
+            Task { contender: position, path: None, seed: self.scenario.run_seed(run), beside_alone: false };
+        self.record_packets(task, cancelled, settings, out, fail)
+    }
+
+    /// Simulates a run and captures its packets.
+    fn record_packets(
+        &self,
+        task: Task,
+        cancelled: &AtomicBool,
+        settings: Settings,
+        out: impl Write,
+        fail: &dyn Fn(io::Error) -> RunError,
+    ) -> Result<RunResult, RunError> {
+        let Settings { viewpoint, snap_len } = settings;
         let pair = &self.topology.pairs[0];
         let host = match (viewpoint, self.condition.experiment.traffic.direction) {
             (Viewpoint::Sender, Direction::Upload) | (Viewpoint::Receiver, Direction::Download) => {
@@ -207,11 +243,10 @@ impl<'a> Prepared<'a> {
                 pair.server
             }
         };
-        let capture = Capture::new(&self.topology.network, host, snap_len, out.map_err(failed)?);
-        let capture = capture.map_err(fail)?;
+        let capture = Capture::new(&self.topology.network, host, snap_len, out).map_err(fail)?;
         // A run whose capture has failed is stopped, and `finish` says why.
         let broken = |capture: &Capture<_>| capture.error().is_some();
-        let (result, capture) = self.record(task, options.cancelled, capture, broken)?;
+        let (result, capture) = self.record(task, cancelled, capture, broken)?;
         capture.finish().map_err(fail)?;
         Ok(result)
     }
@@ -423,13 +458,13 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
-/// The sizes of the flows of an experiment in a run with `seed`, in the order of their starts; none is bulk.
+/// The flows of an experiment in a run with `seed`, background flows and those beside left out: when each starts and how
+/// much it sends.
 ///
 /// # Errors
 /// If none can be drawn.
-pub fn sizes(experiment: &Experiment, seed: u64) -> Result<Vec<Option<Bytes>>, RunError> {
-    let drawn = source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)?;
-    Ok(drawn.into_iter().map(|flow| flow.size).collect())
+pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError> {
+    source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)
 }
 
 /// The network of an experiment in a run with `seed`, on which only random starts of traces depend: the first pair is
@@ -456,8 +491,8 @@ fn build_topology(
             backup: path.backup,
         })
         .collect();
-    match &experiment.common {
-        None => topology::disjoint(&paths, ServerAddresses::One),
+    let topology = match &experiment.common {
+        None => topology::disjoint(&paths, ServerAddresses::One)?,
         Some(common) => {
             let longest = experiment.paths.iter().map(|path| path.rtt).max().unwrap_or_default() + extra;
             // A name that no path has.
@@ -470,9 +505,10 @@ fn build_topology(
                 link.luck = luck(apart);
             });
             let bottleneck = PathSpec::new(name, link);
-            topology::shared_bottleneck(&paths, &bottleneck, &[])
+            topology::shared_bottleneck(&paths, &bottleneck, &[])?
         }
-    }
+    };
+    Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
 }
 
 fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64, phases: Option<&Phases>) -> Duplex {

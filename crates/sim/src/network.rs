@@ -242,6 +242,18 @@ impl Network {
         self.links.iter().position(|link| link.name == name).map(|index| LinkId(index as u32))
     }
 
+    /// Replaces every address by what `of` makes of it, which must be another for every other address.
+    pub(crate) fn map_addresses(&mut self, of: impl Fn(IpAddr) -> IpAddr) {
+        for interface in self.hosts.iter_mut().flat_map(|host| &mut host.interfaces) {
+            interface.ip = of(interface.ip);
+        }
+        for route in &mut self.routes {
+            route.to = of(route.to);
+        }
+        self.addresses = self.addresses.iter().map(|ip| of(*ip)).collect();
+        self.routed = self.routed.iter().map(|(from, path, to)| (*from, *path, of(*to))).collect();
+    }
+
     /// The configuration of a link, to be changed. It is checked again when the run is made.
     pub fn link_config_mut(&mut self, link: LinkId) -> Option<&mut LinkConfig> {
         self.links.get_mut(link.index()).map(|link| &mut link.config)

@@ -4,7 +4,7 @@
 //! are `wifi.up` (from the client) and `wifi.down`; those of a path of several stretches are
 //! `wifi.1.up`, `wifi.2.up` and so on, counted from the client.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anabranch_link::{Capacity, LinkConfig};
 use anabranch_stack::config::ConnectionConfig;
@@ -135,6 +135,26 @@ pub struct Topology {
     pub network: Network,
     /// The pairs, at least one.
     pub pairs: Vec<Pair>,
+}
+
+impl Topology {
+    /// The same with IPv6 addresses, whose headers are 20 bytes longer: 10.0.0.1 becomes fd00::a00:1.
+    pub fn over_ipv6(mut self) -> Topology {
+        let of = |ip: IpAddr| match ip {
+            IpAddr::V4(v4) => {
+                let [high, low] = [v4.to_bits() >> 16, v4.to_bits() & 0xffff].map(|half| half as u16);
+                IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, high, low))
+            }
+            v6 => v6,
+        };
+        self.network.map_addresses(of);
+        for pair in &mut self.pairs {
+            for ip in pair.client_addresses.iter_mut().chain(&mut pair.server_addresses) {
+                *ip = of(*ip);
+            }
+        }
+        self
+    }
 }
 
 /// One client and one server with disjoint paths between them: the client has an address on each,
@@ -330,6 +350,19 @@ mod tests {
                 assert_eq!(&route.links, if up { &links.up } else { &links.down });
             }
         }
+    }
+
+    #[test]
+    fn the_same_routes_lead_over_ipv6() {
+        let four = disjoint(&[path("a"), path("b")], ServerAddresses::One).unwrap();
+        let six = four.clone().over_ipv6();
+        let pair = &six.pairs[0];
+        assert!(pair.client_addresses.iter().chain(&pair.server_addresses).all(IpAddr::is_ipv6));
+        for (old, new) in four.network.routes().iter().zip(six.network.routes()) {
+            assert_eq!((old.from, old.path, &old.links), (new.from, new.path, &new.links));
+            assert_eq!(six.network.locate(new.to), four.network.locate(old.to));
+        }
+        assert_eq!(six.network.locate(four.pairs[0].server_addresses[0]), None);
     }
 
     #[test]

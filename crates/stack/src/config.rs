@@ -7,7 +7,7 @@ use anabranch_units::{Bytes, Duration, RandomStream};
 use crate::congestion::{CongestionKind, CubicOptions};
 use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
-use crate::segment::PathId;
+use crate::segment::{PathId, Segment};
 use crate::seq::{Dsn, Seq};
 use crate::timestamp::TimestampTick;
 
@@ -353,7 +353,7 @@ impl ConnectionConfig {
             Profile::Linux => {
                 let linux =
                     ConnectionConfig { congestion: CongestionKind::CubicLinux, ..ConnectionConfig::linux() };
-                ConnectionConfig { mss: linux.full_segment(), ..linux }
+                ConnectionConfig { mss: linux.full_segment(false), ..linux }
             }
             Profile::Ns3 => ConnectionConfig::ns3(),
         }
@@ -458,16 +458,17 @@ impl ConnectionConfig {
         (timestamps + (signal + checksum).div_ceil(4) * 4).min(crate::segment::OPTION_SPACE)
     }
 
-    /// The payload of a full segment over IPv4: what the MTU leaves after headers and options.
+    /// The payload of a full segment over IPv4 or IPv6: what the MTU leaves after headers and options.
     ///
     /// ```
     /// use anabranch_stack::config::ConnectionConfig;
     ///
     /// let multipath = ConnectionConfig::new(anabranch_stack::config::Profile::Linux);
     /// let plain = ConnectionConfig { mptcp: false, ..multipath.clone() };
-    /// assert_eq!((multipath.full_segment(), plain.full_segment()), (multipath.mss, 1448));
+    /// assert_eq!((multipath.full_segment(false), plain.full_segment(false)), (multipath.mss, 1448));
     /// ```
-    pub fn full_segment(&self) -> u32 {
-        self.mtu.saturating_sub(crate::segment::Segment::IPV4_LEN + self.data_options()).clamp(64, 65_000)
+    pub fn full_segment(&self, ipv6: bool) -> u32 {
+        let headers = if ipv6 { Segment::IPV4_LEN + 20 } else { Segment::IPV4_LEN };
+        self.mtu.saturating_sub(headers + self.data_options()).clamp(64, 65_000)
     }
 }

@@ -1,19 +1,19 @@
 //! Transfers in real time with anabranch at both ends.
 //!
 //! Two hosts of `anabranch-net` stand at the two sides of an engine, without the kernel's network in between. Addresses
-//! are those of the kernel's transfer: 10.0.n.1 on path n for the client, and one for the server; the client's address
-//! decides which path a packet takes, both ways, as in the simulator.
+//! are those of the kernel's transfer: 10.0.n.1 on path n for the client, and one for the server, or those of IPv6; the
+//! client's address decides which path a packet takes, both ways, as in the simulator.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Wiring};
+use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Tap, Wiring};
 use anabranch_lab::run::topology;
 use anabranch_net::device::{Capabilities, Device, Packet};
 use anabranch_net::{Host, MptcpStream, StreamControl};
@@ -24,21 +24,37 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::kernel::{CHUNK, LOOK, PORT, REQUEST};
 use crate::measure::{Measured, Quality};
-use crate::points::Point;
+use crate::points::{FlowPlan, Point};
 use crate::results::Trouble;
 use crate::simulated;
 
-/// Headers and options before the payload of a full segment, as a host of `anabranch-net` reckons.
-const HEADERS: u32 = 80;
+/// Headers and options before the payload of a full segment over IPv4, as a host of `anabranch-net` reckons, and over
+/// IPv6.
+const HEADERS: [u32; 2] = [80, 100];
 /// Below the engine's, above other programs'.
 pub const PRIORITY: i32 = 10;
 /// How long the last acknowledgements may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 1, 1, 1);
+fn server(point: &Point) -> IpAddr {
+    match point.experiment().ipv6 {
+        false => IpAddr::V4(Ipv4Addr::new(10, 1, 1, 1)),
+        true => IpAddr::V6(Ipv6Addr::new(0xfd86, 0x8684, 1, 1, 0, 0, 0, 1)),
+    }
+}
 
-fn client(path: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, path as u8 + 1, 1)
+fn client(point: &Point, path: usize) -> IpAddr {
+    match point.experiment().ipv6 {
+        false => IpAddr::V4(Ipv4Addr::new(10, 0, path as u8 + 1, 1)),
+        true => IpAddr::V6(Ipv6Addr::new(0xfd86, 0x8684, 0, path as u16 + 1, 0, 0, 0, 1)),
+    }
+}
+
+/// The path to a client's address, in a packet's destination.
+fn path_to(packet: &[u8]) -> usize {
+    // The third byte of an IPv4 address, and the eighth of one of IPv6, is the path's number.
+    let at = if packet.first().is_some_and(|first| first >> 4 == 6) { 24 + 7 } else { 16 + 2 };
+    packet.get(at).map_or(0, |number| usize::from(*number).saturating_sub(1))
 }
 
 /// The server's devices, of which it takes the one that leads to the client's address.
@@ -59,26 +75,30 @@ impl Device for Bundle {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
-        // The third byte of the destination is the path's number.
-        let path = packet.bytes().get(18).map_or(0, |number| usize::from(*number).saturating_sub(1));
-        match self.0.get_mut(path) {
+        match self.0.get_mut(path_to(packet.bytes())) {
             Some(device) => device.poll_send(cx, packet),
             None => Poll::Ready(Ok(())),
         }
     }
 }
 
-/// Carries out run number `run` of `point`. What was measured, and how punctual it was.
+/// Carries out run number `run` of `point`, and has `tap` take down its packets. What was measured, and how punctual it
+/// was.
 ///
 /// # Errors
 /// What has gone wrong.
-pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
+pub fn run(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    tap: Option<Tap>,
+) -> Result<(Measured, Quality), Trouble> {
     std::thread::scope(|scope| {
         let work = || {
             // Refused without privileges, and then the lateness tells.
             let _ = anabranch_emulate::set_realtime(PRIORITY);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(LocalSet::new().run_until(transfers(point, run, cancelled)))
+            runtime.block_on(LocalSet::new().run_until(transfers(point, run, cancelled, tap)))
         };
         scope.spawn(work).join().unwrap_or_else(|_| Err(Trouble::failed("a thread has panicked")))
     })
@@ -88,6 +108,8 @@ pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured,
 #[derive(Default)]
 struct Flow {
     size: Option<u64>,
+    /// When it starts.
+    start: Option<Instant>,
     size_known: bool,
     download: bool,
     begun: Cell<Option<Instant>>,
@@ -100,12 +122,17 @@ struct Flow {
 /// The flows by the client's address and port, which are known once it has connected.
 type Flows = Rc<RefCell<HashMap<SocketAddr, Rc<Flow>>>>;
 
-async fn transfers(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
+async fn transfers(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    tap: Option<Tap>,
+) -> Result<(Measured, Quality), Trouble> {
     let experiment = point.experiment();
     let seed = point.scenario.run_seed(run);
     let topology = topology(experiment, seed).map_err(Trouble::failed)?;
     let config = point.config().clone();
-    let mtu = config.mss + HEADERS;
+    let mtu = config.mss + HEADERS[usize::from(experiment.ipv6)];
     let (mut near, mut far) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
     for _ in &experiment.paths {
         for side in [&mut near, &mut far] {
@@ -115,30 +142,36 @@ async fn transfers(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(M
         }
     }
     let options = EngineOptions { seed, ..EngineOptions::default() };
-    let engine = Engine::start(Wiring::new(&topology, near.0, far.0), &options)?;
+    let engine = Engine::start_with(Wiring::new(&topology, near.0, far.0), &options, tap)?;
     let mut builder = Host::builder();
     for (path, device) in near.1.into_iter().enumerate() {
-        let ip = IpAddr::V4(client(path));
+        let ip = client(point, path);
         builder = builder.device(device, &[ip]);
         if experiment.paths[path].backup {
             builder = builder.backup(ip);
         }
     }
     let client_host = Rc::new(builder.start()?);
-    let server_host = Host::builder().device(Bundle(far.1), &[IpAddr::V4(SERVER)]).start()?;
-    let sizes = point.sizes(run).map_err(Trouble::failed)?;
-    let mut listener = server_host.listen(PORT, config.clone(), sizes.len())?;
+    let server_host = Host::builder().device(Bundle(far.1), &[server(point)]).start()?;
+    let plan = point.plan(run).map_err(Trouble::failed)?;
+    let mut listener = server_host.listen(PORT, config.clone(), plan.len())?;
     let begun = Instant::now();
-    let end = begun + Duration::from_nanos(point.duration().as_nanos());
+    let last = plan.iter().map(|flow| flow.start).max().unwrap_or_default();
+    let end = begun + last + Duration::from_nanos(point.duration().as_nanos());
     let (size_known, download) = (experiment.traffic.size_known, point.is_download());
-    let flow = |size| Rc::new(Flow { size, size_known, download, ..Flow::default() });
-    let flows: Vec<Rc<Flow>> = sizes.into_iter().map(flow).collect();
+    let flow = |flow: FlowPlan| {
+        let start = Some(begun + flow.start);
+        Rc::new(Flow { size: flow.size, start, size_known, download, ..Flow::default() })
+    };
+    let flows: Vec<Rc<Flow>> = plan.into_iter().map(flow).collect();
+    // They go on until these are dropped.
+    let _background = background(point, &client_host, &server_host, begun)?;
     let connected = Flows::default();
     let mut ends: JoinSet<io::Result<MptcpStream>> = JoinSet::new();
     for flow in &flows {
         let (flow, host, connected) = (flow.clone(), client_host.clone(), connected.clone());
-        let (local, config) = (IpAddr::V4(client(point.initial())), config.clone());
-        ends.spawn_local(ask(flow, host, local, config, connected, end));
+        let (local, there) = (client(point, point.initial()), SocketAddr::new(server(point), PORT));
+        ends.spawn_local(ask(flow, host, (local, there), config.clone(), connected, end));
     }
     let all = async {
         // The streams live until the counters were read.
@@ -169,13 +202,16 @@ async fn transfers(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(M
 async fn ask(
     flow: Rc<Flow>,
     host: Rc<Host>,
-    local: IpAddr,
+    (local, there): (IpAddr, SocketAddr),
     config: ConnectionConfig,
     connected: Flows,
     end: Instant,
 ) -> io::Result<MptcpStream> {
+    if let Some(start) = flow.start {
+        tokio::time::sleep_until(start.into()).await;
+    }
     flow.begun.set(Some(Instant::now()));
-    let mut stream = host.connect_from(local, SocketAddr::new(IpAddr::V4(SERVER), PORT), config).await?;
+    let mut stream = host.connect_from(local, there, config).await?;
     connected.borrow_mut().insert(stream.local_address(), flow.clone());
     if flow.download {
         stream.write_all(&[0; REQUEST]).await?;
@@ -205,6 +241,55 @@ async fn serve(
         send(&flow, stream).await
     } else {
         receive(&flow, stream, end).await
+    }
+}
+
+/// Starts the flows in the background, which are not measured.
+fn background(
+    point: &Point,
+    client_host: &Rc<Host>,
+    server_host: &Host,
+    begun: Instant,
+) -> io::Result<JoinSet<io::Result<()>>> {
+    let mut flows = JoinSet::new();
+    let download = point.is_download();
+    for (group, own) in point.experiment().traffic.background.iter().enumerate() {
+        let port = PORT + 1 + group as u16;
+        let config = point.background_config();
+        let mut listener = server_host.listen(port, config.clone(), own.flows as usize)?;
+        flows.spawn_local(async move {
+            let mut servers = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await?;
+                servers.spawn_local(fill(stream, download));
+            }
+        });
+        for _ in 0..own.flows {
+            let start = begun + Duration::from_nanos(own.start.0);
+            let (host, config) = (client_host.clone(), config.clone());
+            let (local, there) = (client(point, own.path), SocketAddr::new(server(point), port));
+            flows.spawn_local(async move {
+                tokio::time::sleep_until(start.into()).await;
+                let mut stream = host.connect_from(local, there, config).await?;
+                if download {
+                    stream.write_all(&[0; REQUEST]).await?;
+                }
+                fill(stream, !download).await
+            });
+        }
+    }
+    Ok(flows)
+}
+
+/// Writes without an end, or reads.
+async fn fill(mut stream: MptcpStream, writes: bool) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        if writes {
+            stream.write_all(&chunk).await?;
+        } else if stream.read(&mut chunk).await? == 0 {
+            return Ok(());
+        }
     }
 }
 
@@ -264,7 +349,7 @@ fn measured(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
     let mut bytes_by_path = vec![0; point.experiment().paths.len()];
     for subflow in receiver.subflow_stats() {
         let ip = if flow.download { subflow.local.ip } else { subflow.remote.ip };
-        let path = (0..bytes_by_path.len()).find(|path| IpAddr::V4(client(*path)) == ip);
+        let path = (0..bytes_by_path.len()).find(|path| client(point, *path) == ip);
         if let Some(bytes) = path.map(|path| &mut bytes_by_path[path]) {
             *bytes += subflow.counters.bytes_delivered;
         }

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::compare::{self, Row};
 use crate::measure::{Kind, Measured, Quality};
+use crate::pcap::{self, Captures};
 use crate::points::Point;
 use crate::results::{Record, Results, Trouble};
 use crate::{anabranch, kernel, simulated};
@@ -29,6 +30,8 @@ pub struct Plan {
     pub until: Option<Instant>,
     /// What [`Record::build`] says.
     pub build: String,
+    /// Where captures go, if they are wanted.
+    pub captures: Option<Captures>,
 }
 
 /// A plan and what has come of it.
@@ -62,6 +65,8 @@ pub struct Tally {
     pub unreliable: usize,
     /// Reliable runs that were not delivered in time.
     pub missed: usize,
+    /// Unreliable runs that have failed, and not been late.
+    pub failed: usize,
     /// Why the last unreliable one is.
     pub objection: Option<String>,
 }
@@ -106,8 +111,10 @@ impl Campaign {
                 match self.attempt(task, cancelled) {
                     Ok(true) => progress(done.fetch_add(1, Ordering::Relaxed) + 1, total),
                     Ok(false) if task.attempts > 1 => {
-                        // Later, when the machine may have more time.
-                        lock(&tasks).push_back(Task { attempts: task.attempts - 1, ..task });
+                        // After the others of its round, when the machine may have more time.
+                        let mut tasks = lock(&tasks);
+                        let next = tasks.iter().position(|other| other.run > task.run).unwrap_or(tasks.len());
+                        tasks.insert(next, Task { attempts: task.attempts - 1, ..task });
                     }
                     Ok(false) => progress(done.fetch_add(1, Ordering::Relaxed) + 1, total),
                     Err(error) => {
@@ -135,8 +142,8 @@ impl Campaign {
         let mut tasks = VecDeque::new();
         for run in 0..self.plan.runs {
             for (point, own) in self.plan.points.iter().enumerate() {
-                let key = own.key();
                 for kind in [Kind::Emulated, Kind::Kernel] {
+                    let key = own.key(kind);
                     if results.reliable(&key, kind, run).is_some() {
                         continue;
                     }
@@ -154,27 +161,40 @@ impl Campaign {
     /// Carries out `task`. Whether it may be relied on.
     fn attempt(&self, task: Task, cancelled: &AtomicBool) -> Result<bool, Trouble> {
         let point = &self.plan.points[task.point];
-        let made = match task.kind {
-            Kind::Kernel => kernel::run(point, task.run, cancelled),
-            _ => anabranch::run(point, task.run, cancelled),
+        let captures = self.plan.captures.as_ref();
+        let file = match captures {
+            Some(captures) => captures.open(point, task.kind, task.run)?,
+            None => None,
         };
-        let (measured, quality, objection) = match made {
+        let tap = match captures.zip(file.as_ref()) {
+            Some((captures, file)) => Some(captures.tap(point, file)?),
+            None => None,
+        };
+        let made = match task.kind {
+            Kind::Kernel => kernel::run(point, task.run, cancelled, tap),
+            _ => anabranch::run(point, task.run, cancelled, tap),
+        };
+        if made.is_ok() {
+            file.map_or(Ok(()), pcap::commit)?;
+        }
+        let (measured, quality, objection, failed) = match made {
             Ok((measured, quality)) => {
                 let objection = quality.objection(point.shortest_rtt());
-                (measured, quality, objection)
+                (measured, quality, objection, false)
             }
             // One run that fails among many is no reason to lose the others.
-            Err(Trouble::Failed(text)) => (Measured::default(), Quality::default(), Some(text)),
+            Err(Trouble::Failed(text)) => (Measured::default(), Quality::default(), Some(text), true),
             Err(other) => return Err(other),
         };
         let reliable = objection.is_none();
         lock(&self.results).add(Record {
             point: point.name.clone(),
-            key: point.key(),
+            key: point.key(task.kind),
             kind: task.kind,
             run: task.run,
             build: self.plan.build.clone(),
             objection,
+            failed,
             quality,
             measured,
         })?;
@@ -187,11 +207,21 @@ impl Campaign {
     /// If a point cannot be simulated, or it was told to stop.
     pub fn simulate(&mut self, cancelled: &AtomicBool) -> Result<(), Trouble> {
         for point in &self.plan.points {
-            let one = |run| {
-                simulated::run(point, run, cancelled).map_err(|error| match error {
-                    RunError::Cancelled => Trouble::Interrupted,
-                    other => Trouble::Usage(format!("{}: {other}", point.name)),
-                })
+            let one = |run| -> Result<Measured, Trouble> {
+                let captures = self.plan.captures.as_ref();
+                let file = match captures {
+                    Some(captures) => captures.open(point, Kind::Simulated, run)?,
+                    None => None,
+                };
+                let capture = captures.map(|captures| captures.settings).zip(file.as_ref());
+                let measured =
+                    simulated::run(point, run, cancelled, capture).map_err(|error| match error {
+                        RunError::Cancelled => Trouble::Interrupted,
+                        RunError::Capture(text) => Trouble::Broken(text),
+                        other => Trouble::Usage(format!("{}: {other}", point.name)),
+                    })?;
+                file.map_or(Ok(()), pcap::commit)?;
+                Ok(measured)
             };
             self.simulated.push((0..self.plan.runs).map(one).collect::<Result<_, _>>()?);
         }
@@ -203,10 +233,11 @@ impl Campaign {
         let results = lock(&self.results);
         let mut rows = Vec::new();
         for (at, point) in self.plan.points.iter().enumerate() {
-            let key = point.key();
+            let keys = [Kind::Emulated, Kind::Kernel].map(|kind| point.key(kind));
             let measured = |kind, run| match kind {
                 Kind::Simulated => self.simulated.get(at)?.get(run as usize),
-                _ => results.reliable(&key, kind, run),
+                Kind::Emulated => results.reliable(&keys[0], kind, run),
+                Kind::Kernel => results.reliable(&keys[1], kind, run),
             };
             rows.extend(compare::rows(point, self.plan.runs, &measured));
         }
@@ -218,20 +249,22 @@ impl Campaign {
         let results = lock(&self.results);
         let mut tallies = Vec::new();
         for point in &self.plan.points {
-            let key = point.key();
             for kind in [Kind::Emulated, Kind::Kernel] {
+                let key = point.key(kind);
                 let mut tally = Tally {
                     point: point.name.clone(),
                     kind,
                     reliable: 0,
                     unreliable: 0,
                     missed: 0,
+                    failed: 0,
                     objection: None,
                 };
                 for record in results.of(&key, kind) {
                     match &record.objection {
                         Some(objection) => {
                             tally.unreliable += 1;
+                            tally.failed += usize::from(record.failed);
                             tally.objection = Some(objection.clone());
                         }
                         None => {
@@ -244,6 +277,18 @@ impl Campaign {
             }
         }
         tallies
+    }
+
+    /// Why there is no result at all of one kind, if every run of it has failed: that is no matter of a machine that is
+    /// late.
+    pub fn failure(&self) -> Option<String> {
+        let results = lock(&self.results);
+        [Kind::Emulated, Kind::Kernel].into_iter().find_map(|kind| {
+            let of = || results.records().iter().filter(|record| record.kind == kind);
+            let last = of().last().filter(|_| of().all(|record| record.failed))?;
+            let cause = last.objection.as_deref().unwrap_or("for no known cause");
+            Some(format!("every run of kind `{}` has failed, the last one so: {cause}", kind.name()))
+        })
     }
 
     /// The plan.
@@ -268,18 +313,20 @@ mod tests {
     use crate::machine::Machine;
 
     fn plan(points: usize, runs: u32, attempts: u32) -> Plan {
-        let points = crate::points::grid().unwrap().into_iter().take(points).collect();
-        Plan { points, runs, attempts, jobs: 1, until: None, build: "b".into() }
+        let points =
+            crate::grid::grid(crate::grid::Which::Chosen).unwrap().into_iter().take(points).collect();
+        Plan { points, runs, attempts, jobs: 1, until: None, build: "b".into(), captures: None }
     }
 
     fn record(point: &Point, kind: Kind, run: u32, time: f64, objection: Option<&str>) -> Record {
         Record {
             point: point.name.clone(),
-            key: point.key(),
+            key: point.key(kind),
             kind,
             run,
             build: "b".into(),
             objection: objection.map(str::to_owned),
+            failed: false,
             quality: Quality::default(),
             measured: Measured { time_s: Some(time), ..Measured::default() },
         }
@@ -312,6 +359,24 @@ mod tests {
         );
         let tally = &campaign.tallies()[3];
         assert_eq!((tally.reliable, tally.unreliable, tally.objection.as_deref()), (0, 2, Some("late")));
+    }
+
+    #[test]
+    fn only_runs_that_have_all_failed_are_a_failure() {
+        let plan = plan(1, 2, 1);
+        let point = plan.points[0].clone();
+        let of = |failed: [bool; 2]| {
+            let mut results = Results::in_memory(Machine::here());
+            results.add(record(&point, Kind::Emulated, 0, 1.0, None)).unwrap();
+            for (run, failed) in failed.into_iter().enumerate() {
+                let late = record(&point, Kind::Kernel, run as u32, 1.0, Some("no such device"));
+                results.add(Record { failed, ..late }).unwrap();
+            }
+            Campaign::new(plan.clone(), results).failure()
+        };
+        assert_eq!((of([false, false]), of([true, false])), (None, None));
+        let failure = of([true, true]).unwrap();
+        assert!(failure.contains("`kernel`") && failure.contains("no such device"), "{failure}");
     }
 
     #[test]

@@ -2,23 +2,25 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Tell, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch_emulate::{Emulation, Options, Report, Role};
+use anabranch_emulate::{EmulateError, Emulation, Options, Report, Role, Tap};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::anabranch::PRIORITY;
+use crate::background::Background;
 use crate::measure::{Measured, Quality};
-use crate::points::{Point, Sender};
+use crate::points::{FlowPlan, Point, Sender};
 use crate::results::Trouble;
+use crate::sys::set_socket_option;
 use crate::tcp_info::{self, TcpInfo};
 
 /// Where the server listens.
-pub const PORT: u16 = 7000;
+pub const PORT: u16 = 8684;
 /// How much is written and read at a time, in bytes.
 pub const CHUNK: usize = 1 << 18;
 /// How often somebody who waits looks whether to stop.
@@ -39,9 +41,15 @@ const SETTINGS: &[(&str, &str)] = &[
 pub const REQUEST: usize = 100;
 
 /// The state that both ends of all transfers of a run share.
-struct Shared<'a> {
-    point: &'a Point,
+pub(crate) struct Shared<'a> {
+    pub point: &'a Point,
+    /// When the links began.
+    pub begun: Instant,
     deadline: Instant,
+    /// When the last flow starts.
+    last: Instant,
+    /// How many ends of flows are not done.
+    left: AtomicUsize,
     /// Set when an end has failed.
     failed: AtomicBool,
     cancelled: &'a AtomicBool,
@@ -53,11 +61,31 @@ impl Shared<'_> {
             || self.cancelled.load(Ordering::Relaxed)
             || Instant::now() > self.deadline
     }
+
+    /// Whether nothing is left to be measured.
+    pub fn is_done(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
+            || self.failed.load(Ordering::Relaxed)
+            || self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Waits for `until`; false if the run is over before.
+    pub fn wait(&self, until: Instant) -> bool {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_done() {
+                return left.is_zero();
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
 }
 
 /// One transfer.
 struct Flow {
     size: Option<u64>,
+    /// When it starts, after the links.
+    start: Duration,
     /// Where the client's socket is bound.
     port: u16,
     /// When the client began to connect.
@@ -91,32 +119,62 @@ enum Part {
     Received(Received),
 }
 
-/// Carries out run number `run` of `point`. What was measured, and how punctual it was.
+/// Carries out run number `run` of `point`, and has `tap` take down its packets. What was measured, and how punctual it
+/// was.
 ///
 /// # Errors
 /// What has gone wrong.
-pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<(Measured, Quality), Trouble> {
-    let sizes = point.sizes(run).map_err(Trouble::failed)?;
-    let settings = SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let options = Options { condition: point.condition, run, settings, ..Options::default() };
-    let emulation = Emulation::build(&point.scenario, &options)?;
+pub fn run(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    tap: Option<Tap>,
+) -> Result<(Measured, Quality), Trouble> {
+    let plan = point.plan(run).map_err(Trouble::failed)?;
+    let mut settings: Vec<(String, String)> =
+        SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    settings.extend_from_slice(&point.kernel.sysctls);
+    let options = Options {
+        condition: point.condition,
+        run,
+        settings,
+        route: point.kernel.route.clone(),
+        mtu: point.kernel.mtu,
+        subflows: point.kernel.subflows,
+        ..Options::default()
+    };
+    // Without these no run can be made.
+    let emulation = Emulation::build(&point.scenario, &options).map_err(|error| match error {
+        EmulateError::Failed(text) => Trouble::Broken(text),
+        other => Trouble::from(other),
+    })?;
     let addresses = emulation.addresses();
-    let at = |role| SocketAddr::new(IpAddr::V4(addresses.kernel(role, point.initial())), 0);
+    let at = |role| SocketAddr::new(addresses.of(role, point.initial()), 0);
     let (here, mut there) = (at(Role::Client), at(Role::Server));
     there.set_port(PORT);
-    let listener = emulation.namespace(Role::Server).run(|| listener(point, there, sizes.len()))??;
+    let listener = emulation.namespace(Role::Server).run(|| listener(point, there, plan.len()))??;
     let mut clients = Vec::new();
     let mut flows = Vec::new();
-    for size in sizes {
+    for FlowPlan { start, size } in &plan {
         let client = emulation.namespace(Role::Client).run(|| socket(point, here))??;
         let port = client.local_addr()?.as_socket().map_or(0, |address| address.port());
-        flows.push(Flow { size, port, begun: OnceLock::new(), counted: AtomicBool::new(false) });
+        flows.push(Flow {
+            size: *size,
+            start: *start,
+            port,
+            begun: OnceLock::new(),
+            counted: AtomicBool::new(false),
+        });
         clients.push(client);
     }
-    let live = emulation.go()?;
-    let deadline = Instant::now() + Duration::from_nanos(point.duration().as_nanos());
-    let shared = Shared { point, deadline, failed: AtomicBool::new(false), cancelled };
-    let parts = carry(&shared, &flows, clients, &listener, there);
+    let background = Background::open(point, &emulation)?;
+    let live = emulation.go_with(tap)?;
+    let begun = Instant::now();
+    let last = begun + plan.iter().map(|flow| flow.start).max().unwrap_or_default();
+    let deadline = last + Duration::from_nanos(point.duration().as_nanos());
+    let left = AtomicUsize::new(2 * flows.len());
+    let shared = Shared { point, begun, deadline, last, left, failed: AtomicBool::new(false), cancelled };
+    let parts = carry(&shared, &flows, clients, &listener, there, background);
     let report = live.finish()?;
     if cancelled.load(Ordering::Relaxed) {
         return Err(Trouble::Interrupted);
@@ -131,6 +189,7 @@ fn carry(
     clients: Vec<Socket>,
     listener: &Socket,
     there: SocketAddr,
+    background: Background,
 ) -> Result<Vec<Measured>, Trouble> {
     let parts: Mutex<Vec<(usize, Result<Part, Trouble>)>> = Mutex::new(Vec::new());
     let (mut near, mut far) = (Vec::new(), Vec::new());
@@ -146,9 +205,11 @@ fn carry(
             shared.failed.store(true, Ordering::Relaxed);
         }
         parts.lock().unwrap_or_else(PoisonError::into_inner).push((number, part));
+        shared.left.fetch_sub(1, Ordering::Relaxed);
     };
     let note = &note;
     std::thread::scope(|scope| {
+        background.start(scope, shared);
         scope.spawn(move || {
             let _ = anabranch_emulate::set_realtime(PRIORITY);
             for _ in flows {
@@ -190,11 +251,10 @@ fn carry(
 
 /// The next connection at the server, and the number of its flow.
 fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usize, Socket), Trouble> {
-    let begun = Instant::now();
     // The time limits of a socket of Multipath TCP do not hold for `accept`.
     let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
     while poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look)) != Ok(1) {
-        if shared.is_over() || begun.elapsed() > CONNECT {
+        if shared.is_over() || Instant::now() > shared.last + CONNECT {
             return Err(Trouble::failed("the kernel's server has accepted nobody"));
         }
     }
@@ -208,6 +268,7 @@ fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usi
 
 /// The client's end.
 fn ask(end: &End<'_>, socket: &Socket, there: SocketAddr, duty: Duty) -> Result<Part, Trouble> {
+    end.shared.wait(end.shared.begun + end.flow.start);
     let _ = end.flow.begun.set(Instant::now());
     let failed = |error| Trouble::failed(format!("the kernel's connect: {error}"));
     socket.connect_timeout(&there.into(), CONNECT).map_err(failed)?;
@@ -251,9 +312,30 @@ fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
         Sender::Tcp { .. } => Protocol::TCP,
         Sender::Multipath => Protocol::MPTCP,
     };
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
+    let socket = bound(protocol, point.congestion, here)?;
+    let force = |name, bytes: u32| set_socket_option(&socket, libc::SOL_SOCKET, name, bytes as i32);
+    // As root, who may go beyond net.core.rmem_max.
+    if let Some(bytes) = point.kernel.receive_buffer {
+        force(libc::SO_RCVBUFFORCE, bytes)?;
+    }
+    if let Some(bytes) = point.kernel.send_buffer {
+        force(libc::SO_SNDBUFFORCE, bytes)?;
+    }
+    if let Some(timeout) = point.kernel.user_timeout {
+        socket.set_tcp_user_timeout(Some(Duration::from_nanos(timeout.as_nanos())))?;
+    }
+    if let Some(idle) = point.kernel.keepalive {
+        let idle = TcpKeepalive::new().with_time(Duration::from_nanos(idle.as_nanos()));
+        socket.set_tcp_keepalive(&idle)?;
+    }
+    Ok(socket)
+}
+
+/// A socket that is bound to an address.
+pub(crate) fn bound(protocol: Protocol, congestion: &str, here: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(here), Type::STREAM, Some(protocol))?;
     // As root any that there is may be chosen; all subflows have it.
-    socket.set_tcp_congestion(point.congestion.as_bytes())?;
+    socket.set_tcp_congestion(congestion.as_bytes())?;
     socket.set_reuse_address(true)?;
     socket.bind(&here.into())?;
     socket.set_read_timeout(Some(LOOK))?;
@@ -268,7 +350,7 @@ fn listener(point: &Point, there: SocketAddr, flows: usize) -> io::Result<Socket
 }
 
 /// Whether a call has only not been done in the time it had.
-fn is_timeout(error: &io::Error) -> bool {
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
@@ -332,8 +414,9 @@ fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Vec<(usize, 
         Sender::Tcp { path } => Ok(vec![(path, tcp_info::of_tcp(socket).map_err(failed)?)]),
         Sender::Multipath => {
             let all = tcp_info::of_mptcp(socket).map_err(failed)?;
-            let path = |here: std::net::Ipv4Addr, there: std::net::Ipv4Addr| {
-                usize::from(if is_client { here } else { there }.octets()[2]).saturating_sub(1)
+            let path = |here: IpAddr, there: IpAddr| match if is_client { here } else { there } {
+                IpAddr::V4(v4) => usize::from(v4.octets()[2]).saturating_sub(1),
+                IpAddr::V6(v6) => usize::from(v6.octets()[7]).saturating_sub(1),
             };
             let all = all.into_iter().map(|(here, there, info)| (path(here, there), info));
             Ok(all.filter(|(path, _)| *path < point.experiment().paths.len()).collect())

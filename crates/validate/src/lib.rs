@@ -7,18 +7,24 @@
 #![cfg(target_os = "linux")]
 
 mod anabranch;
+mod background;
 pub mod campaign;
 pub mod compare;
+pub mod grid;
 mod kernel;
+mod knobs;
 pub mod machine;
 pub mod measure;
+pub mod pcap;
 pub mod points;
+pub mod prediction;
 pub mod record;
 pub mod results;
 mod simulated;
+pub mod summary;
 mod sys;
 mod tcp_info;
 
 pub use campaign::{Campaign, Plan};
 pub use measure::{Kind, Measured, Metric};
-pub use points::{Point, PointError};
+pub use points::{Point, PointError, Set};

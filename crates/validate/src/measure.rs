@@ -206,11 +206,10 @@ impl Metric {
             Metric::Share if measured.bytes_by_path.len() < 2 || total == 0 => None,
             Metric::Share => Some(measured.bytes_by_path[0] as f64 / total as f64),
             Metric::RttInflation => {
-                let paths = &point.experiment().paths;
                 let (mut sum, mut weight) = (0.0, 0.0);
-                for ((path, srtt), bytes) in paths.iter().zip(&measured.srtt_s).zip(&measured.bytes_by_path) {
+                for (path, (srtt, bytes)) in measured.srtt_s.iter().zip(&measured.bytes_by_path).enumerate() {
                     if let Some(srtt) = srtt.filter(|_| *bytes > 0) {
-                        sum += srtt / path.rtt.as_secs_f64() * *bytes as f64;
+                        sum += srtt / point.rtt(path).as_secs_f64() * *bytes as f64;
                         weight += *bytes as f64;
                     }
                 }
@@ -261,14 +260,14 @@ mod tests {
         assert_eq!((many.bytes_by_path.as_slice(), many.mss.as_slice()), (&[205, 41][..], &[1424, 0][..]));
         let missed = Measured::together(vec![flow(Some(1.0), 5), flow(None, 4)]);
         assert_eq!((missed.time_s, missed.p95_s, missed.delivered), (None, None, 9));
-        let point = crate::points::grid().unwrap().pop().unwrap();
+        let point = crate::grid::grid(crate::grid::Which::Chosen).unwrap().pop().unwrap();
         assert_eq!(Metric::CompletionTimeP95.of(&point, &many), Some(39.0));
         assert_eq!(Metric::RttInflation.of(&point, &many), None);
     }
 
     #[test]
     fn metrics_are_what_they_say() {
-        let points = crate::points::grid().unwrap();
+        let points = crate::grid::grid(crate::grid::Which::Chosen).unwrap();
         let (bulk, sized) = (&points[18], &points[19]);
         let measured = Measured {
             time_s: Some(10.0),

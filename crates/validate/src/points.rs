@@ -1,10 +1,15 @@
 //! What is measured: one or more transfers over the paths of a scenario.
 
-use anabranch_lab::run::sizes;
+use anabranch_lab::run::drawn;
 use anabranch_lab::scenario::Condition;
 use anabranch_lab::scenario::{Direction, Document, Experiment, FlowSize, Scenario, Start, Transport};
+use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
+use sha2::{Digest, Sha256};
+
+use crate::knobs::{self, KernelSettings};
+use crate::measure::Kind;
 
 /// The kernel has no more subflows.
 const MOST_PATHS: usize = 8;
@@ -38,6 +43,30 @@ pub struct Point {
     pub sender: Sender,
     /// The kernel's congestion control.
     pub congestion: &'static str,
+    /// The kernel's congestion control of flows in the background.
+    pub background: &'static str,
+    /// What the kernel is given for the knobs of the scenario.
+    pub kernel: KernelSettings,
+    /// Where it comes from.
+    pub set: Set,
+}
+
+/// Where a point comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// It was drawn at random, and nothing was ever tuned to it.
+    Drawn,
+    /// It was chosen.
+    Chosen,
+}
+
+/// One flow of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowPlan {
+    /// How long after the beginning of the run it starts.
+    pub start: std::time::Duration,
+    /// How much it sends, in bytes; none goes on for [`Point::duration`].
+    pub size: Option<u64>,
 }
 
 /// Why a scenario cannot be validated.
@@ -63,11 +92,17 @@ impl Point {
         let mut kinds = Vec::new();
         for condition in &scenario.conditions {
             check(&condition.experiment).map_err(wrong)?;
+            let background = match condition.experiment.traffic.background.is_empty() {
+                true => "cubic",
+                false => background(condition).map_err(wrong)?,
+            };
             for contender in 0..scenario.contenders.len() {
                 let transport = &scenario.contenders[contender].transport;
                 let sender = sender(transport, condition).map_err(wrong)?;
-                let congestion = congestion(condition.configs[contender].congestion.name()).map_err(wrong)?;
-                kinds.push((sender, congestion));
+                let config = &condition.configs[contender];
+                let congestion = congestion(config.congestion.name()).map_err(wrong)?;
+                let kernel = knobs::settings(config, &default(transport, condition)?).map_err(wrong)?;
+                kinds.push((sender, congestion, background, kernel));
             }
         }
         let contenders = scenario.contenders.len();
@@ -81,7 +116,7 @@ impl Point {
             (0..scenario.conditions.len()).flat_map(|condition| (0..contenders).map(move |c| (condition, c)));
         Ok(all
             .zip(&kinds)
-            .map(|((condition, contender), (sender, congestion))| {
+            .map(|((condition, contender), (sender, congestion, background, kernel))| {
                 let mut parts = vec![scenario.name.clone()];
                 parts.push(scenario.conditions[condition].name.clone());
                 if contenders > 1 {
@@ -95,9 +130,53 @@ impl Point {
                     contender,
                     sender: *sender,
                     congestion,
+                    background,
+                    kernel: kernel.clone(),
+                    set: Set::Chosen,
                 }
             })
             .collect())
+    }
+
+    /// The only contender of `scenario` in its only condition, for anabranch's stack alone: with any scheduler,
+    /// congestion control and knobs.
+    ///
+    /// # Errors
+    /// If it exists in the simulator alone.
+    pub fn emulated(mut scenario: Scenario) -> Result<Point, PointError> {
+        let name = scenario.name.clone();
+        let wrong = |text: &str| PointError(format!("scenario `{name}` cannot be emulated: {text}"));
+        let (condition, contender) = (&mut scenario.conditions[0], &scenario.contenders[0]);
+        let traffic = &condition.experiment.traffic;
+        if condition.configs[0].simultaneous || condition.base.simultaneous {
+            return Err(wrong(
+                "its handshakes start together (profile `ns3`), which exists in the simulator alone",
+            ));
+        }
+        if traffic.beside.is_some() {
+            return Err(wrong("it has flows beside the contender's"));
+        }
+        if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
+            return Err(wrong("its flows have no size and do not start together at 0"));
+        }
+        let sender = match contender.transport {
+            Transport::Tcp { path } => Sender::Tcp { path: path.unwrap_or(0) },
+            Transport::Multipath(_) => Sender::Multipath,
+        };
+        for path in &mut condition.experiment.paths {
+            path.luck_apart = true;
+        }
+        Ok(Point {
+            name: scenario.name.clone(),
+            scenario,
+            condition: 0,
+            contender: 0,
+            sender,
+            congestion: "",
+            background: "",
+            kernel: KernelSettings::default(),
+            set: Set::Chosen,
+        })
     }
 
     /// What is simulated.
@@ -110,14 +189,28 @@ impl Point {
         &self.scenario.conditions[self.condition].configs[self.contender]
     }
 
-    /// The size of each transfer of run number `run`, in bytes; none for one that goes on for [`Point::duration`].
+    /// The flows of run number `run`, in the order of their starts.
     ///
     /// # Errors
-    /// If no sizes can be drawn.
-    pub fn sizes(&self, run: u32) -> Result<Vec<Option<u64>>, PointError> {
-        let drawn = sizes(self.experiment(), self.scenario.run_seed(run));
+    /// If none can be drawn.
+    pub fn plan(&self, run: u32) -> Result<Vec<FlowPlan>, PointError> {
+        let drawn = drawn(self.experiment(), self.scenario.run_seed(run));
         let drawn = drawn.map_err(|error| PointError(error.to_string()))?;
-        Ok(drawn.into_iter().map(|size| size.map(|size| size.0)).collect())
+        let plans = drawn.into_iter().map(|flow| FlowPlan {
+            start: std::time::Duration::from_nanos(flow.start.0),
+            size: flow.size.map(|size| size.0),
+        });
+        Ok(plans.collect())
+    }
+
+    /// How anabranch's flows in the background are configured.
+    pub fn background_config(&self) -> ConnectionConfig {
+        let mut config = self.scenario.conditions[self.condition].base.clone();
+        config.mptcp = false;
+        if config.congestion.is_coupled() {
+            config.congestion = anabranch_stack::congestion::CongestionKind::NewReno;
+        }
+        config
     }
 
     /// Whether transfers end when all is delivered, and not after [`Point::duration`].
@@ -125,7 +218,7 @@ impl Point {
         self.experiment().traffic.size != FlowSize::Bulk
     }
 
-    /// How many transfers start together.
+    /// How many transfers a run has.
     pub fn flows(&self) -> usize {
         self.experiment().traffic.flows as usize
     }
@@ -153,20 +246,72 @@ impl Point {
 
     /// The shortest round trip of the paths in use, without load.
     pub fn shortest_rtt(&self) -> Duration {
-        let paths = &self.experiment().paths;
         match self.sender {
-            Sender::Tcp { path } => paths[path].rtt,
-            Sender::Multipath => paths.iter().map(|path| path.rtt).min().unwrap_or_default(),
+            Sender::Tcp { path } => self.rtt(path),
+            Sender::Multipath => {
+                (0..self.experiment().paths.len()).map(|path| self.rtt(path)).min().unwrap_or_default()
+            }
         }
     }
 
-    /// A text that is another for every other transfer, whatever points are called.
-    pub fn key(&self) -> String {
+    /// The round trip over the path at this position without load, a common link included.
+    pub fn rtt(&self, path: usize) -> Duration {
+        let experiment = self.experiment();
+        let common = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
+        experiment.paths[path].rtt + common
+    }
+
+    /// A text that is another for every other transfer, whatever points are called. That of the kernel's runs does not
+    /// depend on how anabranch's stack is configured, beside the knobs that the kernel is given.
+    pub fn key(&self, kind: Kind) -> String {
         let (condition, contender) =
             (&self.scenario.conditions[self.condition].name, &self.scenario.contenders[self.contender].name);
+        if kind == Kind::Kernel {
+            let Point { congestion, background, kernel, .. } = self;
+            let hash = kernel_hash(&self.scenario.canonical());
+            return format!("{hash}/{condition}/{contender}/{congestion}/{background}/{kernel:?}");
+        }
         let mss = self.config().mss;
         format!("{}/{condition}/{contender}/{}/{mss}", self.scenario.hash(), self.congestion)
     }
+}
+
+/// A hash of the canonical form of a scenario without the contenders, whose lines lie between `contender` and `end`.
+fn kernel_hash(canonical: &str) -> String {
+    let (mut hash, mut skips) = (Sha256::new(), false);
+    for line in canonical.lines() {
+        skips = match line {
+            line if line.starts_with("contender = ") => true,
+            line if line.starts_with("end = ") => false,
+            _ => skips,
+        };
+        if !skips {
+            hash.update(line);
+            hash.update("\n");
+        }
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The configuration of a contender of a scenario that sets no knob.
+fn default(transport: &Transport, condition: &Condition) -> Result<ConnectionConfig, PointError> {
+    let wrong = |error: anabranch_lab::ScenarioError| PointError(error.to_string());
+    let mut document = Document::bare();
+    let paths = vec!["1Mbit/s,10ms".to_owned(); condition.experiment.paths.len()];
+    document.set_paths(&paths).map_err(wrong)?;
+    let scheduler = match transport {
+        Transport::Tcp { .. } => "tcp",
+        Transport::Multipath(kind) => kind.name(),
+    };
+    document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
+    document.set_option("--set", "ipv6", if condition.experiment.ipv6 { "true" } else { "false" });
+    let scenario = document.scenario().map_err(wrong)?;
+    scenario
+        .conditions
+        .into_iter()
+        .flat_map(|condition| condition.configs)
+        .next()
+        .ok_or_else(|| PointError("a scenario without a contender".to_owned()))
 }
 
 fn check(experiment: &Experiment) -> Result<(), String> {
@@ -178,11 +323,15 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     if traffic.flows == 0 || traffic.flows > MOST_FLOWS {
         return Err(format!("it has {} flows; the kernel is measured with 1 to {MOST_FLOWS}", traffic.flows));
     }
-    if !traffic.background.is_empty() || traffic.beside.is_some() {
-        return no("it has flows in the background or beside");
+    let background: u32 = traffic.background.iter().map(|background| background.flows).sum();
+    if background > MOST_FLOWS {
+        return Err(format!("it has {background} flows in the background; {MOST_FLOWS} are the most"));
     }
-    if traffic.start != Start::Together(Time::ZERO) {
-        return no("its flows do not start together at 0");
+    if traffic.beside.is_some() {
+        return no("it has flows beside the contender's");
+    }
+    if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
+        return no("its flows have no size and do not start together at 0");
     }
     if experiment.paths.len() > MOST_PATHS {
         return Err(format!(
@@ -208,6 +357,14 @@ fn sender(transport: &Transport, condition: &Condition) -> Result<Sender, String
     }
 }
 
+/// The kernel's congestion control of flows in the background, which have that of the connections.
+fn background(condition: &Condition) -> Result<&'static str, String> {
+    match condition.base.congestion.is_coupled() {
+        true => Ok("reno"),
+        false => congestion(condition.base.congestion.name()),
+    }
+}
+
 /// The kernel's name of a congestion control.
 fn congestion(name: &str) -> Result<&'static str, String> {
     match name {
@@ -219,133 +376,21 @@ fn congestion(name: &str) -> Result<&'static str, String> {
     }
 }
 
-/// One line of the grid: its sender, its paths and what is sent.
-struct Line(&'static str, &'static [&'static str], &'static str);
-
-/// The grid: every sender meets every rate, round trip, queue and size, and loss.
-const GRID: &[Line] = &[
-    Line("reno", &["5Mbit/s,10ms,queue=4bdp"], "16KB"),
-    Line("reno", &["25Mbit/s,50ms,queue=1bdp"], "1MB"),
-    Line("reno", &["100Mbit/s,10ms,queue=0.5bdp"], "8MB"),
-    Line("reno", &["25Mbit/s,10ms,queue=1bdp,loss=1%"], "1MB"),
-    Line("reno", &["100Mbit/s,50ms,queue=4bdp,loss=0.1%"], "bulk"),
-    Line("reno", &["5Mbit/s,200ms,queue=0.5bdp,loss=2%"], "128KB"),
-    Line("cubic", &["100Mbit/s,200ms,queue=1bdp"], "16KB"),
-    Line("cubic", &["25Mbit/s,200ms,queue=4bdp"], "128KB"),
-    Line("cubic", &["5Mbit/s,50ms,queue=0.5bdp"], "1MB"),
-    Line("cubic", &["100Mbit/s,50ms,queue=1bdp"], "8MB"),
-    Line("cubic", &["25Mbit/s,10ms,queue=4bdp,loss=0.1%"], "bulk"),
-    Line("cubic", &["25Mbit/s,10ms,queue=1bdp,loss=2%"], "1MB"),
-    Line("mptcp", &["5Mbit/s,50ms,queue=1bdp", "5Mbit/s,50ms,queue=1bdp"], "128KB"),
-    Line("mptcp", &["25Mbit/s,10ms,queue=0.5bdp", "25Mbit/s,10ms,queue=0.5bdp"], "1MB"),
-    Line("mptcp", &["25Mbit/s,50ms,queue=1bdp", "25Mbit/s,50ms,queue=1bdp"], "8MB"),
-    Line("mptcp", &["50Mbit/s,50ms,queue=1bdp", "50Mbit/s,50ms,queue=1bdp"], "bulk"),
-    Line("mptcp", &["25Mbit/s,10ms,queue=1bdp,loss=1%", "25Mbit/s,10ms,queue=1bdp,loss=1%"], "1MB"),
-    Line("mptcp", &["5Mbit/s,200ms,queue=4bdp", "5Mbit/s,200ms,queue=4bdp"], "16KB"),
-    Line("mptcp", &["25Mbit/s,20ms,queue=1bdp", "100Mbit/s,40ms,queue=1bdp"], "bulk"),
-    Line("mptcp", &["25Mbit/s,10ms,queue=1bdp", "5Mbit/s,200ms,queue=1bdp"], "1MB"),
-    Line("mptcp", &["100Mbit/s,10ms,queue=4bdp", "25Mbit/s,50ms,queue=4bdp"], "8MB"),
-    Line("mptcp", &["25Mbit/s,50ms,queue=0.5bdp,loss=0.1%", "5Mbit/s,10ms,queue=0.5bdp,loss=0.1%"], "bulk"),
-    Line("mptcp", &["5Mbit/s,10ms,queue=1bdp,loss=2%", "25Mbit/s,200ms,queue=1bdp,loss=2%"], "128KB"),
-    Line("mptcp", &["100Mbit/s,50ms,queue=0.5bdp", "5Mbit/s,10ms,queue=0.5bdp"], "16KB"),
-];
-
-/// Thirty web-like downloads that start together: the ends of short flows meet full queues.
-const TOGETHER: &[Line] = &[
-    Line("cubic", &["100Mbit/s,10ms,queue=1bdp"], "web"),
-    Line("mptcp", &["100Mbit/s,10ms,queue=1bdp", "100Mbit/s,10ms,queue=1bdp"], "web"),
-];
-
-/// How many flows those are.
-const TOGETHER_FLOWS: &str = "30";
-
-/// The lines of the grid, from 0, that `--quick` looks at: transfers of less than 2 s whose end is no matter of one packet.
-const QUICK: &[usize] = &[1, 6, 11, 14, 19];
-
-/// The points of the grid.
-///
-/// # Errors
-/// None, or there is a bug.
-pub fn grid() -> Result<Vec<Point>, PointError> {
-    let mut points = Vec::new();
-    let lines = GRID.iter().map(|line| (line, false)).chain(TOGETHER.iter().map(|line| (line, true)));
-    for (Line(sender, paths, size), together) in lines {
-        let wrong = |error: anabranch_lab::ScenarioError| PointError(error.to_string());
-        let mut document = Document::bare();
-        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-        document.set_paths(&paths).map_err(wrong)?;
-        document.set_size("--size", size);
-        document.set_option("--set", "traffic.direction", "upload");
-        let (scheduler, congestion) = match *sender {
-            "reno" => ("tcp", "newreno"),
-            "cubic" => ("tcp", "cubic_linux"),
-            _ => ("linux", "cubic_linux"),
-        };
-        document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
-        document.set_option("--cc", "congestion", congestion);
-        let mut size = (*size).to_owned();
-        if together {
-            document.set_flows("--flows", TOGETHER_FLOWS);
-            document.set_option("--set", "traffic.direction", "download");
-            size = format!("{TOGETHER_FLOWS} {size} down");
-        }
-        let mut scenario = document.scenario().map_err(wrong)?;
-        scenario.name = name(sender, &paths, &size);
-        points.extend(Point::of(scenario)?);
-    }
-    Ok(points)
-}
-
-/// The points of the grid that `--quick` looks at.
-///
-/// # Errors
-/// None, or there is a bug.
-pub fn quick() -> Result<Vec<Point>, PointError> {
-    let grid = grid()?;
-    Ok(QUICK.iter().filter_map(|at| grid.get(*at).cloned()).collect())
-}
-
-/// Such as `mptcp 25M/10ms/0.5 + 25M/10ms/0.5 1MB`.
-fn name(sender: &str, paths: &[String], size: &str) -> String {
-    let path = |text: &String| {
-        let short =
-            text.replace("Mbit/s,", "M/").replace(",queue=", "/").replace("bdp", "").replace(",loss=", "/");
-        short.clone()
-    };
-    format!("{sender} {} {size}", paths.iter().map(path).collect::<Vec<_>>().join(" + "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_sender_meets_every_rate_round_trip_queue_and_size_and_loss() {
-        assert!(GRID.len() <= 24);
-        for sender in ["reno", "cubic", "mptcp"] {
-            let lines: Vec<&Line> = GRID.iter().filter(|line| line.0 == sender).collect();
-            let path = |part: &str| lines.iter().any(|line| line.1.iter().any(|path| path.contains(part)));
-            for part in ["5Mbit/s,", "25Mbit/s,", "100Mbit/s,", ",10ms", ",50ms", ",200ms"] {
-                assert!(path(part), "{sender} {part}");
-            }
-            for part in ["queue=0.5bdp", "queue=1bdp", "queue=4bdp", "loss=0.1%", "loss=2%"] {
-                assert!(path(part), "{sender} {part}");
-            }
-            for size in ["16KB", "128KB", "1MB", "8MB", "bulk"] {
-                assert!(lines.iter().any(|line| line.2 == size), "{sender} {size}");
-            }
-        }
-        let equal = |line: &Line| line.1.len() == 2 && line.1[0] == line.1[1];
-        assert!(GRID.iter().filter(|line| equal(line)).count() >= 6);
-        assert!(GRID.iter().filter(|line| line.1.len() == 2 && !equal(line)).count() >= 6);
-    }
+    use crate::grid::{Which, grid, quick};
 
     #[test]
     fn points_have_names_and_keys_of_their_own_and_the_same_luck_for_data() {
-        let points = grid().unwrap();
-        assert_eq!(points.len(), GRID.len() + TOGETHER.len());
+        let points = grid(Which::All).unwrap();
         for (at, point) in points.iter().enumerate() {
-            assert!(points[..at].iter().all(|other| other.name != point.name && other.key() != point.key()));
+            assert!(
+                points[..at]
+                    .iter()
+                    .all(|other| other.name != point.name
+                        && other.key(Kind::Kernel) != point.key(Kind::Kernel))
+            );
             assert!(point.experiment().paths.iter().all(|path| path.luck_apart));
         }
         assert_eq!(points[0].name, "reno 5M/10ms/4 16KB");
@@ -353,7 +398,7 @@ mod tests {
         assert_eq!((points[0].congestion, points[0].config().mss), ("reno", 1448));
         assert_eq!((points[12].sender, points[12].config().mss), (Sender::Multipath, 1420));
         for point in quick().unwrap() {
-            let [Some(size)] = point.sizes(0).unwrap()[..] else {
+            let [FlowPlan { size: Some(size), .. }] = point.plan(0).unwrap()[..] else {
                 panic!("{} is not one transfer", point.name)
             };
             assert!(size <= 8_000_000 && point.is_sized() && !point.is_download());
@@ -392,16 +437,17 @@ mod tests {
 
     #[test]
     fn flows_that_start_together_have_the_sizes_that_are_simulated() {
-        let point = grid().unwrap().pop().unwrap();
+        let point = grid(Which::Chosen).unwrap().pop().unwrap();
         assert_eq!(point.name, "mptcp 100M/10ms/1 + 100M/10ms/1 30 web down");
         assert!(point.is_download() && point.is_sized());
         let never = std::sync::atomic::AtomicBool::new(false);
         let prepared = anabranch_lab::run::Prepared::new(&point.scenario, point.condition).unwrap();
         let flows = prepared.run(point.contender, 3, &never).unwrap().flows;
         let simulated: Vec<_> = flows.iter().map(|flow| flow.report.size.map(|size| size.0)).collect();
-        assert_eq!(simulated, point.sizes(3).unwrap());
+        let sizes = |run| point.plan(run).unwrap().iter().map(|flow| flow.size).collect::<Vec<_>>();
+        assert_eq!(simulated, sizes(3));
         assert_eq!(simulated.len(), point.flows());
-        assert_ne!(simulated, point.sizes(4).unwrap());
+        assert_ne!(simulated, sizes(4));
     }
 
     fn refused(path: &[&str], sets: &[&str]) -> String {
@@ -419,12 +465,51 @@ mod tests {
         let (two, size) = (["8Mbit/s,10ms", "4Mbit/s,10ms"], "traffic.size=\"1 MB\"");
         let linux = "schedulers=[\"linux\"]";
         assert!(refused(&one, &[size, linux, "traffic.flows=101"]).contains("101 flows"));
-        let background = "traffic.background=[{ path = \"1\" }]";
-        assert!(refused(&one, &[size, linux, background]).contains("background"));
+        assert!(refused(&one, &[size, linux, "traffic.beside.flows=2"]).contains("beside"));
+        assert!(refused(&one, &[size, linux, "prr=false"]).contains("cannot be given `prr = false`"));
         assert!(refused(&one, &[size, linux, "profile=ns3"]).contains("profile"));
-        assert!(refused(&one, &[size, linux, "traffic.start=\"1 s\""]).contains("together at 0"));
+        let bulk = "traffic.size=bulk";
+        assert!(refused(&one, &[bulk, linux, "traffic.start=\"1 s\""]).contains("together at 0"));
         assert!(refused(&two, &[size, "schedulers=[\"dmptcp\"]"]).contains("no scheduler `dmptcp`"));
         assert!(refused(&two, &[size, "schedulers=[\"tcp\"]"]).contains("tcp@PATH"));
         assert!(refused(&two, &[size, linux, "congestion=lia"]).contains("congestion control `lia`"));
+    }
+
+    fn point(sets: &[&str]) -> Point {
+        let mut document = Document::bare();
+        document.set_paths(&["8Mbit/s,10ms".to_owned(), "4Mbit/s,10ms".to_owned()]).unwrap();
+        for set in sets.iter().chain(&["schedulers=[\"linux\"]"]) {
+            document.set(set).unwrap();
+        }
+        Point::of(document.scenario().unwrap()).unwrap().remove(0)
+    }
+
+    #[test]
+    fn the_kernels_runs_stay_when_only_the_stack_changes() {
+        let (plain, mut other) = (point(&[]), point(&[]));
+        other.scenario.conditions[0].configs[0].prr = false;
+        assert_eq!(plain.key(Kind::Kernel), other.key(Kind::Kernel));
+        assert_ne!(plain.key(Kind::Emulated), other.key(Kind::Emulated));
+        for set in
+            ["receive-buffer=20KB", "path.rtt=11ms", "traffic.size=1MB", "traffic.background=[{path=1}]"]
+        {
+            assert_ne!(plain.key(Kind::Kernel), point(&[set]).key(Kind::Kernel), "{set}");
+        }
+    }
+
+    #[test]
+    fn flows_in_the_background_and_starts_of_their_own_are_taken() {
+        let point =
+            point(&["traffic.starts=[0, \"1 s\"]", "traffic.size=16KB", "traffic.background=[{path=2}]"]);
+        let plan = point.plan(0).unwrap();
+        let starts: Vec<_> = plan.iter().map(|flow| flow.start.as_millis()).collect();
+        assert_eq!((starts, point.background), (vec![0, 1000], "cubic"));
+    }
+
+    #[test]
+    fn segments_fill_the_packets_of_either_family_unless_a_knob_says_otherwise() {
+        let mss = |sets: &[&str]| point(sets).config().mss;
+        assert_eq!((mss(&[]), mss(&["ipv6=true"]), mss(&["mss=1000"])), (1424, 1404, 1000));
+        assert_eq!(mss(&["mtu=1400"]), 1324);
     }
 }

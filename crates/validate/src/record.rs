@@ -161,7 +161,7 @@ pub fn hold(row: &Row, recorded: &[Row]) -> Held {
 }
 
 /// The table of the page: the differences between simulator and kernel, simulator and emulation, and emulation and
-/// kernel, a line for each point and number.
+/// kernel, of completion times and goodputs, a line for each point. The other numbers are in the file alone.
 pub fn markdown(about: &[String], rows: &[Row]) -> String {
     let mut text: String = about.iter().map(|line| format!("{line}  \n")).collect();
     text.push_str(
@@ -169,7 +169,7 @@ pub fn markdown(about: &[String], rows: &[Row]) -> String {
          emulated to kernel, % | runs |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     let mut seen: Vec<(&str, Metric)> = Vec::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| matches!(row.metric, Metric::CompletionTime | Metric::Goodput)) {
         let line = (row.point.as_str(), row.metric);
         if !seen.contains(&line) {
             seen.push(line);

@@ -19,8 +19,10 @@ pub enum Trouble {
     Usage(String),
     /// This process may not do it.
     NotPermitted(String),
-    /// Something else went wrong.
+    /// Something went wrong in one run.
     Failed(String),
+    /// Something is broken that every run needs, such as a device.
+    Broken(String),
 }
 
 impl Trouble {
@@ -34,7 +36,10 @@ impl core::fmt::Display for Trouble {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Trouble::Interrupted => f.write_str("stopped before the end"),
-            Trouble::Usage(text) | Trouble::NotPermitted(text) | Trouble::Failed(text) => f.write_str(text),
+            Trouble::Usage(text)
+            | Trouble::NotPermitted(text)
+            | Trouble::Failed(text)
+            | Trouble::Broken(text) => f.write_str(text),
         }
     }
 }
@@ -73,6 +78,9 @@ pub struct Record {
     pub build: String,
     /// Why it is not to be relied on; none if it is.
     pub objection: Option<String>,
+    /// Whether it has failed, and not been late.
+    #[serde(default)]
+    pub failed: bool,
     /// How punctual it was.
     pub quality: Quality,
     /// What was measured.
@@ -217,6 +225,7 @@ mod tests {
             run,
             build: build.into(),
             objection: None,
+            failed: false,
             quality: Quality::default(),
             measured: Measured { time_s: Some(1.5), ..Measured::default() },
         }

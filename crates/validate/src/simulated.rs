@@ -1,20 +1,38 @@
 //! Transfers in virtual time.
 
+use std::io::BufWriter;
 use std::sync::atomic::AtomicBool;
 
+use anabranch_lab::capture::{CaptureError, CaptureFile, Settings};
 use anabranch_lab::run::{FlowResult, Prepared, RunError};
+use anabranch_lab::scenario::{PhaseChoice, Phases};
 use anabranch_stack::stats::SubflowStats;
+use anabranch_units::Duration;
 
 use crate::measure::Measured;
 use crate::points::Point;
 
-/// Simulates run number `run` of `point`.
+/// Simulates run number `run` of `point`, and writes its packets to a file if one is given.
 ///
 /// # Errors
-/// If it cannot be simulated, or was told to stop.
-pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<Measured, RunError> {
-    let prepared = Prepared::new(&point.scenario, point.condition)?;
-    let result = prepared.run(point.contender, run, cancelled)?;
+/// If it cannot be simulated or captured, or was told to stop.
+pub fn run(
+    point: &Point,
+    run: u32,
+    cancelled: &AtomicBool,
+    capture: Option<(Settings, &CaptureFile)>,
+) -> Result<Measured, RunError> {
+    let phases = phases(point.experiment().phases);
+    let prepared = Prepared::with_phases(&point.scenario, point.condition, phases)?;
+    let result = match capture {
+        None => prepared.run(point.contender, run, cancelled)?,
+        Some((settings, file)) => {
+            let failed = |error: CaptureError| RunError::Capture(error.to_string());
+            let out = BufWriter::with_capacity(1 << 18, file.writer().map_err(failed)?);
+            let fail = |error| failed(file.failure(error));
+            prepared.run_captured(point.contender, run, cancelled, settings, out, &fail)?
+        }
+    };
     let one = |flow: FlowResult| {
         let flow = flow.report;
         let time = match flow.size {
@@ -34,6 +52,12 @@ pub fn run(point: &Point, run: u32, cancelled: &AtomicBool) -> Result<Measured, 
         measured
     };
     Ok(Measured::together(result.flows.into_iter().map(one).collect()))
+}
+
+/// The phases of a comparison's runs that are those of a host: a real one too is late by some microseconds. The delays
+/// of the paths and the starting points in traces are those of the links in real time.
+fn phases(choice: PhaseChoice) -> Option<Phases> {
+    choice.in_comparison().map(|phases| Phases { delay: Duration::ZERO, traces: false, ..phases })
 }
 
 /// Puts down what the sender knows of its subflows' round trips.

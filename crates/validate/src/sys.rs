@@ -5,6 +5,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+/// Sets a socket option whose value is a number.
+pub fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    let length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of the value, which is that long and lives through the call.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Fills `buffer` with a socket option, some of which read it first. How many bytes the kernel has written.
 pub fn socket_option(socket: impl AsFd, level: i32, name: i32, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = buffer.len() as libc::socklen_t;

@@ -3,7 +3,7 @@
 //! Layouts are those of `include/uapi/linux/tcp.h` and `mptcp.h`.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use socket2::Socket;
 
@@ -85,15 +85,24 @@ pub fn of_tcp(socket: &Socket) -> io::Result<TcpInfo> {
 ///
 /// # Errors
 /// If the kernel does not say it; also if the connection has gone back to TCP.
-pub fn of_mptcp(socket: &Socket) -> io::Result<Vec<(Ipv4Addr, Ipv4Addr, TcpInfo)>> {
+pub fn of_mptcp(socket: &Socket) -> io::Result<Vec<(IpAddr, IpAddr, TcpInfo)>> {
     let infos = list(socket, MPTCP_TCPINFO, MOST)?;
     let addresses = list(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)?;
     if infos.len() != addresses.len() {
         return Err(io::Error::other("a subflow has come or gone meanwhile"));
     }
-    let v4 = |bytes: &[u8]| Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]);
     let all = infos.iter().zip(&addresses);
-    all.map(|(info, pair)| Ok((v4(pair), v4(&pair[ADDRESSES / 2..]), TcpInfo::parse(info)?))).collect()
+    all.map(|(info, pair)| Ok((ip(pair), ip(&pair[ADDRESSES / 2..]), TcpInfo::parse(info)?))).collect()
+}
+
+/// The address of a `sockaddr_storage`.
+fn ip(bytes: &[u8]) -> IpAddr {
+    if i32::from(u16::from_ne_bytes([bytes[0], bytes[1]])) == libc::AF_INET6 {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&bytes[8..24]);
+        return IpAddr::V6(Ipv6Addr::from(octets));
+    }
+    IpAddr::V4(Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]))
 }
 
 /// An entry for each subflow, of at most `size` bytes.

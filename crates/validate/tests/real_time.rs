@@ -25,7 +25,7 @@ fn points(paths: &[&str], scheduler: &str, size: &str) -> Option<Vec<Point>> {
 }
 
 fn campaign(points: Vec<Point>, runs: u32) -> Campaign {
-    let plan = Plan { points, runs, attempts: 1, jobs: 1, until: None, build: build_id() };
+    let plan = Plan { points, runs, attempts: 1, jobs: 1, until: None, build: build_id(), captures: None };
     Campaign::new(plan, Results::in_memory(Machine::here()))
 }
 
@@ -64,7 +64,7 @@ fn transfers_that_start_together_are_all_delivered_by_all_three() {
     let Some(mut points) = points(&paths, "linux", "web") else { return };
     let traffic = &mut points[0].scenario.conditions[0].experiment.traffic;
     (traffic.flows, traffic.direction) = (5, anabranch_lab::scenario::Direction::Download);
-    let total: u64 = points[0].sizes(0).unwrap().into_iter().flatten().sum();
+    let total: u64 = points[0].plan(0).unwrap().iter().filter_map(|flow| flow.size).sum();
     let mut campaign = campaign(points, 1);
     let never = AtomicBool::new(false);
     campaign.measure(&never, &|_, _| ()).unwrap();

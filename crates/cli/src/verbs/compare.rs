@@ -2,7 +2,8 @@
 
 mod text;
 
-use anabranch_lab::compare::{Options, compare_each};
+use anabranch_lab::compare::{Comparison, Options, compare_each};
+use anabranch_lab::scenario::Scenario;
 
 use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
@@ -37,6 +38,9 @@ pub struct Args {
     /// What is shown
     #[arg(long, value_name = "VIEW", default_value = "auto")]
     view: View,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    confirm: super::confirm::Args,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -64,6 +68,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let mut scenario = args.changes.scenario(args.scenario.as_deref())?;
     scenario.other_starts &= !args.no_other_starts;
+    #[cfg(target_os = "linux")]
+    args.confirm.ready(&scenario)?;
     let captures = args.capture.open(&scenario)?;
     let mut samples = args.samples.open(&scenario)?;
     let progress = Progress::new();
@@ -87,27 +93,28 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.view != View::Fairness {
         comparison.keep_fairness_that_applies();
     }
-    if args.json {
-        output::print_json(&comparison)?;
-    } else {
-        let answer =
-            if args.view == View::Fairness { String::new() } else { text::text(&scenario, &comparison) };
-        let shares = if args.view == View::Answer {
-            String::new()
-        } else {
-            fairness::text(&comparison, terminal::width())
-        };
-        let shares = match shares.as_str() {
-            "" if args.view == View::Fairness => {
-                "each run has a single flow, which shares with no other\n".to_owned()
-            }
-            _ => shares,
-        };
-        let gap = if answer.is_empty() || shares.is_empty() { "" } else { "\n" };
-        output::print(&format!("{answer}{gap}{shares}"))?;
+    let text = if args.json { String::new() } else { people(&scenario, &comparison, args.view) };
+    #[cfg(target_os = "linux")]
+    if args.confirm.check {
+        return args.confirm.run(&scenario, comparison, text, args.json, cancelled);
     }
+    if args.json { output::print_json(&comparison) } else { output::print(&text) }?;
     match comparison.is_complete() {
         true => Ok(()),
         false => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),
     }
+}
+
+/// The answer and the view on fairness.
+fn people(scenario: &Scenario, comparison: &Comparison, view: View) -> String {
+    let answer = if view == View::Fairness { String::new() } else { text::text(scenario, comparison) };
+    let shares = match view {
+        View::Answer => String::new(),
+        _ => fairness::text(comparison, terminal::width()),
+    };
+    if shares.is_empty() && view == View::Fairness {
+        return "each run has a single flow, which shares with no other\n".to_owned();
+    }
+    let gap = if answer.is_empty() || shares.is_empty() { "" } else { "\n" };
+    format!("{answer}{gap}{shares}")
 }

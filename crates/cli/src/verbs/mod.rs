@@ -4,6 +4,8 @@ pub mod bench;
 pub mod check;
 pub mod compare;
 #[cfg(target_os = "linux")]
+mod confirm;
+#[cfg(target_os = "linux")]
 pub mod doctor;
 #[cfg(target_os = "linux")]
 pub mod emulate;

@@ -7,17 +7,20 @@ use std::time::{Duration, Instant};
 use anabranch_lab::scenario::Document;
 use anabranch_validate::campaign::{self, Tally};
 use anabranch_validate::compare::{Row, Verdict};
+use anabranch_validate::grid::{self, Which};
 use anabranch_validate::machine::Machine;
-use anabranch_validate::points::{self, Point, PointError};
+use anabranch_validate::pcap::Captures;
+use anabranch_validate::points::{Point, PointError};
 use anabranch_validate::record::{self, Held, Judgement};
 use anabranch_validate::results::{Results, Trouble};
-use anabranch_validate::{Campaign, Metric, Plan};
+use anabranch_validate::summary::{self, Summary, is_main};
+use anabranch_validate::{Campaign, Plan};
 use serde::Serialize;
 
-use crate::args::{Common, whole};
+use crate::args::{Capture, Common, whole};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, wrap_behind};
 use crate::terminal::{BAD, GOOD, WARNING, paint};
 use crate::{interrupt, output, terminal};
 
@@ -26,7 +29,8 @@ use crate::{interrupt, output, terminal};
 #[command(long_about = LONG, after_help = "Examples:\n    \
     sudo anabranch validate --quick\n    \
     sudo anabranch validate --full --results fidelity.jsonl\n    \
-    sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5")]
+    sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5\n    \
+    sudo anabranch validate --full --point 'mptcp 25M/10ms/1 + 5M' --runs 1 --pcap x.pcapng")]
 pub struct Args {
     /// Scenario files, or names of `anabranch list scenarios`: each of their contenders under each condition
     #[arg(value_name = "SCENARIO")]
@@ -56,6 +60,15 @@ pub struct Args {
     time_limit: Option<f64>,
     #[command(flatten)]
     common: Common,
+    /// Which points of the grid --full measures: those that were drawn at random, those that were
+    /// chosen, or all
+    #[arg(long, value_name = "WHICH", default_value = "all", requires = "full")]
+    points: Points,
+    #[command(flatten)]
+    capture: Capture,
+    /// Only points whose names contain TEXT
+    #[arg(long, value_name = "TEXT")]
+    point: Option<String>,
     /// Write the table of differences to FILE as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -66,6 +79,24 @@ pub struct Args {
     pub to: crate::output::Destination,
 }
 
+/// Some of the points of the grid.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Points {
+    All,
+    Drawn,
+    Chosen,
+}
+
+impl From<Points> for Which {
+    fn from(points: Points) -> Which {
+        match points {
+            Points::All => Which::All,
+            Points::Drawn => Which::Drawn,
+            Points::Chosen => Which::Chosen,
+        }
+    }
+}
+
 const LONG: &str = "\
 How true the simulator is: the same transfer simulated, emulated in real time with anabranch at both
 ends, and emulated with the Linux kernel at both ends, over the same links with the same luck.
@@ -74,8 +105,14 @@ For each point and number it says by how many per cent they differ, with 95 % in
 runs. A point differs where the interval lies outside of plus and minus 5 %. Runs in which the
 machine was too late are made again, and count in no comparison.
 
+With --pcap FILE the packets of run 0, at the host that sends the data, are written to FILE with
+`.kernel`, `.emulated` and `.simulated` before its extension, and with several points the point's
+name before that.
+
 Needs root and a kernel with Multipath TCP; without, it exits with 77 and says why.";
 
+/// The width for which sentences are wrapped.
+const WIDTH: usize = 100;
 /// Where `--full` keeps its runs.
 const RESULTS: &str = "anabranch-validate.jsonl";
 /// The exit code where nothing could be measured.
@@ -97,7 +134,9 @@ impl From<Trouble> for Failure {
         match error {
             Trouble::Interrupted => Failure::Interrupted,
             Trouble::Usage(text) => Failure::Usage(text),
-            Trouble::NotPermitted(text) | Trouble::Failed(text) => Failure::Failed(text),
+            Trouble::NotPermitted(text) | Trouble::Failed(text) | Trouble::Broken(text) => {
+                Failure::Failed(text)
+            }
         }
     }
 }
@@ -109,6 +148,8 @@ struct Output {
     machine: Machine,
     runs: u32,
     points: Vec<PointOutput>,
+    /// How close the simulator is, TCP and Multipath TCP apart.
+    summary: Vec<Summary>,
     rows: Vec<RowOutput>,
 }
 
@@ -120,6 +161,7 @@ struct PointOutput {
     reliable: usize,
     unreliable: usize,
     missed_deadline: usize,
+    failed: usize,
     objection: Option<String>,
 }
 
@@ -139,6 +181,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         output::print_error(&format!("SKIPPED: nothing was compared with the kernel: {obstacle}\n"));
         return Ok(ExitCode::from(SKIPPED));
     }
+    if args.results.is_some() && args.capture.settings().is_some() {
+        return Err(Failure::Usage(
+            "runs that are in --results are not made again, so --pcap cannot capture them".to_owned(),
+        ));
+    }
+    let captures = args.capture.settings().map(|(path, settings)| Captures {
+        path: path.to_owned(),
+        settings,
+        several: points.len() > 1,
+    });
     let cancelled = interrupt::watch();
     let default = if args.quick { 1.5 } else { 120.0 };
     let limit = Duration::from_secs_f64(args.time_limit.unwrap_or(default) * 60.0);
@@ -149,8 +201,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         jobs: usize::from(args.jobs),
         until: Instant::now().checked_add(limit),
         build: campaign::build_id(),
+        captures,
     };
-    let file = args.results.clone().or_else(|| args.full.then(|| RESULTS.into()));
+    let kept = args.full && plan.captures.is_none();
+    let file = args.results.clone().or_else(|| kept.then(|| RESULTS.into()));
     let results = match &file {
         Some(path) => {
             let results = Results::open(path, Machine::here(), &plan.build)?;
@@ -172,16 +226,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         ));
     }
     measured?;
+    if let Some(failure) = campaign.failure() {
+        return Err(Failure::Failed(failure));
+    }
     campaign.simulate(cancelled)?;
     let rows = campaign.rows();
     let tallies = campaign.tallies();
     let (runs, points) = (campaign.plan().runs, campaign.plan().points.len());
+    let summaries = summary::summaries(&rows, &campaign.plan().points);
     let machine = campaign.into_results().machine().clone();
     if let Some(path) = &args.csv {
-        let about = [
+        let mut about = vec![
             format!("Measured on {machine}."),
             format!("At most {runs} runs of each kind for each of {points} points."),
         ];
+        about.extend(summaries.iter().map(Summary::to_string));
         anabranch_lab::whole_file::write(path, record::write(&about, &rows))
             .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     }
@@ -195,24 +254,45 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             true => held.into_iter().map(RowOutput::Held).collect(),
             false => rows.into_iter().map(RowOutput::Row).collect(),
         };
+        let summary = summaries;
         let points = tallies.into_iter().map(point_output).collect();
-        output::print_json(&Output { version: env!("CARGO_PKG_VERSION"), machine, runs, points, rows })?;
+        output::print_json(&Output {
+            version: env!("CARGO_PKG_VERSION"),
+            machine,
+            runs,
+            points,
+            summary,
+            rows,
+        })?;
     } else {
+        let late = tallies.iter().any(|tally| tally.unreliable > tally.failed);
         let mut text = if args.quick { quick_table(&held) } else { full_table(&rows) };
         text.push_str(&remarks(&tallies, runs));
-        text.push_str(&if args.quick { quick_end(&held, points) } else { full_end(&rows) });
+        text.push_str(&if args.quick { quick_end(&held, points, late) } else { full_end(&rows, &summaries) });
         text.push_str(&format!("{machine}\n"));
         output::print(&text)?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The points that are wanted.
 fn points(args: &Args) -> Result<Vec<Point>, Failure> {
+    let mut points = all_points(args)?;
+    if let Some(text) = &args.point {
+        points.retain(|point| point.name.contains(text.as_str()));
+        if points.is_empty() {
+            return Err(Failure::Usage(format!("no point has `{text}` in its name")));
+        }
+    }
+    Ok(points)
+}
+
+fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
     if args.quick {
-        return Ok(points::quick()?);
+        return Ok(grid::quick()?);
     }
     if args.full {
-        return Ok(points::grid()?);
+        return Ok(grid::grid(args.points.into())?);
     }
     if args.scenarios.is_empty() {
         return Err(Failure::Usage("say what to validate: --quick, --full or a scenario".to_owned()));
@@ -245,14 +325,9 @@ fn point_output(tally: Tally) -> PointOutput {
         reliable: tally.reliable,
         unreliable: tally.unreliable,
         missed_deadline: tally.missed,
+        failed: tally.failed,
         objection: tally.objection,
     }
-}
-
-/// Whether `--quick` looks at it: how long transfers take, simulated against both of the others.
-fn is_main(row: &Row) -> bool {
-    matches!(row.metric, Metric::CompletionTime | Metric::Goodput)
-        && row.kind == anabranch_validate::Kind::Simulated
 }
 
 fn against(row: &Row) -> String {
@@ -345,28 +420,30 @@ fn remarks(tallies: &[Tally], runs: u32) -> String {
     if text == "\n" { text } else { text + "\n" }
 }
 
-fn full_end(rows: &[Row]) -> String {
-    let main: Vec<&Row> = rows.iter().filter(|row| is_main(row)).collect();
-    let against_kernel: Vec<&&Row> =
-        main.iter().filter(|row| row.reference == anabranch_validate::Kind::Kernel).collect();
-    let mut sizes: Vec<f64> = against_kernel.iter().map(|row| row.difference.percent.abs()).collect();
-    sizes.sort_unstable_by(f64::total_cmp);
-    let Some(median) = anabranch_lab::stats::percentile(&sizes, 50.0) else {
-        return "nothing could be compared\n".to_owned();
-    };
+fn full_end(rows: &[Row], summaries: &[Summary]) -> String {
+    let against_kernel = |row: &&Row| is_main(row) && row.reference == anabranch_validate::Kind::Kernel;
+    let against_kernel: Vec<&Row> = rows.iter().filter(against_kernel).collect();
+    if against_kernel.is_empty() {
+        return "nothing could be compared with the kernel\n".to_owned();
+    }
     let count = |verdict| against_kernel.iter().filter(|row| row.difference.verdict == verdict).count();
-    format!(
-        "Completion times and goodputs, simulated against the kernel: {} points, half of them within {median:.1} %; \
-         {} agree, {} differ, {} are open, {} inconclusive.\n",
-        sizes.len(),
+    let mut text = String::from("Completion times and goodputs of the simulator:\n");
+    for summary in summaries {
+        text.push_str(&wrap_behind("  ", &summary.to_string(), WIDTH));
+    }
+    text.push_str(&format!(
+        "  of {} points against the kernel {} agree, {} differ, {} are open, {} inconclusive\n",
+        against_kernel.len(),
         count(Verdict::Agrees),
         count(Verdict::Differs),
         count(Verdict::Open),
         count(Verdict::Inconclusive),
-    )
+    ));
+    text
 }
 
-fn quick_end(held: &[Held], points: usize) -> String {
+/// Whether runs were `late` tells why comparisons are inconclusive.
+fn quick_end(held: &[Held], points: usize, late: bool) -> String {
     let count = |judgement| held.iter().filter(|held| held.judgement == judgement).count();
     // A point without a pair of reliable runs has no row.
     let missing = (2 * points).saturating_sub(held.len());
@@ -379,10 +456,8 @@ fn quick_end(held: &[Held], points: usize) -> String {
             "{unknown} differences were never recorded: anabranch validate --full --csv crates/validate/fidelity.csv\n"
         )
     } else if inconclusive > 0 {
-        format!(
-            "inconclusive: the machine was too late too often for {inconclusive} of {} comparisons; no other has grown\n",
-            2 * points
-        )
+        let why = if late { "the machine was too late too often" } else { "there are too few reliable runs" };
+        format!("inconclusive: {why} for {inconclusive} of {} comparisons; no other has grown\n", 2 * points)
     } else {
         "no difference has grown\n".to_owned()
     }

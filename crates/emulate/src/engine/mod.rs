@@ -17,6 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::lateness::Lateness;
 use crate::sys;
+use crate::tap::Tap;
 use crate::wiring::Wiring;
 use awake::Awake;
 use turn::State;
@@ -128,7 +129,7 @@ pub struct EngineReport {
 /// A thread that moves packets.
 #[derive(Debug)]
 pub struct Engine {
-    thread: Option<JoinHandle<io::Result<EngineReport>>>,
+    thread: Option<JoinHandle<io::Result<(EngineReport, Option<Tap>)>>>,
     stop: Arc<Stop>,
 }
 
@@ -145,7 +146,15 @@ impl Engine {
     /// # Errors
     /// If the wiring or one of its links cannot be as described, or the system has no thread or timer.
     pub fn start(wiring: Wiring, options: &EngineOptions) -> io::Result<Engine> {
-        let mut state = State::new(&wiring, options)
+        Engine::start_with(wiring, options, None)
+    }
+
+    /// Starts to move packets, and takes down those that `tap` is for. [`Engine::stop`] finishes the capture.
+    ///
+    /// # Errors
+    /// Those of [`Engine::start`].
+    pub fn start_with(wiring: Wiring, options: &EngineOptions, tap: Option<Tap>) -> io::Result<Engine> {
+        let mut state = State::new(&wiring, options, tap)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let stop = Arc::new(Stop { flag: AtomicBool::new(false), event });
@@ -157,7 +166,8 @@ impl Engine {
             let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
             let awake = keep_awake.then(Awake::request).and_then(Result::ok);
             let elapsed = state.run(&wiring.ports, &heard)?;
-            Ok(state.report(elapsed, realtime, awake.is_some()))
+            let tap = state.take_tap();
+            Ok((state.report(elapsed, realtime, awake.is_some()), tap))
         })?;
         Ok(Engine { thread: Some(thread), stop })
     }
@@ -165,12 +175,15 @@ impl Engine {
     /// Stops, and says what was done. Packets that are under way are lost.
     ///
     /// # Errors
-    /// If a port has failed in the meantime.
+    /// If a port has failed in the meantime, or a capture could not be written.
     pub fn stop(mut self) -> io::Result<EngineReport> {
-        self.halt().unwrap_or_else(|| Err(io::Error::other("the engine had stopped")))
+        let halted = self.halt().unwrap_or_else(|| Err(io::Error::other("the engine had stopped")));
+        let (report, tap) = halted?;
+        tap.map_or(Ok(()), Tap::finish)?;
+        Ok(report)
     }
 
-    fn halt(&mut self) -> Option<io::Result<EngineReport>> {
+    fn halt(&mut self) -> Option<io::Result<(EngineReport, Option<Tap>)>> {
         self.stop.flag.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.stop.event, &1_u64.to_ne_bytes());
         let thread = self.thread.take()?;

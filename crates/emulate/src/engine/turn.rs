@@ -16,6 +16,7 @@ use rustix::time::{
 
 use super::pool::Pool;
 use super::{Clock, EngineOptions, EngineReport, LaneTotals, LinkTotals, Stop};
+use crate::tap::Tap;
 use crate::wiring::{Lane, Port, Wiring, WiringError};
 
 /// Packets that one port may hand in before the others have their turn.
@@ -53,6 +54,7 @@ pub struct State {
     /// What routers say to senders: when, a number that keeps them apart, the port, and the packet.
     answers: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
     answered: u64,
+    tap: Option<Tap>,
 }
 
 /// What came of trying to read a port.
@@ -63,7 +65,7 @@ enum Read {
 }
 
 impl State {
-    pub fn new(wiring: &Wiring, options: &EngineOptions) -> Result<State, WiringError> {
+    pub fn new(wiring: &Wiring, options: &EngineOptions, tap: Option<Tap>) -> Result<State, WiringError> {
         wiring.check()?;
         let mut links = Vec::with_capacity(wiring.links.len());
         for (name, config) in &wiring.links {
@@ -87,6 +89,7 @@ impl State {
             now: Time::ZERO,
             answers: BTreeMap::new(),
             answered: 0,
+            tap,
         })
     }
 
@@ -184,6 +187,9 @@ impl State {
         self.pool.set_len(packet, len);
         // What was due before it came goes first.
         let now = self.hand_on(ports)?;
+        if let Some(tap) = &mut self.tap {
+            tap.sent(now, port, self.pool.packet(packet));
+        }
         match self.begins[port] {
             Some(lane) => {
                 self.totals[usize::from(lane)].taken.add(len as u32);
@@ -206,6 +212,9 @@ impl State {
             self.now = self.now.max(due);
             if let Some(answer) = self.answers.first_entry().filter(|entry| entry.key().0 <= due) {
                 let (port, bytes) = answer.remove();
+                if let Some(tap) = &mut self.tap {
+                    tap.received(self.now, port, &bytes);
+                }
                 write(&ports[port].0, &bytes)?;
                 continue;
             }
@@ -233,7 +242,11 @@ impl State {
                 }
                 let totals = &mut self.totals[usize::from(lane)];
                 totals.lateness.add(self.clock.now().since(arrival.at));
-                let taken = write(&ports[self.lanes[usize::from(lane)].to].0, self.pool.packet(packet));
+                let to = self.lanes[usize::from(lane)].to;
+                let taken = write(&ports[to].0, self.pool.packet(packet));
+                if let Some(tap) = &mut self.tap {
+                    tap.received(self.now, to, self.pool.packet(packet));
+                }
                 self.pool.release(packet);
                 if taken? {
                     totals.delivered.add(arrival.wire_bytes);
@@ -282,6 +295,11 @@ impl State {
         let delay = way.iter().fold(Duration::ZERO, |sum, &link| sum + self.links[link].delay() * 2);
         self.answered += 1;
         self.answers.insert((now + delay, self.answered), (lane.from, answer));
+    }
+
+    /// The capture, if there is one; nothing is taken down from now on.
+    pub fn take_tap(&mut self) -> Option<Tap> {
+        self.tap.take()
     }
 
     /// What was done.

@@ -201,7 +201,7 @@ fn check_name(path: &Path, count: usize) -> Result<(), CaptureError> {
 }
 
 /// `path` with `names` in front of its extension.
-fn named(path: &Path, names: &[&str]) -> PathBuf {
+pub fn named(path: &Path, names: &[&str]) -> PathBuf {
     if names.is_empty() {
         return path.to_owned();
     }

@@ -28,7 +28,7 @@ use anabranch_wire::pcapng::{Direction, InterfaceId, Packet, Writer};
 use anabranch_wire::remarks::Remarks;
 use anabranch_wire::{Checksum, IpFields, emit_header};
 
-pub use files::{CaptureError, CaptureFile, Captures, Settings, Viewpoint};
+pub use files::{CaptureError, CaptureFile, Captures, Settings, Viewpoint, named};
 
 /// How many bytes of a packet headers can take: IPv6, TCP and options.
 const MAX_HEADERS: usize = 40 + 60;

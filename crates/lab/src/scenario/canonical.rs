@@ -51,6 +51,9 @@ impl Lines {
 fn experiment(out: &mut Lines, experiment: &Experiment) {
     out.line("profile", experiment.profile.name());
     out.line("initial", experiment.initial);
+    if experiment.ipv6 {
+        out.line("ipv6", true);
+    }
     out.line("deadline_ns", experiment.deadline.0);
     match experiment.phases {
         PhaseChoice::Unset => {}

@@ -152,7 +152,7 @@ impl Contender {
             Transport::Multipath(kind) => config.scheduler = kind.clone(),
         }
         if base.fills_mtu && self.knobs.get("mss").is_none() {
-            config.mss = config.full_segment();
+            config.mss = config.full_segment(base.ipv6);
         }
         knobs::check(&config, &self.span)?;
         Ok(config)
@@ -164,6 +164,8 @@ pub(super) struct Base {
     pub config: ConnectionConfig,
     /// Segments have the size that the MTU leaves, as no `mss` is given and the profile fills packets.
     pub fills_mtu: bool,
+    /// Whether the headers are those of IPv6.
+    pub ipv6: bool,
 }
 
 impl Base {
@@ -171,7 +173,7 @@ impl Base {
     pub fn plain_tcp(&self) -> ConnectionConfig {
         let mut config = plain_tcp(self.config.clone());
         if self.fills_mtu {
-            config.mss = config.full_segment();
+            config.mss = config.full_segment(self.ipv6);
         }
         config
     }

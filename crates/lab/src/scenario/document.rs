@@ -83,6 +83,14 @@ impl Document {
         Document::with_directory(name.to_owned(), text, Directory::Disk(directory))
     }
 
+    /// The document `text`, called `name` in errors, whose traces are those that are built in.
+    ///
+    /// # Errors
+    /// If it is no TOML.
+    pub fn built_in(name: impl Into<String>, text: impl Into<String>) -> Result<Document, ScenarioError> {
+        Document::with_directory(name.into(), text.into(), Directory::Embedded)
+    }
+
     /// A document that says nothing, for paths from the command line.
     pub fn bare() -> Document {
         Document {

@@ -80,6 +80,8 @@ pub struct Experiment {
     pub initial: usize,
     /// How that path was chosen.
     pub initial_choice: InitialChoice,
+    /// Whether addresses and headers are those of IPv6.
+    pub ipv6: bool,
     /// What is sent.
     pub traffic: Traffic,
     /// When a run ends, whatever is still going on.

@@ -30,6 +30,7 @@ pub(super) const KEYS: &[&str] = &[
     "deadline",
     "initial",
     "other-starts",
+    "ipv6",
     "path",
     "topology",
     "traffic",
@@ -260,13 +261,14 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     if let Some(congestion) = reader.optional("congestion", contender::congestion)? {
         base.congestion = congestion;
     }
+    let ipv6 = reader.optional("ipv6", Node::boolean)?.unwrap_or(false);
     let mut fills_mtu = profile == Profile::Linux;
     if let Some(node) = reader.get("connection") {
         let table = node.table("connection")?;
         knobs::apply(&mut base, table, "[connection]", &[])?;
         fills_mtu &= table.get("mss").is_none();
         if fills_mtu {
-            base.mss = base.full_segment();
+            base.mss = base.full_segment(ipv6);
         }
         knobs::check(&base, &node.span)?;
     }
@@ -291,6 +293,7 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
         common: reader.optional("topology", path::read_topology)?.flatten(),
         initial,
         initial_choice,
+        ipv6,
         deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
         phases: reader.optional("phases", super::phases::read)?.unwrap_or_default(),
         traffic,
@@ -299,7 +302,7 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     if initial_choice == InitialChoice::Best {
         experiment.initial = crate::estimate::best(&experiment, &base);
     }
-    Ok((experiment, Base { config: base, fills_mtu }))
+    Ok((experiment, Base { config: base, fills_mtu, ipv6 }))
 }
 
 /// The path of the initial subflow and how it was chosen; `best` is found when all is read, unless a path is called so.

@@ -1,0 +1,198 @@
+//! `anabranch compare --check`: whether the prediction holds on this machine.
+
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::compare::Comparison;
+use anabranch_lab::scenario::Scenario;
+use anabranch_validate::prediction::{self, Check, Outcome, Side, StackCheck};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::table::{Align, Table, wrap};
+use crate::{output, terminal};
+
+/// Whether a prediction is checked.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Emulates the best contender and the reference for a few runs on this machine, and reports whether
+    /// the prediction held; exit code 1 if it did not. Needs root
+    #[arg(long)]
+    pub check: bool,
+    /// How many runs --check makes of each
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "check", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    check_runs: u32,
+}
+
+/// The object that `--json` prints with `--check`.
+#[derive(Serialize)]
+struct Output {
+    #[serde(flatten)]
+    comparison: Comparison,
+    /// One for each condition that has a verdict.
+    check: Vec<Check>,
+    /// The same in a sentence.
+    check_verdict: String,
+}
+
+impl Args {
+    /// That a check can be made, if one is wanted: before the comparison, which may take long.
+    pub fn ready(&self, scenario: &Scenario) -> Result<(), Failure> {
+        if !self.check {
+            return Ok(());
+        }
+        if let Some(obstacle) = anabranch_emulate::obstacle() {
+            return Err(Failure::Failed(format!("--check cannot emulate anything here: {obstacle}")));
+        }
+        prediction::ready(scenario).map_err(|error| Failure::Usage(format!("--check: {error}")))
+    }
+
+    /// Checks the verdicts of `comparison`, and prints it with what came of that.
+    pub fn run(
+        &self,
+        scenario: &Scenario,
+        comparison: Comparison,
+        text: String,
+        json: bool,
+        cancelled: &AtomicBool,
+    ) -> Result<(), Failure> {
+        if !json {
+            // A check takes longer than a comparison.
+            output::print(&text)?;
+        }
+        let progress = Progress::new();
+        let update = |done, total| progress.update(done, total);
+        let checks = prediction::check(scenario, &comparison, self.check_runs, cancelled, &update);
+        progress.finish();
+        let checks = checks?;
+        let (complete, held) = (comparison.is_complete(), checks.iter().all(Check::held));
+        let sentence = sentence(&checks, self.check_runs);
+        if json {
+            output::print_json(&Output { comparison, check: checks, check_verdict: sentence })?;
+        } else {
+            output::print(&format!("\n{}\n{}", table(&checks), wrap(&sentence, terminal::width())))?;
+        }
+        match (complete, held) {
+            (false, _) => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),
+            (true, false) => Err(Failure::Failed("the prediction did not hold on this machine".to_owned())),
+            (true, true) => Ok(()),
+        }
+    }
+}
+
+fn table(checks: &[Check]) -> String {
+    if checks.is_empty() {
+        return String::new();
+    }
+    let bulk = checks.iter().all(|check| check.bulk);
+    let mut table = Table::new()
+        .optional("condition", Align::Left, 1)
+        .column(if bulk { "goodput Mbit/s" } else { "mean ms" }, Align::Left)
+        .column("simulated", Align::Right)
+        .column("emulated", Align::Right)
+        .column("kernel", Align::Right);
+    for check in checks {
+        for side in [&check.compared, &check.reference] {
+            let Side { scheduler, simulated, anabranch, kernel } = side;
+            let number = |value: &Option<f64>| {
+                let scale = if check.bulk { 1e-6 } else { 1e3 };
+                value.map_or("-".to_owned(), |value| output::digits(value * scale))
+            };
+            table.row(vec![
+                check.condition.clone(),
+                scheduler.clone(),
+                number(simulated),
+                number(anabranch),
+                number(kernel),
+            ]);
+        }
+    }
+    table.render(terminal::width())
+}
+
+fn percent(value: f64) -> String {
+    format!("{:.1} % {}", value.abs(), if value < 0.0 { "below" } else { "above" })
+}
+
+/// What came of the checks, in a sentence for each condition and stack.
+fn sentence(checks: &[Check], runs: u32) -> String {
+    if checks.is_empty() {
+        return "There is no difference to check.".to_owned();
+    }
+    let one = |check: &Check, stack: &StackCheck| {
+        let with = match stack.stack {
+            "kernel" => "this machine's kernel",
+            _ => "anabranch's own stack",
+        };
+        let condition = match check.condition.as_str() {
+            "" => String::new(),
+            name => format!("With {name}: "),
+        };
+        let (first, second) = (&check.compared.scheduler, &check.reference.scheduler);
+        let noun = if check.bulk { "goodput" } else { "mean completion time" };
+        let Some((simulated, measured)) = stack.simulated_pct.zip(stack.measured_pct) else {
+            return format!(
+                "{condition}The prediction could not be checked with {with}: in none of {runs} runs was the \
+                 machine in time for both of {first} and {second}."
+            );
+        };
+        let begin = match stack.outcome {
+            Outcome::Held => "The prediction held",
+            Outcome::OrderHeld => "The prediction held in its order, but not in its size,",
+            Outcome::Failed | Outcome::Unknown => "The prediction did NOT hold",
+        };
+        format!(
+            "{condition}{begin} with {with}: in {} run{} {first}'s {noun} is {} {second}'s, and {} in the same \
+             runs of the simulator.",
+            stack.runs,
+            if stack.runs == 1 { "" } else { "s" },
+            percent(measured),
+            percent(simulated),
+        )
+    };
+    let all = checks.iter().flat_map(|check| check.stacks.iter().map(move |stack| one(check, stack)));
+    all.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(outcome: Outcome, measured: Option<f64>) -> Check {
+        let side = |name: &str| Side {
+            scheduler: name.to_owned(),
+            simulated: Some(0.5),
+            anabranch: Some(0.5),
+            kernel: None,
+        };
+        Check {
+            condition: String::new(),
+            bulk: false,
+            compared: side("min_rtt"),
+            reference: side("tcp"),
+            predicted_pct: -4.0,
+            stacks: vec![StackCheck {
+                stack: "anabranch",
+                simulated_pct: measured.map(|_| -4.0),
+                measured_pct: measured,
+                runs: 5,
+                outcome,
+            }],
+        }
+    }
+
+    #[test]
+    fn the_sentence_says_whether_the_prediction_held() {
+        let held = sentence(&[check(Outcome::Held, Some(-3.1))], 5);
+        assert!(
+            held.starts_with("The prediction held with anabranch's own stack: in 5 runs min_rtt's"),
+            "{held}"
+        );
+        assert!(held.contains("3.1 % below tcp's, and 4.0 % below in the same"), "{held}");
+        let failed = sentence(&[check(Outcome::Failed, Some(7.0))], 5);
+        assert!(failed.contains("did NOT hold") && failed.contains("7.0 % above"), "{failed}");
+        assert!(sentence(&[check(Outcome::Unknown, None)], 5).contains("could not be checked"));
+        assert_eq!(sentence(&[], 5), "There is no difference to check.");
+        assert!(table(&[check(Outcome::Held, Some(-3.1))]).contains("500.0"));
+    }
+}

@@ -1,0 +1,237 @@
+//! The points that are kept: some that were chosen, and more that were drawn at random once.
+//!
+//! A line of `drawn.txt` is the sender (`tcp` or `reno` over the first path, `mptcp` over all), the paths, what a flow
+//! sends, and more: `down` (the server sends), `flows=N`, `ipv6`, `cross=PATH` (a TCP without an end over that path),
+//! `shared=RATE` (a link of that rate that all paths share), `window=SIZE` (the receive buffer), `first=PATH` (of the
+//! first subflow). A path is `RATE,RTT[,queue=Q][,loss=P]`; `lte` in the place of the rate is the built-in trace, from a
+//! random point in each run. `crates/validate/tests/draw.rs` has drawn them.
+
+use anabranch_lab::scenario::{Document, Scenario};
+
+use crate::points::{Point, PointError, Set};
+
+/// One line of the grid: its sender, its paths and what is sent.
+struct Line(&'static str, &'static [&'static str], &'static str);
+
+/// The grid: every sender meets every rate, round trip, queue and size, and loss.
+const GRID: &[Line] = &[
+    Line("reno", &["5Mbit/s,10ms,queue=4bdp"], "16KB"),
+    Line("reno", &["25Mbit/s,50ms,queue=1bdp"], "1MB"),
+    Line("reno", &["100Mbit/s,10ms,queue=0.5bdp"], "8MB"),
+    Line("reno", &["25Mbit/s,10ms,queue=1bdp,loss=1%"], "1MB"),
+    Line("reno", &["100Mbit/s,50ms,queue=4bdp,loss=0.1%"], "bulk"),
+    Line("reno", &["5Mbit/s,200ms,queue=0.5bdp,loss=2%"], "128KB"),
+    Line("cubic", &["100Mbit/s,200ms,queue=1bdp"], "16KB"),
+    Line("cubic", &["25Mbit/s,200ms,queue=4bdp"], "128KB"),
+    Line("cubic", &["5Mbit/s,50ms,queue=0.5bdp"], "1MB"),
+    Line("cubic", &["100Mbit/s,50ms,queue=1bdp"], "8MB"),
+    Line("cubic", &["25Mbit/s,10ms,queue=4bdp,loss=0.1%"], "bulk"),
+    Line("cubic", &["25Mbit/s,10ms,queue=1bdp,loss=2%"], "1MB"),
+    Line("mptcp", &["5Mbit/s,50ms,queue=1bdp", "5Mbit/s,50ms,queue=1bdp"], "128KB"),
+    Line("mptcp", &["25Mbit/s,10ms,queue=0.5bdp", "25Mbit/s,10ms,queue=0.5bdp"], "1MB"),
+    Line("mptcp", &["25Mbit/s,50ms,queue=1bdp", "25Mbit/s,50ms,queue=1bdp"], "8MB"),
+    Line("mptcp", &["50Mbit/s,50ms,queue=1bdp", "50Mbit/s,50ms,queue=1bdp"], "bulk"),
+    Line("mptcp", &["25Mbit/s,10ms,queue=1bdp,loss=1%", "25Mbit/s,10ms,queue=1bdp,loss=1%"], "1MB"),
+    Line("mptcp", &["5Mbit/s,200ms,queue=4bdp", "5Mbit/s,200ms,queue=4bdp"], "16KB"),
+    Line("mptcp", &["25Mbit/s,20ms,queue=1bdp", "100Mbit/s,40ms,queue=1bdp"], "bulk"),
+    Line("mptcp", &["25Mbit/s,10ms,queue=1bdp", "5Mbit/s,200ms,queue=1bdp"], "1MB"),
+    Line("mptcp", &["100Mbit/s,10ms,queue=4bdp", "25Mbit/s,50ms,queue=4bdp"], "8MB"),
+    Line("mptcp", &["25Mbit/s,50ms,queue=0.5bdp,loss=0.1%", "5Mbit/s,10ms,queue=0.5bdp,loss=0.1%"], "bulk"),
+    Line("mptcp", &["5Mbit/s,10ms,queue=1bdp,loss=2%", "25Mbit/s,200ms,queue=1bdp,loss=2%"], "128KB"),
+    Line("mptcp", &["100Mbit/s,50ms,queue=0.5bdp", "5Mbit/s,10ms,queue=0.5bdp"], "16KB"),
+];
+
+/// Thirty web-like downloads that start together: the ends of short flows meet full queues.
+const TOGETHER: &[Line] = &[
+    Line("cubic", &["100Mbit/s,10ms,queue=1bdp"], "web"),
+    Line("mptcp", &["100Mbit/s,10ms,queue=1bdp", "100Mbit/s,10ms,queue=1bdp"], "web"),
+];
+
+/// How many flows those are.
+const TOGETHER_FLOWS: &str = "30";
+
+/// The lines of the grid, from 0, that `--quick` looks at: transfers of less than 2 s whose end is no matter of one packet.
+const QUICK: &[usize] = &[1, 6, 11, 14, 19];
+
+/// What was drawn.
+pub const DRAWN: &str = include_str!("../drawn.txt");
+/// How long a flow without an end sends, in the points that were drawn.
+const BULK: &str = "5 s";
+
+/// Some of the points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    All,
+    /// Those that were drawn at random.
+    Drawn,
+    /// Those that were chosen.
+    Chosen,
+}
+
+/// The points of the grid, first those that were chosen.
+///
+/// # Errors
+/// None, or there is a bug.
+pub fn grid(which: Which) -> Result<Vec<Point>, PointError> {
+    let mut points = Vec::new();
+    if which != Which::Drawn {
+        let lines = GRID.iter().map(|line| (line, false)).chain(TOGETHER.iter().map(|line| (line, true)));
+        for (line, together) in lines {
+            points.extend(Point::of(chosen(line, together)?)?);
+        }
+    }
+    if which != Which::Chosen {
+        for line in DRAWN.lines().filter(|line| !line.starts_with('#')) {
+            let drawn = Point::of(drawn(line)?)?;
+            points.extend(drawn.into_iter().map(|point| Point { set: Set::Drawn, ..point }));
+        }
+    }
+    Ok(points)
+}
+
+/// The points of the grid that `--quick` looks at.
+///
+/// # Errors
+/// None, or there is a bug.
+pub fn quick() -> Result<Vec<Point>, PointError> {
+    let grid = grid(Which::Chosen)?;
+    Ok(QUICK.iter().filter_map(|at| grid.get(*at).cloned()).collect())
+}
+
+fn wrong(error: anabranch_lab::ScenarioError) -> PointError {
+    PointError(error.to_string())
+}
+
+/// The scheduler and the congestion control of a sender.
+fn sender(name: &str) -> (&'static str, &'static str) {
+    match name {
+        "reno" => ("tcp@1", "newreno"),
+        "cubic" | "tcp" => ("tcp@1", "cubic_linux"),
+        _ => ("linux", "cubic_linux"),
+    }
+}
+
+fn chosen(Line(name, paths, size): &Line, together: bool) -> Result<Scenario, PointError> {
+    let mut document = Document::bare();
+    let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+    document.set_paths(&paths).map_err(wrong)?;
+    document.set_size("--size", size);
+    let (scheduler, congestion) = sender(name);
+    document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
+    document.set_option("--cc", "congestion", congestion);
+    document.set_option("--set", "traffic.direction", if together { "download" } else { "upload" });
+    let mut size = (*size).to_owned();
+    if together {
+        document.set_flows("--flows", TOGETHER_FLOWS);
+        size = format!("{TOGETHER_FLOWS} {size} down");
+    }
+    let mut scenario = document.scenario().map_err(wrong)?;
+    scenario.name = point_name(name, &paths, &size);
+    Ok(scenario)
+}
+
+/// The scenario of a line of `drawn.txt`.
+fn drawn(line: &str) -> Result<Scenario, PointError> {
+    let odd = |what: &str| PointError(format!("`{line}`: {what}"));
+    let parts: Vec<&str> = line.split('|').map(str::trim).collect();
+    let [name, paths, size, more] = parts[..] else { return Err(odd("four parts are needed")) };
+    let (scheduler, congestion) = sender(name);
+    let mut text = format!("schedulers = ['{scheduler}']\ncongestion = '{congestion}'\n");
+    let mut traffic = format!("size = '{size}'\n");
+    let mut direction = "upload";
+    for item in more.split_whitespace() {
+        match item.split_once('=').unwrap_or((item, "")) {
+            ("down", "") => direction = "download",
+            ("ipv6", "") => text.push_str("ipv6 = true\n"),
+            ("flows", flows) => traffic.push_str(&format!("flows = {flows}\n")),
+            ("cross", path) => traffic.push_str(&format!("background = [{{ path = '{path}' }}]\n")),
+            ("shared", rate) => {
+                text.push_str(&format!("topology = {{ kind = 'shared', rate = '{rate}' }}\n"));
+            }
+            ("window", size) => text.push_str(&format!("connection = {{ receive-buffer = '{size}' }}\n")),
+            ("first", path) => text.push_str(&format!("initial = '{path}'\n")),
+            _ => return Err(odd(item)),
+        }
+    }
+    if size == "bulk" {
+        traffic.push_str(&format!("duration = '{BULK}'\n"));
+    }
+    let paths: Vec<String> = paths.split(" + ").map(str::to_owned).collect();
+    for path in &paths {
+        text.push_str(&format!("[[path]]\n{}", path_table(path).ok_or_else(|| odd(path))?));
+    }
+    text.push_str(&format!("[traffic]\ndirection = '{direction}'\n{traffic}"));
+    let document = Document::built_in(line, text).map_err(wrong)?;
+    let mut scenario = document.scenario().map_err(wrong)?;
+    scenario.name = format!("{} {more}", point_name(name, &paths, size)).trim_end().to_owned();
+    Ok(scenario)
+}
+
+/// The keys of a path.
+fn path_table(path: &str) -> Option<String> {
+    let mut parts = path.split(',');
+    let (rate, rtt) = (parts.next()?, parts.next()?);
+    let mut text = match rate {
+        "lte" => "trace = { down = 'traces/synthetic-lte.down', up = 'traces/synthetic-lte.up' }\n\
+                  trace-start = 'random'\n"
+            .to_owned(),
+        rate => format!("rate = '{rate}'\n"),
+    };
+    text.push_str(&format!("rtt = '{rtt}'\n"));
+    for part in parts {
+        let (key, value) = part.split_once('=')?;
+        text.push_str(&format!("{key} = '{value}'\n"));
+    }
+    Some(text)
+}
+
+/// Such as `mptcp 25M/10ms/0.5 + 25M/10ms/0.5 1MB`.
+fn point_name(sender: &str, paths: &[String], size: &str) -> String {
+    let path = |text: &String| {
+        let short = text.replace("Mbit/s,", "M/").replace("lte,", "lte/").replace(",queue=", "/");
+        short.replace("bdp", "").replace("packets", "p").replace(",loss=", "/")
+    };
+    format!("{sender} {} {size}", paths.iter().map(path).collect::<Vec<_>>().join(" + "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_says() {
+        let line = "mptcp | 12Mbit/s,40ms,queue=1bdp + lte,60ms,queue=100packets,loss=1% | web | \
+                    down flows=20 cross=2 shared=30Mbit/s window=64KB first=2 ipv6";
+        let mut points = Point::of(drawn(line).unwrap()).unwrap();
+        let point = points.remove(0);
+        let name = "mptcp 12M/40ms/1 + lte/60ms/100p/1% web down flows=20 cross=2 shared=30Mbit/s window=64KB first=2 ipv6";
+        assert_eq!(point.name, name);
+        let experiment = point.experiment();
+        assert!(experiment.ipv6 && point.is_download() && point.flows() == 20 && point.initial() == 1);
+        assert!(experiment.common.is_some() && experiment.traffic.background[0].path == 1);
+        assert_eq!(point.kernel.receive_buffer, Some(64_000));
+        assert!(drawn("mptcp | 12Mbit/s,40ms | web | up").is_err());
+    }
+
+    #[test]
+    fn every_sender_meets_every_rate_round_trip_queue_and_size_and_loss() {
+        assert!(GRID.len() <= 24);
+        for sender in ["reno", "cubic", "mptcp"] {
+            let lines: Vec<&Line> = GRID.iter().filter(|line| line.0 == sender).collect();
+            let path = |part: &str| lines.iter().any(|line| line.1.iter().any(|path| path.contains(part)));
+            for part in ["5Mbit/s,", "25Mbit/s,", "100Mbit/s,", ",10ms", ",50ms", ",200ms"] {
+                assert!(path(part), "{sender} {part}");
+            }
+            for part in ["queue=0.5bdp", "queue=1bdp", "queue=4bdp", "loss=0.1%", "loss=2%"] {
+                assert!(path(part), "{sender} {part}");
+            }
+            for size in ["16KB", "128KB", "1MB", "8MB", "bulk"] {
+                assert!(lines.iter().any(|line| line.2 == size), "{sender} {size}");
+            }
+        }
+        let equal = |line: &Line| line.1.len() == 2 && line.1[0] == line.1[1];
+        assert!(GRID.iter().filter(|line| equal(line)).count() >= 6);
+        assert!(GRID.iter().filter(|line| line.1.len() == 2 && !equal(line)).count() >= 6);
+    }
+}

@@ -1,0 +1,418 @@
+//! How each knob of a connection reaches the kernel, or why it cannot.
+//!
+//! A knob that is not at its default is either applied to the kernel's runs, by a value under `/proc/sys`, an attribute
+//! of the routes, a limit of the kernel's path manager or a socket option, or the scenario is refused. A knob that this
+//! table does not have is refused, so that none can be ignored.
+
+use anabranch_lab::scenario::knobs::ALL;
+use anabranch_stack::config::{Checksums, ConnectionConfig, LossDetection, PathMtuDiscovery, ReceiveBuffer};
+use anabranch_stack::path_manager::PathManagerKind;
+use anabranch_units::Duration;
+
+/// The headers of a full segment over IPv4 and IPv6.
+const HEADERS: [u32; 2] = [40, 60];
+/// What the timestamps option takes.
+const TIMESTAMPS: u32 = 12;
+/// What the kernel's DSS takes, with a data ACK of 32 bits and a data sequence number of 64.
+const DSS: u32 = 24;
+/// The MTU of a device.
+const MTU: u32 = 1500;
+
+/// What the kernel is given for the knobs that are not at their defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelSettings {
+    /// Values under `/proc/sys`, on both hosts.
+    pub sysctls: Vec<(String, String)>,
+    /// Attributes of the routes over the paths, as `ip route` takes them.
+    pub route: Vec<String>,
+    /// The MTU of the devices of the paths.
+    pub mtu: Option<u32>,
+    /// The most subflows of a connection.
+    pub subflows: Option<u32>,
+    /// `SO_RCVBUF`, in bytes.
+    pub receive_buffer: Option<u32>,
+    /// `SO_SNDBUF`, in bytes.
+    pub send_buffer: Option<u32>,
+    /// `TCP_USER_TIMEOUT`.
+    pub user_timeout: Option<Duration>,
+    /// The idle time of `SO_KEEPALIVE`.
+    pub keepalive: Option<Duration>,
+}
+
+impl KernelSettings {
+    fn sysctl(&mut self, key: &str, value: impl ToString) -> Result<(), String> {
+        self.sysctls.push((key.to_owned(), value.to_string()));
+        Ok(())
+    }
+
+    fn route(&mut self, attribute: String) -> Result<(), String> {
+        self.route.push(attribute);
+        Ok(())
+    }
+
+    /// A switch below `net/ipv4`.
+    fn switch(&mut self, key: &str, on: bool) -> Result<(), String> {
+        self.sysctl(&format!("net/ipv4/{key}"), u8::from(on))
+    }
+}
+
+/// How a knob reaches the kernel.
+enum How {
+    /// By this; an error says which values the kernel does not have.
+    Applied(fn(&ConnectionConfig, &mut KernelSettings) -> Result<(), String>),
+    /// Not at all, for this reason.
+    Refused(&'static str),
+}
+use How::{Applied, Refused};
+
+/// Every knob.
+const KNOBS: &[(&str, How)] = &[
+    ("simultaneous", Refused("handshakes that start together exist in the simulator alone")),
+    ("mss", Applied(mss)),
+    ("mtu", Applied(mtu)),
+    ("initial-window", Applied(|config, kernel| kernel.route(format!("initcwnd {}", config.initial_window)))),
+    ("initial-ssthresh", Refused("the kernel takes it from earlier connections alone")),
+    ("byte-counting-limit", Refused("the kernel counts all that an acknowledgement acknowledges")),
+    ("loss-detection", Applied(loss_detection)),
+    ("sack", Applied(|config, kernel| kernel.switch("tcp_sack", config.sack))),
+    ("timestamps", Applied(|config, kernel| kernel.switch("tcp_timestamps", config.timestamps))),
+    ("prr", Refused("the kernel always has it")),
+    ("undo", Refused("the kernel always has it")),
+    ("limited-transmit", Refused("the kernel always has it")),
+    ("ecn", Applied(|config, kernel| kernel.switch("tcp_ecn", config.ecn))),
+    (
+        "idle-restart",
+        Applied(|config, kernel| kernel.switch("tcp_slow_start_after_idle", config.idle_restart)),
+    ),
+    ("pacing", Refused("the kernel paces by a queueing discipline, which devices here do not have")),
+    ("lisa", Refused("the kernel does not have it")),
+    ("rto.initial", Refused("the kernel's is 1 s")),
+    (
+        "rto.min",
+        Applied(|config, kernel| kernel.sysctl("net/ipv4/tcp_rto_min_us", config.rto.min.as_nanos() / 1000)),
+    ),
+    (
+        "rto.max",
+        Applied(|config, kernel| {
+            let millis = config.rto.max.as_nanos() / 1_000_000;
+            within("rto.max", millis, 1000, 120_000, "ms")?;
+            kernel.sysctl("net/ipv4/tcp_rto_max_ms", millis)
+        }),
+    ),
+    ("rto.backoff", Refused("the kernel always backs off")),
+    (
+        "rto.max-timeouts",
+        Applied(|config, kernel| {
+            within("rto.max-timeouts", config.rto.max_timeouts.into(), 1, 255, "timeouts")?;
+            kernel.sysctl("net/ipv4/tcp_retries2", config.rto.max_timeouts)
+        }),
+    ),
+    (
+        "rto.syn-retries",
+        Applied(|config, kernel| {
+            within("rto.syn-retries", config.rto.syn_retries.into(), 1, 127, "retries")?;
+            kernel.sysctl("net/ipv4/tcp_syn_retries", config.rto.syn_retries)
+        }),
+    ),
+    (
+        "mptcp-syns",
+        // The kernel counts those after the first.
+        Applied(|config, kernel| {
+            kernel.sysctl("net/mptcp/syn_retrans_before_tcp_fallback", config.mptcp_syns.saturating_sub(1))
+        }),
+    ),
+    ("ack.every", Applied(ack_every)),
+    ("ack.delay", Refused("the kernel adapts its delay to the sender, between 40 and 200 ms")),
+    ("ack.quick", Refused("the kernel decides by itself how long it acknowledges every segment")),
+    ("receive-buffer", Applied(receive_buffer)),
+    ("send-buffer", Applied(send_buffer)),
+    (
+        "user-timeout",
+        Applied(|config, kernel| match config.mptcp {
+            true => Err("the kernel does not have it for Multipath TCP".to_owned()),
+            false => {
+                kernel.user_timeout = Some(config.user_timeout);
+                Ok(())
+            }
+        }),
+    ),
+    (
+        "keepalive",
+        Applied(|config, kernel| {
+            let idle = config.keepalive.map_or(0, |idle| idle.as_nanos());
+            if idle < 1_000_000_000 || !idle.is_multiple_of(1_000_000_000) {
+                return Err("the kernel's is in whole seconds".to_owned());
+            }
+            kernel.keepalive = config.keepalive;
+            Ok(())
+        }),
+    ),
+    ("time-wait", Refused("the kernel's is 60 s")),
+    (
+        "close-timeout",
+        Applied(|config, kernel| {
+            let nanos = config.close_timeout.as_nanos();
+            if !nanos.is_multiple_of(1_000_000_000) {
+                return Err("the kernel's is in whole seconds".to_owned());
+            }
+            kernel.sysctl("net/mptcp/close_timeout", nanos / 1_000_000_000)
+        }),
+    ),
+    (
+        "path-manager",
+        Applied(|config, kernel| match config.path_manager {
+            PathManagerKind::FullMesh => Ok(()),
+            PathManagerKind::None => {
+                kernel.subflows = Some(1);
+                Ok(())
+            }
+            PathManagerKind::NDiffPorts(_) => {
+                Err("the kernel's path manager has no `n_diff_ports`".to_owned())
+            }
+        }),
+    ),
+    (
+        "max-subflows",
+        Applied(|config, kernel| {
+            within("max-subflows", config.max_subflows.into(), 1, 9, "subflows")?;
+            kernel.subflows = kernel.subflows.or(Some(config.max_subflows.into()));
+            Ok(())
+        }),
+    ),
+    ("opportunistic", Refused("the kernel does not have it")),
+    ("reinjection", Refused("the kernel decides by itself when it reinjects")),
+    (
+        "path-mtu",
+        Applied(|config, kernel| match config.path_mtu {
+            PathMtuDiscovery::Icmp => Ok(()),
+            PathMtuDiscovery::Probe => kernel.sysctl("net/ipv4/tcp_mtu_probing", 1),
+            PathMtuDiscovery::Off => Err("the kernel always listens to routers".to_owned()),
+        }),
+    ),
+    ("dsn-width", Refused("the kernel decides by itself which width it takes")),
+    (
+        "checksums",
+        Applied(|config, kernel| match config.checksums {
+            Checksums::IfAsked => Ok(()),
+            Checksums::Required => kernel.sysctl("net/mptcp/checksum_enabled", 1),
+            Checksums::Refused => Err("the kernel never refuses them".to_owned()),
+        }),
+    ),
+    ("sequence-origin", Refused("the kernel's sequence numbers are random")),
+];
+
+fn within(name: &str, value: u64, low: u64, high: u64, unit: &str) -> Result<(), String> {
+    match (low..=high).contains(&value) {
+        true => Ok(()),
+        false => Err(format!("the kernel's `{name}` is from {low} to {high} {unit}")),
+    }
+}
+
+/// What options take of a full segment.
+fn options(config: &ConnectionConfig) -> u32 {
+    (if config.timestamps { TIMESTAMPS } else { 0 }) + (if config.mptcp { DSS } else { 0 })
+}
+
+/// The payload of a full segment of the kernel with the MTU of `config`, over IPv6 or IPv4.
+pub fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
+    config.mtu.min(MTU).saturating_sub(HEADERS[usize::from(ipv6)] + options(config))
+}
+
+fn mss(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    within("mss", config.mss.into(), 88, full_segment(config, false).into(), "bytes here")?;
+    kernel.route(format!("advmss {}", config.mss + options(config)))
+}
+
+fn mtu(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    within("mtu", config.mtu.into(), 576, MTU.into(), "bytes here")?;
+    kernel.mtu = Some(config.mtu);
+    Ok(())
+}
+
+fn loss_detection(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    match (config.loss_detection, config.sack) {
+        (LossDetection::RackTlp, _) => Ok(()),
+        // Without SACK the kernel goes by duplicate ACKs; its probes of the tail are switched off.
+        (LossDetection::DuplicateAcks, false) => kernel.sysctl("net/ipv4/tcp_early_retrans", 0),
+        (LossDetection::DuplicateAcks, true) => {
+            Err("with SACK the kernel always has RACK; set `sack` to false too".to_owned())
+        }
+    }
+}
+
+fn ack_every(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    match config.ack.every {
+        1 => kernel.route("quickack 1".to_owned()),
+        _ => Err("the kernel acknowledges every second segment, or with 1 every one".to_owned()),
+    }
+}
+
+/// Doubles a window: the kernel counts memory, of which about half is payload, and doubles `SO_RCVBUF` by itself.
+fn memory(window: u64) -> u64 {
+    window.saturating_mul(2).min(1 << 30)
+}
+
+fn receive_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    match config.receive_buffer {
+        ReceiveBuffer::Fixed(size) => {
+            kernel.receive_buffer = Some(size.0.min(1 << 29) as u32);
+            Ok(())
+        }
+        ReceiveBuffer::Auto { initial, max } => {
+            kernel.sysctl("net/ipv4/tcp_rmem", format!("4096 {} {}", memory(initial.0), memory(max.0)))
+        }
+    }
+}
+
+fn send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    let size = config.send_buffer.0.min(1 << 30);
+    match config.send_buffer_start {
+        // The kernel doubles it, and counts little beside the payload.
+        None => {
+            kernel.send_buffer = Some((size / 2) as u32);
+            Ok(())
+        }
+        Some(initial) => kernel.sysctl("net/ipv4/tcp_wmem", format!("4096 {} {size}", initial.0)),
+    }
+}
+
+/// What the kernel is given for the knobs of `config` that are not as in `default`.
+///
+/// # Errors
+/// Which knob it cannot be given, and why.
+pub fn settings(config: &ConnectionConfig, default: &ConnectionConfig) -> Result<KernelSettings, String> {
+    let mut kernel = KernelSettings::default();
+    for knob in ALL {
+        let value = knob.value(config);
+        if value == knob.value(default) {
+            continue;
+        }
+        let refused = |why: &str| format!("the kernel cannot be given `{} = {value}`: {why}", knob.name);
+        match KNOBS.iter().find(|(name, _)| *name == knob.name) {
+            Some((_, Applied(apply))) => apply(config, &mut kernel).map_err(|why| refused(&why))?,
+            Some((_, Refused(why))) => return Err(refused(why)),
+            None => return Err(refused("nothing says how")),
+        }
+    }
+    Ok(kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_lab::scenario::Document;
+
+    /// A value other than the default for each knob, as `--set` takes it.
+    const OTHER: &[(&str, &str)] = &[
+        ("simultaneous", "true"),
+        ("mss", "1000"),
+        ("mtu", "1400"),
+        ("initial-window", "4"),
+        ("initial-ssthresh", "20"),
+        ("byte-counting-limit", "1"),
+        ("loss-detection", "duplicate-acks"),
+        ("sack", "false"),
+        ("timestamps", "false"),
+        ("prr", "false"),
+        ("undo", "false"),
+        ("limited-transmit", "false"),
+        ("ecn", "true"),
+        ("idle-restart", "false"),
+        ("pacing", "true"),
+        ("lisa", "true"),
+        ("rto.initial", "2 s"),
+        ("rto.min", "50 ms"),
+        ("rto.max", "10 s"),
+        ("rto.backoff", "false"),
+        ("rto.max-timeouts", "5"),
+        ("rto.syn-retries", "2"),
+        ("mptcp-syns", "1"),
+        ("ack.every", "1"),
+        ("ack.delay", "10 ms"),
+        ("ack.quick", "3"),
+        ("receive-buffer", "20 KB"),
+        ("send-buffer", "50 KB"),
+        ("user-timeout", "5 s"),
+        ("keepalive", "5 s"),
+        ("time-wait", "1 s"),
+        ("close-timeout", "1 s"),
+        ("path-manager", "none"),
+        ("max-subflows", "4"),
+        ("opportunistic", "retransmit"),
+        ("reinjection", "on-death"),
+        ("path-mtu", "probe"),
+        ("dsn-width", "narrow"),
+        ("checksums", "required"),
+        ("sequence-origin", "{ isn = 1, initiator = 2, listener = 3 }"),
+    ];
+
+    fn config(scheduler: &str, sets: &[String]) -> ConnectionConfig {
+        let mut document = Document::bare();
+        document.set_paths(&["8Mbit/s,10ms".to_owned()]).unwrap();
+        document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
+        for set in sets {
+            document.set(set).unwrap();
+        }
+        document.scenario().unwrap().conditions[0].configs[0].clone()
+    }
+
+    #[test]
+    fn every_knob_is_applied_or_refused_by_name() {
+        for knob in ALL {
+            assert!(KNOBS.iter().any(|(name, _)| *name == knob.name), "{} is in no table", knob.name);
+            let value = OTHER.iter().find(|(name, _)| *name == knob.name).map(|(_, value)| *value);
+            let value = value.unwrap_or_else(|| panic!("give another value of {} to try", knob.name));
+            // A time or a size needs its quotes, a number or a table none.
+            let quoted = format!("{}=\"{value}\"", knob.name);
+            let plain = format!("{}={value}", knob.name);
+            let set = if value.contains(' ') && !value.starts_with('{') { quoted } else { plain };
+            for scheduler in ["tcp", "linux"] {
+                let (own, default) = (config(scheduler, &[set.clone()]), config(scheduler, &[]));
+                assert_ne!(knob.value(&own), knob.value(&default), "{set} is the default");
+                match settings(&own, &default) {
+                    Ok(kernel) => {
+                        assert_ne!(kernel, KernelSettings::default(), "{set} is ignored for {scheduler}");
+                    }
+                    Err(why) => {
+                        assert!(why.contains(&format!("`{} = ", knob.name)), "{set}: {why}");
+                        assert!(why.len() > 30, "{set}: {why}");
+                    }
+                }
+            }
+        }
+        for (name, _) in KNOBS {
+            assert!(ALL.iter().any(|knob| knob.name == *name), "{name} is no knob");
+        }
+        let default = config("linux", &[]);
+        assert_eq!(settings(&default, &default), Ok(KernelSettings::default()));
+    }
+
+    #[test]
+    fn the_kernel_is_given_what_was_asked_for() {
+        let given = |scheduler: &str, sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            settings(&config(scheduler, &sets), &config(scheduler, &[])).unwrap()
+        };
+        assert_eq!(given("linux", &["receive-buffer=20KB"]).receive_buffer, Some(20_000));
+        assert_eq!(given("tcp", &["send-buffer=100KB"]).send_buffer, Some(50_000));
+        let both = given("linux", &["rto.min=50ms", "initial-window=4"]);
+        assert_eq!(both.route, ["initcwnd 4"]);
+        assert_eq!(both.sysctls, [("net/ipv4/tcp_rto_min_us".to_owned(), "50000".to_owned())]);
+        // Timestamps take 12 bytes, and a DSS 24.
+        assert_eq!(given("tcp", &["mss=1000"]).route, ["advmss 1012"]);
+        assert_eq!(given("linux", &["mss=1000"]).route, ["advmss 1036"]);
+        let ecn = given("tcp", &["ecn=true"]).sysctls;
+        assert_eq!(ecn, [("net/ipv4/tcp_ecn".to_owned(), "1".to_owned())]);
+        let none = given("linux", &["path-manager=none"]);
+        assert_eq!(none.subflows, Some(1));
+    }
+
+    #[test]
+    fn a_full_segment_is_the_kernels() {
+        let (tcp, mptcp) = (config("tcp", &[]), config("linux", &[]));
+        assert_eq!((full_segment(&tcp, false), full_segment(&mptcp, false)), (1448, 1424));
+        assert_eq!((full_segment(&tcp, true), full_segment(&mptcp, true)), (1428, 1404));
+        let plain = ConnectionConfig { timestamps: false, ..tcp };
+        assert_eq!(full_segment(&plain, false), 1460);
+    }
+}

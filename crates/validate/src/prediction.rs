@@ -1,0 +1,344 @@
+//! Whether what a comparison predicts holds on this machine: its best contender and its reference, emulated for a few
+//! runs with anabranch's stack, and with the kernel's where it has the same sender.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch_lab::compare::Comparison;
+use anabranch_lab::report::verdict::{Measure, Verdict};
+use anabranch_lab::scenario::{Contender, Scenario, Transport};
+use serde::Serialize;
+
+use crate::measure::{Kind, Metric};
+use crate::points::{Point, PointError};
+use crate::results::Trouble;
+use crate::{anabranch, kernel, simulated};
+
+/// A measured difference within so many points of the simulated one confirms it.
+pub const TOLERANCE: f64 = 5.0;
+/// How often a run is made until the machine is in time for it.
+const ATTEMPTS: u32 = 3;
+
+/// What came of checking a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The measured difference is within [`TOLERANCE`] of the simulated one.
+    Held,
+    /// The same contender is ahead, but by another distance.
+    OrderHeld,
+    /// The other contender is ahead.
+    Failed,
+    /// The machine was too late, or the transfers were not delivered.
+    Unknown,
+}
+
+/// A contender in the check: means over its runs, in seconds or bit/s.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// Its name.
+    pub scheduler: String,
+    /// As simulated, in these runs.
+    pub simulated: Option<f64>,
+    /// As emulated with anabranch at both ends.
+    pub anabranch: Option<f64>,
+    /// As emulated with the kernel at both ends; none where the kernel has no such sender.
+    pub kernel: Option<f64>,
+}
+
+/// A difference that was measured with one stack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StackCheck {
+    /// `anabranch` or `kernel`.
+    pub stack: &'static str,
+    /// The simulated difference in the runs that count, in per cent.
+    pub simulated_pct: Option<f64>,
+    /// The measured one.
+    pub measured_pct: Option<f64>,
+    /// How many runs count.
+    pub runs: usize,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// The check of a condition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Check {
+    /// The condition; empty where there is only one.
+    pub condition: String,
+    /// Whether goodputs are compared, and not completion times.
+    pub bulk: bool,
+    /// The best contender other than the reference.
+    pub compared: Side,
+    /// The reference.
+    pub reference: Side,
+    /// What the comparison says of their difference, in per cent.
+    pub predicted_pct: f64,
+    /// By stack.
+    pub stacks: Vec<StackCheck>,
+}
+
+impl Check {
+    /// Whether the prediction held with every stack.
+    pub fn held(&self) -> bool {
+        self.stacks.iter().all(|stack| matches!(stack.outcome, Outcome::Held | Outcome::OrderHeld))
+    }
+}
+
+/// That every contender of `scenario` can be emulated.
+///
+/// # Errors
+/// Why one cannot.
+pub fn ready(scenario: &Scenario) -> Result<(), PointError> {
+    for condition in 0..scenario.conditions.len() {
+        for contender in 0..scenario.contenders.len() {
+            Point::emulated(single(scenario, condition, contender, None))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks the verdicts of `comparison` in `runs` runs of each. `progress` is told how many runs are done, of how many.
+///
+/// # Errors
+/// If nothing can be emulated, or `cancelled` becomes true.
+pub fn check(
+    scenario: &Scenario,
+    comparison: &Comparison,
+    runs: u32,
+    cancelled: &AtomicBool,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Vec<Check>, Trouble> {
+    let verdicts: Vec<&Verdict> =
+        comparison.verdicts.iter().filter(|verdict| verdict.measure != Measure::P95).collect();
+    let (mut done, total) = (0, verdicts.len() * 4 * runs as usize);
+    let mut checks = Vec::new();
+    for verdict in verdicts {
+        let names = verdict.compared.as_ref().zip(verdict.reference.as_ref());
+        let Some(((compared, reference), predicted)) = names.zip(verdict.difference_pct) else { continue };
+        let side = |name: &str| Entrant::find(scenario, comparison, &verdict.condition, name);
+        let (Some(compared), Some(reference)) = (side(compared), side(reference)) else { continue };
+        let bulk = verdict.measure == Measure::Goodput;
+        let mut measure = |entrant: &Entrant| {
+            entrant.measure(bulk, runs, cancelled, &mut || {
+                done += 1;
+                progress(done, total);
+            })
+        };
+        let (first, second) = (measure(&compared)?, measure(&reference)?);
+        let mut stacks =
+            vec![judge("anabranch", predicted.mean, &first, &second, |values| &values.anabranch)];
+        if compared.kernel.is_some() && reference.kernel.is_some() {
+            stacks.push(judge("kernel", predicted.mean, &first, &second, |values| &values.kernel));
+        }
+        checks.push(Check {
+            condition: verdict.condition.clone(),
+            bulk,
+            compared: first.side(&compared.name),
+            reference: second.side(&reference.name),
+            predicted_pct: predicted.mean,
+            stacks,
+        });
+    }
+    Ok(checks)
+}
+
+/// One that is checked: its transfers for anabranch's stack, and for the kernel's if that has them.
+struct Entrant {
+    name: String,
+    emulated: Point,
+    kernel: Option<Point>,
+}
+
+/// What the runs of one have come to, by run.
+#[derive(Default)]
+struct Values {
+    simulated: Vec<Option<f64>>,
+    anabranch: Vec<Option<f64>>,
+    kernel: Vec<Option<f64>>,
+}
+
+/// The scenario with one condition and one contender, whose path is `path` if it is a plain TCP without one.
+fn single(scenario: &Scenario, condition: usize, contender: usize, path: Option<usize>) -> Scenario {
+    let mut one = scenario.clone();
+    let mut own: Contender = one.contenders.swap_remove(contender);
+    if let Transport::Tcp { path: at @ None } = &mut own.transport {
+        *at = Some(path.unwrap_or(0));
+    }
+    let mut kept = one.conditions.swap_remove(condition);
+    kept.configs = vec![kept.configs.swap_remove(contender)];
+    (one.contenders, one.conditions, one.reference) = (vec![own], vec![kept], None);
+    one
+}
+
+impl Entrant {
+    /// The contender `name` in a condition, a plain TCP on the path that the comparison has found best.
+    fn find(scenario: &Scenario, comparison: &Comparison, condition: &str, name: &str) -> Option<Entrant> {
+        let at = scenario.conditions.iter().position(|own| own.name == condition)?;
+        let contender = scenario.contenders.iter().position(|own| own.name == name)?;
+        let row = comparison.rows.iter().find(|row| row.condition == condition && row.scheduler == name);
+        let path = row.and_then(|row| row.path.as_ref());
+        let paths = &scenario.conditions[at].experiment.paths;
+        let path = path.and_then(|path| paths.iter().position(|own| own.name == *path));
+        let one = single(scenario, at, contender, path);
+        let kernel = Point::of(one.clone()).ok().and_then(|points| points.into_iter().next());
+        Some(Entrant { name: name.to_owned(), emulated: Point::emulated(one).ok()?, kernel })
+    }
+
+    fn measure(
+        &self,
+        bulk: bool,
+        runs: u32,
+        cancelled: &AtomicBool,
+        done: &mut dyn FnMut(),
+    ) -> Result<Values, Trouble> {
+        let metric = if bulk { Metric::Goodput } else { Metric::CompletionTime };
+        let mut values = Values::default();
+        for run in 0..runs {
+            let measured = simulated::run(&self.emulated, run, cancelled, None).map_err(Trouble::failed)?;
+            values.simulated.push(metric.of(&self.emulated, &measured));
+            for kind in [Kind::Emulated, Kind::Kernel] {
+                let (point, list) = match kind {
+                    Kind::Kernel => (self.kernel.as_ref(), &mut values.kernel),
+                    _ => (Some(&self.emulated), &mut values.anabranch),
+                };
+                list.push(match point {
+                    Some(point) => in_real_time(point, kind, run, cancelled, metric)?,
+                    None => None,
+                });
+                done();
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// What a run in real time has come to; none if the machine was too late in every attempt.
+fn in_real_time(
+    point: &Point,
+    kind: Kind,
+    run: u32,
+    cancelled: &AtomicBool,
+    metric: Metric,
+) -> Result<Option<f64>, Trouble> {
+    for _ in 0..ATTEMPTS {
+        let made = match kind {
+            Kind::Kernel => kernel::run(point, run, cancelled, None),
+            _ => anabranch::run(point, run, cancelled, None),
+        };
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Trouble::Interrupted);
+        }
+        let (measured, quality) = made?;
+        if quality.objection(point.shortest_rtt()).is_none() {
+            return Ok(metric.of(point, &measured));
+        }
+    }
+    Ok(None)
+}
+
+impl Values {
+    fn side(&self, name: &str) -> Side {
+        Side {
+            scheduler: name.to_owned(),
+            simulated: mean(&self.simulated),
+            anabranch: mean(&self.anabranch),
+            kernel: mean(&self.kernel),
+        }
+    }
+}
+
+fn mean(values: &[Option<f64>]) -> Option<f64> {
+    anabranch_lab::stats::mean(&values.iter().flatten().copied().collect::<Vec<_>>())
+}
+
+/// The difference between two, in per cent of the second, over the runs that both have by `measured` and as simulated.
+fn judge(
+    stack: &'static str,
+    predicted: f64,
+    first: &Values,
+    second: &Values,
+    measured: fn(&Values) -> &Vec<Option<f64>>,
+) -> StackCheck {
+    let (mut simulated_sums, mut measured_sums, mut runs) = ((0.0, 0.0), (0.0, 0.0), 0);
+    let simulated = first.simulated.iter().zip(&second.simulated);
+    for (simulated, measured) in simulated.zip(measured(first).iter().zip(measured(second))) {
+        if let ((Some(a), Some(b)), (Some(c), Some(d))) = (simulated, measured) {
+            simulated_sums = (simulated_sums.0 + a, simulated_sums.1 + b);
+            measured_sums = (measured_sums.0 + c, measured_sums.1 + d);
+            runs += 1;
+        }
+    }
+    let percent = |(a, b): (f64, f64)| (runs > 0 && b > 0.0).then(|| 100.0 * (a - b) / b);
+    let (simulated_pct, measured_pct) = (percent(simulated_sums), percent(measured_sums));
+    let outcome = match simulated_pct.zip(measured_pct) {
+        None => Outcome::Unknown,
+        Some((simulated, measured)) if (measured - simulated).abs() <= TOLERANCE => Outcome::Held,
+        Some((_, measured)) if measured * predicted > 0.0 => Outcome::OrderHeld,
+        Some(_) => Outcome::Failed,
+    };
+    StackCheck { stack, simulated_pct, measured_pct, runs, outcome }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_lab::scenario::Document;
+
+    fn values(simulated: &[f64], anabranch: &[Option<f64>]) -> Values {
+        Values {
+            simulated: simulated.iter().copied().map(Some).collect(),
+            anabranch: anabranch.to_vec(),
+            kernel: vec![None; simulated.len()],
+        }
+    }
+
+    #[test]
+    fn a_prediction_holds_if_the_difference_is_about_the_same_or_the_order() {
+        let reference = values(&[1.0, 1.0], &[Some(1.0), Some(1.0)]);
+        let outcome = |predicted: f64, simulated: f64, measured: f64| {
+            let first = values(&[simulated, simulated], &[Some(measured), Some(measured)]);
+            judge("anabranch", predicted, &first, &reference, |values| &values.anabranch).outcome
+        };
+        assert_eq!(outcome(-10.0, 0.9, 0.94), Outcome::Held);
+        // A sign within the tolerance is no other prediction.
+        assert_eq!(outcome(-2.0, 0.98, 1.02), Outcome::Held);
+        assert_eq!(outcome(-30.0, 0.7, 0.9), Outcome::OrderHeld);
+        assert_eq!(outcome(-10.0, 0.9, 1.06), Outcome::Failed);
+        assert_eq!(outcome(10.0, 1.1, 0.9), Outcome::Failed);
+    }
+
+    #[test]
+    fn runs_count_that_both_have() {
+        let first = values(&[1.0, 9.0, 9.0], &[Some(2.0), None, Some(9.0)]);
+        let second = values(&[2.0, 1.0, 1.0], &[Some(4.0), Some(1.0), None]);
+        let check = judge("anabranch", -50.0, &first, &second, |values| &values.anabranch);
+        assert_eq!((check.runs, check.simulated_pct, check.measured_pct), (1, Some(-50.0), Some(-50.0)));
+        let kernel = judge("kernel", -50.0, &first, &second, |values| &values.kernel);
+        assert_eq!((kernel.runs, kernel.outcome), (0, Outcome::Unknown));
+    }
+
+    #[test]
+    fn a_contender_is_taken_out_with_its_path() {
+        let mut document = Document::bare();
+        document.set_paths(&["8Mbit/s,10ms".to_owned(), "4Mbit/s,10ms".to_owned()]).unwrap();
+        let names = ["min_rtt", "tcp", "linux"].map(str::to_owned);
+        document.set_schedulers("--schedulers", &names);
+        let scenario = document.scenario().unwrap();
+        ready(&scenario).unwrap();
+        let tcp = single(&scenario, 0, 1, Some(1));
+        assert_eq!(tcp.contenders[0].transport, Transport::Tcp { path: Some(1) });
+        assert!(!tcp.conditions[0].configs[0].mptcp && tcp.conditions[0].configs.len() == 1);
+        assert!(Point::of(tcp).is_ok());
+        // The kernel has its own scheduler alone, and anabranch all.
+        assert!(Point::of(single(&scenario, 0, 2, None)).is_ok());
+        let min_rtt = single(&scenario, 0, 0, None);
+        assert!(Point::of(min_rtt.clone()).is_err() && Point::emulated(min_rtt).is_ok());
+    }
+
+    #[test]
+    fn a_profile_that_exists_in_the_simulator_alone_is_refused() {
+        let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
+        let why = ready(&scenario).unwrap_err().to_string();
+        assert!(why.contains("simulator alone"), "{why}");
+    }
+}
