@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anabranch_emulate::{Engine, EngineOptions, Lane, PacketSocket, Port, Wiring};
 use anabranch_net::device::Device;
-use anabranch_net::device::filtered::FilteredDevice;
 use anabranch_net::device::tun::{self, TunDevice, TunOptions};
 use anabranch_net::middlebox::{
-    AlterPayload, Chain, Coalesce, Reset, RewriteSequence, Split, StripFrom, StripMptcp, Switch,
+    AlterPayload, Chain, Coalesce, FilteredDevice, Reset, RewriteSequence, Split, StripFrom, StripMptcp,
+    Switch,
 };
 use anabranch_net::{Host, MptcpListener, MptcpStream, Notice};
 use anabranch_stack::config::{self, ConnectionConfig};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_net::device::Packet;
-use anabranch_net::device::filtered::{Direction, Element};
+use anabranch_net::middlebox::{Direction, Element};
 use anabranch_net::{MptcpListener, MptcpStream};
 use anabranch_units::RandomStream;
 use socket2::Socket;

@@ -1,11 +1,8 @@
 //! Where packets come from and go to.
 //!
 //! A [`Device`] moves whole IP packets. [`TunDevice`](tun::TunDevice) is the real one; [`memory::pair`]
-//! makes two that are joined by a wire, for tests; [`LinkedDevice`](linked::LinkedDevice) puts the links of
-//! `anabranch-link` before any device, and [`FilteredDevice`](filtered::FilteredDevice) a middlebox.
+//! makes two that are joined by a wire, for tests.
 
-pub mod filtered;
-pub mod linked;
 pub mod memory;
 mod packet;
 #[cfg(target_os = "linux")]

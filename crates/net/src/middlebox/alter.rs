@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tcp::{self, Layout};
+use super::{Direction, Element};
 use crate::device::Packet;
-use crate::device::filtered::{Direction, Element};
 
 /// Changes one byte of some segments' payload, and makes the TCP checksum right again.
 #[derive(Clone, Debug)]

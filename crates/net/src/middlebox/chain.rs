@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use super::{Direction, Element};
 use crate::device::Packet;
-use crate::device::filtered::{Direction, Element};
 
 /// Elements in a row: what goes out passes the first of them first, what comes in the last.
 #[derive(Default)]

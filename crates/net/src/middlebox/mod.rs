@@ -1,13 +1,14 @@
 //! Middleboxes: what stands between two hosts and does more, or less, than to pass packets on.
 //!
-//! Each is an [`Element`](crate::device::filtered::Element) to put before a device with
-//! [`FilteredDevice`](crate::device::filtered::FilteredDevice), or a chain of several
-//! ([`Chain`]). RFC 8684 section 6 lists what such boxes do to Multipath TCP; the tests of this crate and
-//! the interoperation matrix run through them.
+//! A [`FilteredDevice`] puts an [`Element`], or a [`Chain`] of several, before a device: most types here are
+//! elements. A [`LinkedDevice`] puts the links of `anabranch-link` before one. RFC 8684 section 6 lists the changes
+//! that middleboxes make to Multipath TCP; the tests of this crate and the interoperation matrix run through them.
 
 mod alter;
 mod chain;
 mod coalesce;
+mod filtered;
+mod linked;
 mod reset;
 mod sequence;
 mod split;
@@ -18,6 +19,8 @@ mod tcp;
 pub use alter::AlterPayload;
 pub use chain::Chain;
 pub use coalesce::Coalesce;
+pub use filtered::{Direction, Element, FilteredDevice};
+pub use linked::LinkedDevice;
 pub use reset::Reset;
 pub use sequence::RewriteSequence;
 pub use split::Split;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tcp::{self, Layout};
+use super::{Direction, Element};
 use crate::device::Packet;
-use crate::device::filtered::{Direction, Element};
 
 /// While it is on, every segment arrives as a reset with the same numbers and without options.
 #[derive(Clone, Default, Debug)]

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::tcp::{self, Layout};
+use super::{Direction, Element};
 use crate::device::Packet;
-use crate::device::filtered::{Direction, Element};
 
 /// Moves the sequence numbers of both directions, and the acknowledgements and SACK blocks with them.
 #[derive(Clone, Debug)]

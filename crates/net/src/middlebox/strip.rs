@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::tcp::{self, Layout};
+use super::{Direction, Element};
 use crate::device::Packet;
-use crate::device::filtered::{Direction, Element};
 
 /// Which segments lose the option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

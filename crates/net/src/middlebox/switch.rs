@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::{Direction, Element};
 use crate::device::Packet;
-use crate::device::filtered::{Direction, Element};
 
 /// Passes everything, or, while it is cut, nothing.
 #[derive(Clone, Default, Debug)]

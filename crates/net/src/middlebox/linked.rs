@@ -11,8 +11,8 @@ use anabranch_units::Time;
 use anabranch_wire::{carries_data, mark_congestion, too_big};
 use tokio::time::Sleep;
 
-use super::{Capabilities, Device, Packet};
 use crate::clock::Clock;
+use crate::device::{Capabilities, Device, Packet};
 
 /// How many answers of routers wait.
 const ANSWERS: usize = 64;
