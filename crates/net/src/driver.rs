@@ -23,9 +23,9 @@ use anabranch_wire::{
 use tokio::time::Sleep;
 
 use crate::buffer::Parts;
-use crate::device::{Capabilities, Device, Offload, Packet};
 use crate::echo::EchoLimit;
 use crate::shared::{Core, Shared};
+use anabranch_device::{Capabilities, Device, Offload, Packet};
 
 /// How much is read from one device, and taken from the stack, in one round: enough to spread the cost of
 /// a round, few enough to stay in the cache of a core.

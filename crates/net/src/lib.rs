@@ -5,8 +5,6 @@
 
 mod buffer;
 mod capture;
-mod clock;
-pub mod device;
 #[cfg(target_os = "linux")]
 pub mod doctor;
 mod driver;
@@ -26,6 +24,7 @@ pub mod setup;
 mod shared;
 mod stream;
 
+pub use anabranch_device as device;
 pub use capture::{Capture, CaptureReport};
 pub use heap::return_freed_memory;
 pub use host::{Host, HostBuilder, HostCounters, default_config};

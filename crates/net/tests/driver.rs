@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use anabranch_device::{Capabilities, Device, Packet, memory};
 use anabranch_link::{LinkConfig, QueueLimit};
 use anabranch_net::Host;
-use anabranch_net::device::{Capabilities, Device, Packet, memory};
 use anabranch_net::middlebox::LinkedDevice;
 use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_units::Bytes;

@@ -4,9 +4,9 @@ mod common;
 
 use std::time::Duration;
 
+use anabranch_device::{Capabilities, memory};
 use anabranch_link::QueueLimit;
 use anabranch_net::Host;
-use anabranch_net::device::{Capabilities, memory};
 use anabranch_net::middlebox::LinkedDevice;
 use common::{Path, client_ip, config, content, server_address, server_ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

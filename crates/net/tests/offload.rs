@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anabranch_device::{Capabilities, Device, Offload, Packet, memory};
 use anabranch_link::{LinkConfig, QueueLimit};
 use anabranch_net::Host;
-use anabranch_net::device::{Capabilities, Device, Offload, Packet, memory};
 use anabranch_net::middlebox::LinkedDevice;
 use anabranch_stack::segment::{Flags, MptcpOption, Segment};
 use anabranch_stack::stats::SubflowCounters;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch_net::device::Packet;
+use anabranch_device::Packet;
 use anabranch_net::middlebox::{Direction, Element};
 use anabranch_net::{MptcpListener, MptcpStream};
 use anabranch_units::RandomStream;

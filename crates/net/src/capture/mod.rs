@@ -23,7 +23,7 @@ use anabranch_wire::complete_checksum;
 use anabranch_wire::pcapng::{self, Direction, InterfaceId};
 use anabranch_wire::remarks::Remarks;
 
-use crate::device::Packet;
+use anabranch_device::Packet;
 use writer::Background;
 
 /// How many bytes may wait to be written; packets beyond are left out and counted.

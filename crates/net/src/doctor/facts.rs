@@ -165,7 +165,7 @@ impl Facts {
 
 fn tun_file() -> TunFile {
     match OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        Ok(file) => TunFile::Opens { offload: crate::device::tun::can_offload(&file) },
+        Ok(file) => TunFile::Opens { offload: anabranch_device::tun::can_offload(&file) },
         Err(error) if error.kind() == ErrorKind::NotFound => TunFile::Missing,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => TunFile::Denied,
         Err(error) => TunFile::Broken(error.to_string()),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use super::{Direction, Element};
-use crate::device::Packet;
+use anabranch_device::Packet;
 
 /// Elements in a row: what goes out passes the first of them first, what comes in the last.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::tcp::{self, Layout};
 use super::{Direction, Element};
-use crate::device::Packet;
+use anabranch_device::Packet;
 
 /// Joins each segment with the next one of its flow if that follows at once: the first one's header and
 /// options stay, and the second one's are lost, its mapping among them.

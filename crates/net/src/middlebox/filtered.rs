@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll};
 
-use crate::device::{Capabilities, Device, Packet};
+use anabranch_device::{Capabilities, Device, Packet};
 
 /// Which way a packet goes, as the owner of the device sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -11,8 +11,8 @@ use anabranch_units::Time;
 use anabranch_wire::{carries_data, mark_congestion, too_big};
 use tokio::time::Sleep;
 
-use crate::clock::Clock;
-use crate::device::{Capabilities, Device, Packet};
+use anabranch_device::Clock;
+use anabranch_device::{Capabilities, Device, Packet};
 
 /// How many answers of routers wait.
 const ANSWERS: usize = 64;

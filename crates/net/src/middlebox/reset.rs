@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tcp::{self, Layout};
 use super::{Direction, Element};
-use crate::device::Packet;
+use anabranch_device::Packet;
 
 /// While it is on, every segment arrives as a reset with the same numbers and without options.
 #[derive(Clone, Default, Debug)]

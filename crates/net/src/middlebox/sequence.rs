@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::tcp::{self, Layout};
 use super::{Direction, Element};
-use crate::device::Packet;
+use anabranch_device::Packet;
 
 /// Moves the sequence numbers of both directions, and the acknowledgements and SACK blocks with them.
 #[derive(Clone, Debug)]

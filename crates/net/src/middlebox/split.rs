@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::tcp::{self, Layout};
 use super::{Direction, Element};
-use crate::device::Packet;
+use anabranch_device::Packet;
 
 /// Cuts payload into pieces; every piece has all options of the whole, as RFC 8684 section 3.3.1 expects of
 /// network cards.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::tcp::{self, Layout};
 use super::{Direction, Element};
-use crate::device::Packet;
+use anabranch_device::Packet;
 
 /// Which segments lose the option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

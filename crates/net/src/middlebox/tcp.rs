@@ -2,7 +2,7 @@
 
 use anabranch_wire::checksum;
 
-use crate::device::Packet;
+use anabranch_device::Packet;
 
 /// The kinds of TCP options that a middlebox here knows.
 pub(super) const NOP: u8 = 1;

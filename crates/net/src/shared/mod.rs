@@ -23,9 +23,9 @@ use self::memory::Memory;
 pub(crate) use self::memory::Progress;
 use crate::buffer::Pool;
 use crate::capture::{Tap, Watcher};
-use crate::clock::Clock;
 use crate::flow::Flow;
 use crate::notice::Notice;
+use anabranch_device::Clock;
 
 /// What driver and streams share.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use anabranch_device::{Capabilities, memory};
 use anabranch_link::{Capacity, LinkConfig, Loss, QueueLimit};
-use anabranch_net::device::{Capabilities, memory};
 use anabranch_net::middlebox::LinkedDevice;
 use anabranch_net::{Host, HostBuilder};
 use anabranch_stack::config::ConnectionConfig;

@@ -1,6 +1,6 @@
 //! The ioctls of `/dev/net/tun` and of network interfaces, from `linux/if_tun.h` and `net/if.h`.
 //!
-//! With `heap.rs` the only unsafe code of this crate. Each call hands the kernel a `#[repr(C)]` structure of the
+//! The only unsafe code of this crate. Each call hands the kernel a `#[repr(C)]` structure of the
 //! size that the ioctl reads and writes, which lives on this stack during the call, or an integer.
 //! What else is unsafe is telling tokio of a file descriptor.
 

@@ -1,8 +1,9 @@
-//! Where packets come from and go to.
+//! IP packets in and out of a process.
 //!
 //! A [`Device`] moves whole IP packets. [`TunDevice`](tun::TunDevice) is the real one; [`memory::pair`]
 //! makes two that are joined by a wire, for tests.
 
+mod clock;
 pub mod memory;
 mod packet;
 #[cfg(target_os = "linux")]
@@ -11,6 +12,7 @@ pub mod tun;
 use std::io;
 use std::task::{Context, Poll};
 
+pub use clock::Clock;
 pub use packet::{Offload, Packet};
 
 /// What a device can do.

@@ -1,7 +1,7 @@
 //! The virtio-net header before each packet of a TUN device with `IFF_VNET_HDR`
 //! (`linux/virtio_net.h`, in the byte order of the machine).
 
-use crate::device::{Offload, Packet};
+use crate::{Offload, Packet};
 
 /// `struct virtio_net_hdr`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -18,7 +18,7 @@ use vnet::VnetHeader;
 
 /// Whether devices of this kernel can have a virtio-net header, without which nothing is offloaded; `file` is
 /// `/dev/net/tun`, open.
-pub(crate) fn can_offload(file: impl AsFd) -> bool {
+pub fn can_offload(file: impl AsFd) -> bool {
     sys::features(file.as_fd()).is_ok_and(|features| features & u32::from(sys::IFF_VNET_HDR) != 0)
 }
 

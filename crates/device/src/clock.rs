@@ -1,11 +1,11 @@
-//! The clock of the runtime, as the stack counts time.
+//! Tokio's clock, as the stack counts time.
 
 use anabranch_units::Time;
 use tokio::time::Instant;
 
 /// Counts from the moment it was made; follows tokio's clock, also where that is paused.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     origin: Instant,
 }
 
