@@ -15,7 +15,6 @@ mod held;
 mod host;
 mod lent;
 mod listener;
-pub mod middlebox;
 mod notice;
 #[cfg(target_os = "linux")]
 pub mod route;

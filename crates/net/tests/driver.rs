@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anabranch_device::{Capabilities, Device, Packet, memory};
 use anabranch_link::{LinkConfig, QueueLimit};
+use anabranch_middlebox::LinkedDevice;
 use anabranch_net::Host;
-use anabranch_net::middlebox::LinkedDevice;
 use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_units::Bytes;
 use common::{Path, config, content, hosts, receive_all, server_address};

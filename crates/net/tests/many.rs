@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anabranch_device::{Capabilities, memory};
 use anabranch_link::QueueLimit;
+use anabranch_middlebox::LinkedDevice;
 use anabranch_net::Host;
-use anabranch_net::middlebox::LinkedDevice;
 use common::{Path, client_ip, config, content, server_address, server_ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;

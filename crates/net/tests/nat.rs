@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anabranch_device::{Capabilities, Packet, memory};
-use anabranch_net::middlebox::{Direction, FilteredDevice};
+use anabranch_middlebox::{Direction, FilteredDevice};
 use anabranch_net::{Host, default_config};
 use anabranch_stack::segment::Address;
 use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anabranch_device::Device;
 use anabranch_device::tun::{self, TunDevice, TunOptions};
 use anabranch_emulate::{Engine, EngineOptions, Lane, PacketSocket, Port, Wiring};
-use anabranch_net::middlebox::{
+use anabranch_middlebox::{
     AlterPayload, Chain, Coalesce, FilteredDevice, Reset, RewriteSequence, Split, StripFrom, StripMptcp,
     Switch,
 };

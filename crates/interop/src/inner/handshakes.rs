@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_device::Packet;
-use anabranch_net::middlebox::{Direction, Element};
+use anabranch_middlebox::{Direction, Element};
 use anabranch_net::{MptcpListener, MptcpStream};
 use anabranch_units::RandomStream;
 use socket2::Socket;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_device::{Capabilities, memory};
 use anabranch_link::{Capacity, LinkConfig, Loss, QueueLimit};
-use anabranch_net::middlebox::LinkedDevice;
+use anabranch_middlebox::LinkedDevice;
 use anabranch_net::{Host, HostBuilder};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Duration, Rate};

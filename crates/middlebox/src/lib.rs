@@ -1,8 +1,9 @@
-//! Middleboxes: what stands between two hosts and does more, or less, than to pass packets on.
+//! Middleboxes between two hosts: they drop, change, split and join packets.
 //!
 //! A [`FilteredDevice`] puts an [`Element`], or a [`Chain`] of several, before a device: most types here are
 //! elements. A [`LinkedDevice`] puts the links of `anabranch-link` before one. RFC 8684 section 6 lists the changes
-//! that middleboxes make to Multipath TCP; the tests of this crate and the interoperation matrix run through them.
+//! that middleboxes make to Multipath TCP; the tests of `anabranch-net` and the
+//! interoperation matrix use them.
 
 mod alter;
 mod chain;
