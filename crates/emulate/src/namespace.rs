@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 
 use anabranch_device::tun::{self, TunError};
-use anabranch_net::setup::{Action, RealSystem, System};
+use anabranch_setup::{Action, RealSystem, System};
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 

@@ -5,8 +5,6 @@
 
 mod buffer;
 mod capture;
-#[cfg(target_os = "linux")]
-pub mod doctor;
 mod driver;
 mod echo;
 mod flow;
@@ -16,10 +14,6 @@ mod host;
 mod lent;
 mod listener;
 mod notice;
-#[cfg(target_os = "linux")]
-pub mod route;
-#[cfg(target_os = "linux")]
-pub mod setup;
 mod shared;
 mod stream;
 

@@ -2,7 +2,7 @@
 
 use super::{ok, warn};
 use crate::doctor::{Check, Facts};
-use crate::setup::install;
+use crate::install;
 
 /// The two numbers of a release such as `6.1.0-13-amd64`.
 fn release(text: &str) -> Option<(u32, u32)> {

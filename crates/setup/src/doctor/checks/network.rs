@@ -2,14 +2,14 @@
 
 use super::{fail, ok, warn};
 use crate::doctor::{Check, Facts, Source};
-use crate::setup::{Host, Link, install};
+use crate::{Host, Link, install};
 
 /// Interfaces that could carry a path.
 fn candidates(host: &Host) -> Vec<&Link> {
     let fit = |link: &&Link| {
         let addressed = [false, true].iter().any(|ipv6| link.global(*ipv6).next().is_some());
-        let own = host.nft_table(&crate::setup::table_name(&link.ifname)).is_some()
-            || link.linkinfo.info_kind == "tun";
+        let own =
+            host.nft_table(&crate::table_name(&link.ifname)).is_some() || link.linkinfo.info_kind == "tun";
         !link.is("LOOPBACK") && link.is("UP") && link.operstate != "DOWN" && addressed && !own
     };
     host.links.iter().filter(fit).collect()

@@ -2,7 +2,7 @@
 
 use super::{fail, ok, warn};
 use crate::doctor::{Check, Facts, TunFile};
-use crate::setup::{RULE_PRIORITY, install};
+use crate::{RULE_PRIORITY, install};
 
 pub(super) fn tun_device(facts: &Facts) -> Check {
     let id = "tun";
@@ -97,9 +97,8 @@ pub(super) fn setup(facts: &Facts) -> Check {
     if current.is_empty() {
         return ok(id, "nothing is set up yet: anabranch tun setup --path IFACE --path IFACE");
     }
-    let name = |shown: &&crate::setup::Shown| {
-        format!("{} with {} paths", shown.layout.device, shown.layout.paths.len())
-    };
+    let name =
+        |shown: &&crate::Shown| format!("{} with {} paths", shown.layout.device, shown.layout.paths.len());
     ok(id, current.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::probe::Probe;
-use crate::setup::{Action, Capabilities, Host, Shown, System, show};
+use crate::{Action, Capabilities, Host, Shown, System, show};
 
 /// What is known of `/dev/net/tun`.
 #[derive(Clone, Debug, PartialEq, Eq)]

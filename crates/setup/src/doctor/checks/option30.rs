@@ -2,7 +2,7 @@
 
 use super::{ok, warn};
 use crate::doctor::{Check, Probe, ProbeOutcome};
-use crate::setup::install;
+use crate::install;
 
 /// What helps where something on the way is in it.
 const DETOUR: &str = "use another path for this peer, or a tunnel";

@@ -6,6 +6,9 @@
 //! (steps in order), both without touching anything; [`setup`] makes the steps, [`teardown`] undoes them.
 //! Why it runs `ip` and `nft`: `docs/decisions/ip-and-nft.md`.
 
+#![cfg(target_os = "linux")]
+
+pub mod doctor;
 mod error;
 mod execute;
 mod host;
@@ -14,6 +17,7 @@ pub mod namespace;
 mod options;
 mod plan;
 mod privileges;
+pub mod route;
 mod show;
 mod state;
 mod step;

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt};
 
-use crate::setup::{Action, System};
+use crate::{Action, System};
 
 /// Longer than the kernel tries with the option: it leaves it out after two or three SYNs without an answer
 /// (`net.mptcp.syn_retrans_before_tcp_fallback`), which is after 3 s to 7 s.

@@ -8,8 +8,8 @@ mod lab;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use anabranch_net::doctor::{Check, Facts, Level, ProbeOutcome, judge, probe};
-use anabranch_net::setup::{setup, teardown};
+use anabranch_setup::doctor::{Check, Facts, Level, ProbeOutcome, judge, probe};
+use anabranch_setup::{setup, teardown};
 use lab::{Lab, possible, two_paths};
 
 /// A server at the far side that answers one request of each connection.

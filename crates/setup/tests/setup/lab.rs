@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anabranch_net::setup::{Action, Options, RealSystem, System};
+use anabranch_setup::{Action, Options, RealSystem, System};
 
 /// Whether these tests can run; says so loudly if not, and fails where nobody would hear it.
 pub fn possible() -> bool {

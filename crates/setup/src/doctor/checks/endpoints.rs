@@ -2,7 +2,7 @@
 
 use super::{ok, warn};
 use crate::doctor::{Check, Facts, MptcpEndpoint};
-use crate::setup::{Host, Link, install};
+use crate::{Host, Link, install};
 
 pub(super) fn endpoints(facts: &Facts) -> Check {
     let id = "mptcp-endpoints";

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::setup::{Address, Capabilities, Host, Link, MAIN_TABLE, NftChain, Route, Rule};
+use crate::{Address, Capabilities, Host, Link, MAIN_TABLE, NftChain, Route, Rule};
 
 fn link(name: &str, address: &str) -> Link {
     let address = Address {

@@ -3,7 +3,7 @@
 
 mod lab;
 
-use anabranch_net::setup::{Families, SetupError, setup, show, teardown};
+use anabranch_setup::{Families, SetupError, setup, show, teardown};
 use lab::{Failing, Lab, possible, two_paths};
 
 const DEVICE: &str = "anabranch0";
@@ -99,8 +99,7 @@ fn a_failure_in_the_middle_undoes_what_was_made() {
     }
     let lab = Lab::new();
     let before = lab.snapshot();
-    let steps =
-        lab.at_home(|system, _| anabranch_net::setup::plan(&two_paths(), system)).unwrap().steps.len();
+    let steps = lab.at_home(|system, _| anabranch_setup::plan(&two_paths(), system)).unwrap().steps.len();
     assert!(steps > 20);
     for fail in 1..=steps {
         let error = lab
