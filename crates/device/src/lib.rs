@@ -3,6 +3,8 @@
 //! A [`Device`] moves whole IP packets. [`TunDevice`](tun::TunDevice) is the real one; [`memory::pair`]
 //! makes two that are joined by a wire, for tests.
 
+#![warn(unreachable_pub)]
+
 mod clock;
 pub mod memory;
 mod packet;

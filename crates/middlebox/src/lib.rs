@@ -5,6 +5,8 @@
 //! that middleboxes make to Multipath TCP; the tests of `anabranch-net` and the
 //! interoperation matrix use them.
 
+#![warn(unreachable_pub)]
+
 mod alter;
 mod chain;
 mod coalesce;

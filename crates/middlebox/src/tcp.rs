@@ -30,7 +30,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout of `bytes`; none if it is no TCP, or not whole.
-    pub fn of(bytes: &[u8]) -> Option<Layout> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Layout> {
         let (v6, tcp, end) = match bytes.first()? >> 4 {
             4 if *bytes.get(9)? == 6 => {
                 let total = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
@@ -47,24 +47,24 @@ impl Layout {
         (header >= 20 && payload <= end && end <= bytes.len()).then_some(Layout { v6, tcp, payload, end })
     }
 
-    pub fn flags(&self, bytes: &[u8]) -> u8 {
+    pub(crate) fn flags(&self, bytes: &[u8]) -> u8 {
         bytes[self.tcp + 13]
     }
 
-    pub fn sequence(&self, bytes: &[u8]) -> u32 {
+    pub(crate) fn sequence(&self, bytes: &[u8]) -> u32 {
         get_u32(bytes, self.tcp + 4)
     }
 
-    pub fn acknowledgement(&self, bytes: &[u8]) -> u32 {
+    pub(crate) fn acknowledgement(&self, bytes: &[u8]) -> u32 {
         get_u32(bytes, self.tcp + 8)
     }
 
-    pub fn payload_len(&self) -> usize {
+    pub(crate) fn payload_len(&self) -> usize {
         self.end - self.payload
     }
 
     /// Where the options with `kind` start, and how long they are.
-    pub fn options(&self, bytes: &[u8], kind: u8) -> Vec<(usize, usize)> {
+    pub(crate) fn options(&self, bytes: &[u8], kind: u8) -> Vec<(usize, usize)> {
         let (mut at, mut found) = (self.tcp + 20, Vec::new());
         while at < self.payload {
             match bytes[at] {
@@ -86,7 +86,7 @@ impl Layout {
     }
 
     /// Both addresses and ports: the same for all packets of one direction of one connection.
-    pub fn flow(&self, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn flow(&self, bytes: &[u8]) -> Vec<u8> {
         let addresses = if self.v6 { 8..40 } else { 12..20 };
         [&bytes[addresses], &bytes[self.tcp..self.tcp + 4]].concat()
     }

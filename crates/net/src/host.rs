@@ -249,7 +249,7 @@ impl Handle {
         Handle(shared)
     }
 
-    pub fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.0
     }
 }

@@ -3,6 +3,8 @@
 //! A [`Host`] has devices, on which IP packets come and go, and addresses of its own, each a path. It
 //! opens and accepts connections, which are streams of bytes as tokio knows them.
 
+#![warn(unreachable_pub)]
+
 mod buffer;
 mod capture;
 mod driver;

@@ -6,6 +6,7 @@
 //! (steps in order), both without touching anything; [`setup`] makes the steps, [`teardown`] undoes them.
 //! Why it runs `ip` and `nft`: `docs/decisions/ip-and-nft.md`.
 
+#![warn(unreachable_pub)]
 #![cfg(target_os = "linux")]
 
 pub mod doctor;

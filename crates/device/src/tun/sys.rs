@@ -17,25 +17,25 @@ use rustix::ioctl::{Getter, IntegerSetter, Opcode, Updater, ioctl, opcode};
 const IFNAMSIZ: usize = 16;
 
 /// Packets with their IP header, without an Ethernet header.
-pub const IFF_TUN: u16 = 0x0001;
+pub(super) const IFF_TUN: u16 = 0x0001;
 /// No four bytes with the protocol before each packet.
-pub const IFF_NO_PI: u16 = 0x1000;
+pub(super) const IFF_NO_PI: u16 = 0x1000;
 /// A virtio-net header before each packet.
-pub const IFF_VNET_HDR: u16 = 0x4000;
+pub(super) const IFF_VNET_HDR: u16 = 0x4000;
 /// Several queues.
-pub const IFF_MULTI_QUEUE: u16 = 0x0100;
+pub(super) const IFF_MULTI_QUEUE: u16 = 0x0100;
 
 /// Packets whose checksum is not complete may be handed out.
-pub const TUN_F_CSUM: u32 = 0x01;
+pub(super) const TUN_F_CSUM: u32 = 0x01;
 /// TCP over IPv4 in super-packets.
-pub const TUN_F_TSO4: u32 = 0x02;
+pub(super) const TUN_F_TSO4: u32 = 0x02;
 /// TCP over IPv6 in super-packets.
-pub const TUN_F_TSO6: u32 = 0x04;
+pub(super) const TUN_F_TSO6: u32 = 0x04;
 
 /// An interface is up.
-pub const IFF_UP: u16 = 0x0001;
+pub(super) const IFF_UP: u16 = 0x0001;
 /// It is in operation.
-pub const IFF_RUNNING: u16 = 0x0040;
+pub(super) const IFF_RUNNING: u16 = 0x0040;
 
 /// `struct ifreq` with the member of its union that is used here.
 #[repr(C)]
@@ -68,7 +68,7 @@ fn request(name: &str) -> Result<Request> {
 }
 
 /// Binds the open `/dev/net/tun` to the interface `name`.
-pub fn set_interface(fd: BorrowedFd<'_>, name: &str, flags: u16) -> Result<()> {
+pub(super) fn set_interface(fd: BorrowedFd<'_>, name: &str, flags: u16) -> Result<()> {
     let mut request = request(name)?;
     request.value.flags = flags;
     // SAFETY: TUNSETIFF reads and writes a struct ifreq of 40 bytes, which `Request` is.
@@ -76,26 +76,26 @@ pub fn set_interface(fd: BorrowedFd<'_>, name: &str, flags: u16) -> Result<()> {
 }
 
 /// Has tokio say when `fd` can be read or written.
-pub fn register(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+pub(super) fn register(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` always lends the same descriptor, and it stays open until the `AsyncFd` that
     // has it now has told tokio that it goes.
     Ok(unsafe { AsyncFd::register(fd) }?)
 }
 
 /// Says which offloads the reader of the device can cope with.
-pub fn set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<()> {
+pub(super) fn set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<()> {
     // SAFETY: TUNSETOFFLOAD takes the flags as its argument and reads no memory.
     unsafe { ioctl(fd, IntegerSetter::<TUNSETOFFLOAD>::new_usize(flags as usize)) }
 }
 
 /// The flags (`IFF_*`) that a device of this kernel may have; no device needs to be bound.
-pub fn features(fd: BorrowedFd<'_>) -> Result<u32> {
+pub(super) fn features(fd: BorrowedFd<'_>) -> Result<u32> {
     // SAFETY: TUNGETFEATURES writes an unsigned int, which `u32` is.
     unsafe { ioctl(fd, Getter::<TUNGETFEATURES, u32>::new()) }
 }
 
 /// The flags of the interface `name`, asked of any socket.
-pub fn interface_flags(socket: impl AsFd, name: &str) -> Result<u16> {
+pub(super) fn interface_flags(socket: impl AsFd, name: &str) -> Result<u16> {
     let mut request = request(name)?;
     // SAFETY: SIOCGIFFLAGS reads and writes a struct ifreq; it sets `flags`, and all bit patterns
     // are valid ones.
@@ -106,7 +106,7 @@ pub fn interface_flags(socket: impl AsFd, name: &str) -> Result<u16> {
 }
 
 /// The MTU of the interface `name`, asked of any socket.
-pub fn interface_mtu(socket: impl AsFd, name: &str) -> Result<u32> {
+pub(super) fn interface_mtu(socket: impl AsFd, name: &str) -> Result<u32> {
     let mut request = request(name)?;
     // SAFETY: SIOCGIFMTU reads and writes a struct ifreq; it sets the integer, and all bit patterns
     // are valid ones.

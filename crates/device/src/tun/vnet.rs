@@ -5,7 +5,7 @@ use crate::{Offload, Packet};
 
 /// `struct virtio_net_hdr`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct VnetHeader {
+pub(super) struct VnetHeader {
     flags: u8,
     gso_type: u8,
     header_len: u16,
@@ -21,10 +21,10 @@ const GSO_TCP6: u8 = 4;
 
 impl VnetHeader {
     /// Its length in bytes.
-    pub const LEN: usize = 10;
+    pub(super) const LEN: usize = 10;
 
     /// Reads it.
-    pub fn from_bytes(bytes: &[u8; VnetHeader::LEN]) -> VnetHeader {
+    pub(super) fn from_bytes(bytes: &[u8; VnetHeader::LEN]) -> VnetHeader {
         let u16_at = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         VnetHeader {
             flags: bytes[0],
@@ -37,7 +37,7 @@ impl VnetHeader {
     }
 
     /// Writes it.
-    pub fn to_bytes(self) -> [u8; VnetHeader::LEN] {
+    pub(super) fn to_bytes(self) -> [u8; VnetHeader::LEN] {
         let mut bytes = [0; VnetHeader::LEN];
         bytes[0] = self.flags;
         bytes[1] = self.gso_type;
@@ -49,7 +49,7 @@ impl VnetHeader {
     }
 
     /// What the kernel has left undone in a packet that it hands out.
-    pub fn offload(self) -> Offload {
+    pub(super) fn offload(self) -> Offload {
         // The high bit says that the segments carry ECN's CWR, which changes nothing here.
         let tcp = matches!(self.gso_type & 0x7f, GSO_TCP4 | GSO_TCP6);
         Offload {
@@ -59,7 +59,7 @@ impl VnetHeader {
     }
 
     /// What the kernel shall do with `packet`.
-    pub fn for_packet(packet: &Packet) -> VnetHeader {
+    pub(super) fn for_packet(packet: &Packet) -> VnetHeader {
         let bytes = packet.bytes();
         // The stack's packets have neither IPv4 options nor IPv6 extension headers.
         let (ip, gso_type) = match bytes.first().map(|first| first >> 4) {
