@@ -419,9 +419,7 @@ impl Host {
     /// Resets all connections.
     pub fn abort_all(&self) {
         self.handle.shared().act(|core, now| {
-            let mut all: Vec<_> = core.flows.keys().copied().collect();
-            all.sort();
-            for id in all {
+            for id in core.connections() {
                 core.abort(now, id);
             }
         });

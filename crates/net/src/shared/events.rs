@@ -205,15 +205,16 @@ impl Core {
         if self.failure.is_none() {
             self.failure = Some((kind, text.into()));
         }
-        self.flows.retain(|_, flow| {
+        for id in self.connections() {
+            let Some(flow) = self.flows.get_mut(&id) else { continue };
             flow.wake_all(woken);
             if flow.orphan {
                 flow.send.release(&mut self.pool);
                 flow.receive.release(&mut self.pool);
                 self.memory.leave(flow);
+                self.flows.remove(&id);
             }
-            !flow.orphan
-        });
+        }
         self.deadlines.clear();
         self.progress_due.clear();
         for listening in self.listeners.values_mut() {

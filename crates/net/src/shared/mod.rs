@@ -175,6 +175,14 @@ impl Core {
         [self.endpoint.poll_timeout(), orphan, self.next_progress_check()].into_iter().flatten().min()
     }
 
+    /// All connections, in the order of their IDs.
+    pub(crate) fn connections(&self) -> Vec<ConnectionId> {
+        #[expect(clippy::disallowed_methods, reason = "sorted before use")]
+        let mut all: Vec<_> = self.flows.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
     fn track(&mut self, now: Time, id: ConnectionId, local: Address, remote: Address) {
         self.opened += 1;
         let mut flow = Box::new(Flow::new(now, self.opened, local, remote));
