@@ -1,4 +1,4 @@
-//! `anabranch tun` as a person meets it. What it does to a network is tested in `crates/net/tests/setup`.
+//! `anabranch tun` as a person meets it. What it does to a network is tested in `crates/setup/tests/setup`.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Output};

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 
-use anabranch_net::device::tun::{self, TunError};
-use anabranch_net::setup::{Action, RealSystem, System};
+use anabranch_device::tun::{self, TunError};
+use anabranch_setup::{Action, RealSystem, System};
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 

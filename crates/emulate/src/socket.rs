@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram as StdDatagram;
 use std::task::{Context, Poll, ready};
 
-use anabranch_net::device::{Capabilities, Device, Packet};
+use anabranch_device::{Capabilities, Device, Packet};
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::io::ReadBuf;

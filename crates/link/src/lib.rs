@@ -43,6 +43,7 @@
 //! less: a packet that would overtake arrives together with the one before it. Only [`Reordering`] and
 //! [`Jitter`] with `reorder` let packets overtake.
 
+#![warn(unreachable_pub)]
 #![forbid(unsafe_code)]
 
 mod config;

@@ -26,7 +26,7 @@ impl Pool {
         self.spare.pop().unwrap_or_else(|| vec![0; BLOCK].into_boxed_slice())
     }
 
-    pub fn give(&mut self, block: Block) {
+    pub(crate) fn give(&mut self, block: Block) {
         self.used -= 1;
         if self.spare.len() < SPARE {
             self.spare.push(block);
@@ -34,7 +34,7 @@ impl Pool {
     }
 
     /// The bytes of the blocks that are in use.
-    pub fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         self.used as u64 * BLOCK as u64
     }
 }
@@ -61,22 +61,22 @@ const fn place(offset: u64) -> (u64, usize) {
 
 impl Buffer {
     /// Behind the last byte that was stored.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// How many blocks it has.
-    pub fn held(&self) -> u32 {
+    pub(crate) fn held(&self) -> u32 {
         self.held
     }
 
     /// True if it has no block.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.held == 0
     }
 
     /// How many bytes can be stored at the end in the last block.
-    pub fn slack(&self) -> u64 {
+    pub(crate) fn slack(&self) -> u64 {
         match place(self.end).1 {
             at if at > 0 && self.blocks.back().is_some_and(Option::is_some) => (BLOCK - at) as u64,
             _ => 0,
@@ -84,14 +84,14 @@ impl Buffer {
     }
 
     /// How many bytes are behind the first block; none if there is no block.
-    pub fn until_block_is_free(&self) -> Option<u64> {
+    pub(crate) fn until_block_is_free(&self) -> Option<u64> {
         let next = (place(self.base).0 + 1) * BLOCK as u64;
         (self.held > 0).then(|| self.end.saturating_sub(next))
     }
 
     /// Stores `from` at `offset` of the stream, which lies less than 2^40 behind the base. What lies before the
     /// base is left out.
-    pub fn store(&mut self, pool: &mut Pool, offset: u64, from: &[u8]) {
+    pub(crate) fn store(&mut self, pool: &mut Pool, offset: u64, from: &[u8]) {
         let skip = self.base.saturating_sub(offset).min(from.len() as u64);
         let (mut offset, mut from) = (offset + skip, &from[skip as usize..]);
         if from.is_empty() {
@@ -116,7 +116,7 @@ impl Buffer {
     }
 
     /// The `len` bytes at `offset`, in as many parts as there are blocks; none if they are not all held here.
-    pub fn parts(&self, offset: u64, len: usize) -> Option<Parts<'_>> {
+    pub(crate) fn parts(&self, offset: u64, len: usize) -> Option<Parts<'_>> {
         let end = offset.checked_add(len as u64)?;
         let parts = Parts { buffer: self, offset, left: len };
         if len == 0 {
@@ -132,7 +132,7 @@ impl Buffer {
     }
 
     /// Forgets what lies before `base`.
-    pub fn advance(&mut self, pool: &mut Pool, base: u64) {
+    pub(crate) fn advance(&mut self, pool: &mut Pool, base: u64) {
         if base <= self.base {
             return;
         }
@@ -151,7 +151,7 @@ impl Buffer {
 
     /// Takes out bytes from the base on, with their block and their place there: as many of the next `len`, all of
     /// which are there, as one block has. None if there is no block.
-    pub fn take(&mut self, pool: &mut Pool, len: u64) -> Option<(Block, Range<usize>)> {
+    pub(crate) fn take(&mut self, pool: &mut Pool, len: u64) -> Option<(Block, Range<usize>)> {
         let at = place(self.base).1;
         let range = at..at + len.min((BLOCK - at) as u64) as usize;
         let base = self.base + range.len() as u64;
@@ -175,7 +175,7 @@ impl Buffer {
     }
 
     /// Gives all blocks back; to be called when nothing in them is needed any more.
-    pub fn release(&mut self, pool: &mut Pool) {
+    pub(crate) fn release(&mut self, pool: &mut Pool) {
         self.blocks.drain(..).flatten().for_each(|block| pool.give(block));
         self.held = 0;
         if self.blocks.capacity() > MOST_PLACES {

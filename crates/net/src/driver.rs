@@ -23,9 +23,9 @@ use anabranch_wire::{
 use tokio::time::Sleep;
 
 use crate::buffer::Parts;
-use crate::device::{Capabilities, Device, Offload, Packet};
 use crate::echo::EchoLimit;
 use crate::shared::{Core, Shared};
+use anabranch_device::{Capabilities, Device, Offload, Packet};
 
 /// How much is read from one device, and taken from the stack, in one round: enough to spread the cost of
 /// a round, few enough to stay in the cache of a core.
@@ -54,13 +54,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub fn new(device: Box<dyn Device>, path: PathId) -> Port {
+    pub(crate) fn new(device: Box<dyn Device>, path: PathId) -> Port {
         let capabilities = device.capabilities();
         Port { device, capabilities, path, waiting: VecDeque::new() }
     }
 
     /// What its interface is called.
-    pub fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         self.device.name().map(str::to_owned)
     }
 
@@ -95,7 +95,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub fn new(shared: Arc<Shared>, ports: Vec<Port>, port_of: Vec<usize>) -> Driver {
+    pub(crate) fn new(shared: Arc<Shared>, ports: Vec<Port>, port_of: Vec<usize>) -> Driver {
         let nobody = Address::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
         Driver {
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(Time::NEVER))),

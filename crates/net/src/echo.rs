@@ -17,7 +17,7 @@ pub(crate) struct EchoLimit {
 
 impl EchoLimit {
     /// Whether one more may be answered at `now`; then it counts.
-    pub fn admits(&mut self, now: Time) -> bool {
+    pub(crate) fn admits(&mut self, now: Time) -> bool {
         let from = self.full_at.max(now);
         if from.as_nanos() - now.as_nanos() > (BURST - 1) * COST {
             return false;

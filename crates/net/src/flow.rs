@@ -87,7 +87,7 @@ pub(crate) struct Ending {
 }
 
 impl Flow {
-    pub fn new(now: Time, number: u64, local: Address, remote: Address) -> Flow {
+    pub(crate) fn new(now: Time, number: u64, local: Address, remote: Address) -> Flow {
         Flow {
             number,
             send: Buffer::default(),
@@ -122,13 +122,13 @@ impl Flow {
     }
 
     /// How many bytes it holds, in its buffers and elsewhere.
-    pub fn holds(&self) -> u64 {
+    pub(crate) fn holds(&self) -> u64 {
         u64::from(self.send.held() + self.receive.held()) * BLOCK as u64 + self.charged
     }
 
     /// How many bytes it may hold by what its peer has taken so far: twice as much, for a window that doubles in each round
     /// trip, and two blocks to begin with.
-    pub fn earned(&self) -> u64 {
+    pub(crate) fn earned(&self) -> u64 {
         self.acknowledged.saturating_add(BLOCK as u64).saturating_mul(2)
     }
 
@@ -136,14 +136,14 @@ impl Flow {
     ///
     /// What waits is at most as much as is under way: a round trip's worth. The stack alone would take in twice
     /// what the windows allow, which is far more where the receiver is as near as the memory.
-    pub fn unsent_room(&self, freed: u64) -> u64 {
+    pub(crate) fn unsent_room(&self, freed: u64) -> u64 {
         let under_way = self.sent.saturating_sub(freed);
         under_way.max(UNSENT).saturating_sub(self.written - self.sent)
     }
 
     /// Bytes up to `end` of the stream have left. Whoever waits for that is to be woken once half of what may wait
     /// is gone.
-    pub fn has_left(&mut self, end: u64, freed: u64) -> Option<Waker> {
+    pub(crate) fn has_left(&mut self, end: u64, freed: u64) -> Option<Waker> {
         self.sent = self.sent.max(end.min(self.written));
         if !self.unsent_awaited || self.unsent_room(freed) < self.written - self.sent {
             return None;
@@ -153,12 +153,12 @@ impl Flow {
     }
 
     /// Moves everybody who waits to `woken`.
-    pub fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+    pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         woken.extend([self.reader.take(), self.writer.take(), self.closer.take()].into_iter().flatten());
     }
 
     /// What an operation that cannot succeed any more gives; none if the end was an orderly one.
-    pub fn error(&self) -> Option<io::Error> {
+    pub(crate) fn error(&self) -> Option<io::Error> {
         error_of(self.ended.as_ref()?.reason)
     }
 }

@@ -14,12 +14,12 @@ pub(crate) struct Held {
 
 impl Held {
     /// Keeps `bytes`, the first of which has place `start`.
-    pub fn hold(&mut self, subflow: SubflowId, start: u64, bytes: &[u8]) {
+    pub(crate) fn hold(&mut self, subflow: SubflowId, start: u64, bytes: &[u8]) {
         self.pieces.insert((subflow.0, start), bytes.to_vec());
     }
 
     /// Takes the bytes of `range` out, and hands each piece with its place to `each`.
-    pub fn take(&mut self, subflow: SubflowId, range: DataRange, mut each: impl FnMut(u64, &[u8])) {
+    pub(crate) fn take(&mut self, subflow: SubflowId, range: DataRange, mut each: impl FnMut(u64, &[u8])) {
         let id = subflow.0;
         // The piece before may reach into the range.
         let before = self.pieces.range((id, 0)..(id, range.start)).next_back().map(|(key, _)| *key);
@@ -46,12 +46,12 @@ impl Held {
     }
 
     /// Forgets what is held for `subflow`.
-    pub fn forget(&mut self, subflow: SubflowId) {
+    pub(crate) fn forget(&mut self, subflow: SubflowId) {
         self.pieces.retain(|(id, _), _| *id != subflow.0);
     }
 
     /// Whether nothing is held.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 }

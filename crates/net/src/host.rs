@@ -15,13 +15,13 @@ use anabranch_units::{Bytes, Duration, RandomStream};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capture::{Capture, CaptureReport, Watcher};
-use crate::clock::Clock;
-use crate::device::Device;
 use crate::driver::{Driver, Port};
 use crate::listener::MptcpListener;
 use crate::notice::Notice;
 use crate::shared::{Core, Listening, Shared};
 use crate::stream::MptcpStream;
+use anabranch_device::Clock;
+use anabranch_device::Device;
 
 /// How connections behave on a real network unless somebody asks for more: as Linux's; where full segments
 /// vanish without a word the path MTU is searched for (RFC 4821), since ICMP is often dropped on the way; and send
@@ -249,7 +249,7 @@ impl Handle {
         Handle(shared)
     }
 
-    pub fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.0
     }
 }
@@ -419,9 +419,7 @@ impl Host {
     /// Resets all connections.
     pub fn abort_all(&self) {
         self.handle.shared().act(|core, now| {
-            let mut all: Vec<_> = core.flows.keys().copied().collect();
-            all.sort();
-            for id in all {
+            for id in core.connections() {
                 core.abort(now, id);
             }
         });

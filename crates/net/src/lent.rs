@@ -20,12 +20,12 @@ pub(crate) struct Lent {
 
 impl Lent {
     /// The next bytes, as far as they lie in one block; none if nothing is lent.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.pieces.front().map_or(&[], |(block, range)| &block[range.clone()])
     }
 
     /// The next `n` bytes, of those that [`Lent::bytes`] gives, were read.
-    pub fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize) {
         let Some((_, range)) = self.pieces.front_mut() else { return };
         range.start += n.min(range.len());
         if range.start == range.end {
@@ -34,7 +34,7 @@ impl Lent {
     }
 
     /// Takes some of the next `len` bytes of `buffer`, all of which are there. How many.
-    pub fn take_from(&mut self, buffer: &mut Buffer, pool: &mut Pool, len: u64) -> u64 {
+    pub(crate) fn take_from(&mut self, buffer: &mut Buffer, pool: &mut Pool, len: u64) -> u64 {
         let mut taken = 0;
         while self.pieces.len() < BLOCKS
             && let Some(piece) = buffer.take(pool, len - taken)
@@ -46,17 +46,17 @@ impl Lent {
     }
 
     /// Whether it has a block.
-    pub fn holds_any(&self) -> bool {
+    pub(crate) fn holds_any(&self) -> bool {
         !(self.pieces.is_empty() && self.done.is_empty())
     }
 
     /// Gives the blocks back of which all was read.
-    pub fn give_back(&mut self, pool: &mut Pool) {
+    pub(crate) fn give_back(&mut self, pool: &mut Pool) {
         self.done.drain(..).for_each(|block| pool.give(block));
     }
 
     /// Gives all blocks back. How many bytes were not read.
-    pub fn end(&mut self, pool: &mut Pool) -> u64 {
+    pub(crate) fn end(&mut self, pool: &mut Pool) -> u64 {
         self.give_back(pool);
         let unread = |(block, range): (Block, Range<usize>)| {
             pool.give(block);

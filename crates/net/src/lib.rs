@@ -3,12 +3,10 @@
 //! A [`Host`] has devices, on which IP packets come and go, and addresses of its own, each a path. It
 //! opens and accepts connections, which are streams of bytes as tokio knows them.
 
+#![warn(unreachable_pub)]
+
 mod buffer;
 mod capture;
-mod clock;
-pub mod device;
-#[cfg(target_os = "linux")]
-pub mod doctor;
 mod driver;
 mod echo;
 mod flow;
@@ -17,15 +15,11 @@ mod held;
 mod host;
 mod lent;
 mod listener;
-pub mod middlebox;
 mod notice;
-#[cfg(target_os = "linux")]
-pub mod route;
-#[cfg(target_os = "linux")]
-pub mod setup;
 mod shared;
 mod stream;
 
+pub use anabranch_device as device;
 pub use capture::{Capture, CaptureReport};
 pub use heap::return_freed_memory;
 pub use host::{Host, HostBuilder, HostCounters, default_config};

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-use anabranch_net::device::{Capabilities, memory};
+use anabranch_device::{Capabilities, memory};
 use anabranch_net::{Capture, Host};
 use anabranch_wire::{Checksums, parse};
 use common::{Path, builders, config, content, receive_all, server_address};

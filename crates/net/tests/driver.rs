@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use anabranch_device::{Capabilities, Device, Packet, memory};
 use anabranch_link::{LinkConfig, QueueLimit};
+use anabranch_middlebox::LinkedDevice;
 use anabranch_net::Host;
-use anabranch_net::device::linked::LinkedDevice;
-use anabranch_net::device::{Capabilities, Device, Packet, memory};
 use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_units::Bytes;
 use common::{Path, config, content, hosts, receive_all, server_address};

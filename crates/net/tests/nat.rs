@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anabranch_net::device::filtered::{Direction, FilteredDevice};
-use anabranch_net::device::{Capabilities, Packet, memory};
+use anabranch_device::{Capabilities, Packet, memory};
+use anabranch_middlebox::{Direction, FilteredDevice};
 use anabranch_net::{Host, default_config};
 use anabranch_stack::segment::Address;
 use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse};

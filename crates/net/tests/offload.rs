@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anabranch_device::{Capabilities, Device, Offload, Packet, memory};
 use anabranch_link::{LinkConfig, QueueLimit};
+use anabranch_middlebox::LinkedDevice;
 use anabranch_net::Host;
-use anabranch_net::device::linked::LinkedDevice;
-use anabranch_net::device::{Capabilities, Device, Offload, Packet, memory};
 use anabranch_stack::segment::{Flags, MptcpOption, Segment};
 use anabranch_stack::stats::SubflowCounters;
 use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse};

@@ -7,7 +7,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_net::device::{Capabilities, Device, Packet, memory};
+use anabranch_device::{Capabilities, Device, Packet, memory};
 use anabranch_net::{Host, default_config};
 use anabranch_stack::config::{ConnectionConfig, PathMtuDiscovery};
 use anabranch_stack::event::CloseReason;

@@ -2,10 +2,10 @@
 
 mod common;
 
+use anabranch_device::{Capabilities, memory};
 use anabranch_link::{LinkConfig, QueueLimit};
+use anabranch_middlebox::LinkedDevice;
 use anabranch_net::Host;
-use anabranch_net::device::linked::LinkedDevice;
-use anabranch_net::device::{Capabilities, memory};
 use common::{Path, client_ip, config, content, server_address, server_ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

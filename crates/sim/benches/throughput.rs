@@ -16,6 +16,12 @@
 //! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` takes the fastest of five, and
 //! `--for 0.5` ends each after half a second of network time, for a look by way of valgrind.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "measures how fast the simulator is"
+)]
+
 use std::time::Instant;
 
 use anabranch_link::{Capacity, LinkConfig};

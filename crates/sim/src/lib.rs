@@ -32,6 +32,8 @@
 //! first hears what its stack has to tell its applications, which read and write at once, and then
 //! sends all that its stack has to send.
 
+#![warn(unreachable_pub)]
+
 mod app;
 mod calendar;
 mod error;

@@ -1,6 +1,8 @@
 //! Random networks and flows: whatever the links do, every byte arrives once and in order, and no
 //! packet is lost but by a link.
 
+#![expect(clippy::disallowed_methods, reason = "a seed may be given in the environment")]
+
 mod common;
 
 use anabranch_link::{Change, Jitter, JitterShape, LinkConfig, Loss, QueueLimit, Reordering, Step};

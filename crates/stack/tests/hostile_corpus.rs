@@ -1,5 +1,7 @@
 //! The corpus of the fuzz target `endpoint`, and what comes of it by chance changes.
 
+#![expect(clippy::disallowed_methods, reason = "the corpus is in files")]
+
 mod harness;
 mod hostile;
 mod random;

@@ -4,6 +4,12 @@
 //! The cases are the same in every run. `ANABRANCH_RANDOM_SEED` gives others, `ANABRANCH_RANDOM_CASES`
 //! more or fewer (then nothing is asserted of how often what happened).
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the cases are divided among threads"
+)]
+
 mod harness;
 mod random;
 

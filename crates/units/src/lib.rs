@@ -4,6 +4,8 @@
 //! drives the code, and a [`RandomStream`] is derived from a seed and the name of the component
 //! that draws from it.
 
+#![warn(unreachable_pub)]
+
 mod rate;
 mod rng;
 mod size;

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anabranch_device::{Capabilities, Device, Packet};
 use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Tap, Wiring};
 use anabranch_lab::run::topology;
-use anabranch_net::device::{Capabilities, Device, Packet};
 use anabranch_net::{Host, MptcpStream, StreamControl};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::stats::SubflowCounters;

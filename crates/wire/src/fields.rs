@@ -6,29 +6,29 @@ pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl Reader<'_> {
     #[inline]
-    pub fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*first)
     }
 
     #[inline]
-    pub fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         self.bytes::<1>().map(|[byte]| byte)
     }
 
     #[inline]
-    pub fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.bytes().map(u16::from_be_bytes)
     }
 
     #[inline]
-    pub fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.bytes().map(u32::from_be_bytes)
     }
 
     #[inline]
-    pub fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.bytes().map(u64::from_be_bytes)
     }
 }
@@ -41,12 +41,12 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(space: &'a mut [u8]) -> Writer<'a> {
+    pub(crate) fn new(space: &'a mut [u8]) -> Writer<'a> {
         Writer { space, at: 0, overflow: false }
     }
 
     #[inline]
-    pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+    pub(crate) fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         match self.space.get_mut(self.at..self.at + N) {
             Some(place) => {
                 place.copy_from_slice(&bytes);
@@ -57,34 +57,34 @@ impl<'a> Writer<'a> {
     }
 
     #[inline]
-    pub fn u8(&mut self, value: u8) {
+    pub(crate) fn u8(&mut self, value: u8) {
         self.put([value]);
     }
 
     #[inline]
-    pub fn u16(&mut self, value: u16) {
+    pub(crate) fn u16(&mut self, value: u16) {
         self.put(value.to_be_bytes());
     }
 
     #[inline]
-    pub fn u32(&mut self, value: u32) {
+    pub(crate) fn u32(&mut self, value: u32) {
         self.put(value.to_be_bytes());
     }
 
     #[inline]
-    pub fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.put(value.to_be_bytes());
     }
 
     /// Fills up with `filler` to a multiple of four.
-    pub fn pad(&mut self, filler: u8) {
+    pub(crate) fn pad(&mut self, filler: u8) {
         while !self.at.is_multiple_of(4) && !self.overflow {
             self.u8(filler);
         }
     }
 
     /// How much was written; none if it did not fit.
-    pub fn finish(self) -> Option<usize> {
+    pub(crate) fn finish(self) -> Option<usize> {
         (!self.overflow).then_some(self.at)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::task::{Context, Poll};
 
-use anabranch_net::device::tun::{TunDevice, TunOptions};
-use anabranch_net::device::{Device, Packet};
+use anabranch_device::tun::{TunDevice, TunOptions};
+use anabranch_device::{Device, Packet};
 
 use crate::Error;
 

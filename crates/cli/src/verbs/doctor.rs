@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use anabranch_net::doctor::{Check, Facts, Level, judge, probe};
-use anabranch_net::setup::{DEFAULT_DIRECTORY, RealSystem};
+use anabranch_setup::doctor::{Check, Facts, Level, judge, probe};
+use anabranch_setup::{DEFAULT_DIRECTORY, RealSystem};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -11,7 +11,7 @@ use anabranch_emulate::{
     Addresses, Bounds, EmulateError, Emulation, LinkReport, Options, Outcome, Report, Role,
 };
 use anabranch_lab::scenario::{Document, Scenario};
-use anabranch_net::setup::namespace;
+use anabranch_setup::namespace;
 use serde::Serialize;
 
 use crate::args::{Common, read, whole};

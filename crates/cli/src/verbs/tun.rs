@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use anabranch_net::setup::{
-    self, DEFAULT_DEVICE, DEFAULT_DIRECTORY, DEFAULT_PREFIX, DEFAULT_PREFIX6, Families, Layout, Options,
-    PathSpec, RealSystem, SetupError, Shown, namespace,
+use anabranch_setup as setup;
+use anabranch_setup::{
+    DEFAULT_DEVICE, DEFAULT_DIRECTORY, DEFAULT_PREFIX, DEFAULT_PREFIX6, Families, Layout, Options, PathSpec,
+    RealSystem, SetupError, Shown, namespace,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 

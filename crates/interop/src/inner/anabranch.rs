@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use anabranch_device::Device;
+use anabranch_device::tun::{self, TunDevice, TunOptions};
 use anabranch_emulate::{Engine, EngineOptions, Lane, PacketSocket, Port, Wiring};
-use anabranch_net::device::Device;
-use anabranch_net::device::filtered::FilteredDevice;
-use anabranch_net::device::tun::{self, TunDevice, TunOptions};
-use anabranch_net::middlebox::{
-    AlterPayload, Chain, Coalesce, Reset, RewriteSequence, Split, StripFrom, StripMptcp, Switch,
+use anabranch_middlebox::{
+    AlterPayload, Chain, Coalesce, FilteredDevice, Reset, RewriteSequence, Split, StripFrom, StripMptcp,
+    Switch,
 };
 use anabranch_net::{Host, MptcpListener, MptcpStream, Notice};
 use anabranch_stack::config::{self, ConnectionConfig};

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch_net::device::Packet;
-use anabranch_net::device::filtered::{Direction, Element};
+use anabranch_device::Packet;
+use anabranch_middlebox::{Direction, Element};
 use anabranch_net::{MptcpListener, MptcpStream};
 use anabranch_units::RandomStream;
 use socket2::Socket;

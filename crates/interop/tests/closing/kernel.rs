@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anabranch_net::device::tun;
+use anabranch_device::tun;
 use anabranch_stack::segment::Segment;
 use anabranch_wire::{Checksum, Checksums, IpFields, emit, parse};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

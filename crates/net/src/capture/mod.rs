@@ -23,7 +23,7 @@ use anabranch_wire::complete_checksum;
 use anabranch_wire::pcapng::{self, Direction, InterfaceId};
 use anabranch_wire::remarks::Remarks;
 
-use crate::device::Packet;
+use anabranch_device::Packet;
 use writer::Background;
 
 /// How many bytes may wait to be written; packets beyond are left out and counted.
@@ -111,14 +111,21 @@ pub(crate) struct Tap {
 
 impl Tap {
     /// Takes down a packet that has come by the device `at`.
-    pub fn received(&mut self, now: Time, at: usize, packet: &Packet) {
+    pub(crate) fn received(&mut self, now: Time, at: usize, packet: &Packet) {
         self.remark.clear();
         self.take(now, at, Direction::Inbound, packet);
     }
 
     /// Takes down a packet with `payload` bytes of a stream that leaves by the device `at`, with what `watcher`
     /// has heard of it.
-    pub fn sent(&mut self, now: Time, at: usize, packet: &Packet, payload: u64, watcher: &mut Watcher) {
+    pub(crate) fn sent(
+        &mut self,
+        now: Time,
+        at: usize,
+        packet: &Packet,
+        payload: u64,
+        watcher: &mut Watcher,
+    ) {
         self.remark.clear();
         if let Some(remarks) = &mut watcher.remarks {
             remarks.take(payload, &mut self.remark);
@@ -160,12 +167,12 @@ impl Tap {
     }
 
     /// Hands what was taken down to whoever writes it.
-    pub fn hand_over(&mut self) {
+    pub(crate) fn hand_over(&mut self) {
         self.background.hand_over(self.writer.get_mut());
     }
 
     /// Ends the capture.
-    pub async fn finish(mut self) -> io::Result<CaptureReport> {
+    pub(crate) async fn finish(mut self) -> io::Result<CaptureReport> {
         self.hand_over();
         let report = CaptureReport { packets: self.packets, left_out: self.left_out };
         self.background.finish().await?;
@@ -181,26 +188,26 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// Listens if somebody is `wanted`.
-    pub fn new(wanted: bool) -> Watcher {
+    pub(crate) fn new(wanted: bool) -> Watcher {
         Watcher { remarks: wanted.then(Remarks::default) }
     }
 
     /// What is said next concerns another segment.
-    pub fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         if let Some(remarks) = &mut self.remarks {
             remarks.discard();
         }
     }
 
     /// The connection has ended.
-    pub fn forget(&mut self, connection: ConnectionId) {
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
         if let Some(remarks) = &mut self.remarks {
             remarks.forget(connection);
         }
     }
 
     /// There is no capture any more.
-    pub fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.remarks = None;
     }
 }

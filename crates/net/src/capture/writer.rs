@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Background {
-    pub fn start(mut out: Box<dyn Write + Send>) -> io::Result<Background> {
+    pub(super) fn start(mut out: Box<dyn Write + Send>) -> io::Result<Background> {
         let (full, work) = channel::<Vec<u8>>();
         let (done, spent) = channel();
         let (told, end) = oneshot::channel();
@@ -50,17 +50,17 @@ impl Background {
     }
 
     /// Bytes that were handed over and not written yet.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.state.waiting.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is written any more; [`Background::finish`] says why.
-    pub fn is_broken(&self) -> bool {
+    pub(super) fn is_broken(&self) -> bool {
         self.state.broken.load(Ordering::Relaxed)
     }
 
     /// Takes what is in `buffer` and leaves an empty one.
-    pub fn hand_over(&mut self, buffer: &mut Vec<u8>) {
+    pub(super) fn hand_over(&mut self, buffer: &mut Vec<u8>) {
         if buffer.is_empty() {
             return;
         }
@@ -71,7 +71,7 @@ impl Background {
     }
 
     /// Waits until everything is written.
-    pub async fn finish(self) -> io::Result<()> {
+    pub(super) async fn finish(self) -> io::Result<()> {
         drop(self.full);
         let gone = || io::Error::other("the thread that writes the capture has ended before its time");
         self.end.await.unwrap_or_else(|_| Err(gone()))

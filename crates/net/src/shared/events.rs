@@ -16,7 +16,7 @@ pub(super) const ORPHAN_WAIT: Duration = Duration::from_secs(60);
 
 impl Core {
     /// What is due at `now`.
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
@@ -30,7 +30,7 @@ impl Core {
     }
 
     /// Acts on the stack's events. Who is to be woken goes to `woken`.
-    pub fn handle_events(&mut self, now: Time, woken: &mut Vec<Waker>) {
+    pub(crate) fn handle_events(&mut self, now: Time, woken: &mut Vec<Waker>) {
         while let Some((id, event)) = self.endpoint.poll_event() {
             self.handle_event(now, id, event, woken);
         }
@@ -203,19 +203,20 @@ impl Core {
     }
 
     /// Nothing works any more: whoever waits hears why.
-    pub fn fail(&mut self, kind: io::ErrorKind, text: &str, woken: &mut Vec<Waker>) {
+    pub(crate) fn fail(&mut self, kind: io::ErrorKind, text: &str, woken: &mut Vec<Waker>) {
         if self.failure.is_none() {
             self.failure = Some((kind, text.into()));
         }
-        self.flows.retain(|_, flow| {
+        for id in self.connections() {
+            let Some(flow) = self.flows.get_mut(&id) else { continue };
             flow.wake_all(woken);
             if flow.orphan {
                 flow.send.release(&mut self.pool);
                 flow.receive.release(&mut self.pool);
                 self.memory.leave(flow);
+                self.flows.remove(&id);
             }
-            !flow.orphan
-        });
+        }
         self.deadlines.clear();
         self.progress_due.clear();
         for listening in self.listeners.values_mut() {

@@ -87,7 +87,7 @@ impl Waiting {
 }
 
 impl Memory {
-    pub fn new(limit: u64, send_timeout: Option<Duration>) -> Memory {
+    pub(super) fn new(limit: u64, send_timeout: Option<Duration>) -> Memory {
         Memory {
             limit,
             send_timeout,
@@ -100,7 +100,7 @@ impl Memory {
     }
 
     /// A connection with `ip` begins; returns the place of its client.
-    pub fn join(&mut self, ip: IpAddr) -> u32 {
+    pub(super) fn join(&mut self, ip: IpAddr) -> u32 {
         let ip = client_of(ip);
         let at = *self.by_ip.entry(ip).or_insert_with(|| {
             let client = Client { ip, connections: 0, bytes: 0 };
@@ -120,7 +120,7 @@ impl Memory {
     }
 
     /// A flow has gone; its buffers have been given back.
-    pub fn leave(&mut self, flow: &mut Flow) {
+    pub(super) fn leave(&mut self, flow: &mut Flow) {
         self.charged -= core::mem::take(&mut flow.charged);
         self.settle(flow);
         let client = &mut self.clients[flow.client as usize];
@@ -132,7 +132,7 @@ impl Memory {
     }
 
     /// Counts what a flow holds, after that has changed.
-    pub fn settle(&mut self, flow: &mut Flow) {
+    pub(super) fn settle(&mut self, flow: &mut Flow) {
         let holds = flow.holds();
         if holds == flow.counted {
             return;
@@ -174,7 +174,7 @@ impl Memory {
     }
 
     /// How many bytes may be added to the send buffer of a flow.
-    pub fn room(&self, flow: &Flow, pooled: u64) -> u64 {
+    pub(super) fn room(&self, flow: &Flow, pooled: u64) -> u64 {
         let least = flow.send.is_empty() && self.has_block(flow, pooled, 8);
         let whole = (self.spare(flow, pooled) / BLOCK_BYTES).max(u64::from(least));
         flow.send.slack() + whole * BLOCK_BYTES
@@ -229,12 +229,12 @@ pub(crate) struct Progress {
 
 impl Core {
     /// The bytes that are held for all connections.
-    pub fn memory_used(&self) -> u64 {
+    pub(crate) fn memory_used(&self) -> u64 {
         self.pool.used() + self.memory.charged
     }
 
     /// Room in the send buffer of `id` by the memory that there is; where there is none its writer is registered.
-    pub fn memory_room(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {
+    pub(crate) fn memory_room(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {
         let freed = self.endpoint.freed(id);
         let Some(flow) = self.flows.get_mut(&id) else { return 0 };
         flow.send.advance(&mut self.pool, freed);
@@ -250,7 +250,7 @@ impl Core {
     }
 
     /// Charges up to `most` bytes to `id`.
-    pub fn poll_charge(
+    pub(crate) fn poll_charge(
         &mut self,
         id: ConnectionId,
         cx: &Context<'_>,
@@ -274,7 +274,7 @@ impl Core {
     }
 
     /// Gives back `bytes` that were charged to `id`.
-    pub fn discharge(&mut self, id: ConnectionId, bytes: u64) {
+    pub(crate) fn discharge(&mut self, id: ConnectionId, bytes: u64) {
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.charged -= bytes;
             self.memory.charged -= bytes;
@@ -296,7 +296,7 @@ impl Core {
     }
 
     /// Wakes some of those for whom there is memory now. True if there are others to look at.
-    pub fn wake_for_memory(&mut self, woken: &mut Vec<std::task::Waker>) -> bool {
+    pub(crate) fn wake_for_memory(&mut self, woken: &mut Vec<std::task::Waker>) -> bool {
         for _ in 0..MOST_CHECKS {
             let Some((at, id)) = self.memory.next_waiting() else { break };
             let Some(flow) = self.flows.get_mut(&id) else { continue };
@@ -314,7 +314,7 @@ impl Core {
     }
 
     /// Data of `id` is queued: from now on the peer has to acknowledge some.
-    pub fn expect_progress(&mut self, now: Time, id: ConnectionId) {
+    pub(crate) fn expect_progress(&mut self, now: Time, id: ConnectionId) {
         let Some(timeout) = self.memory.send_timeout else { return };
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.progress.is_none()) else { return };
         let due = now + timeout / u64::from(TICKS);
@@ -324,13 +324,13 @@ impl Core {
     }
 
     /// When a connection is to be looked at next for its progress.
-    pub fn next_progress_check(&self) -> Option<Time> {
+    pub(crate) fn next_progress_check(&self) -> Option<Time> {
         self.progress_due.first().map(|(at, _)| *at)
     }
 
     /// Aborts the connections whose peers have taken nothing for the send timeout, or for a twelfth of it while memory is
     /// short.
-    pub fn check_progress(&mut self, now: Time) {
+    pub(crate) fn check_progress(&mut self, now: Time) {
         let Some(timeout) = self.memory.send_timeout else { return };
         while let Some(&(at, id)) = self.progress_due.first().filter(|(at, _)| *at <= now) {
             self.progress_due.remove(&(at, id));
@@ -358,7 +358,7 @@ impl Core {
     }
 
     /// A flow is looked at no more.
-    pub fn expect_nothing(&mut self, id: ConnectionId) {
+    pub(crate) fn expect_nothing(&mut self, id: ConnectionId) {
         if let Some(progress) = self.flows.get_mut(&id).and_then(|flow| flow.progress.take()) {
             self.progress_due.remove(&(progress.due, id));
         }

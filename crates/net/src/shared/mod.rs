@@ -23,9 +23,9 @@ use self::memory::Memory;
 pub(crate) use self::memory::Progress;
 use crate::buffer::Pool;
 use crate::capture::{Tap, Watcher};
-use crate::clock::Clock;
 use crate::flow::Flow;
 use crate::notice::Notice;
+use anabranch_device::Clock;
 
 /// What driver and streams share.
 #[derive(Debug)]
@@ -35,17 +35,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(core: Core, clock: Clock) -> Shared {
+    pub(crate) fn new(core: Core, clock: Clock) -> Shared {
         Shared { core: Mutex::new(core), clock }
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         // A panic of a user's own scheduler leaves nothing half done that a later call could trip over.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does `act` and wakes the driver if it sleeps.
-    pub fn act<T>(&self, act: impl FnOnce(&mut Core, Time) -> T) -> T {
+    pub(crate) fn act<T>(&self, act: impl FnOnce(&mut Core, Time) -> T) -> T {
         let mut core = self.lock();
         // Not before: the stack's time does not run backwards.
         let now = self.clock.now();
@@ -113,7 +113,7 @@ impl std::fmt::Debug for Core {
 }
 
 impl Core {
-    pub fn new(
+    pub(crate) fn new(
         endpoint: Endpoint<Watcher>,
         addresses: Vec<LocalAddress>,
         notices: Option<tokio::sync::mpsc::UnboundedSender<Notice>>,
@@ -152,7 +152,7 @@ impl Core {
     }
 
     /// The error of a host that has stopped.
-    pub fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         match &self.failure {
             Some((kind, text)) => Err(io::Error::new(*kind, text.to_string())),
             None => Ok(()),
@@ -160,19 +160,27 @@ impl Core {
     }
 
     /// Whether a packet for `ip` is for this host.
-    pub fn is_local(&self, ip: IpAddr) -> bool {
+    pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|address| address.ip == ip)
     }
 
     /// The path of an address of this host.
-    pub fn path_of(&self, ip: IpAddr) -> Option<PathId> {
+    pub(crate) fn path_of(&self, ip: IpAddr) -> Option<PathId> {
         self.addresses.iter().find(|address| address.ip == ip).map(|address| address.path)
     }
 
     /// When the driver has to come back.
-    pub fn next_timeout(&self) -> Option<Time> {
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
         let orphan = self.deadlines.first().map(|(at, _)| *at);
         [self.endpoint.poll_timeout(), orphan, self.next_progress_check()].into_iter().flatten().min()
+    }
+
+    /// All connections, in the order of their IDs.
+    pub(crate) fn connections(&self) -> Vec<ConnectionId> {
+        #[expect(clippy::disallowed_methods, reason = "sorted before use")]
+        let mut all: Vec<_> = self.flows.keys().copied().collect();
+        all.sort_unstable();
+        all
     }
 
     fn track(&mut self, now: Time, id: ConnectionId, local: Address, remote: Address) {
@@ -183,7 +191,7 @@ impl Core {
     }
 
     /// A connection that this side opens.
-    pub fn track_outgoing(&mut self, now: Time, id: ConnectionId, remote: Address) {
+    pub(crate) fn track_outgoing(&mut self, now: Time, id: ConnectionId, remote: Address) {
         let local = self.ends(id).map_or(remote, |(local, _)| local);
         self.track(now, id, local, remote);
     }

@@ -15,7 +15,7 @@ use crate::flow::Flow;
 
 impl Core {
     /// A segment has come, with this payload.
-    pub fn handle_segment(&mut self, now: Time, path: PathId, segment: &Segment, payload: &[u8]) {
+    pub(crate) fn handle_segment(&mut self, now: Time, path: PathId, segment: &Segment, payload: &[u8]) {
         let mut placed = core::mem::take(&mut self.placed);
         self.endpoint.handle_segment(now, path, segment, &mut placed);
         for placement in placed.drain(..) {
@@ -75,14 +75,14 @@ impl Core {
     }
 
     /// Bytes of a connection up to `end` leave. Who is to be woken goes to `woken`.
-    pub fn has_left(&mut self, id: ConnectionId, end: u64, woken: &mut Vec<Waker>) {
+    pub(crate) fn has_left(&mut self, id: ConnectionId, end: u64, woken: &mut Vec<Waker>) {
         if let Some(flow) = self.flows.get_mut(&id) {
             woken.extend(flow.has_left(end, self.endpoint.freed(id)));
         }
     }
 
     /// The next segment to send.
-    pub fn poll_transmit(&mut self, now: Time, segment: &mut Segment) -> Option<Departure> {
+    pub(crate) fn poll_transmit(&mut self, now: Time, segment: &mut Segment) -> Option<Departure> {
         self.endpoint.observer_mut().turn();
         self.endpoint.poll_transmit_into(now, segment, &Sums(&self.flows))
     }

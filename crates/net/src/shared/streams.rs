@@ -38,7 +38,7 @@ impl Core {
         Poll::Pending
     }
 
-    pub fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
         now: Time,
         id: ConnectionId,
@@ -63,7 +63,7 @@ impl Core {
 
     /// Lends what can be read, without copying it, and takes back what was lent and read. Nothing is lent at the
     /// end of the stream.
-    pub fn poll_lend(
+    pub(crate) fn poll_lend(
         &mut self,
         now: Time,
         id: ConnectionId,
@@ -84,12 +84,12 @@ impl Core {
     }
 
     /// Takes back blocks that were lent and read.
-    pub fn take_back(&mut self, lent: &mut Lent) {
+    pub(crate) fn take_back(&mut self, lent: &mut Lent) {
         lent.give_back(&mut self.pool);
     }
 
     /// Takes back all that was lent, as nobody reads any more.
-    pub fn end_lending(&mut self, id: ConnectionId, lent: &mut Lent) {
+    pub(crate) fn end_lending(&mut self, id: ConnectionId, lent: &mut Lent) {
         let unread = lent.end(&mut self.pool);
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.read -= unread;
@@ -106,7 +106,7 @@ impl Core {
         }
     }
 
-    pub fn poll_write(
+    pub(crate) fn poll_write(
         &mut self,
         now: Time,
         id: ConnectionId,
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// Whether the handshake is done.
-    pub fn poll_established(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_established(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let failed = self.check();
         let Some(flow) = self.flows.get_mut(&id) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
@@ -173,7 +173,7 @@ impl Core {
         Poll::Pending
     }
 
-    pub fn shut(&mut self, now: Time, id: ConnectionId) -> io::Result<()> {
+    pub(crate) fn shut(&mut self, now: Time, id: ConnectionId) -> io::Result<()> {
         self.check()?;
         let Some(flow) = self.flows.get_mut(&id) else { return Err(io::ErrorKind::NotConnected.into()) };
         if let Some(error) = flow.error() {
@@ -188,7 +188,7 @@ impl Core {
     }
 
     /// Whether everything that was written, and the end, has been acknowledged.
-    pub fn poll_drained(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_drained(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let failed = self.check();
         let Some(flow) = self.flows.get_mut(&id) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
@@ -201,7 +201,7 @@ impl Core {
         Poll::Pending
     }
 
-    pub fn abort(&mut self, now: Time, id: ConnectionId) {
+    pub(crate) fn abort(&mut self, now: Time, id: ConnectionId) {
         if self.flows.get(&id).is_some_and(|flow| flow.ended.is_none()) {
             self.endpoint.abort(now, id);
             self.stirred = true;
@@ -209,7 +209,7 @@ impl Core {
     }
 
     /// The stream was dropped.
-    pub fn release(&mut self, now: Time, id: ConnectionId) {
+    pub(crate) fn release(&mut self, now: Time, id: ConnectionId) {
         let mut woken = Vec::new();
         let live = self.endpoint.received(id);
         let Some(flow) = self.flows.get_mut(&id) else { return };
@@ -240,16 +240,16 @@ impl Core {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    pub fn set_flow_size(&mut self, id: ConnectionId, size: Option<u64>) {
+    pub(crate) fn set_flow_size(&mut self, id: ConnectionId, size: Option<u64>) {
         self.endpoint.set_flow_size(id, size.map(Bytes));
     }
 
-    pub fn stats(&self, id: ConnectionId) -> ConnectionStats {
+    pub(crate) fn stats(&self, id: ConnectionId) -> ConnectionStats {
         let ended = self.flows.get(&id).and_then(|flow| flow.ended.as_ref());
         ended.map(|ending| ending.stats).or_else(|| self.endpoint.stats(id)).unwrap_or_default()
     }
 
-    pub fn subflow_stats(&self, id: ConnectionId) -> Vec<SubflowStats> {
+    pub(crate) fn subflow_stats(&self, id: ConnectionId) -> Vec<SubflowStats> {
         let ended = self.flows.get(&id).and_then(|flow| flow.ended.as_ref());
         ended.map_or_else(|| self.endpoint.subflow_stats(id), |ending| ending.subflows.clone())
     }

@@ -4,9 +4,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use anabranch_device::{Capabilities, memory};
 use anabranch_link::{Capacity, LinkConfig, Loss, QueueLimit};
-use anabranch_net::device::linked::LinkedDevice;
-use anabranch_net::device::{Capabilities, memory};
+use anabranch_middlebox::LinkedDevice;
 use anabranch_net::{Host, HostBuilder};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Duration, Rate};

@@ -127,6 +127,7 @@ fn a_packet_without_route_is_counted() {
 
 #[test]
 #[ignore = "a measurement"]
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "measures wall time")]
 fn hops_per_second() {
     for window in std::env::var("WINDOW").map_or(vec![100, 1000, 100_000], |v| vec![v.parse().unwrap()]) {
         let first = Duplex::symmetric(Rate::from_mbps(1000), Duration::from_millis(2))

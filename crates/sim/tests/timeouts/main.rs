@@ -4,6 +4,8 @@
 //! `cargo test -p anabranch-sim --test timeouts -- --ignored --nocapture` prints the survey, and with
 //! `ANABRANCH_TIMEOUTS=1` a line for each timeout.
 
+#![expect(clippy::disallowed_methods, reason = "the environment may ask for more output")]
+
 mod watch;
 
 use std::collections::BTreeMap;

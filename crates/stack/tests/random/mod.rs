@@ -1,4 +1,8 @@
 //! Random operations over random path sets: what they are, and what must hold.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "seeds and the number of cases may be given in the environment"
+)]
 #![allow(dead_code)]
 
 pub mod case;

@@ -1,0 +1,279 @@
+//! A TUN device of Linux: what the kernel routes into it is read, and what is written to it arrives
+//! in the kernel.
+
+mod sys;
+mod vnet;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+
+use super::{Capabilities, Device, Packet};
+use vnet::VnetHeader;
+
+/// Whether devices of this kernel can have a virtio-net header, without which nothing is offloaded; `file` is
+/// `/dev/net/tun`, open.
+pub fn can_offload(file: impl AsFd) -> bool {
+    sys::features(file.as_fd()).is_ok_and(|features| features & u32::from(sys::IFF_VNET_HDR) != 0)
+}
+
+/// How a TUN device is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TunOptions {
+    /// Leave checksums and the cutting of segments to the kernel (`IFF_VNET_HDR`). The packets that
+    /// come and go are then up to 64 KiB long, and a byte costs a fifth.
+    pub offload: bool,
+}
+
+impl Default for TunOptions {
+    fn default() -> TunOptions {
+        TunOptions { offload: true }
+    }
+}
+
+/// Why a TUN device could not be opened. Its text says what to do.
+#[derive(Debug)]
+pub enum TunError {
+    /// The machine has no `/dev/net/tun`.
+    NoTunSupport(io::Error),
+    /// There is no interface of that name.
+    Missing(String),
+    /// It is there and no TUN device.
+    NotTun(String),
+    /// It may not be opened.
+    NotPermitted(String),
+    /// Another process has it.
+    Busy(String),
+    /// It is down.
+    Down(String),
+    /// Anything else.
+    Other(String, io::Error),
+}
+
+impl fmt::Display for TunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TunError::NoTunSupport(error) => write!(
+                f,
+                "cannot open /dev/net/tun: {error}; load the module with `modprobe tun`, or let the \
+                 container have the device"
+            ),
+            TunError::Missing(name) => write!(
+                f,
+                "there is no interface `{name}`; make it with `anabranch tun setup`, or with `ip tuntap add dev \
+                 {name} mode tun user $USER` and `ip link set {name} up`"
+            ),
+            TunError::NotTun(name) => write!(
+                f,
+                "`{name}` is no TUN device; name one that `anabranch tun setup` or `ip tuntap add dev NAME mode \
+                 tun` has made"
+            ),
+            TunError::NotPermitted(name) => write!(
+                f,
+                "`{name}` may not be opened; it takes CAP_NET_ADMIN (run as root), or a device that was made \
+                 for you with `ip tuntap add dev {name} mode tun user $USER`"
+            ),
+            TunError::Busy(name) => {
+                write!(f, "another process uses `{name}`; end it, or give each a device of its own")
+            }
+            TunError::Down(name) => write!(f, "`{name}` is down; bring it up with `ip link set {name} up`"),
+            TunError::Other(name, error) => write!(f, "cannot open `{name}`: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            TunError::NoTunSupport(error) | TunError::Other(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl TunError {
+    /// Why no descriptor was bound to the device `name`.
+    fn binding(name: &str, errno: Errno) -> TunError {
+        match errno {
+            Errno::INVAL => TunError::NotTun(name.to_owned()),
+            Errno::PERM | Errno::ACCESS => TunError::NotPermitted(name.to_owned()),
+            Errno::BUSY => TunError::Busy(name.to_owned()),
+            errno => TunError::Other(name.to_owned(), errno.into()),
+        }
+    }
+}
+
+/// A descriptor that is bound to no device yet.
+fn unbound() -> Result<OwnedFd, TunError> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/net/tun", flags, Mode::empty())
+        .map_err(|errno| TunError::NoTunSupport(errno.into()))
+}
+
+/// The device `name` in the network namespace of this thread, made unless it is there, for a reader of one's own: each
+/// read gives and each write takes one IP packet, whole and with its checksums, and neither blocks. A device that was
+/// made goes with its descriptor.
+///
+/// # Errors
+/// [`TunError`], whose text says what to do.
+pub fn open(name: &str) -> Result<OwnedFd, TunError> {
+    let fd = unbound()?;
+    sys::set_interface(fd.as_fd(), name, sys::IFF_TUN | sys::IFF_NO_PI)
+        .map_err(|errno| TunError::binding(name, errno))?;
+    sys::set_offload(fd.as_fd(), 0).map_err(|errno| TunError::Other(name.to_owned(), errno.into()))?;
+    Ok(fd)
+}
+
+/// For how many milliseconds at most an interface is waited for.
+const MOST_WAITING: u32 = 100;
+
+/// Waits until the interface is in operation, which the kernel sees to by itself some time after somebody has its
+/// device. Until then it drops what it sends there: the answer to a first SYN, which then comes a second later.
+fn await_operation(socket: &OwnedFd, name: &str) {
+    for _ in 0..MOST_WAITING {
+        match sys::interface_flags(socket, name) {
+            Ok(flags) if flags & sys::IFF_RUNNING == 0 => std::thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
+    }
+}
+
+/// A TUN device.
+#[derive(Debug)]
+pub struct TunDevice {
+    fd: AsyncFd<OwnedFd>,
+    name: String,
+    mtu: u32,
+    offload: bool,
+    /// Packets that the kernel did not take.
+    refused: u64,
+}
+
+impl TunDevice {
+    /// Attaches to the device `name`, which exists and is up, and waits for its interface to be in operation, which
+    /// takes some milliseconds at most; has to be called within a runtime of tokio.
+    ///
+    /// # Errors
+    /// [`TunError`], whose text says what to do.
+    pub fn attach(name: &str, options: TunOptions) -> Result<TunDevice, TunError> {
+        let other = |errno: Errno| TunError::Other(name.to_owned(), errno.into());
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
+                .map_err(other)?;
+        let up = match sys::interface_flags(&socket, name) {
+            Ok(flags) => flags & sys::IFF_UP != 0,
+            Err(Errno::NODEV | Errno::INVAL) => return Err(TunError::Missing(name.to_owned())),
+            Err(errno) => return Err(other(errno)),
+        };
+        let fd = unbound()?;
+        let mut wanted = sys::IFF_TUN | sys::IFF_NO_PI;
+        if options.offload {
+            wanted |= sys::IFF_VNET_HDR;
+        }
+        let mut set = sys::set_interface(fd.as_fd(), name, wanted);
+        if set == Err(Errno::INVAL) {
+            // It may have been made with several queues, of which one is enough.
+            set = sys::set_interface(fd.as_fd(), name, wanted | sys::IFF_MULTI_QUEUE);
+        }
+        set.map_err(|errno| TunError::binding(name, errno))?;
+        if !up {
+            return Err(TunError::Down(name.to_owned()));
+        }
+        await_operation(&socket, name);
+        // It also waits for what the kernel is about to do with its interfaces.
+        let offloads = if options.offload { sys::TUN_F_CSUM | sys::TUN_F_TSO4 | sys::TUN_F_TSO6 } else { 0 };
+        sys::set_offload(fd.as_fd(), offloads).map_err(other)?;
+        let mtu = sys::interface_mtu(&socket, name).map_err(other)?;
+        let fd = sys::register(fd).map_err(|error| TunError::Other(name.to_owned(), error))?;
+        Ok(TunDevice { fd, name: name.to_owned(), mtu, offload: options.offload, refused: 0 })
+    }
+
+    /// How many packets the kernel did not take.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    const fn headroom(&self) -> usize {
+        if self.offload { VnetHeader::LEN } else { 0 }
+    }
+
+    fn gone(&self, errno: Errno) -> io::Error {
+        let error = io::Error::from(errno);
+        io::Error::new(error.kind(), format!("the TUN device `{}` is gone: {error}", self.name))
+    }
+}
+
+impl Device for TunDevice {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { mtu: self.mtu, checksum_offload: self.offload, segmentation_offload: self.offload }
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        let headroom = self.headroom();
+        // The interface's MTU may have been raised since.
+        packet.reserve(self.capabilities().max_packet().max(2_048));
+        packet.offload = super::Offload::default();
+        let mut ready = None;
+        loop {
+            // Mostly something is there, and asking whether it is costs more than trying.
+            match rustix::io::read(&self.fd, packet.whole(headroom)) {
+                Ok(n) if n < headroom => {}
+                Ok(n) => {
+                    if let Some(header) = packet.whole(headroom).first_chunk().filter(|_| headroom > 0) {
+                        packet.offload = VnetHeader::from_bytes(header).offload();
+                    }
+                    packet.set_len(n - headroom);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(Errno::AGAIN) => {
+                    // A readiness from before this read says nothing; one that it has outlived is over.
+                    if let Some(mut guard) = ready.take() {
+                        let guard: &mut tokio::io::unix::AsyncFdReadyGuard<'_, OwnedFd> = &mut guard;
+                        guard.clear_ready();
+                    }
+                    ready = Some(ready!(self.fd.poll_read_ready(cx))?);
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(self.gone(errno))),
+            }
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        let headroom = self.headroom();
+        if headroom > 0 {
+            let header = VnetHeader::for_packet(packet);
+            packet.with_headroom(headroom)[..headroom].copy_from_slice(&header.to_bytes());
+        }
+        let mut ready = None;
+        loop {
+            match rustix::io::write(&self.fd, packet.with_headroom(headroom)) {
+                Ok(_) => return Poll::Ready(Ok(())),
+                Err(Errno::AGAIN) => {
+                    if let Some(mut guard) = ready.take() {
+                        let guard: &mut tokio::io::unix::AsyncFdReadyGuard<'_, OwnedFd> = &mut guard;
+                        guard.clear_ready();
+                    }
+                    ready = Some(ready!(self.fd.poll_write_ready(cx))?);
+                }
+                Err(Errno::INTR) => {}
+                // The interface is down for now, or has no memory: as if the packet were lost.
+                Err(Errno::IO | Errno::NOBUFS | Errno::NOMEM | Errno::INVAL) => {
+                    self.refused += 1;
+                    return Poll::Ready(Ok(()));
+                }
+                Err(errno) => return Poll::Ready(Err(self.gone(errno))),
+            }
+        }
+    }
+}

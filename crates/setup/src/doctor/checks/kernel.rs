@@ -1,0 +1,122 @@
+//! The kernel as a peer. Anabranch's endpoint needs none of it.
+
+use super::{ok, warn};
+use crate::doctor::{Check, Facts};
+use crate::install;
+
+/// The two numbers of a release such as `6.1.0-13-amd64`.
+fn release(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+pub(super) fn kernel(facts: &Facts) -> Check {
+    let id = "kernel";
+    let text = format!("Linux {}", facts.kernel);
+    match release(&facts.kernel) {
+        Some(version) if version >= (5, 15) => ok(id, text),
+        Some(version) if version >= (5, 6) => warn(
+            id,
+            format!(
+                "{text}: its own Multipath TCP is young (announced addresses, full mesh and fallbacks grew until 5.15)"
+            ),
+            "a newer kernel, if the kernel is to be the peer; anabranch's own endpoint does not mind",
+        ),
+        _ => warn(
+            id,
+            format!("{text} has no Multipath TCP of its own (it came with 5.6)"),
+            "a newer kernel, if the kernel is to be the peer; anabranch's own endpoint does not mind",
+        ),
+    }
+}
+
+/// The kernel as a peer. Anabranch's endpoint needs none of it.
+pub(super) fn mptcp(facts: &Facts) -> Vec<Check> {
+    let value = |name: &str| facts.sysctls.get(&format!("net/mptcp/{name}")).map(String::as_str);
+    let enabled = match value("enabled") {
+        None => {
+            return vec![warn(
+                "mptcp",
+                "this kernel has no Multipath TCP (net.mptcp is not there): it cannot be the peer; anabranch's own \
+                 endpoint does not mind",
+                "a kernel with CONFIG_MPTCP",
+            )];
+        }
+        Some("1") => ok("mptcp", "the kernel's own is on"),
+        Some(_) => warn(
+            "mptcp",
+            "the kernel's own is off: its programs speak plain TCP, also with mptcpize",
+            "sysctl -w net.mptcp.enabled=1",
+        ),
+    };
+    let checksum = match value("checksum_enabled") {
+        Some("1") => {
+            ok("mptcp-checksum", "the kernel asks for DSS checksums; anabranch then computes them too")
+        }
+        _ => {
+            ok("mptcp-checksum", "the kernel does not ask for DSS checksums; they are used if the peer asks")
+        }
+    };
+    let join = match value("allow_join_initial_addr_port") {
+        Some("0") => warn(
+            "mptcp-join",
+            "the kernel tells peers not to join to the address that they have connected to (flag C)",
+            "sysctl -w net.mptcp.allow_join_initial_addr_port=1, or announce other addresses: ip mptcp endpoint add \
+             ADDRESS dev IFACE signal",
+        ),
+        _ => ok("mptcp-join", "peers may join to the address that they have connected to"),
+    };
+    let userspace = value("path_manager").map_or(value("pm_type") == Some("1"), |name| name == "userspace");
+    let manager = if userspace {
+        warn(
+            "mptcp-path-manager",
+            "a program in user space is to make subflows (pm_type=1); without one every connection keeps its first",
+            "run mptcpd, or: sysctl -w net.mptcp.pm_type=0",
+        )
+    } else {
+        ok("mptcp-path-manager", "the kernel's own makes subflows")
+    };
+    let limits = match facts.mptcp_limits {
+        None => warn("mptcp-limits", "`ip mptcp limits` says nothing", &install("ip")),
+        Some((accepted, subflows)) if accepted == 0 || subflows == 0 => warn(
+            "mptcp-limits",
+            format!(
+                "the kernel makes {subflows} more subflows, and joins to {accepted} of the addresses that a peer announces: \
+                 as a client it stays on one path"
+            ),
+            "ip mptcp limits set subflow 4 add_addr_accepted 4",
+        ),
+        Some((accepted, subflows)) => {
+            ok("mptcp-limits", format!("{subflows} more subflows, {accepted} announced addresses accepted"))
+        }
+    };
+    let scheduler = value("scheduler").unwrap_or("default");
+    let there = value("available_schedulers").unwrap_or(scheduler);
+    let scheduler = ok("mptcp-scheduler", format!("the kernel uses `{scheduler}`, of: {there}"));
+    vec![enabled, checksum, join, manager, limits, scheduler]
+}
+
+/// Linux' default for `tcp_wmem`, which fills 335 Mbit/s at a round trip of 100 ms.
+const BUFFER: u64 = 4 << 20;
+
+/// The kernel as a peer: its windows bound what goes over a path.
+pub(super) fn buffers(facts: &Facts) -> Check {
+    let id = "buffers";
+    let most = |key: &str| -> Option<u64> {
+        facts.sysctls.get(&format!("net/ipv4/{key}"))?.split_whitespace().nth(2)?.parse().ok()
+    };
+    let (Some(receive), Some(send)) = (most("tcp_rmem"), most("tcp_wmem")) else {
+        return warn(id, "net.ipv4.tcp_rmem and tcp_wmem cannot be read", "mount /proc");
+    };
+    let smaller = receive.min(send);
+    // In bit/s over 100 ms.
+    let text = format!(
+        "the kernel's sockets grow to {receive} bytes received and {send} sent: at most {} Mbit/s over a round trip of \
+         100 ms",
+        smaller * 80 / 1_000_000
+    );
+    if smaller >= BUFFER {
+        return ok(id, text);
+    }
+    warn(id, text, "sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456' net.ipv4.tcp_wmem='4096 16384 4194304'")
+}

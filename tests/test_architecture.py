@@ -1,0 +1,150 @@
+"""The rules of docs/architecture.md: floors, unsafe code, crates without input or output, lints."""
+
+import json
+import re
+import subprocess
+import tomllib
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PREFIX = "anabranch-"
+
+# The crates that use no clock, thread, file or socket, and the crates of others that they may use.
+PURE = ["units", "link", "stack", "sim"]
+PURE_MAY_USE = {"hmac", "libm", "prefetch-index", "rand_core", "rand_pcg", "rustc-hash", "sha2"}
+
+# The libraries that have `pub` items in private modules still.
+MAY_HAVE_UNREACHABLE_PUB = {"emulate", "lab", "stack", "validate"}
+
+
+def metadata():
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+
+
+def crates():
+    """The packages of `crates/` by their short names."""
+    packages = {}
+    for package in metadata()["packages"]:
+        if Path(package["manifest_path"]).parent.parent == ROOT / "crates":
+            packages[package["name"].removeprefix(PREFIX)] = package
+    return packages
+
+
+def floors(page):
+    """The floor of each crate, from the first diagram of the page: a digit, names, and after wide gaps a text."""
+    diagram = page.split("```text\n", 1)[1].split("```", 1)[0]
+    found = {}
+    for line in diagram.splitlines():
+        number, *names = re.split(r"\s{2,}", line.strip())
+        for name in names[:-1]:
+            if name in found:
+                raise ValueError(f"{name} is on two floors")
+            found[name] = int(number)
+    return found
+
+
+def upwards(floor, packages):
+    """The dependencies between `packages` that lead to no lower floor, or from tests to a higher one."""
+    wrong = []
+    for name, package in sorted(packages.items()):
+        for dependency in package["dependencies"]:
+            other = dependency["name"].removeprefix(PREFIX)
+            if other not in floor or name not in floor:
+                continue
+            highest = floor[name] if dependency["kind"] == "dev" else floor[name] - 1
+            if floor[other] > highest:
+                wrong.append(f"{name} (floor {floor[name]}) uses {other} (floor {floor[other]})")
+    return wrong
+
+
+def sources():
+    for directory in ["crates", "examples", "fuzz", "tools"]:
+        for path in sorted((ROOT / directory).rglob("*.rs")):
+            if "target" not in path.relative_to(ROOT).parts:
+                yield path
+
+
+def lints_allowed(text, names):
+    """Whether `text` turns one of the lints `names` off, as an attribute of Rust."""
+    attribute = r"#!?\[\s*(?:cfg_attr\([^\]]*?)?(?:allow|expect)\(([^\]]*)\)"
+    return any(re.search(rf"\b(?:{names})\b", found) for found in re.findall(attribute, text))
+
+
+def has_unsafe(text):
+    """Whether `text` has unsafe code, or allows it: the packages apart from the workspace need not ask."""
+    return bool(re.search(r"\bunsafe\s*(?:\{|(?:fn|impl|extern|trait)\b)", text)) or lints_allowed(text, "unsafe_code")
+
+
+class Floors(unittest.TestCase):
+    def test_the_diagram_and_the_table_have_every_crate(self):
+        names = sorted(crates())
+        self.assertEqual(sorted(floors(PAGE)), names)
+        self.assertEqual(sorted(re.findall(r"^\| `crates/(\w+)` \|", PAGE, re.M)), names)
+
+    def test_dependencies_lead_to_lower_floors(self):
+        self.assertEqual(upwards(floors(PAGE), crates()), [])
+
+    def test_a_dependency_upwards_would_be_noticed(self):
+        floor = {"low": 0, "beside": 1, "high": 1}
+        uses = lambda name, kind: {"dependencies": [{"name": PREFIX + name, "kind": kind}]}
+        self.assertEqual(upwards(floor, {"high": uses("low", None)}), [])
+        self.assertEqual(upwards(floor, {"high": uses("beside", "dev")}), [])
+        self.assertEqual(len(upwards(floor, {"high": uses("beside", None)})), 1)
+        self.assertEqual(len(upwards(floor, {"high": uses("beside", "build")})), 1)
+        self.assertEqual(len(upwards(floor, {"low": uses("high", "dev")})), 1)
+
+
+class Unsafe(unittest.TestCase):
+    def test_unsafe_code_is_in_the_files_that_the_page_lists(self):
+        listed = re.findall(r"^\* `([\w/]+\.rs)`: ", PAGE, re.M)
+        used = [str(path.relative_to(ROOT)) for path in sources() if has_unsafe(path.read_text())]
+        self.assertTrue(listed)
+        self.assertEqual(sorted(used), sorted(listed))
+
+    def test_every_package_has_the_lints_of_the_workspace(self):
+        workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())
+        self.assertIn(workspace["workspace"]["lints"]["rust"]["unsafe_code"], ["deny", "forbid"])
+        for package in metadata()["packages"]:
+            manifest = tomllib.loads(Path(package["manifest_path"]).read_text())
+            self.assertEqual(manifest.get("lints"), {"workspace": True}, package["name"])
+
+
+class Pure(unittest.TestCase):
+    def test_the_forbidden_methods_and_types_are_the_same_in_each(self):
+        files = [tomllib.loads((ROOT / "crates" / name / "clippy.toml").read_text()) for name in PURE]
+        self.assertTrue(all(file == files[0] for file in files))
+        # Clippy reads the nearest file alone.
+        everywhere = tomllib.loads((ROOT / "clippy.toml").read_text())
+        for rule in everywhere["disallowed-methods"]:
+            self.assertIn(rule, files[0]["disallowed-methods"])
+
+    def test_no_code_but_tests_is_exempt(self):
+        for name in PURE:
+            for path in (ROOT / "crates" / name / "src").rglob("*.rs"):
+                if not path.stem.endswith("tests"):
+                    exempt = lints_allowed(path.read_text(), "disallowed_methods|disallowed_types|iter_over_hash_type")
+                    self.assertFalse(exempt, path)
+
+    def test_no_dependency_has_come_without_a_decision(self):
+        packages = crates()
+        for name in PURE:
+            dependencies = packages[name]["dependencies"]
+            normal = {one["name"] for one in dependencies if one["kind"] != "dev"}
+            other = {one for one in normal if not one.startswith(PREFIX)}
+            self.assertLessEqual(other, PURE_MAY_USE, name)
+
+
+class Public(unittest.TestCase):
+    def test_each_library_warns_of_pub_that_nobody_can_reach(self):
+        for name in crates():
+            library = ROOT / "crates" / name / "src" / "lib.rs"
+            if library.exists():
+                warns = "#![warn(unreachable_pub)]" in library.read_text()
+                self.assertEqual(warns, name not in MAY_HAVE_UNREACHABLE_PUB, library)
+
+
+if __name__ == "__main__":
+    unittest.main()
