@@ -14,8 +14,8 @@ use crate::{fairness, interrupt, output, provenance, terminal};
 
 /// Compares schedulers on a scenario, with the same luck for all of them
 ///
-/// Without a scenario: the DMPTCP paper's eight disjoint paths, 30 web-like flows together, once
-/// without loss and once with 0.05 %.
+/// Without a scenario: the downloads of a phone with Wi-Fi and LTE, near the access point and at the
+/// edge of its reach.
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
 pub struct Args {
@@ -51,16 +51,17 @@ pub struct Args {
 const LONG: &str = "\
 Compares schedulers on a scenario, with the same luck for all of them.
 
-Without a scenario it is the DMPTCP paper's eight disjoint paths, with 30 web-like flows that start
-together, once without loss and once with 0.05 %. With --path and without a scenario it is your
-paths, profile linux, and one web-like flow in each of 30 runs.
+Without a scenario it is `phone`: downloads of 1 MB over Wi-Fi and LTE, near the access point and
+at the edge of its reach. With --path and without a scenario it is your paths, profile linux, and
+the download of one web-like flow in each of 30 runs.
 
 `tcp` is a plain TCP on the single path that is best as measured, in selection runs of their own.
 Times are in milliseconds. `95 % of mean` is the interval of the mean by bootstrap over runs; `vs X`
 is the difference between the two means, in per cent of X's, with its interval by a paired bootstrap
 over runs, corrected for the number of contenders: negative is faster. (For bulk it is the goodput:
 positive is more.) `x bound` is the mean time over the mean of a lower bound that no schedule could
-have beaten. Each run draws small phases, unless `--set phases=false`.
+have beaten. Each run draws small phases, unless `--set phases=false`. Multipath contenders are also
+run with each other path first, to say what starting there would change; --no-other-starts does not.
 
 The exit code is 1 if flows did not end before the deadline, so that there is no winner.";
 
