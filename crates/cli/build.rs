@@ -4,9 +4,6 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The sources of the program, seen from here.
-const SOURCES: &[&str] = &["../../crates", "../../scenarios", "../../Cargo.lock", "../../Cargo.toml"];
-
 fn main() {
     println!("cargo::rerun-if-env-changed=ANABRANCH_COMMIT");
     println!("cargo::rerun-if-changed=build.rs");
@@ -38,20 +35,43 @@ fn checked_out() -> Option<String> {
     {
         return None;
     }
-    // Whatever changes the commit or what differs from it. A file that is not there would mean: every time.
-    for name in ["HEAD", "logs/HEAD", "packed-refs"] {
-        let path = git(&["rev-parse", "--git-path", name])?;
-        if Path::new(&path).exists() {
-            println!("cargo::rerun-if-changed={path}");
+    // What the program is built anew for anyway, so that this costs nothing more.
+    let sources = sources();
+    sources.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
+    // A commit changes no source. A release says from which one it is all the same; while one works on the
+    // program, "-dirty" may stay until the next change.
+    if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        let branch = git(&["rev-parse", "--symbolic-full-name", "HEAD"])?;
+        for name in ["HEAD", "logs/HEAD", "packed-refs", &branch] {
+            let path = git(&["rev-parse", "--git-path", name])?;
+            // A file that is not there would mean: every time.
+            if Path::new(&path).exists() {
+                println!("cargo::rerun-if-changed={path}");
+            }
         }
     }
-    for source in SOURCES {
-        println!("cargo::rerun-if-changed={source}");
-    }
-    // The last commit that has changed the sources, so that one that changes a page builds nothing anew.
-    let with_sources = |arguments: &[&str]| git(&[arguments, &["--"], SOURCES].concat());
+    // The last commit that has changed the sources: it names them, and no page.
+    let with_sources = |arguments: &[&str]| {
+        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        git(&[arguments, &["--"], &sources].concat())
+    };
     let commit = with_sources(&["log", "-1", "--format=%H"]).filter(|commit| !commit.is_empty())?;
     let changes = with_sources(&["status", "--porcelain", "--untracked-files=no"]);
     let is_dirty = changes.is_some_and(|changes| !changes.is_empty());
     Some(if is_dirty { commit + "-dirty" } else { commit })
+}
+
+/// The sources of the program, seen from here.
+fn sources() -> Vec<String> {
+    let mut sources: Vec<String> =
+        ["scenarios", "Cargo.lock", "Cargo.toml"].map(|name| format!("../../{name}")).into();
+    for entry in std::fs::read_dir("..").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // A program of its own.
+        if name != "interop" && entry.path().join("src").exists() {
+            sources.extend([format!("../{name}/src"), format!("../{name}/Cargo.toml")]);
+        }
+    }
+    sources.sort();
+    sources
 }

@@ -107,6 +107,9 @@ pub struct Prepared<'a> {
     beside: Option<usize>,
 }
 
+/// To whom a flow belongs, and the position of its first path; a background flow belongs to nobody.
+type Owner = Option<(Class, usize)>;
+
 /// One run to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Task {
@@ -332,9 +335,8 @@ impl<'a> Prepared<'a> {
         bounds
     }
 
-    /// The flows of a run, and of each to whom it belongs and its first path; background flows belong to nobody.
-    #[allow(clippy::type_complexity)]
-    fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Option<(Class, usize)>>), RunError> {
+    /// The flows of a run, and to whom each belongs.
+    fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Owner>), RunError> {
         let Task { contender: position, path, seed, beside_alone } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
