@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args::{Capture, Common, Jobs, finish_captures, read};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, wrap};
 use crate::{interrupt, output, terminal};
 
 /// Simulates a scenario once and shows what became of each flow
@@ -171,7 +171,7 @@ fn text(scenario: &Scenario, output: &Output) -> String {
                 flow.acked_s.map_or("-".to_owned(), |time| output::digits(time * 1e3)),
                 output::digits(flow.goodput_bps as f64 / 1e6),
                 flow.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
-                output::digits(flow.retransmitted_ratio * 100.0),
+                output::about(flow.retransmitted_ratio * 100.0),
                 flow.rto_count.to_string(),
                 flow.bytes_by_path.iter().map(kilobytes).collect::<Vec<_>>().join("/"),
             ]);
@@ -180,15 +180,16 @@ fn text(scenario: &Scenario, output: &Output) -> String {
         text.push('\n');
     }
     let cost = &output.performance;
-    text.push_str(&format!(
-        "seed {}; {} s of network time in {} s: {} packet-hops ({} million a second), {} data packets, {} events\n",
+    let sentence = format!(
+        "seed {}; {} s of network time in {} s: {} packet-hops ({} million a second), {} data packets, {} events",
         output.seed,
-        output::digits(cost.simulated_s),
-        output::digits(cost.wall_s),
+        output::about(cost.simulated_s),
+        output::about(cost.wall_s),
         cost.packet_hops,
-        output::digits(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
+        output::about(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
         cost.data_packets,
         cost.events,
-    ));
+    );
+    text.push_str(&wrap(&sentence, terminal::text_width()));
     text
 }
