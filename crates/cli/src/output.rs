@@ -149,6 +149,14 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// A number with three significant digits, and at most three after its point.
+pub fn about(value: f64) -> String {
+    match value {
+        v if v == 0.0 || v.abs() >= 0.9995 => digits(v),
+        v => format!("{v:.3}"),
+    }
+}
+
 /// A number with three significant digits and one of `units`, each of which is a thousand of the one before.
 fn scaled(value: f64, units: &[&str]) -> String {
     let (mut value, mut at) = (value, 0);
@@ -156,7 +164,11 @@ fn scaled(value: f64, units: &[&str]) -> String {
         value /= 1000.0;
         at += 1;
     }
-    let number = if at == 0 && value.fract() == 0.0 { format!("{value:.0}") } else { digits(value) };
+    let mut number = digits(value);
+    // `50 KB` is what was given; `50.0 KB` is what was measured.
+    if number.contains('.') && (number.parse() == Ok(value)) {
+        number = number.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
     format!("{number} {}", units[at])
 }
 
@@ -214,7 +226,7 @@ mod tests {
 
     #[test]
     fn quantities_have_the_unit_that_leaves_three_digits() {
-        assert_eq!([size(0), size(999), size(1000), size(999_600)], ["0 B", "999 B", "1.00 KB", "1.00 MB"]);
+        assert_eq!([size(0), size(999), size(1000), size(999_600)], ["0 B", "999 B", "1 KB", "1.00 MB"]);
         assert_eq!([rate(23_456_789.0), rate(999.6)], ["23.5 Mbit/s", "1.00 kbit/s"]);
         assert_eq!(
             [span(1.0), span(0.012_34), span(0.9996), span(15e-6)],

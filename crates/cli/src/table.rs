@@ -31,7 +31,7 @@ pub struct Table {
 /// Between two columns.
 const GAP: usize = 2;
 /// A wrapped column is not made narrower than this.
-const LEAST: usize = 20;
+const LEAST: usize = 10;
 
 impl Table {
     /// A table without columns.
@@ -85,7 +85,7 @@ impl Table {
                 .map(|&column| {
                     let cell = row.get(column).map_or("", String::as_str);
                     match self.columns[column].wrapped {
-                        true => wrap(cell, widths[column]).lines().map(str::to_owned).collect(),
+                        true => cell_lines(cell, widths[column]),
                         false => vec![cell.to_owned()],
                     }
                 })
@@ -130,11 +130,21 @@ impl Table {
             }
         }
         let mut free = width.saturating_sub(total(&shown, widths));
-        for &column in shown.iter().filter(|column| self.columns[**column].wrapped) {
-            let own = least(column, widths);
-            let more = free.min(widths[column] - own);
-            widths[column] = own + more;
-            free -= more;
+        // By column: how wide it is, and how much wider it could be. The one that lacks most is next.
+        let wrapped = shown.iter().filter(|column| self.columns[**column].wrapped);
+        let mut wanting: Vec<(usize, usize, usize)> = wrapped
+            .map(|&column| (column, least(column, widths), widths[column] - least(column, widths)))
+            .collect();
+        while let Some(most) = wanting.iter_mut().max_by_key(|(_, _, lacks)| *lacks)
+            && free > 0
+            && most.2 > 0
+        {
+            most.1 += 1;
+            most.2 -= 1;
+            free -= 1;
+        }
+        for (column, own, _) in wanting {
+            widths[column] = own;
         }
         shown
     }
@@ -155,6 +165,21 @@ fn align_decimals(rows: &mut [Vec<String>], column: usize) {
             cell.push_str(&" ".repeat(most - own));
         }
     }
+}
+
+/// The lines of a wrapped cell: where not even a word fits it is cut.
+fn cell_lines(cell: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in wrap(cell, width).lines() {
+        let mut line: Vec<char> = line.chars().collect();
+        while line.len() > width.max(1) {
+            let rest = line.split_off(width.max(1));
+            lines.push(line.into_iter().collect());
+            line = rest;
+        }
+        lines.push(line.into_iter().collect());
+    }
+    lines
 }
 
 /// `text` in lines of at most `width` columns.
@@ -242,6 +267,9 @@ mod tests {
         assert_eq!(table.render(80), "name  what it is\nx     one two three four five six\n");
         assert_eq!(table.render(28), "name  what it is\nx     one two three four five\n      six\n");
         assert!(table.render(3).lines().all(|line| line.len() <= 6 + LEAST));
+        let mut table = Table::new().wrapped("one").wrapped("other");
+        table.row(vec!["abcdefghijklmn".into(), "a b c d e f g h i j k l".into()]);
+        assert_eq!(table.render(24), "one         other\nabcdefghij  a b c d e f\nklmn        g h i j k l\n");
     }
 
     #[test]

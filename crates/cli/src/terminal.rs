@@ -62,14 +62,14 @@ pub fn columns(text: &str) -> usize {
     anstream::adapter::strip_str(text).map(|part| part.chars().count()).sum()
 }
 
+/// True if a person looks at the result.
+pub fn is_there() -> bool {
+    stdout().is_terminal() && !crate::output::is_to_file()
+}
+
 /// The width of tables on standard output.
 pub fn width() -> usize {
-    let size = if stdout().is_terminal() && !crate::output::is_to_file() {
-        terminal_size::terminal_size_of(stdout())
-    } else {
-        None
-    };
-    of(size)
+    of(if is_there() { terminal_size::terminal_size_of(stdout()) } else { None })
 }
 
 /// The width of texts on standard output: longer lines than [`PLAIN_WIDTH`] are hard to read.

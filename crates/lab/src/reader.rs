@@ -243,7 +243,7 @@ impl Node {
 
 /// The whole numbers that are allowed.
 fn range(low: i64, high: i64) -> String {
-    if high == i64::MAX { format!("at least {low}") } else { format!("from {low} to {high}") }
+    if high == i64::MAX { format!("of at least {low}") } else { format!("from {low} to {high}") }
 }
 
 /// The error of a name that is none of `names`.

@@ -430,7 +430,7 @@ mod tests {
                 assert_eq!(run(&point.scenario), run(&scenario));
             }
             // Segments fill packets of 1500 bytes: those of a plain TCP have 1448 of payload.
-            let most = |point| crate::simulated::run(point, 0, &never).unwrap().mss.into_iter().max();
+            let most = |point| crate::simulated::run(point, 0, &never, None).unwrap().mss.into_iter().max();
             assert_eq!((most(&points[0]), most(&points[1])), (Some(1448), Some(1420)));
         }
     }

@@ -87,13 +87,10 @@ fn text(items: &[Item]) -> String {
     let mut table = Table::new().column("name", Align::Left);
     let first = items.first();
     if first.is_some_and(|item| item.parameter.is_some()) {
-        table = table
-            .column("parameter", Align::Left)
-            .column("default", Align::Left)
-            .column("may be", Align::Left);
+        table = table.column("parameter", Align::Left).wrapped("default").wrapped("may be");
     }
     if first.is_some_and(|item| item.knob.is_some()) {
-        table = table.column("linux", Align::Left).column("ns3", Align::Left);
+        table = table.wrapped("linux").wrapped("ns3");
     }
     table = table.wrapped("what it is");
     for item in items {
@@ -107,7 +104,9 @@ fn text(items: &[Item]) -> String {
         row.push(item.what.clone());
         table.row(row);
     }
-    table.render(terminal::width())
+    // Programs read values, a line each.
+    let wide = first.is_some_and(|item| item.parameter.is_some() || item.knob.is_some());
+    table.render(if wide && !terminal::is_there() { usize::MAX } else { terminal::width() })
 }
 
 fn schedulers() -> Vec<Item> {

@@ -11,7 +11,7 @@ use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::samples::SamplesFile;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, wrap};
 use crate::{interrupt, output, provenance, terminal};
 
 /// The version of the keys of `anabranch run --json`.
@@ -228,7 +228,7 @@ fn text(scenario: &Scenario, output: &Output) -> String {
                 flow.acked_s.map_or("-".to_owned(), |time| output::digits(time * 1e3)),
                 output::digits(flow.goodput_bps as f64 / 1e6),
                 flow.vs_lower_bound.map_or("-".to_owned(), |times| format!("{times:.2}")),
-                output::digits(flow.retransmitted_ratio * 100.0),
+                output::about(flow.retransmitted_ratio * 100.0),
                 flow.rto_count.to_string(),
                 flow.bytes_by_path.iter().map(kilobytes).collect::<Vec<_>>().join("/"),
             ]);
@@ -237,16 +237,17 @@ fn text(scenario: &Scenario, output: &Output) -> String {
         text.push('\n');
     }
     let cost = &output.performance;
-    text.push_str(&format!(
-        "seed {}; {}{} s of network time in {} s: {} packet-hops ({} million a second), {} data packets, {} events\n",
+    let sentence = format!(
+        "seed {}; {}{} s of network time in {} s: {} packet-hops ({} million a second), {} data packets, {} events",
         output.seed,
         output.run.map_or(String::new(), |run| format!("run {run} of the comparison, with its phases; ")),
-        output::digits(cost.simulated_s),
-        output::digits(cost.wall_s),
+        output::about(cost.simulated_s),
+        output::about(cost.wall_s),
         cost.packet_hops,
-        output::digits(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
+        output::about(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
         cost.data_packets,
         cost.events,
-    ));
+    );
+    text.push_str(&wrap(&sentence, terminal::text_width()));
     text
 }

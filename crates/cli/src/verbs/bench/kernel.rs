@@ -4,8 +4,8 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use anabranch_net::doctor::is_multipath;
-use anabranch_net::setup::RealSystem;
+use anabranch_setup::RealSystem;
+use anabranch_setup::doctor::is_multipath;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
 
 use super::{Args, Reader, Writer};

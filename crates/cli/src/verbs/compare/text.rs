@@ -41,14 +41,15 @@ pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     }
     let cost = &comparison.performance;
     let runs = comparison.runs;
-    text.push_str(&format!(
-        "{runs} run{} each, seed {}; {} s of network time in {} s, {} million packet-hops a second\n",
+    let sentence = format!(
+        "{runs} run{} each, seed {}; {} s of network time in {} s, {} million packet-hops a second",
         if runs == 1 { "" } else { "s" },
         comparison.seed,
-        output::digits(cost.simulated_s),
-        output::digits(cost.wall_s),
-        output::digits(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
-    ));
+        output::about(cost.simulated_s),
+        output::about(cost.wall_s),
+        output::about(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
+    );
+    text.push_str(&wrap(&sentence, terminal::text_width()));
     text.push('\n');
     text.push_str(&wrap(&comparison.verdict, terminal::text_width()));
     text
@@ -203,7 +204,7 @@ fn millis(seconds: Option<f64>) -> String {
 }
 
 fn percent(ratio: f64) -> String {
-    output::digits(ratio * 100.0)
+    output::about(ratio * 100.0)
 }
 
 fn difference(row: &Row, reference: Option<&str>) -> String {
@@ -266,8 +267,8 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leade
             row.vs_lower_bound.map_or("-".to_owned(), |times| output::digits(times)),
             percent(row.retransmitted_ratio),
             percent(row.reinjected_ratio),
-            output::digits(row.rto_count),
-            output::digits(row.subflows_used),
+            output::about(row.rto_count),
+            output::about(row.subflows_used),
             millis(row.acked_s.mean),
             shares(row),
         ]);
@@ -287,11 +288,11 @@ fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, 
         .column("goodput Mbit/s", Align::Decimal)
         .optional("95 % of mean", Align::Right, 2)
         .column(&headers(reference), Align::Right)
-        .optional("x bound", Align::Decimal, 2)
-        .optional("retx %", Align::Decimal, 1)
-        .optional("reinj %", Align::Decimal, 5)
-        .optional("RTOs", Align::Decimal, 3)
-        .optional("share by path, %", Align::Right, 4);
+        .optional("x bound", Align::Decimal, 1)
+        .optional("retx %", Align::Decimal, 2)
+        .optional("reinj %", Align::Decimal, 6)
+        .optional("RTOs", Align::Decimal, 4)
+        .optional("share by path, %", Align::Right, 5);
     for row in rows {
         table.row(vec![
             row_name(row, leaders),
@@ -305,7 +306,7 @@ fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, 
             row.vs_lower_bound.map_or("-".to_owned(), |times| output::digits(times)),
             percent(row.retransmitted_ratio),
             percent(row.reinjected_ratio),
-            output::digits(row.rto_count),
+            output::about(row.rto_count),
             shares(row),
         ]);
     }

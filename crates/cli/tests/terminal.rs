@@ -1,0 +1,116 @@
+//! What a person sees on a terminal: lines that fit it, colours, and progress; and what a pipe gets.
+#![cfg(target_os = "linux")]
+
+use std::process::{Command, Output, Stdio};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
+
+/// Output of `anabranch ARGS` on a terminal of this many columns, with these variables.
+///
+/// `script` of util-linux makes the terminal; every Linux with Rust's tools has it.
+fn on_terminal(columns: usize, variables: &[(&str, &str)], args: &str) -> String {
+    let command = format!("stty cols {columns} rows 24; exec {BINARY} {args}");
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::null());
+    script.env_remove("NO_COLOR").env("TERM", "xterm").env("SHELL", "/bin/sh");
+    script.envs(variables.iter().copied());
+    let output = script.output().expect("`script` (Debian: apt install bsdutils)");
+    let text = String::from_utf8(output.stdout).unwrap().replace('\r', "");
+    assert!(!text.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+fn in_pipe(args: &[&str]) -> Output {
+    Command::new(BINARY).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// `text` without the codes of colours.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, code)) = rest.split_once("\x1b[") {
+        plain.push_str(before);
+        rest = code.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain + rest
+}
+
+const COMPARE: &str = "compare --path 50Mbit/s,20ms --path 20Mbit/s,60ms,loss=0.1% --size 300KB --runs 3";
+
+#[test]
+fn everything_fits_a_terminal_of_80_columns() {
+    for args in [
+        "--help",
+        "compare --help",
+        "tun setup --help",
+        "list knobs",
+        "list parameters",
+        "list schedulers",
+        "list scenarios",
+        "check two-paths",
+        "run figure8",
+        "model --cwnd 8 --rounds 6 --loss 1%",
+        "select --path 100Mbit/s,20ms,cwnd=8 --path 100Mbit/s,80ms,cwnd=1 --remaining 40KB",
+        COMPARE,
+        "compare --path 10Mbit/s,20ms --path 10Mbit/s,30ms --size bulk --runs 2 --set traffic.duration=1s",
+        "doctor",
+    ] {
+        for columns in [80, 120] {
+            let text = plain(&on_terminal(columns, &[], args));
+            assert!(text.lines().count() > 1, "{args}: {text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= columns, "{args}, {columns} columns: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn there_is_colour_where_a_person_looks_and_nowhere_else() {
+    let coloured = |text: &str| text.contains("\x1b[");
+    let text = on_terminal(80, &[], COMPARE);
+    let row = text.lines().find(|line| plain(line).starts_with("min_rtt")).unwrap();
+    assert!(coloured(row), "{text}");
+    assert!(coloured(&on_terminal(80, &[], "check figure8")));
+    assert!(coloured(&on_terminal(80, &[], "compare nope")));
+    assert!(coloured(&on_terminal(80, &[], "--help")));
+    for (variables, more) in [
+        (&[("NO_COLOR", "1")][..], ""),
+        (&[("TERM", "dumb")], ""),
+        (&[], " --color never"),
+        (&[], " --color=never"),
+    ] {
+        for args in [COMPARE, "check figure8", "compare nope", "--help", "compare --frobnicate"] {
+            let text = on_terminal(80, variables, &format!("{args}{more}"));
+            assert!(!coloured(&text), "{variables:?} {args}{more}: {text}");
+        }
+    }
+    let words: Vec<&str> = COMPARE.split(' ').collect();
+    assert!(!coloured(&String::from_utf8(in_pipe(&words).stdout).unwrap()));
+    let always = [&words[..], &["--color", "always"]].concat();
+    assert!(coloured(&String::from_utf8(in_pipe(&always).stdout).unwrap()));
+    let json = [&always[..], &["--json"]].concat();
+    assert!(!coloured(&String::from_utf8(in_pipe(&json).stdout).unwrap()));
+}
+
+#[test]
+fn a_pipe_has_the_same_width_everywhere() {
+    let words: Vec<&str> = COMPARE.split(' ').collect();
+    let text = String::from_utf8(in_pipe(&words).stdout).unwrap();
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!((81..=100).contains(&widest), "{text}");
+    // A line for each knob, for programs.
+    let knobs = String::from_utf8(in_pipe(&["list", "knobs"]).stdout).unwrap();
+    assert!(knobs.lines().all(|line| !line.starts_with(' ')), "{knobs}");
+}
+
+#[test]
+fn quiet_says_nothing_beside_the_result() {
+    let pcap = format!("{}/quiet.pcapng", env!("CARGO_TARGET_TMPDIR"));
+    let args = ["run", "figure8", "--set", "schedulers=tcp", "--pcap", &pcap];
+    let remark = |args: &[&str]| String::from_utf8(in_pipe(args).stderr).unwrap();
+    assert!(remark(&args).starts_with("captured "));
+    assert_eq!(remark(&[&args[..], &["--quiet"]].concat()), "");
+    assert_eq!(remark(&[&["-q"], &args[..]].concat()), "");
+    assert!(!in_pipe(&["-q", "compare", "nope"]).stderr.is_empty(), "errors are said");
+}
