@@ -76,7 +76,7 @@ impl Connection {
         }
         let id = subflow.id;
         let on_lost = |range, reason| observer.on_lost(now, self.id, id, range, reason);
-        let mut told = if is_expected(subflow, segment, ack) {
+        let mut told = if self.fast_paths && is_expected(subflow, segment, ack) {
             apply_expected_ack(now, self.tick, subflow, segment, ack, on_lost)
         } else {
             apply_ack(now, self.tick, subflow, segment, ack, window_moved, on_lost)

@@ -11,6 +11,7 @@ mod challenge;
 mod checksum;
 mod close;
 mod fallback;
+mod fast;
 mod handshake;
 mod hold;
 mod keepalive;
@@ -126,6 +127,8 @@ pub struct Connection {
     pub(crate) in_eventful: bool,
     /// For the endpoint: the addresses of a subflow that has closed may still be in the tables.
     pub(crate) lists_closed: bool,
+    /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
+    pub(crate) fast_paths: bool,
     limit: Limit,
     pub(crate) fallback: Fallback,
 
@@ -203,6 +206,7 @@ pub(crate) struct Birth {
     pub local_dsn: Dsn,
     pub addresses: Vec<(u8, core::net::IpAddr, bool)>,
     pub tick: TimestampTick,
+    pub fast_paths: bool,
 }
 
 impl Connection {
@@ -275,6 +279,7 @@ impl Connection {
             timers_moved: true,
             in_eventful: false,
             lists_closed: false,
+            fast_paths: birth.fast_paths,
             config,
         }
     }

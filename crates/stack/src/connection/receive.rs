@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::mapping::{Parts, mapped_offset};
+use super::mapping::Parts;
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
@@ -20,119 +20,7 @@ const SUBFLOW_WINDOW: u64 = 65_535 << 14;
 /// 7323 section 5.5, for clocks that tick less often, would protect from nothing more.
 const TIMESTAMP_MEMORY: Duration = Duration::from_secs(2000);
 
-/// What decides whether a segment is one that everybody expects: of these bits ACK alone.
-const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
-
 impl Connection {
-    /// Header prediction: takes a segment that brings the next data of an established subflow to a side that has
-    /// nothing under way there, and no news. Returns whether it was one; if not, nothing has changed. What it does is
-    /// what [`Connection::handle_segment`] would do, and afterwards nothing is due earlier than before but the
-    /// subflow's acknowledgement.
-    #[inline]
-    pub(crate) fn take_predicted<O: Observer>(
-        &mut self,
-        now: Time,
-        id: SubflowId,
-        segment: &Segment,
-        placed: &mut Vec<Placement>,
-        observer: &mut O,
-    ) -> bool {
-        if segment.payload_len == 0
-            || segment.flags.0 & DECISIVE.0 != Flags::ACK.0
-            || !segment.options.are_usual()
-        {
-            return false;
-        }
-        let at = id.index();
-        let Connection { subflows, recv, send, .. } = self;
-        let Some(subflow) = subflows.get_mut(at) else { return false };
-        let una = subflow.board.una();
-        let start = subflow.recv.nxt();
-        // Nothing is under way, and all of it was acknowledged before.
-        let settled = subflow.board.is_empty() && segment.ack == subflow.iss.add(una);
-        let expected = segment.seq == subflow.recv.ack() && subflow.recv.is_complete();
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
-            && subflow.held.is_none()
-            && !subflow.ecn.is_agreed()
-            && !self.checksummed;
-        if !settled || !expected || !usual {
-            return false;
-        }
-        let newer = segment.options.timestamps;
-        if newer.is_some_and(|newer| (newer.value.wrapping_sub(subflow.ts_recent) as i32) < 0) {
-            return false;
-        }
-        let window = subflow.scaled_window(segment);
-        let all_told =
-            send.una < send.written || self.all_acked_told == send.written + u64::from(send.closed);
-        if una + window > subflow.window_edge || send.una + window > send.window_end || !all_told {
-            return false;
-        }
-        let len = u64::from(segment.payload_len);
-        let in_stream = if self.mode == Mode::Plain {
-            let moved = una as i64 + self.fallback.send_shift != send.una as i64;
-            if moved || segment.options.dss.is_some() {
-                return false;
-            }
-            start as i64 + self.fallback.recv_shift
-        } else {
-            // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
-            let Some(Dss { data_ack: Some(data_ack), mapping: Some(mapping), data_fin: false }) =
-                &segment.options.dss
-            else {
-                return false;
-            };
-            let acked = self.local_dsn.add(send.una);
-            let nothing_acked = match *data_ack {
-                DataAck::Wide(dsn) => dsn == acked,
-                DataAck::Narrow(low) => low == acked.0 as u32,
-            };
-            if !nothing_acked
-                || !self.confirmed
-                || mapping.checksum.is_some()
-                || u32::from(mapping.len) != segment.payload_len
-                || mapping.ssn != start as u32
-                || !subflow.mappings.is_empty()
-            {
-                return false;
-            }
-            mapped_offset(mapping, self.remote_dsn, recv.nxt())
-        };
-        if in_stream < 0 {
-            return false;
-        }
-        let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
-        let in_order = recv.expects(stream);
-        if !in_order && self.mode == Mode::Plain {
-            return false;
-        }
-        observer.on_received(now, self.id, id, segment);
-        if let Some(newer) = newer
-            && start <= subflow.recv.last_ack_sent()
-        {
-            subflow.ts_recent = newer.value;
-            subflow.ts_recent_at = now;
-        }
-        subflow.last_received = now;
-        subflow.removal_deadline = Time::NEVER;
-        subflow.max_window = subflow.max_window.max(window);
-        send.peer_window = window;
-        if let Some(Dss { mapping: Some(mapping), .. }) = &segment.options.dss
-            && self.mode == Mode::Mptcp
-        {
-            subflow.dss_seen = true;
-            subflow.bare = false;
-            self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
-        }
-        self.take_next(now, at, stream, in_order, placed);
-        if !in_order {
-            self.check_closing(now, at);
-        }
-        self.timers_moved |= self.subflows[at].recv.ack_at() < self.queued_at;
-        true
-    }
-
     /// A segment has arrived for the subflow `id`.
     #[inline(never)]
     pub(crate) fn handle_segment<O: Observer>(
@@ -199,7 +87,7 @@ impl Connection {
             self.process_plain_ack(now, at, segment);
         }
         let fin = segment.flags.has(Flags::FIN);
-        if (segment.payload_len > 0 || fin) && !self.take_expected(now, at, segment, placed) {
+        if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
         }
         // The FIN may have come before the data in front of it.
@@ -426,83 +314,9 @@ impl Connection {
         self.subflows[at].recv.want_ack();
     }
 
-    /// Header prediction: takes the payload of a segment that is the next one on its subflow, and in a plain TCP in
-    /// the stream, with nothing missing before it or held behind it on the subflow, and no end in sight. Returns
-    /// whether it was one; most are.
-    #[inline(never)]
-    fn take_expected(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        placed: &mut Vec<Placement>,
-    ) -> bool {
-        let Connection { recv, subflows, .. } = self;
-        let subflow = &mut subflows[at];
-        let len = u64::from(segment.payload_len);
-        let start = subflow.recv.nxt();
-        let in_stream = if self.mode == Mode::Plain {
-            if segment.options.dss.is_some() {
-                return false;
-            }
-            start as i64 + self.fallback.recv_shift
-        } else {
-            match segment.options.dss {
-                // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
-                Some(Dss { mapping: Some(mapping), data_fin: false, .. })
-                    if u32::from(mapping.len) == segment.payload_len
-                        && mapping.ssn == start as u32
-                        && subflow.mappings.is_empty() =>
-                {
-                    mapped_offset(&mapping, self.remote_dsn, recv.nxt())
-                }
-                _ => return false,
-            }
-        };
-        if self.checksummed || subflow.held.is_some() || in_stream < 0 {
-            return false;
-        }
-        let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
-        let in_order = recv.expects(stream);
-        // Other subflows may be ahead or behind in the stream, but in a plain TCP there are none.
-        let placeable = in_order || self.mode == Mode::Mptcp;
-        let expected = segment.seq == subflow.recv.ack() && !segment.flags.has(Flags::FIN) && len > 0;
-        if !expected || !placeable || !subflow.recv.is_complete() {
-            return false;
-        }
-        self.take_next(now, at, stream, in_order, placed);
-        true
-    }
-
-    /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is the next of
-    /// the stream too if it is `in_order`.
-    #[inline]
-    fn take_next(
-        &mut self,
-        now: Time,
-        at: usize,
-        stream: DataRange,
-        in_order: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        let subflow = &mut self.subflows[at];
-        let full_sized = subflow.recv.measure(stream.len() as u32, subflow.mss);
-        subflow.recv.take_expected(now, stream.len(), full_sized);
-        subflow.counters.data_segments_received += 1;
-        if in_order {
-            self.recv.take_expected(stream);
-            subflow.counters.bytes_delivered += stream.len();
-            let (connection, subflow) = (self.id, subflow.id);
-            placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
-            self.after_arrival(now, true);
-        } else {
-            self.place(now, at, stream, placed);
-        }
-    }
-
     /// The payload of one segment belongs at `stream`, which others may be before or behind.
     #[inline(never)]
-    fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
+    pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
         let Connection { recv, subflows, id: connection, .. } = self;
         let Subflow { counters, id: subflow, .. } = &mut subflows[at];
         let mut delivered = 0;

@@ -211,7 +211,8 @@ impl Connection {
         // Mostly the same one as the last time has it: this is asked after every acknowledgement.
         let alive = |subflow: &Subflow| subflow.is_synchronised();
         let last = usize::from(self.head_repair.carrier);
-        if let Some(subflow) = self.subflows.get_mut(last).filter(|subflow| alive(subflow))
+        if self.fast_paths
+            && let Some(subflow) = self.subflows.get_mut(last).filter(|subflow| alive(subflow))
             && (subflow.board.begins_with(una) || subflow.board.carries_nearby(una))
         {
             return true;

@@ -119,7 +119,7 @@ impl Connection {
     /// connection anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time) -> Time {
-        self.next_due::<false>(now)
+        if self.fast_paths { self.next_due::<false>(now) } else { self.exact_timeout(now) }
     }
 
     /// When [`Connection::handle_timeout`] is due next, found without any shortcut: what assertions compare with.

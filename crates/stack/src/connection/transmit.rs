@@ -13,7 +13,7 @@ use crate::segment::{Flags, OPTION_SPACE, Segment};
 use crate::seq::DataRange;
 use crate::subflow::recv::AckDue;
 use crate::subflow::scoreboard::{Fate, Sent, SentMapping};
-use crate::subflow::{Queued, Subflow, TcpState};
+use crate::subflow::{Subflow, TcpState};
 
 /// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
 const PACED_BURST: Duration = Duration::from_millis(1);
@@ -53,7 +53,7 @@ impl Connection {
         if ending {
             self.progress_close(now);
         }
-        if let Some(departure) = self.poll_expected(now, out, burst, observer) {
+        if let Some(departure) = self.fast_poll_subflows(now, out, burst, observer) {
             return Some(departure);
         }
         self.timers_moved = true;
@@ -70,123 +70,8 @@ impl Connection {
         next
     }
 
-    /// What [`Connection::poll_subflows`] would find, where that is what nearly always leaves. None if it is anything
-    /// else; nothing has changed then.
-    #[inline]
-    fn poll_expected<O: Observer>(
-        &mut self,
-        now: Time,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        if self.third_ack_wanted || self.send.closed || !self.fin_wanted_on.is_empty() {
-            return None;
-        }
-        let before = (self.cursor, self.turn);
-        for _ in 0..self.subflows.len() {
-            let at = if self.cursor < self.subflows.len() { self.cursor } else { 0 };
-            self.cursor = at;
-            if self.subflows[at].wants_to_send() {
-                let departure = if self.subflows[at].has_data_to_send() {
-                    self.send_expected(now, at, out, burst, observer)
-                } else {
-                    self.acknowledge_expected(now, at, out, observer)
-                };
-                if departure.is_none() {
-                    break;
-                }
-                self.turn += self.turns_of(out);
-                if self.turn >= TURN {
-                    self.turn = 0;
-                    self.cursor += 1;
-                }
-                return departure;
-            }
-            self.turn = 0;
-            self.cursor += 1;
-        }
-        (self.cursor, self.turn) = before;
-        None
-    }
-
-    /// An acknowledgement that is due on a subflow that has no data to send, and nothing else to say.
-    #[inline]
-    fn acknowledge_expected<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &mut Segment,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        let subflow = self.subflows.get(at)?;
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
-            && !subflow.handshake.send
-            && !subflow.probe_wanted
-            && !subflow.signals.may_leave();
-        if !usual || subflow.recv.due() != AckDue::Now {
-            return None;
-        }
-        self.make_ack(now, at, out);
-        self.leave(now, at, out, SendKind::Control, observer)
-    }
-
-    /// The way of nearly all data: a whole segment that was never sent, on the subflow whose turn it is, which has
-    /// something under way, nothing to repair or to say, and room in its windows.
-    #[inline]
-    fn send_expected<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        if self.paces() || self.checksummed || self.keys_pending(at) {
-            return None;
-        }
-        let subflow = self.subflows.get_mut(at)?;
-        let Queued { range, kind } = *subflow.queue.front()?;
-        let (seq, in_flight) = (subflow.board.nxt(), subflow.in_flight());
-        let len = u64::from(subflow.mss);
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
-            && !subflow.handshake.send
-            && !subflow.tail_probe_wanted
-            && subflow.board.lost_segments() == 0
-            && !subflow.path_mtu.is_searching(now)
-            && burst <= subflow.mss;
-        let whole = kind == AssignKind::New && range.start >= self.send.una && range.len() >= len;
-        let room = in_flight > 0
-            && in_flight + len <= subflow.cwnd
-            && subflow.window_edge.saturating_sub(seq) >= len;
-        if !usual || !whole || !room {
-            return None;
-        }
-        subflow.dequeue(len);
-        subflow.round_sent += 1;
-        subflow.last_new = now;
-        subflow.counters.data_segments_sent += 1;
-        subflow.counters.bytes_sent += len;
-        let mapping = SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 };
-        let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        let id = subflow.id;
-        self.record_sent(now, at, record);
-        self.after_data(now, at, len);
-        self.make_data(now, at, &record, out);
-        self.subflows[at].ecn.on_new_data(out);
-        if self.mode == Mode::Mptcp && !self.data_timer.is_armed() {
-            self.arm_data_timer(now);
-        }
-        let sent = DataRange::new(range.start, range.start + len);
-        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
-        self.timers_moved = true;
-        self.leave_data(now, at, out, SendKind::New, range.start, observer)
-    }
-
     #[inline(never)]
-    fn poll_subflows<S: PayloadSums, O: Observer>(
+    pub(super) fn poll_subflows<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         out: &mut Segment,
@@ -523,7 +408,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
+    pub(super) fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
         let subflow = &mut self.subflows[at];
         if subflow.board.is_empty() {
             subflow.timer_base = now;
@@ -569,7 +454,7 @@ impl Connection {
 
     /// Bookkeeping after any data segment: congestion control, validation, pacing.
     #[inline]
-    fn after_data(&mut self, now: Time, at: usize, len: u64) {
+    pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let subflow = &mut self.subflows[at];
         self.congestion.on_sent(subflow.id, now, len);
         let in_flight = subflow.in_flight();
@@ -611,7 +496,7 @@ impl Connection {
         Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
     }
 
-    fn leave<O: Observer>(
+    pub(super) fn leave<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
@@ -624,7 +509,7 @@ impl Connection {
     }
 
     #[inline]
-    fn leave_data<O: Observer>(
+    pub(super) fn leave_data<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
@@ -657,7 +542,7 @@ impl Connection {
 }
 
 #[inline]
-fn new_record(seq: u64, now: Time) -> Sent {
+pub(super) fn new_record(seq: u64, now: Time) -> Sent {
     Sent {
         seq,
         len: 0,

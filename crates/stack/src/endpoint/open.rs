@@ -295,6 +295,7 @@ impl<O: Observer> Endpoint<O> {
             // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
             addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
             tick: self.config.timestamp_tick,
+            fast_paths: self.fast_paths,
         };
         let config = match &self.shared {
             Some(shared) if **shared == config => Arc::clone(shared),
