@@ -17,7 +17,7 @@ use random::run::{compare_fast_paths, run};
 
 const CASES: u32 = 20_000;
 /// So many of other cases are run with the fast paths and without.
-const COMPARED: u32 = 4_000;
+const COMPARED: u32 = 20_000;
 const THREADS: u32 = 2;
 
 /// A failed assertion is a failed case, which proptest then makes smaller.

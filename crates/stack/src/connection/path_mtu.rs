@@ -6,7 +6,6 @@ use super::Connection;
 use crate::observer::{LossReason, Observer};
 use crate::seq::{Seq, offset_near};
 use crate::subflow::TcpState;
-use crate::subflow::path_mtu::ProbeLoss;
 
 impl Connection {
     /// A router has dropped the segment of subflow `at` that began at `seq`, because packets of more than
@@ -56,17 +55,6 @@ impl Connection {
         }
     }
 
-    /// The retransmission timer of subflow `at` has run out, and all of it is taken for lost.
-    #[cold]
-    pub(crate) fn suspect_path_mtu(&mut self, now: Time, at: usize) {
-        let subflow = &mut self.subflows[at];
-        let first = subflow.board.records().front().map_or(0, |record| record.len);
-        let timeouts = subflow.recovery.timeouts();
-        if let Some(mss) = subflow.path_mtu.on_timeout(now, timeouts, first, subflow.mss) {
-            subflow.mss = mss;
-        }
-    }
-
     /// The size of the probe that subflow `at` sends in place of a segment; the first range of its queue
     /// has `front` bytes.
     #[inline]
@@ -80,26 +68,5 @@ impl Connection {
         let available = subflow.queued + unassigned;
         let size = subflow.path_mtu.probe_size(now, subflow.mss, subflow.cwnd, available)?;
         (calm && front >= u64::from(size)).then_some(size)
-    }
-
-    /// Segments of subflow `at` were just taken for lost, the lowest from offset `first` on; `entered` says
-    /// that a reduction of the window would follow. Returns whether it is excused.
-    #[cold]
-    pub(crate) fn excuses_loss(
-        &mut self,
-        now: Time,
-        at: usize,
-        first: u64,
-        segments: u32,
-        entered: bool,
-    ) -> bool {
-        let subflow = &mut self.subflows[at];
-        match subflow.path_mtu.on_lost(now, first, segments, entered, subflow.mss) {
-            ProbeLoss::TooLarge => {
-                subflow.recovery.excuse();
-                true
-            }
-            ProbeLoss::None | ProbeLoss::Unclear => false,
-        }
     }
 }

@@ -10,7 +10,7 @@ use anabranch_units::{Duration, Time};
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, SubflowSet};
-use crate::observer::{LossReason, Observer};
+use crate::observer::Observer;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
 use crate::subflow::recovery::RetransmitTimer;
@@ -290,28 +290,8 @@ impl Connection {
     #[cold]
     fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         let (id, connection) = (self.subflows[at].id, self.id);
-        let subflow = &mut self.subflows[at];
-        let rate = &mut subflow.rate;
-        let flight_bytes = subflow.board.nxt() - subflow.board.una();
-        let recover_bytes = flight_bytes.saturating_sub(subflow.board.sacked_bytes());
-        let mut segments = 0;
-        let mut first = u64::MAX;
-        let rtt = subflow.rtt.clone();
-        let entered = subflow.recovery.on_reordering_timer(now, &mut subflow.board, &rtt, |record| {
-            segments += 1;
-            first = first.min(record.seq);
-            rate.on_lost(record.seq, record.space(), &record.stamp);
-            observer.on_lost(now, connection, id, record.range(), LossReason::Rack);
-        });
-        subflow.counters.segments_lost += u64::from(segments);
-        subflow.round_lost += u64::from(segments);
-        if !self.excuses_loss(now, at, first, segments, entered) && entered {
-            let subflow = &mut self.subflows[at];
-            subflow.counters.recoveries += 1;
-            let reduced = subflow.ecn.has_reduced(subflow.board.una());
-            subflow.ecn.on_reduced(subflow.board.nxt());
-            let event =
-                crate::congestion::CongestionEvent { now, flight_bytes, recover_bytes, ecn: false, reduced };
+        let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
+        if let Some(event) = self.subflows[at].on_reordering_timer(now, lost) {
             self.congestion.on_congestion(id, &event);
             self.refresh_window(at);
         }
@@ -328,21 +308,8 @@ impl Connection {
             self.check_ended(now);
             return;
         }
-        subflow.counters.timeouts += 1;
-        let flight = subflow.board.nxt() - subflow.board.una();
-        let mut segments = 0;
-        let first = subflow.recovery.on_timeout(&mut subflow.board, |record| {
-            segments += 1;
-            subflow.rate.on_lost(record.seq, record.space(), &record.stamp);
-            observer.on_lost(now, connection, id, record.range(), LossReason::Timeout);
-        });
-        subflow.known_blocks = [(0, 0); 4];
-        subflow.counters.segments_lost += segments;
-        subflow.round_lost += segments;
-        subflow.timer_base = now;
-        subflow.tail_probe_wanted = false;
-        subflow.ecn.on_reduced(subflow.board.nxt());
-        self.suspect_path_mtu(now, at);
+        let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
+        let (flight, first) = subflow.on_retransmission_timeout(now, lost);
         self.congestion.on_rto(id, now, flight, !first);
         self.refresh_window(at);
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));

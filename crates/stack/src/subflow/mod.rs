@@ -1,6 +1,8 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 
+pub(crate) mod acknowledge;
 pub mod ecn;
+mod fast;
 pub mod path_mtu;
 pub mod rate;
 pub mod recovery;
@@ -8,6 +10,7 @@ pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
 mod signals;
+mod timers;
 mod window_held;
 
 use std::collections::VecDeque;
