@@ -85,8 +85,10 @@ impl Connection {
                 DataAck::Wide(dsn) => dsn == acked,
                 DataAck::Narrow(low) => low == acked.0 as u32,
             };
+            // The first data acknowledgement on a subflow may shorten the wait for the head of the stream.
             if !nothing_acked
                 || !self.confirmed
+                || !subflow.dss_seen
                 || mapping.checksum.is_some()
                 || u32::from(mapping.len) != segment.payload_len
                 || mapping.ssn != start as u32
@@ -118,7 +120,6 @@ impl Connection {
         if let Some(Dss { mapping: Some(mapping), .. }) = &segment.options.dss
             && self.mode == Mode::Mptcp
         {
-            subflow.dss_seen = true;
             subflow.bare = false;
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
