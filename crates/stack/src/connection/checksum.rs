@@ -3,11 +3,11 @@
 use anabranch_units::Time;
 
 use super::Connection;
-use super::hold::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 use crate::checksum::{self, PayloadSums, add, is_zero};
 use crate::event::Placement;
 use crate::segment::{Capable, Dss, MappedDsn, Mapping, ResetReason, Segment};
 use crate::seq::{DataRange, Dsn};
+use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 
 impl Connection {
     /// The flags of our MP_CAPABLE: SHA-256, and A where checksums are asked for by either side.

@@ -10,11 +10,11 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::mapping::mapped_start;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowSet};
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
 use crate::seq::Dsn;
+use crate::subflow::mappings::mapped_start;
 use crate::subflow::{ResetCause, TcpState};
 
 /// The way back to TCP.

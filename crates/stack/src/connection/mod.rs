@@ -48,8 +48,6 @@ use crate::timestamp::TimestampTick;
 use challenge::Challenges;
 use fallback::Fallback;
 pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer, own_scale};
-pub(crate) use hold::Held;
-pub(crate) use mapping::Mappings;
 use paths::PathsState;
 pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;

@@ -2,12 +2,12 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::mapping::Parts;
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
 use crate::seq::DataRange;
+use crate::subflow::mappings::Parts;
 use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// A subflow accepts payload this far ahead of what it has: RFC 7323's largest window. What is too
@@ -381,16 +381,15 @@ impl Connection {
             return;
         }
         let end = range.end;
-        let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Parts::NONE };
-        let mut mapped_to = parts.end.max(range.start);
-        if core::mem::take(&mut self.subflows[at].contradicted) {
+        let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Ok(Parts::NONE) };
+        let Ok(parts) = parts else {
             self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
-            if self.mode == Mode::Mptcp {
-                return;
+            if self.mode == Mode::Plain {
+                self.process_part(now, at, segment, range, fin, placed);
             }
-            self.process_part(now, at, segment, range, fin, placed);
             return;
-        }
+        };
+        let mut mapped_to = parts.end.max(range.start);
         let limit = (self.recv.edge() as i64 - self.fallback.recv_shift).max(0) as u64;
         if self.mode == Mode::Plain && range.end > limit {
             // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293

@@ -3,6 +3,8 @@
 pub(crate) mod acknowledge;
 pub mod ecn;
 mod fast;
+pub(crate) mod held;
+pub(crate) mod mappings;
 pub mod path_mtu;
 pub mod rate;
 pub mod recovery;
@@ -18,13 +20,14 @@ use std::collections::VecDeque;
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::ConnectionConfig;
-use crate::connection::{Held, Mappings};
 use crate::event::SubflowId;
 use crate::scheduler::{AssignKind, SubflowView};
 use crate::segment::{Address, Flags, PathId, ResetReason, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
 use ecn::EcnState;
+use held::Held;
+use mappings::Mappings;
 use path_mtu::PathMtu;
 use rate::RateEstimator;
 use recovery::Recovery;
@@ -149,8 +152,6 @@ pub struct Subflow {
     pub(crate) bare: bool,
     /// A data acknowledgement has come by it.
     pub(crate) dss_seen: bool,
-    /// A mapping has contradicted one of them.
-    pub(crate) contradicted: bool,
     /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
     pub(crate) mss: u32,
     pub(crate) iss: Seq,
@@ -284,7 +285,6 @@ impl Subflow {
             ecn: EcnState::default(),
             recv: Receiver::new(Seq(0), config.ack),
             mappings: Mappings::default(),
-            contradicted: false,
             held: None,
             dss_seen: false,
             bare: false,
