@@ -9,7 +9,7 @@ use crate::observer::Observer;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Flags, Segment};
 use crate::seq::offset_near;
-use crate::subflow::TcpState;
+use crate::subflow::Ending;
 use crate::subflow::acknowledge::{AckOutcome, Acked};
 
 impl Connection {
@@ -92,12 +92,10 @@ impl Connection {
             let end = self.subflows[at].board.una() as i64 + self.fallback.send_shift;
             self.on_data_ack(now, end, 0);
         }
-        let subflow = &mut self.subflows[at];
-        match subflow.state {
-            TcpState::FinWait1 => subflow.state = TcpState::FinWait2,
-            TcpState::Closing => self.enter_time_wait(now, at),
-            TcpState::LastAck => self.close_subflow(now, at),
-            _ => {}
+        match self.subflows[at].on_fin_acked() {
+            Ending::TimeWait => self.enter_time_wait(now, at),
+            Ending::Done => self.close_subflow(now, at),
+            Ending::Continues => {}
         }
     }
 

@@ -25,11 +25,11 @@ impl Connection {
             return;
         }
         for at in 0..self.subflows.len() {
-            match self.subflows[at].state {
+            match self.subflows[at].state() {
                 TcpState::Closed => {}
                 // Nothing is known of the peer yet: silence will do.
                 TcpState::SynSent => self.close_subflow(now, at),
-                _ => self.subflows[at].reset = Some(ResetCause::Abort),
+                _ => self.subflows[at].request_reset(ResetCause::Abort),
             }
         }
         self.end(reason);
@@ -51,7 +51,7 @@ impl Connection {
             if !self.send.fin_sent {
                 self.send.fin_sent = true;
                 for subflow in &mut self.subflows {
-                    subflow.fin_wanted = true;
+                    subflow.request_fin();
                 }
             }
             return;
@@ -103,12 +103,12 @@ impl Connection {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, which keeps the way
                 // back open for a half-closed connection.
-                if !subflow.is_closed() && !subflow.fin_wanted {
-                    match subflow.state {
+                if !subflow.is_closed() && !subflow.fin_requested() {
+                    match subflow.state() {
                         TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                            subflow.reset = Some(ResetCause::Gone);
+                            subflow.request_reset(ResetCause::Gone);
                         }
-                        _ => subflow.fin_wanted = true,
+                        _ => subflow.request_fin(),
                     }
                 }
             }
@@ -168,7 +168,7 @@ impl Connection {
     pub(crate) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
-            if subflow.state != TcpState::CloseWait || subflow.fin_wanted || subflow.reset.is_some() {
+            if subflow.state() != TcpState::CloseWait || subflow.fin_requested() || subflow.is_resetting() {
                 continue;
             }
             let another = || {
@@ -177,7 +177,7 @@ impl Connection {
                     .any(|other| other.id.index() != at && other.is_usable() && !other.potentially_failed())
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
-                self.subflows[at].fin_wanted = true;
+                self.subflows[at].request_fin();
                 self.schedule_wanted = true;
             }
         }
@@ -191,8 +191,8 @@ impl Connection {
             return;
         }
         for subflow in &mut self.subflows {
-            if subflow.state == TcpState::CloseWait && !subflow.fin_sent {
-                subflow.fin_wanted = false;
+            if subflow.state() == TcpState::CloseWait && !subflow.fin_sent() {
+                subflow.withdraw_fin();
             }
         }
         self.answer_fins();
@@ -228,12 +228,14 @@ impl Connection {
         }
         self.end(CloseReason::NoSubflow);
         for subflow in &mut self.subflows {
-            subflow.fin_wanted |= subflow.state == TcpState::CloseWait;
+            if subflow.state() == TcpState::CloseWait {
+                subflow.request_fin();
+            }
         }
     }
 
     pub(super) fn set_closed(&mut self, at: usize) {
-        self.subflows[at].state = TcpState::Closed;
+        self.subflows[at].set_closed();
         self.lists_closed = true;
     }
 
@@ -249,19 +251,18 @@ impl Connection {
     /// A subflow is given up: the peer is told by a reset.
     #[cold]
     pub(crate) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
-        if self.subflows[at].state == TcpState::SynSent {
+        if self.subflows[at].state() == TcpState::SynSent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
         }
-        self.subflows[at].reset = Some(ResetCause::Because(reason));
+        self.subflows[at].request_reset(ResetCause::Because(reason));
         self.subflow_ended(now, at);
         self.run_path_manager();
     }
 
     #[cold]
     pub(crate) fn enter_time_wait(&mut self, now: Time, at: usize) {
-        self.subflows[at].state = TcpState::TimeWait;
-        self.subflows[at].time_wait_until = now + self.config.time_wait;
+        self.subflows[at].enter_time_wait(now + self.config.time_wait);
         self.subflow_ended(now, at);
         self.check_ended(now);
     }

@@ -85,11 +85,11 @@ impl Connection {
 
     /// No other subflow can carry data.
     fn is_alone(&self, at: usize) -> bool {
-        !self.subflows[at].handshake.join
-            && self.subflows[at].reset.is_none()
-            && !self.subflows[at].fin_sent
+        !self.subflows[at].is_join()
+            && !self.subflows[at].is_resetting()
+            && !self.subflows[at].fin_sent()
             && self.live_subflows().all(|other| {
-                let opening = matches!(other.state, TcpState::SynSent | TcpState::SynReceived);
+                let opening = matches!(other.state(), TcpState::SynSent | TcpState::SynReceived);
                 other.id.index() == at || opening
             })
     }
@@ -151,10 +151,10 @@ impl Connection {
         // Joins that are under way come to nothing (section 3.7: one subflow only may stay).
         self.paths.forget();
         for other in (0..self.subflows.len()).filter(|&other| other != at) {
-            match self.subflows[other].state {
+            match self.subflows[other].state() {
                 TcpState::Closed => {}
                 TcpState::SynSent => self.fail_handshake(now, other, CloseReason::Refused),
-                _ => self.subflows[other].reset = Some(ResetCause::Because(ResetReason::Unspecified)),
+                _ => self.subflows[other].request_reset(ResetCause::Because(ResetReason::Unspecified)),
             }
         }
         // What waits in the queue is given to the subflow again, in its order.
@@ -179,7 +179,7 @@ impl Connection {
         self.on_data_ack(now, acked, window);
         if let Some(end) = fin {
             self.recv.set_fin(end.max(0) as u64);
-            self.subflows[at].fin_wanted = false;
+            self.subflows[at].withdraw_fin();
             self.after_remote_fin();
         }
         self.schedule_wanted = true;
@@ -211,7 +211,7 @@ impl Connection {
         let data = self.mapped_offset(mapping);
         let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
         if !alone || ssn < 1 || data < 0 {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
             return false;
         }
         self.fallback.recv_shift = data - ssn;
@@ -253,7 +253,7 @@ impl Connection {
             self.fall_back(now, at, false);
             return true;
         }
-        self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+        self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
         false
     }
 
@@ -270,7 +270,7 @@ impl Connection {
         let head = self.send.outstanding.as_slice().first();
         if head.is_some_and(|head| head.tried.has(self.subflows[at].id)) {
             // A peer that has become a TCP would take what is sent again for new.
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
         }
         false
     }
@@ -285,7 +285,7 @@ impl Connection {
             self.fallback.failing = Some(Failing { data, resend_at, deadline });
             self.subflows[at].recv.want_ack();
         } else {
-            self.subflows[at].reset = Some(ResetCause::Damage(data));
+            self.subflows[at].request_reset(ResetCause::Damage(data));
         }
     }
 
@@ -315,7 +315,7 @@ impl Connection {
             return true;
         }
         // Section 3.7: what is under way is not contiguous, so that the subflow has to go.
-        self.subflows[at].reset = Some(ResetCause::Damage(self.recv.nxt() as i64));
+        self.subflows[at].request_reset(ResetCause::Damage(self.recv.nxt() as i64));
         false
     }
 
@@ -333,7 +333,7 @@ impl Connection {
         };
         if failing.deadline <= now {
             self.fallback.failing = None;
-            self.subflows[at].reset = Some(ResetCause::Damage(failing.data));
+            self.subflows[at].request_reset(ResetCause::Damage(failing.data));
             return;
         }
         failing.resend_at = now + self.max_rto();

@@ -48,8 +48,8 @@ impl Connection {
         // Nothing is under way, and all of it was acknowledged before.
         let settled = subflow.board.is_empty() && segment.ack == subflow.iss.add(una);
         let expected = segment.seq == subflow.recv.ack() && subflow.recv.is_complete();
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
+        let usual = subflow.state() == TcpState::Established
+            && !subflow.is_resetting()
             && subflow.held.is_none()
             && !subflow.ecn.is_agreed()
             && !self.checksummed;
@@ -259,9 +259,9 @@ impl Connection {
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = self.subflows.get(at)?;
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
-            && !subflow.handshake.send
+        let usual = subflow.state() == TcpState::Established
+            && !subflow.is_resetting()
+            && !subflow.handshake_due()
             && !subflow.probe_wanted
             && !subflow.signals.may_leave();
         if !usual || subflow.recv.due() != AckDue::Now {
@@ -289,9 +289,9 @@ impl Connection {
         let Queued { range, kind } = *subflow.queue.front()?;
         let (seq, in_flight) = (subflow.board.nxt(), subflow.in_flight());
         let len = u64::from(subflow.mss);
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
-            && !subflow.handshake.send
+        let usual = subflow.state() == TcpState::Established
+            && !subflow.is_resetting()
+            && !subflow.handshake_due()
             && !subflow.tail_probe_wanted
             && subflow.board.lost_segments() == 0
             && !subflow.path_mtu.is_searching(now)

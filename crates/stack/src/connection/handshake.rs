@@ -146,12 +146,12 @@ impl Connection {
         let wait = {
             let subflow = &self.subflows[at];
             // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
-            let attempts = subflow.handshake.attempts.min(16);
+            let attempts = subflow.handshake().attempts.min(16);
             subflow.rtt.rto(attempts)
         };
-        if self.subflows[at].state == TcpState::SynSent
-            && self.subflows[at].handshake.attempts >= self.config.mptcp_syns
-            && !self.subflows[at].handshake.join
+        if self.subflows[at].state() == TcpState::SynSent
+            && self.subflows[at].handshake().attempts >= self.config.mptcp_syns
+            && !self.subflows[at].is_join()
             && !self.config.simultaneous
         {
             // RFC 8684 section 3.1: something may drop a SYN because of its option. Linux does so after
@@ -163,20 +163,15 @@ impl Connection {
         let mtu = self.config.mtu;
         let scale = own_scale(self.config.receive_buffer.max().get());
         // The window of a SYN is not scaled.
-        let is_syn = self.subflows[at].state != TcpState::PreEstablished;
+        let is_syn = self.subflows[at].state() != TcpState::PreEstablished;
         let shift = if is_syn { 0 } else { self.subflows[at].receive_scale };
         let (window, _) = self.show_window(at, shift, false);
         let (local_key, remote_key) = (self.local_key, self.remote_key);
         let capable_flags = self.capable_flags();
         let subflow = &mut self.subflows[at];
-        subflow.handshake.send = false;
-        subflow.handshake.attempts += 1;
-        if subflow.handshake.attempts == 1 {
-            subflow.handshake.sent_at = now;
-        }
-        subflow.handshake.retry_at = Some(now + wait);
-        if subflow.state == TcpState::PreEstablished {
-            let join = subflow.handshake;
+        subflow.on_handshake_sent(now, wait);
+        if subflow.state() == TcpState::PreEstablished {
+            let join = *subflow.handshake();
             let code = crypto::join_hmac(
                 local_key,
                 remote_key.unwrap_or(local_key),
@@ -193,10 +188,10 @@ impl Connection {
             segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code) }));
             return segment;
         }
-        let answering = subflow.state == TcpState::SynReceived;
-        self.fallback.answered |= answering && subflow.handshake.join;
+        let answering = subflow.state() == TcpState::SynReceived;
+        self.fallback.answered |= answering && subflow.is_join();
         let flags = if answering { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
-        let asks = self.config.ecn && subflow.handshake.attempts == 1;
+        let asks = self.config.ecn && subflow.handshake().attempts == 1;
         let flags = flags.with(subflow.ecn.syn_flags(answering, asks));
         let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss, flags);
         segment.window = window;
@@ -217,7 +212,7 @@ impl Connection {
         if mode == Mode::Plain {
             return segment;
         }
-        let join = subflow.handshake.join || simultaneous;
+        let join = subflow.is_join() || simultaneous;
         let option = match (join, answering) {
             (false, _) => MptcpOption::Capable(Capable {
                 version: 1,
@@ -231,10 +226,10 @@ impl Connection {
                 backup: subflow.backup_asked,
                 address_id: subflow.local_id,
                 token: self.remote_token,
-                nonce: subflow.handshake.local_nonce,
+                nonce: subflow.handshake().local_nonce,
             }),
             (true, true) => {
-                let nonces = (subflow.handshake.local_nonce, subflow.handshake.remote_nonce);
+                let nonces = (subflow.handshake().local_nonce, subflow.handshake().remote_nonce);
                 let code = crypto::join_hmac(local_key, remote_key.unwrap_or(local_key), nonces.0, nonces.1);
                 MptcpOption::Join(Join::SynAck {
                     backup: subflow.backup_asked,
@@ -253,7 +248,7 @@ impl Connection {
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
         self.show_window(at, 0, false);
         // It was sent 0 times by this subflow: there is no RTT sample, as when it was sent twice.
-        self.subflows[at].handshake.send = false;
+        self.subflows[at].skip_handshake_segment();
     }
 
     /// Whether a segment in the handshake acknowledges what was never sent, or is a SYN that crosses with a join: it is
@@ -263,7 +258,7 @@ impl Connection {
             return true;
         }
         let subflow = &self.subflows[id.index()];
-        let opening = match subflow.state {
+        let opening = match subflow.state() {
             TcpState::SynSent => true,
             TcpState::SynReceived => !segment.flags.has(Flags::SYN),
             _ => false,
@@ -293,7 +288,7 @@ impl Connection {
             return;
         }
         self.take_syn_options(at, segment);
-        let sample = self.subflows[at].handshake;
+        let sample = *self.subflows[at].handshake();
         {
             let subflow = &mut self.subflows[at];
             if sample.attempts == 1 {
@@ -358,14 +353,14 @@ impl Connection {
     fn on_join_syn_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         let Some(Join::SynAck { backup, address_id, hmac, nonce }) = find_join(&segment.options) else {
             // Section 3.2: a SYN/ACK without MP_JOIN is answered with a reset.
-            self.reject_join(at);
+            self.subflows[at].reject_syn_ack();
             return;
         };
-        let local_nonce = self.subflows[at].handshake.local_nonce;
+        let local_nonce = self.subflows[at].handshake().local_nonce;
         let peer = self.remote_key.unwrap_or(self.local_key);
         let expected = crypto::leftmost_64(&crypto::join_hmac(peer, self.local_key, nonce, local_nonce));
         if !crypto::equal(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
-            self.reject_join(at);
+            self.subflows[at].reject_syn_ack();
             return;
         }
         let remote = self.subflows[at].remote;
@@ -373,7 +368,7 @@ impl Connection {
         let subflow = &mut self.subflows[at];
         subflow.remote_id = address_id;
         subflow.backup_wanted = backup;
-        subflow.handshake.remote_nonce = nonce;
+        subflow.set_remote_nonce(nonce);
         if self.config.simultaneous {
             // The keys were agreed beforehand: data or an acknowledgement is the third segment, and
             // there is no fourth.
@@ -391,17 +386,7 @@ impl Connection {
         }
         // From the third ACK on the peer may send by it.
         self.fallback.joined = true;
-        subflow.state = TcpState::PreEstablished;
-        subflow.handshake.attempts = 0;
-        subflow.handshake.send = true;
-    }
-
-    /// A SYN/ACK is not the one that was asked for. It has synchronised the subflow, so that the reset
-    /// acknowledges it.
-    #[cold]
-    fn reject_join(&mut self, at: usize) {
-        self.subflows[at].state = TcpState::PreEstablished;
-        self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
+        subflow.await_fourth_ack();
     }
 
     /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.
@@ -422,13 +407,13 @@ impl Connection {
         }
         if crossing && !self.completes_crossing(at, segment) {
             // The SYN again: the answer was lost.
-            self.subflows[at].handshake.send = true;
+            self.subflows[at].repeat_handshake();
             return false;
         }
         if !segment.flags.has(Flags::ACK) || segment.ack != self.subflows[at].iss.add(1) {
             return false;
         }
-        let handshake = self.subflows[at].handshake;
+        let handshake = *self.subflows[at].handshake();
         if self.mode == Mode::Mptcp && !self.config.simultaneous {
             if handshake.join {
                 if !self.check_join_ack(at, segment) {
@@ -438,9 +423,9 @@ impl Connection {
                 return false;
             }
         }
-        let standing = self.live_subflows().filter(|subflow| subflow.established.is_some()).count();
+        let standing = self.live_subflows().filter(|subflow| subflow.was_established()).count();
         if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Prohibited));
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Prohibited));
             return false;
         }
         let subflow = &mut self.subflows[at];
@@ -485,7 +470,7 @@ impl Connection {
                 true
             }
             ThirdAck::Foreign => {
-                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
+                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
                 false
             }
         }
@@ -502,15 +487,15 @@ impl Connection {
             // Section 3.2 wants a reset for an acknowledgement without MP_JOIN. A segment with a
             // mapping may have overtaken the third ACK, and is left to be sent again.
             if segment.options.dss.is_none() {
-                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
+                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
             }
             return false;
         };
         let Some(remote_key) = self.remote_key else { return false };
-        let join = self.subflows[at].handshake;
+        let join = *self.subflows[at].handshake();
         let expected = crypto::join_hmac(remote_key, self.local_key, join.remote_nonce, join.local_nonce);
         if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
             return false;
         }
         true
@@ -519,7 +504,7 @@ impl Connection {
     /// The fourth ACK of a join has come.
     #[cold]
     pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
-        let handshake = self.subflows[at].handshake;
+        let handshake = *self.subflows[at].handshake();
         if handshake.attempts == 1 {
             self.subflows[at].rtt.sample(now.since(handshake.sent_at));
         }
@@ -530,18 +515,14 @@ impl Connection {
     #[cold]
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
-        subflow.state = TcpState::Established;
-        subflow.established = Some(now);
-        self.fallback.joined |= subflow.handshake.join;
-        subflow.handshake.send = false;
-        subflow.handshake.retry_at = None;
-        subflow.last_sent = now;
+        subflow.establish(now);
+        self.fallback.joined |= subflow.is_join();
         let start = SubflowStart {
             now,
             mss: u64::from(subflow.mss),
             // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after
             // two losses. RFC 6298 section 5.7 the same.
-            initial_window: if subflow.handshake.attempts > 1 && !subflow.handshake.join {
+            initial_window: if subflow.handshake().attempts > 1 && !subflow.is_join() {
                 1
             } else {
                 self.config.initial_window

@@ -132,7 +132,7 @@ impl Connection {
     /// With checksums: every complete run of mappings is verified and goes to its place.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let mut advanced = false;
-        while self.mode == Mode::Mptcp && self.fallback.failing.is_none() && self.subflows[at].reset.is_none()
+        while self.mode == Mode::Mptcp && self.fallback.failing.is_none() && !self.subflows[at].is_resetting()
         {
             let Some(held) = &mut self.subflows[at].held else { break };
             let Some((first, last, right)) = held.complete_run() else { break };
@@ -223,7 +223,7 @@ impl Connection {
 
     /// Section 3.3.1: if no mapping has come within a receive window of data, the subflow is broken.
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        if self.mode != Mode::Mptcp || self.fallback.failing.is_some() || self.subflows[at].reset.is_some() {
+        if self.mode != Mode::Mptcp || self.fallback.failing.is_some() || self.subflows[at].is_resetting() {
             return;
         }
         let Some(held) = &self.subflows[at].held else { return };
@@ -253,7 +253,7 @@ impl Connection {
             self.fall_back(now, at, true);
             self.release_all(now, at, placed);
         } else {
-            self.subflows[at].reset = Some(ResetCause::Because(reason));
+            self.subflows[at].request_reset(ResetCause::Because(reason));
         }
     }
 }

@@ -37,7 +37,7 @@ impl Connection {
         let seq = self.subflows[at].board.nxt();
         self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
         // Section 3.1: after a damaged handshake no MPTCP option leaves any more.
-        let first = self.phase == Phase::Opening && !self.subflows[at].handshake.join;
+        let first = self.phase == Phase::Opening && !self.subflows[at].is_join();
         if self.mode != Mode::Mptcp || first {
             return;
         }
@@ -69,7 +69,7 @@ impl Connection {
             && self.mode == Mode::Mptcp
             && self.remote_key.is_some()
             && !self.config.simultaneous
-            && !self.subflows[at].handshake.join
+            && !self.subflows[at].is_join()
     }
 
     /// Returns a mapping from the start of the stream to the end of `range`, which is sent for the first time at `seq`, if an
@@ -178,7 +178,7 @@ impl Connection {
         out.source = subflow.local;
         out.destination = subflow.remote;
         out.seq = subflow.iss.add(seq);
-        out.ack = if subflow.state == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
+        out.ack = if subflow.state() == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
         out.flags = flags;
         out.window = window;
         out.payload_len = 0;

@@ -448,11 +448,10 @@ impl Connection {
 
     /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
     pub(crate) fn subflow_ended(&mut self, now: Time, at: usize) {
-        if self.subflows[at].ended.is_some() {
+        if !self.subflows[at].note_end(now) {
             return;
         }
-        let was_up = self.subflows[at].established.is_some();
-        self.subflows[at].ended = Some(now);
+        let was_up = self.subflows[at].was_established();
         let id = self.subflows[at].id;
         self.recover_from_dead(at);
         self.subflows[at].board.abandon();

@@ -21,7 +21,7 @@ impl Connection {
         observer: &mut O,
     ) {
         let subflow = &mut self.subflows[at];
-        if !subflow.is_synchronised() || subflow.state == TcpState::PreEstablished {
+        if !subflow.is_synchronised() || subflow.state() == TcpState::PreEstablished {
             return;
         }
         let offset = offset_near(subflow.iss, subflow.board.una(), seq);

@@ -145,7 +145,7 @@ impl Connection {
                 }
                 PathCommand::SubflowDestroy(id) => {
                     if let Some(at) = self.subflow_index(id) {
-                        self.subflows[at].fin_wanted = true;
+                        self.subflows[at].request_fin();
                     }
                 }
                 PathCommand::SetBackup(id, backup) => {
@@ -184,8 +184,8 @@ impl Connection {
     pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
         let local_id = self.paths.local_id(local);
         let crossing = self.subflows.iter().position(|subflow| {
-            subflow.state == TcpState::SynSent
-                && subflow.handshake.join
+            subflow.state() == TcpState::SynSent
+                && subflow.is_join()
                 && (subflow.local_id, subflow.remote_id) == (local_id, remote_id)
         });
         let Some(at) = crossing.filter(|_| !self.config.simultaneous) else { return true };

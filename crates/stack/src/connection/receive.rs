@@ -8,7 +8,7 @@ use crate::observer::Observer;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
 use crate::seq::DataRange;
 use crate::subflow::mappings::Parts;
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::{Ending, ResetCause, Subflow, TcpState};
 
 /// A subflow accepts payload this far ahead of what it has: RFC 7323's largest window. What is too
 /// far ahead at the data level is refused there (RFC 8684 section 3.3.5; Linux sends beyond a
@@ -34,7 +34,7 @@ impl Connection {
         let at = id.index();
         self.timers_moved = true;
         observer.on_received(now, self.id, id, segment);
-        let state = self.subflows[at].state;
+        let state = self.subflows[at].state();
         match state {
             TcpState::Closed => return,
             TcpState::SynSent => {
@@ -67,7 +67,7 @@ impl Connection {
         if !self.process_ack(now, at, segment, observer) {
             return;
         }
-        if self.subflows[at].state == TcpState::PreEstablished {
+        if self.subflows[at].state() == TcpState::PreEstablished {
             self.on_fourth_ack(now, at);
         }
         if self.mode == Mode::Mptcp {
@@ -92,9 +92,7 @@ impl Connection {
         }
         // The FIN may have come before the data in front of it.
         let subflow = &self.subflows[at];
-        let awaited =
-            matches!(subflow.state, TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2);
-        if subflow.recv.finished() && awaited {
+        if subflow.recv.finished() && subflow.awaits_fin() {
             self.on_end_of_subflow(now, at, segment, placed);
         }
         self.check_closing(now, at);
@@ -195,7 +193,7 @@ impl Connection {
             subflow.recv.want_ack();
         }
         if segment.flags.has(Flags::FIN) {
-            subflow.time_wait_until = now + self.config.time_wait;
+            subflow.enter_time_wait(now + self.config.time_wait);
         }
     }
 
@@ -283,7 +281,7 @@ impl Connection {
             if mapping.checksum.is_some() != self.checksummed {
                 // RFC 8684 section 3.3: a checksum that was not agreed on, or none where one was, ends
                 // the subflow.
-                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
+                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
                 return false;
             }
             if mapping.len == 0 && segment.payload_len > 0 {
@@ -375,7 +373,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         if self.mode == Mode::Plain && self.is_mapped_before(at, segment) {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
             let (payload_offset, len) = (segment.payload_len - range.len() as u32, range.len() as u32);
             placed.push(Placement::Discard { connection: self.id, payload_offset, len });
             return;
@@ -550,7 +548,7 @@ impl Connection {
             if by_reset && other == at {
                 self.close_subflow(now, other);
             } else if !self.subflows[other].is_closed() {
-                self.subflows[other].reset = Some(ResetCause::Gone);
+                self.subflows[other].request_reset(ResetCause::Gone);
             }
         }
         self.end(CloseReason::Reset);
@@ -574,15 +572,7 @@ impl Connection {
     /// The peer's FIN was reached in order.
     #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
-        let subflow = &mut self.subflows[at];
-        subflow.state = match subflow.state {
-            TcpState::Established | TcpState::PreEstablished => TcpState::CloseWait,
-            // Had the same segment acknowledged our FIN, the state were FIN-WAIT-2 by now.
-            TcpState::FinWait1 => TcpState::Closing,
-            TcpState::FinWait2 => TcpState::TimeWait,
-            other => other,
-        };
-        if subflow.state == TcpState::TimeWait {
+        if self.subflows[at].on_fin() == Ending::TimeWait {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {

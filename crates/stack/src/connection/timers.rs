@@ -76,16 +76,16 @@ impl Connection {
 
     #[inline]
     fn subflow_timer<const EXACT: bool>(&self, now: Time, subflow: &Subflow) -> Time {
-        match subflow.state {
+        match subflow.state() {
             TcpState::Closed => return Time::NEVER,
             TcpState::TimeWait => return subflow.time_wait_until.min(subflow.recv.ack_at()),
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                return subflow.handshake.retry_at.unwrap_or(Time::NEVER);
+                return subflow.handshake().retry_at.unwrap_or(Time::NEVER);
             }
             _ => {}
         }
         let mut due = subflow.recv.ack_at().min(subflow.removal_deadline).min(subflow.signals.due());
-        if subflow.state == TcpState::FinWait2 {
+        if subflow.state() == TcpState::FinWait2 {
             due = due.min(self.fin_wait_end(subflow));
         }
         if !subflow.board.is_empty() {
@@ -98,7 +98,7 @@ impl Connection {
             }
         }
         if self.paces()
-            && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0 || subflow.fin_wanted)
+            && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0 || subflow.fin_requested())
             && subflow.pace_at > now
         {
             due = due.min(subflow.pace_at);
@@ -238,7 +238,7 @@ impl Connection {
         self.subflows[at].recv.on_timer(now);
         self.subflows[at].signals.on_timer(now);
         let subflow = &mut self.subflows[at];
-        match subflow.state {
+        match subflow.state() {
             TcpState::Closed => return,
             TcpState::TimeWait => {
                 if subflow.time_wait_until <= now {
@@ -247,16 +247,12 @@ impl Connection {
                 return;
             }
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                if subflow.handshake.retry_at.is_some_and(|due| due <= now) {
-                    if subflow.handshake.attempts > self.config.rto.syn_retries {
-                        if subflow.state == TcpState::PreEstablished {
-                            subflow.reset = Some(ResetCause::Because(ResetReason::BadPerformance));
-                        } else {
-                            self.fail_handshake(now, at, CloseReason::TimedOut);
-                        }
+                let due = subflow.handshake().retry_at.is_some_and(|due| due <= now);
+                if due && !subflow.retry_handshake(self.config.rto.syn_retries) {
+                    if subflow.state() == TcpState::PreEstablished {
+                        subflow.request_reset(ResetCause::Because(ResetReason::BadPerformance));
                     } else {
-                        subflow.handshake.send = true;
-                        subflow.handshake.retry_at = None;
+                        self.fail_handshake(now, at, CloseReason::TimedOut);
                     }
                 }
                 return;
@@ -268,7 +264,7 @@ impl Connection {
             self.kill_subflow(now, at, ResetReason::Unspecified);
             return;
         }
-        if subflow.state == TcpState::FinWait2 && self.fin_wait_end(&self.subflows[at]) <= now {
+        if subflow.state() == TcpState::FinWait2 && self.fin_wait_end(&self.subflows[at]) <= now {
             self.close_subflow(now, at);
             return;
         }

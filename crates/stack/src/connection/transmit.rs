@@ -113,27 +113,27 @@ impl Connection {
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
-        if subflow.state == TcpState::Closed {
+        if subflow.state() == TcpState::Closed {
             return None;
         }
-        if let Some(cause) = subflow.reset {
+        if let Some(cause) = subflow.reset_due() {
             self.make_reset(now, at, cause, out);
             self.set_closed(at);
             self.subflow_ended(now, at);
             self.check_ended(now);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if subflow.handshake.send {
+        if subflow.handshake_due() {
             *out = self.make_handshake(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if self.third_ack_wanted && !subflow.handshake.join {
+        if self.third_ack_wanted && !subflow.is_join() {
             self.third_ack_wanted = false;
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
         let carries_data = !matches!(
-            subflow.state,
+            subflow.state(),
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
         );
         if subflow.has_data_to_send()
@@ -181,12 +181,12 @@ impl Connection {
                 return self.leave(now, at, out, SendKind::Control, observer);
             }
         }
-        if subflow.recv.due() == AckDue::Now && subflow.state == TcpState::PreEstablished {
+        if subflow.recv.due() == AckDue::Now && subflow.state() == TcpState::PreEstablished {
             // Without its code, an acknowledgement would be no third one (RFC 8684 section 3.2).
             *out = self.make_handshake(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if subflow.recv.due() == AckDue::Now && subflow.state != TcpState::SynSent {
+        if subflow.recv.due() == AckDue::Now && subflow.state() != TcpState::SynSent {
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
@@ -239,12 +239,8 @@ impl Connection {
             }
         }
         let subflow = &mut self.subflows[at];
-        if subflow.fin_wanted && !subflow.fin_sent && subflow.queue.is_empty() {
-            subflow.fin_sent = true;
-            subflow.state = match subflow.state {
-                TcpState::CloseWait => TcpState::LastAck,
-                _ => TcpState::FinWait1,
-            };
+        if subflow.fin_due() {
+            subflow.on_fin_sent();
             let seq = subflow.board.nxt();
             self.record_sent(now, at, Sent { fin: true, ..new_record(seq, now) });
             self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);

@@ -131,7 +131,7 @@ impl<O: Observer> Endpoint<O> {
         }
         let at = connection.add_subflow(now, birth)?;
         connection.take_syn_options(at, segment);
-        connection.subflows[at].handshake.remote_nonce = remote_nonce;
+        connection.subflows[at].set_remote_nonce(remote_nonce);
         connection.subflows[at].demuxed = true;
         let to = (id, connection.subflows[at].id());
         self.demux.add(segment.destination, segment.source, to);
@@ -216,7 +216,7 @@ impl<O: Observer> Endpoint<O> {
         let Some(connection) = self.connection(id) else { return true };
         let opened = connection.phase != Phase::Opening;
         // One that lacks the keys leaves nothing behind: the peer repeats them. A wrong key is reset.
-        let undecided = !opened && connection.subflows[at].reset.is_none();
+        let undecided = !opened && !connection.subflows[at].is_resetting();
         if opened {
             self.counters.cookies_accepted += 1;
             self.cookies.spend(cookie);

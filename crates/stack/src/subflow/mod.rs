@@ -12,6 +12,7 @@ pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
 mod signals;
+mod state;
 mod timers;
 mod window_held;
 
@@ -37,32 +38,8 @@ use scoreboard::Scoreboard;
 use signals::Signals;
 use window_held::WindowHeld;
 
-/// The states of RFC 9293 section 3.3.2, with the one that RFC 8684 adds for joins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TcpState {
-    /// A SYN was sent.
-    SynSent,
-    /// A SYN was received and answered.
-    SynReceived,
-    /// The third ACK of a join was sent, and not yet answered.
-    PreEstablished,
-    /// Data may go both ways.
-    Established,
-    /// This side has sent its FIN.
-    FinWait1,
-    /// And it was acknowledged.
-    FinWait2,
-    /// The peer has sent its FIN.
-    CloseWait,
-    /// Both have sent a FIN, ours is not acknowledged.
-    Closing,
-    /// The peer's FIN came first, ours is not acknowledged.
-    LastAck,
-    /// Both FINs are acknowledged; late segments are still answered.
-    TimeWait,
-    /// Gone.
-    Closed,
-}
+pub(crate) use state::Ending;
+pub use state::{Handshake, ResetCause, TcpState};
 
 /// A part of the stream that waits in a subflow's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,39 +48,6 @@ pub struct Queued {
     pub range: DataRange,
     /// Whether another subflow was given it before.
     pub kind: AssignKind,
-}
-
-/// What the three-way or four-way handshake still needs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Handshake {
-    /// This is a join and not the first subflow.
-    pub join: bool,
-    /// Our nonce.
-    pub local_nonce: u32,
-    /// The peer's nonce.
-    pub remote_nonce: u32,
-    /// How often the SYN, the SYN/ACK or a join's third ACK was sent.
-    pub attempts: u32,
-    /// It shall be sent (again) now.
-    pub send: bool,
-    /// When it is sent again.
-    pub retry_at: Option<Time>,
-    /// When it was first sent, for an RTT sample if it was sent once.
-    pub sent_at: Time,
-}
-
-/// Why a subflow was reset by us.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResetCause {
-    /// The connection is aborted: carry MP_FASTCLOSE.
-    Abort,
-    /// The subflow alone ends: carry MP_TCPRST (RFC 8684 section 3.6).
-    Because(ResetReason),
-    /// The whole connection is gone, and no new subflow can succeed: MP_TCPRST is not transient.
-    Gone,
-    /// The payload mapped from this offset of the stream on was changed on its way: carry MP_FAIL too
-    /// (section 3.7).
-    Damage(i64),
 }
 
 /// What a new subflow is made from.
@@ -315,32 +259,6 @@ impl Subflow {
         (self.cwnd, self.ssthresh.unwrap_or(u64::MAX))
     }
 
-    /// Whether it is gone.
-    pub fn is_closed(&self) -> bool {
-        self.state == TcpState::Closed
-    }
-
-    /// Whether it has not come to its end, nor is about to be reset.
-    #[inline]
-    pub fn is_open(&self) -> bool {
-        !matches!(self.state, TcpState::Closed | TcpState::TimeWait) && self.reset.is_none()
-    }
-
-    /// Whether data may be put on it.
-    pub fn is_usable(&self) -> bool {
-        matches!(self.state, TcpState::Established | TcpState::CloseWait)
-            && !self.fin_wanted
-            && self.reset.is_none()
-    }
-
-    /// Whether it can still exchange segments about the connection.
-    pub fn is_synchronised(&self) -> bool {
-        !matches!(
-            self.state,
-            TcpState::SynSent | TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed
-        )
-    }
-
     /// The sender's estimate of bytes in the network.
     pub fn in_flight(&self) -> u64 {
         self.board.in_flight().saturating_sub(self.recovery.credit())
@@ -377,11 +295,6 @@ impl Subflow {
             }
         }
         self.queued -= len;
-    }
-
-    /// Whether our FIN was sent and acknowledged.
-    pub fn fin_acked(&self) -> bool {
-        self.fin_sent && self.board.is_empty()
     }
 
     /// The offset that an acknowledgement number means.
