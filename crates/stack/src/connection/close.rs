@@ -56,7 +56,7 @@ impl Connection {
             }
             return;
         }
-        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.queue.is_empty()) {
+        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.is_queue_empty()) {
             // Nothing is left that could carry it (RFC 8684 section 3.3.3).
             if let Some(at) = self.best_subflow() {
                 self.fin_wanted_on = SubflowSet::one(self.subflows[at].id);

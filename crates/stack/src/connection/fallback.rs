@@ -117,7 +117,7 @@ impl Connection {
         }
         // What waits in the subflow's queue can wait elsewhere.
         let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        if let Some(first) = self.subflows[at].queue.iter().map(|queued| queued.range.start).min() {
+        if let Some(first) = self.subflows[at].queue().map(|queued| queued.range.start).min() {
             waiting = waiting.min(first);
         }
         waiting + 1 == self.subflows[at].board.nxt()
@@ -158,10 +158,8 @@ impl Connection {
             }
         }
         // What waits in the queue is given to the subflow again, in its order.
-        while let Some(queued) = self.subflows[at].queue.pop_front() {
-            self.send.take_back(queued.range);
-        }
-        self.subflows[at].queued = 0;
+        let Connection { subflows, send, .. } = self;
+        subflows[at].empty_queue(|_| true, |queued| send.take_back(queued.range));
         self.subflows[at].signals.clear();
         self.subflows[at].mappings.clear();
         self.subflows[at].removal_deadline = Time::NEVER;

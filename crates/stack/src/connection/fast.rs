@@ -6,16 +6,14 @@
 use anabranch_units::Time;
 
 use super::mapping::mapped_offset;
-use super::transmit::new_record;
 use super::{Connection, Mode, TURN};
 use crate::event::{Departure, Placement, SubflowId};
 use crate::observer::{Observer, SendKind};
-use crate::scheduler::{AssignKind, SchedulerEvent};
+use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
+use crate::subflow::TcpState;
 use crate::subflow::recv::AckDue;
-use crate::subflow::scoreboard::{Sent, SentMapping};
-use crate::subflow::{Queued, TcpState};
 
 /// A segment for the fast path has, of these bits, ACK alone.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
@@ -286,41 +284,17 @@ impl Connection {
             return None;
         }
         let subflow = self.subflows.get_mut(at)?;
-        let Queued { range, kind } = *subflow.queue.front()?;
-        let (seq, in_flight) = (subflow.board.nxt(), subflow.in_flight());
-        let len = u64::from(subflow.mss);
-        let usual = subflow.state() == TcpState::Established
-            && !subflow.is_resetting()
-            && !subflow.handshake_due()
-            && !subflow.tail_probe_wanted
-            && subflow.board.lost_segments() == 0
-            && !subflow.path_mtu.is_searching(now)
-            && burst <= subflow.mss;
-        let whole = kind == AssignKind::New && range.start >= self.send.una && range.len() >= len;
-        let room = in_flight > 0
-            && in_flight + len <= subflow.cwnd
-            && subflow.window_edge.saturating_sub(seq) >= len;
-        if !usual || !whole || !room {
-            return None;
-        }
-        subflow.dequeue(len);
-        subflow.round_sent += 1;
-        subflow.last_new = now;
-        subflow.counters.data_segments_sent += 1;
-        subflow.counters.bytes_sent += len;
-        let mapping = SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 };
-        let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        let id = subflow.id;
-        self.record_sent(now, at, record);
+        let record = subflow.fast_next_segment(now, self.send.una, burst)?;
+        let (id, len, start) = (subflow.id, u64::from(record.len), record.data);
         self.after_data(now, at, len);
         self.make_data(now, at, &record, out);
         self.subflows[at].ecn.on_new_data(out);
         if self.mode == Mode::Mptcp && !self.data_timer.is_armed() {
             self.arm_data_timer(now);
         }
-        let sent = DataRange::new(range.start, range.start + len);
+        let sent = DataRange::new(start, start + len);
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
         self.timers_moved = true;
-        self.leave_data(now, at, out, SendKind::New, range.start, observer)
+        self.leave_data(now, at, out, SendKind::New, start, observer)
     }
 }

@@ -17,7 +17,6 @@ mod hold;
 mod keepalive;
 mod make;
 mod mapping;
-mod path_mtu;
 mod paths;
 mod receive;
 mod recv_state;
@@ -533,8 +532,8 @@ impl Connection {
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
             assert!(subflow.board.is_consistent(), "scoreboard of {:?}", subflow.id());
-            let queued: u64 = subflow.queue.iter().map(|queued| queued.range.len()).sum();
-            assert_eq!(queued, subflow.queued, "queue of {:?}", subflow.id());
+            let queued: u64 = subflow.queue().map(|queued| queued.range.len()).sum();
+            assert_eq!(queued, subflow.queued(), "queue of {:?}", subflow.id());
         }
         assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
         // Every written byte is acknowledged, given to a subflow, or waiting.

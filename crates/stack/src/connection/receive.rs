@@ -6,7 +6,7 @@ use super::{Connection, Mode};
 use crate::event::{CloseReason, Event, Placement, SubflowId};
 use crate::observer::Observer;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
-use crate::seq::DataRange;
+use crate::seq::{DataRange, Seq};
 use crate::subflow::mappings::Parts;
 use crate::subflow::{Ending, ResetCause, Subflow, TcpState};
 
@@ -96,6 +96,22 @@ impl Connection {
             self.on_end_of_subflow(now, at, segment, placed);
         }
         self.check_closing(now, at);
+    }
+
+    /// A router has dropped the segment of subflow `at` that began at `seq`, because packets of more than `mtu` bytes do
+    /// not pass.
+    #[cold]
+    pub(crate) fn on_too_big<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        seq: Seq,
+        mtu: u32,
+        observer: &mut O,
+    ) {
+        let (connection, id) = (self.id, self.subflows[at].id);
+        let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
+        self.schedule_wanted |= self.subflows[at].on_too_big(now, seq, mtu, lost);
     }
 
     /// RFC 9293 section 3.10.7.4, first to fourth: sequence number, RST, SYN; with the challenge ACKs of RFC 5961.

@@ -46,19 +46,17 @@ impl Connection {
     /// What waits on a subflow that has timed out was never sent there, and would wait until it works again, which
     /// may be never: it goes elsewhere. Copies stay, as those have other subflows anyway.
     fn empty_queue(&mut self, at: usize) {
-        for _ in 0..self.subflows[at].queue.len() {
-            let Some(queued) = self.subflows[at].queue.pop_front() else { break };
-            match queued.kind {
-                AssignKind::New => self.send.take_back(queued.range),
-                AssignKind::Copy => {
-                    self.subflows[at].queue.push_back(queued);
-                    continue;
+        let Connection { subflows, send, schedule_wanted, .. } = self;
+        subflows[at].empty_queue(
+            |kind| kind != AssignKind::Copy,
+            |queued| {
+                match queued.kind {
+                    AssignKind::Reinject => send.request_reinjection(queued.range),
+                    _ => send.take_back(queued.range),
                 }
-                AssignKind::Reinject => self.send.request_reinjection(queued.range),
-            }
-            self.subflows[at].queued -= queued.range.len();
-            self.schedule_wanted = true;
-        }
+                *schedule_wanted = true;
+            },
+        );
     }
 
     /// A path that swallows everything must not hold the connection: what it carried has long arrived by
@@ -109,8 +107,7 @@ impl Connection {
     pub(crate) fn recover_from_dead(&mut self, at: usize) {
         self.empty_queue(at);
         // Nobody sends the copies any more.
-        self.subflows[at].queue.clear();
-        self.subflows[at].queued = 0;
+        self.subflows[at].empty_queue(|_| true, |_| ());
         if self.mode == Mode::Mptcp {
             self.reinject_all_of(at);
             // What it has delivered and nobody has DATA_ACKed may have been thrown away there, with the
@@ -172,7 +169,7 @@ impl Connection {
         let mut end = una + u64::from(self.head_repair.segments) * u64::from(self.config.mss);
         for subflow in self.subflows.iter().filter(|subflow| subflow.is_synchronised()) {
             let sent = subflow.board.records().iter().map(Sent::range);
-            let waiting = subflow.queue.iter().map(|queued| queued.range);
+            let waiting = subflow.queue().map(|queued| queued.range);
             for start in sent.chain(waiting).map(|range| range.start).filter(|&start| start > una) {
                 end = end.min(start);
             }
@@ -220,7 +217,7 @@ impl Connection {
         let first = |subflow: &Subflow| alive(subflow) && subflow.board.begins_with(una);
         let at = self.subflows.iter().position(first).or_else(|| {
             self.subflows.iter_mut().position(|subflow| {
-                alive(subflow) && (subflow.board.carries(una) || subflow.queue.iter().any(queued))
+                alive(subflow) && (subflow.board.carries(una) || subflow.queue().any(queued))
             })
         });
         self.head_repair.carrier = at.unwrap_or(0) as u8;

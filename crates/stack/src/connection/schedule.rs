@@ -8,7 +8,7 @@ use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
 use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
 use crate::seq::DataRange;
-use crate::subflow::{Queued, Subflow};
+use crate::subflow::Subflow;
 
 use super::send_state::SendState;
 use crate::config::{ConnectionConfig, OpportunisticRetransmission};
@@ -117,11 +117,7 @@ impl Connection {
         self.arm_persist(now);
         if limit == Limit::Application {
             for subflow in &mut self.subflows {
-                // A sender without data that does not fill its window measures itself, not the path.
-                if subflow.is_usable() && subflow.queue.is_empty() {
-                    let flight = subflow.in_flight();
-                    subflow.rate.on_app_limited(flight);
-                }
+                subflow.on_app_limited();
             }
         }
     }
@@ -136,9 +132,9 @@ impl Connection {
                 return Limit::NoSubflow;
             }
             let mss = u64::from(subflow.mss);
-            let under_way = subflow.in_flight() + subflow.queued;
+            let under_way = subflow.in_flight() + subflow.queued();
             let free = subflow.cwnd.saturating_sub(under_way);
-            let window_room = subflow.window_edge.saturating_sub(subflow.board.nxt() + subflow.queued);
+            let window_room = subflow.window().saturating_sub(subflow.queued());
             let reinject = self.send.reinject_now().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
                 (Some(range), _) => (range, AssignKind::Reinject),
@@ -179,7 +175,7 @@ impl Connection {
 
     /// Whether something waits in a queue that the scheduler may take back.
     fn may_revise(&self) -> bool {
-        self.scheduler_revises && self.subflows.iter().any(|subflow| subflow.queued > 0)
+        self.scheduler_revises && self.subflows.iter().any(|subflow| subflow.queued() > 0)
     }
 
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
@@ -191,7 +187,7 @@ impl Connection {
         }
         let Some(next) = self.send.unassigned.first() else { return };
         let subflow = &self.subflows[at];
-        let room = subflow.window_edge.saturating_sub(subflow.board.nxt());
+        let room = subflow.window();
         let whole = next.len().min(u64::from(subflow.mss));
         if whole <= room && next.start + whole <= self.send.window_end {
             self.assign(now, at, DataRange::new(next.start, next.start + whole), AssignKind::New);
@@ -256,12 +252,7 @@ impl Connection {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
         }
-        let subflow = &mut self.subflows[at];
-        subflow.queued += range.len();
-        match subflow.queue.back_mut() {
-            Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
-            _ => subflow.queue.push_back(Queued { range, kind }),
-        }
+        self.subflows[at].enqueue(range, kind);
         // Not before: what nobody has is waited for less.
         if !self.data_timer.is_armed() {
             self.arm_data_timer(now);
@@ -278,35 +269,15 @@ impl Connection {
     fn recall(&mut self, subflow: SubflowId, range: DataRange) -> bool {
         let Some(at) = self.subflow_index(subflow) else { return false };
         let mut taken = false;
-        let mut place = 0;
-        while let Some(queued) = self.subflows[at].queue.get(place).copied() {
-            let inside = queued.range.intersection(range);
-            if inside.is_empty() {
-                place += 1;
-                continue;
-            }
+        let Connection { subflows, send, .. } = self;
+        subflows[at].recall(range, |part, kind| {
             taken = true;
-            let subflow = &mut self.subflows[at];
-            subflow.queued -= inside.len();
-            let left = DataRange::new(queued.range.start, inside.start);
-            let right = DataRange::new(inside.end, queued.range.end);
-            match (left.is_empty(), right.is_empty()) {
-                (true, true) => {
-                    subflow.queue.remove(place);
-                }
-                (false, true) => subflow.queue[place].range = left,
-                (true, false) => subflow.queue[place].range = right,
-                (false, false) => {
-                    subflow.queue[place].range = left;
-                    subflow.queue.insert(place + 1, Queued { range: right, kind: queued.kind });
-                }
-            }
-            match queued.kind {
-                AssignKind::New => self.send.take_back(inside),
+            match kind {
+                AssignKind::New => send.take_back(part),
                 AssignKind::Copy => {}
-                AssignKind::Reinject => self.send.request_reinjection(inside),
+                AssignKind::Reinject => send.request_reinjection(part),
             }
-        }
+        });
         taken
     }
 
@@ -334,7 +305,7 @@ impl Connection {
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
             Limit::CongestionWindow | Limit::Scheduler => !self.scheduler_wake.is_armed(),
         };
-        let idle = |subflow: &Subflow| subflow.board.is_empty() && subflow.queue.is_empty();
+        let idle = |subflow: &Subflow| subflow.board.is_empty() && subflow.is_queue_empty();
         let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
         if !blocked {
             if self.persist_at.is_armed() {

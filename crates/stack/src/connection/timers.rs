@@ -98,7 +98,7 @@ impl Connection {
             }
         }
         if self.paces()
-            && (!subflow.queue.is_empty() || subflow.board.lost_segments() > 0 || subflow.fin_requested())
+            && (!subflow.is_queue_empty() || subflow.board.lost_segments() > 0 || subflow.fin_requested())
             && subflow.pace_at > now
         {
             due = due.min(subflow.pace_at);

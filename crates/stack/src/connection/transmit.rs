@@ -12,7 +12,8 @@ use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::{Flags, OPTION_SPACE, Segment};
 use crate::seq::DataRange;
 use crate::subflow::recv::AckDue;
-use crate::subflow::scoreboard::{Fate, Sent, SentMapping};
+use crate::subflow::scoreboard::{Sent, SentMapping};
+use crate::subflow::send::{Repair, new_record};
 use crate::subflow::{Subflow, TcpState};
 
 /// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
@@ -165,12 +166,10 @@ impl Connection {
             }
         }
         let subflow = &mut self.subflows[at];
-        if core::mem::take(&mut subflow.probe_wanted) && subflow.is_synchronised() {
+        if let Some(before) = subflow.take_window_probe() {
             // One octet that the peer has had makes it answer with its window. RFC 9293 section
             // 3.8.6.1 speaks of an octet of new data; Linux probes like this, and it holds at both
             // levels because the answer carries the data acknowledgement too.
-            subflow.counters.window_probes += 1;
-            let before = subflow.board.una().saturating_sub(1);
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
@@ -203,96 +202,58 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        let cwnd = subflow.cwnd;
-        let forced = subflow.recovery.force;
-        let probing = subflow.tail_probe_wanted;
-        if (self.config.pacing || self.congestion.paces()) && subflow.pace_at > now && !forced && !probing {
+        let subflow = &self.subflows[at];
+        if self.paces() && subflow.is_paced_out(now) {
             return None;
         }
-        if probing && subflow.queue.is_empty() {
+        if subflow.is_probing() && subflow.is_queue_empty() {
             self.feed_probe(now, at);
         }
-        let subflow = &mut self.subflows[at];
-        if let Some(lost) = subflow.board.next_lost() {
-            subflow.board.split(lost, subflow.mss);
-            let record = subflow.board.records()[lost];
-            if forced || subflow.in_flight() + record.space() <= cwnd {
-                subflow.recovery.force = false;
-                return self.retransmit(now, at, lost, SendKind::Retransmission, out, observer);
+        match self.subflows[at].next_retransmission(now) {
+            Repair::Send(record) => {
+                return self.send_again(now, at, &record, SendKind::Retransmission, out, observer);
             }
-            return None;
+            Repair::Blocked => return None,
+            Repair::Nothing => {}
         }
-        if let Some(transmit) = self.send_new(now, at, probing, out, sums, burst, observer) {
+        if let Some(transmit) = self.send_new(now, at, out, sums, burst, observer) {
             return Some(transmit);
         }
-        let subflow = &mut self.subflows[at];
-        if core::mem::take(&mut subflow.tail_probe_wanted) && !subflow.board.is_empty() {
-            // RFC 8985 section 7.3: without new data, the last segment again.
-            let last = subflow.board.records().len() - 1;
-            if !subflow.board.records()[last].is_sacked() {
-                subflow.counters.tail_probes += 1;
-                let end = subflow.board.nxt();
-                subflow.recovery.on_probe(end, true);
-                subflow.board.split(last, subflow.mss);
-                return self.retransmit(now, at, last, SendKind::Probe, out, observer);
-            }
+        if let Some(record) = self.subflows[at].take_tail_probe(now) {
+            return self.send_again(now, at, &record, SendKind::Probe, out, observer);
         }
-        let subflow = &mut self.subflows[at];
-        if subflow.fin_due() {
-            subflow.on_fin_sent();
-            let seq = subflow.board.nxt();
-            self.record_sent(now, at, Sent { fin: true, ..new_record(seq, now) });
+        if let Some(seq) = self.subflows[at].take_fin(now) {
             self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
         None
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn send_new<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         at: usize,
-        probing: bool,
         out: &mut Segment,
         sums: &S,
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        let cwnd = subflow.cwnd;
-        let queued = loop {
-            let front = subflow.queue.front_mut()?;
-            // What was acknowledged meanwhile by way of another subflow need not go.
-            if front.range.start < self.send.una {
-                let skip = self.send.una.min(front.range.end) - front.range.start;
-                front.range.start += skip;
-                subflow.queued -= skip;
-                // Which makes room for other data.
-                self.schedule_wanted = true;
-            }
-            if front.range.is_empty() {
-                subflow.queue.pop_front();
-                continue;
-            }
-            break *front;
-        };
-        let in_flight = subflow.in_flight();
-        if in_flight == 0 && now.since(subflow.last_sent) > subflow.rtt.rto(0) && self.config.idle_restart {
+        let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
+        // What is dropped makes space for other data.
+        self.schedule_wanted |= dropped;
+        let queued = queued?;
+        let cwnd = self.subflows[at].cwnd;
+        if self.config.idle_restart && self.subflows[at].was_idle(now) {
             // RFC 5681 section 4.1.
-            if subflow.counters.data_segments_sent > 0 && subflow.board.is_empty() {
-                self.congestion.on_idle(subflow.id, now);
-                self.refresh_window(at);
-            }
+            self.congestion.on_idle(self.subflows[at].id, now);
+            self.refresh_window(at);
         }
-        let subflow = &self.subflows[at];
-        let cwnd = cwnd.min(subflow.cwnd);
-        let seq = subflow.board.nxt();
-        let window = subflow.window_edge.saturating_sub(seq);
-        let mss = subflow.mss;
-        let mtu_probe = self.mtu_probe(now, at, queued.range.len().min(window));
+        let unassigned = self.send.written - self.send.nxt;
         let subflow = &mut self.subflows[at];
+        let cwnd = cwnd.min(subflow.cwnd);
+        let (id, mss, in_flight) = (subflow.id, subflow.mss, subflow.in_flight());
+        let (seq, window, probing) = (subflow.board.nxt(), subflow.window(), subflow.is_probing());
+        let mtu_probe = subflow.mtu_probe(now, queued.range.len().min(window), unassigned);
         let mut len = queued.range.len().min(u64::from(mtu_probe.unwrap_or(mss)));
         if len > window {
             // Silly windows are not filled (RFC 9293 section 3.8.6.2.1) unless nothing else moves.
@@ -310,27 +271,9 @@ impl Connection {
             len = self.burst_len(at, queued.range.len(), room);
         }
         let segments = if len > whole && mtu_probe.is_none() { len.div_ceil(whole) } else { 1 };
-        let subflow = &mut self.subflows[at];
-        subflow.tail_probe_wanted = false;
-        if let Some(size) = mtu_probe {
-            subflow.path_mtu.on_probe_sent(seq, size);
-        }
-        if probing {
-            subflow.counters.tail_probes += 1;
-            subflow.recovery.on_probe(seq + len, false);
-        }
         let range = DataRange::new(queued.range.start, queued.range.start + len);
-        subflow.dequeue(len);
         let again = queued.kind != AssignKind::New;
-        if again {
-            subflow.counters.bytes_reinjected += len;
-            subflow.counters.segments_reinjected += segments;
-        }
-        subflow.round_sent += segments;
-        subflow.last_new = now;
-        subflow.counters.data_segments_sent += segments;
-        subflow.counters.bytes_sent += len;
-        let id = subflow.id;
+        self.subflows[at].on_new_data(now, len, segments, mtu_probe, again);
         let first = self.first_mapping(at, seq, range);
         // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3), except with an MP_CAPABLE, which has no flag
         // for it.
@@ -345,7 +288,7 @@ impl Connection {
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
         if segments == 1 {
-            self.record_sent(now, at, record);
+            self.subflows[at].record_sent(now, record);
             self.after_data(now, at, len);
         } else {
             self.record_burst(now, at, &record);
@@ -397,47 +340,36 @@ impl Connection {
                 mapping: SentMapping { back: whole.mapping.back + back as u16, ..whole.mapping },
                 ..*whole
             };
-            self.record_sent(now, at, record);
+            self.subflows[at].record_sent(now, record);
             self.after_data(now, at, u64::from(len));
             back += len;
         }
     }
 
-    #[inline(always)]
-    pub(super) fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
+    /// Bookkeeping after any data segment: congestion control, validation, pacing.
+    #[inline]
+    pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let subflow = &mut self.subflows[at];
-        if subflow.board.is_empty() {
-            subflow.timer_base = now;
+        self.congestion.on_sent(subflow.id, now, len);
+        subflow.after_data(now);
+        if self.paces() {
+            let rate = self.pacing_rate(at);
+            self.subflows[at].pace(now, len, rate);
         }
-        record.stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
-        subflow.board.push(record);
     }
 
-    fn retransmit<O: Observer>(
+    /// Makes the segment of a record that is sent again.
+    fn send_again<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
-        index: usize,
+        record: &Sent,
         kind: SendKind,
         out: &mut Segment,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        let stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
-        subflow.board.retransmit(index, now, stamp);
-        let record = subflow.board.records()[index];
-        subflow.recovery.on_retransmit(now, &subflow.board, record.seq);
-        if subflow.recovery.restarts_timer() {
-            subflow.timer_base = now;
-        }
         if record.len > 0 {
-            subflow.round_sent += 1;
-            subflow.counters.data_segments_sent += 1;
-            subflow.counters.segments_retransmitted += 1;
-            subflow.counters.bytes_sent += u64::from(record.len);
-        }
-        if record.len > 0 {
-            self.make_data(now, at, &record, out);
+            self.make_data(now, at, record, out);
             if record.fin {
                 out.flags = out.flags.with(Flags::FIN);
             }
@@ -448,31 +380,6 @@ impl Connection {
         self.leave_data(now, at, out, kind, record.data, observer)
     }
 
-    /// Bookkeeping after any data segment: congestion control, validation, pacing.
-    #[inline]
-    pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
-        let subflow = &mut self.subflows[at];
-        self.congestion.on_sent(subflow.id, now, len);
-        let in_flight = subflow.in_flight();
-        let limited = in_flight + u64::from(subflow.mss) > subflow.cwnd;
-        // Congestion-window validation as Linux does it: limited once in a round trip is limited.
-        if subflow.board.una() >= subflow.usage_seq
-            || limited
-            || (!subflow.cwnd_limited && in_flight > subflow.max_in_flight)
-        {
-            subflow.cwnd_limited = limited;
-            subflow.max_in_flight = in_flight;
-            subflow.usage_seq = subflow.board.nxt();
-        }
-        subflow.last_sent = now;
-        if self.paces() {
-            let rate = self.pacing_rate(at);
-            let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
-            let subflow = &mut self.subflows[at];
-            subflow.pace_at = subflow.pace_at.max(now) + gap;
-        }
-    }
-
     /// Whether segments leave at a pacing rate.
     #[inline]
     pub(super) fn paces(&self) -> bool {
@@ -481,15 +388,7 @@ impl Connection {
 
     fn pacing_rate(&self, at: usize) -> Rate {
         let subflow = &self.subflows[at];
-        if let Some(rate) = self.congestion.pacing_rate(subflow.id) {
-            return rate;
-        }
-        let Some(srtt) = subflow.rtt.srtt() else { return Rate(0) };
-        let cwnd = subflow.cwnd;
-        // Linux: twice the window per round trip while below half the threshold, else 1.2 times.
-        let fast = subflow.ssthresh.is_none_or(|ssthresh| cwnd < ssthresh / 2);
-        let rate = Rate::from_bytes_over(cwnd.max(subflow.in_flight()), srtt);
-        Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
+        self.congestion.pacing_rate(subflow.id).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
     pub(super) fn leave<O: Observer>(
@@ -534,20 +433,5 @@ impl Connection {
         let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
         observer.on_sent(now, self.id, subflow.id, out, kind, data);
         Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset, segment_size: 0 })
-    }
-}
-
-#[inline]
-pub(super) fn new_record(seq: u64, now: Time) -> Sent {
-    Sent {
-        seq,
-        len: 0,
-        transmissions: 1,
-        fin: false,
-        fate: Fate::InFlight,
-        data: 0,
-        mapping: SentMapping::default(),
-        sent: now,
-        stamp: crate::subflow::rate::SendStamp::default(),
     }
 }

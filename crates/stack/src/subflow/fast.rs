@@ -1,10 +1,14 @@
-//! The fast path of acknowledgements, which must equal [`Subflow::apply_ack`]; `Connection::fast_paths` switches it off.
+//! The fast paths of a subflow, each named after the function that it must equal; `Connection::fast_paths` switches them
+//! off.
 
 use anabranch_units::Time;
 
-use super::Subflow;
 use super::acknowledge::{Acked, one_way_delay_us};
+use super::scoreboard::{Sent, SentMapping};
+use super::send::new_record;
+use super::{Queued, Subflow, TcpState};
 use crate::observer::LossReason;
+use crate::scheduler::AssignKind;
 use crate::segment::Segment;
 use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
@@ -68,5 +72,31 @@ impl Subflow {
         }
         self.note_round(&mut acked);
         acked
+    }
+
+    /// Takes a full segment of new data off the queue and records it as sent, where nothing is to be repaired, probed or
+    /// reset, data is in flight, and the windows admit it: what `Connection::send_new` does with it then.
+    #[inline]
+    pub(crate) fn fast_next_segment(&mut self, now: Time, una: u64, burst: u32) -> Option<Sent> {
+        let Queued { range, kind } = *self.queue.front()?;
+        let (seq, in_flight) = (self.board.nxt(), self.in_flight());
+        let len = u64::from(self.mss);
+        let usual = self.state == TcpState::Established
+            && self.reset.is_none()
+            && !self.handshake.send
+            && !self.tail_probe_wanted
+            && self.board.lost_segments() == 0
+            && !self.path_mtu.is_searching(now)
+            && burst <= self.mss;
+        let whole = kind == AssignKind::New && range.start >= una && range.len() >= len;
+        let space = in_flight > 0 && in_flight + len <= self.cwnd && self.window() >= len;
+        if !usual || !whole || !space {
+            return None;
+        }
+        self.count_new_data(now, len, 1);
+        let mapping = SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 };
+        let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
+        self.record_sent(now, record);
+        Some(record)
     }
 }

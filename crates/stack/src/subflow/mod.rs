@@ -11,6 +11,7 @@ pub mod recovery;
 pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
+pub(crate) mod send;
 mod signals;
 mod state;
 mod timers;
@@ -283,18 +284,6 @@ impl Subflow {
             || self.board.lost_segments() > 0
             || self.tail_probe_wanted
             || (self.fin_wanted && !self.fin_sent)
-    }
-
-    /// Takes `len` bytes off the front of the first range in the queue, which holds as much.
-    #[inline]
-    pub fn dequeue(&mut self, len: u64) {
-        if let Some(front) = self.queue.front_mut() {
-            front.range.start += len;
-            if front.range.is_empty() {
-                self.queue.pop_front();
-            }
-        }
-        self.queued -= len;
     }
 
     /// The offset that an acknowledgement number means.
