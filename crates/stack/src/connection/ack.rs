@@ -8,7 +8,6 @@ use crate::event::{Event, SubflowSet};
 use crate::observer::Observer;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Flags, Segment};
-use crate::seq::offset_near;
 use crate::subflow::Ending;
 use crate::subflow::acknowledge::{AckOutcome, Acked};
 
@@ -23,7 +22,7 @@ impl Connection {
     ) -> bool {
         let Connection { subflows, id: connection, tick, fast_paths, .. } = self;
         let subflow = &mut subflows[at];
-        let id = subflow.id;
+        let id = subflow.id();
         let on_lost = |range, reason| observer.on_lost(now, *connection, id, range, reason);
         match subflow.acknowledge(now, *tick, segment, *fast_paths, on_lost) {
             AckOutcome::Unacceptable => {
@@ -40,7 +39,7 @@ impl Connection {
     /// observer.
     fn inform<O: Observer>(&mut self, now: Time, at: usize, acked: &Acked, observer: &mut O) {
         let subflow = &mut self.subflows[at];
-        let id = subflow.id;
+        let id = subflow.id();
         let verdict = acked.verdict;
         if verdict.undone {
             self.congestion.on_undo(id, now);
@@ -72,7 +71,7 @@ impl Connection {
     #[inline(always)]
     fn after_advance(&mut self, now: Time, at: usize, advanced: u64) {
         let subflow = &self.subflows[at];
-        let (id, fin_acked) = (subflow.id, subflow.fin_acked());
+        let (id, fin_acked) = (subflow.id(), subflow.fin_acked());
         if advanced > u64::from(fin_acked) {
             self.stats.last_data_ack = now;
         }
@@ -89,7 +88,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
             // before the subflow, and with it the connection, comes to its end.
-            let end = self.subflows[at].board.una() as i64 + self.fallback.send_shift;
+            let end = self.subflows[at].board().una() as i64 + self.fallback.send_shift;
             self.on_data_ack(now, end, 0);
         }
         match self.subflows[at].on_fin_acked() {
@@ -120,7 +119,7 @@ impl Connection {
             return;
         }
         let subflow = &self.subflows[at];
-        let ack = offset_near(subflow.iss, subflow.board.una(), segment.ack);
+        let ack = subflow.ack_offset(segment);
         if ack < 1 {
             return;
         }

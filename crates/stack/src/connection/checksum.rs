@@ -73,19 +73,18 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let discard = Placement::Discard { connection: self.id, payload_offset: 0, len: segment.payload_len };
-        let nxt = self.subflows[at].recv.nxt();
-        let (gaps, gap) = self.subflows[at].recv.gaps(range);
+        let nxt = self.subflows[at].recv().nxt();
+        let (gaps, gap) = self.subflows[at].recv().gaps(range);
         if gaps == 0 {
             // A FIN alone, or what was here before.
-            self.subflows[at].recv.arrive(now, range, fin, false, |_| ());
+            self.subflows[at].arrive_again(now, range, fin);
             if !range.is_empty() {
-                self.subflows[at].counters.bytes_duplicate += range.len();
                 placed.push(discard);
             }
             return;
         }
         let claim = self.claim_of(at, segment);
-        let held = self.subflows[at].held.get_or_insert_default();
+        let held = self.subflows[at].hold();
         let sum = if gap == range {
             Some(segment.payload_sum)
         } else {
@@ -97,7 +96,7 @@ impl Connection {
         let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // Of no use like this: it comes again from where the acknowledgement stands.
-            self.subflows[at].recv.want_ack();
+            self.subflows[at].want_ack();
             placed.push(discard);
             return;
         };
@@ -113,7 +112,7 @@ impl Connection {
                 return;
             }
         } else if segment.options.are_bare()
-            && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv.nxt() as i64
+            && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv().nxt() as i64
             && self.follow_bare_payload(now, at, placed)
         {
             self.process_part(now, at, segment, range, fin, placed);
@@ -135,13 +134,12 @@ impl Connection {
     ) {
         let (connection, range, mut delivered) = (self.id, claim.mapped, 0);
         let subflow = &mut self.subflows[at];
-        let of = subflow.id;
-        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
-        subflow.recv.arrive(now, range, fin, full_sized, |_| ());
-        if range.end > subflow.recv.nxt() {
+        let of = subflow.id();
+        subflow.arrive(now, segment, range, fin, |_| ());
+        if range.end > subflow.recv().nxt() {
             // Behind a hole: its sum may be wanted when the hole is filled by more than it needs.
             let piece = Piece { range, sum: segment.payload_sum, done: true, bare: false };
-            subflow.held.get_or_insert_default().insert(piece);
+            subflow.hold().insert(piece);
         }
         let end = claim.data + range.len() as i64;
         let stream = DataRange::new(claim.data.max(0) as u64, end.max(0) as u64);
@@ -154,9 +152,7 @@ impl Connection {
                 stream: new,
             });
         });
-        let counters = &mut self.subflows[at].counters;
-        counters.bytes_delivered += delivered;
-        counters.bytes_duplicate += range.len() - delivered;
+        self.subflows[at].count_delivered(delivered, range.len() - delivered);
         if delivered == 0 {
             placed.push(Placement::Discard { connection, payload_offset: 0, len: segment.payload_len });
         }

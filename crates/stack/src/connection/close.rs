@@ -59,7 +59,7 @@ impl Connection {
         if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.is_queue_empty()) {
             // Nothing is left that could carry it (RFC 8684 section 3.3.3).
             if let Some(at) = self.best_subflow() {
-                self.fin_wanted_on = SubflowSet::one(self.subflows[at].id);
+                self.fin_wanted_on = SubflowSet::one(self.subflows[at].id());
                 // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK becomes a TCP by it,
                 // so that without data at least two segments carry them.
                 self.keys_before_fin = self.send.written == 0;
@@ -174,7 +174,7 @@ impl Connection {
             let another = || {
                 self.subflows
                     .iter()
-                    .any(|other| other.id.index() != at && other.is_usable() && !other.potentially_failed())
+                    .any(|other| other.id().index() != at && other.is_usable() && !other.potentially_failed())
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
                 self.subflows[at].request_fin();
@@ -206,7 +206,7 @@ impl Connection {
         if self.mode == Mode::Plain || self.phase != Phase::Open || (finished && self.send.fin_acked) {
             return;
         }
-        let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv.finished());
+        let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv().finished());
         if !self.orphan_at.is_armed() && !self.subflows.iter().any(serves) {
             self.orphan_at = now + self.config.close_timeout;
         }

@@ -90,7 +90,7 @@ impl Connection {
             && !self.subflows[at].fin_sent()
             && self.live_subflows().all(|other| {
                 let opening = matches!(other.state(), TcpState::SynSent | TcpState::SynReceived);
-                other.id.index() == at || opening
+                other.id().index() == at || opening
             })
     }
 
@@ -98,19 +98,19 @@ impl Connection {
     /// the stream has gone on by another mapping.
     fn receives_in_order(&self, at: usize) -> bool {
         let subflow = &self.subflows[at];
-        let first_held = subflow.held.as_ref().and_then(|held| held.start());
+        let first_held = subflow.held().and_then(|held| held.start());
         if first_held.is_some_and(|start| start <= self.recv.nxt()) {
             return false;
         }
-        let held = subflow.held.as_ref().map_or(0, |held| held.bytes());
-        let taken = subflow.recv.total() - u64::from(subflow.recv.finished());
+        let held = subflow.held().map_or(0, |held| held.bytes());
+        let taken = subflow.recv().total() - u64::from(subflow.recv().finished());
         self.recv.nxt() + self.recv.out_of_order() + held + 1 == taken
     }
 
     /// Everything that was sent on the subflow was sent once and in the order of the stream.
     fn sends_in_order(&self, at: usize) -> bool {
         if self.fallback.joined
-            || self.subflows[at].counters.bytes_reinjected > 0
+            || self.subflows[at].counters().bytes_reinjected > 0
             || !self.send.reinject.is_empty()
         {
             return false;
@@ -120,7 +120,7 @@ impl Connection {
         if let Some(first) = self.subflows[at].queue().map(|queued| queued.range.start).min() {
             waiting = waiting.min(first);
         }
-        waiting + 1 == self.subflows[at].board.nxt()
+        waiting + 1 == self.subflows[at].board().nxt()
     }
 
     /// Goes back to TCP on the only subflow, where [`Connection::may_fall_back`] allows it. With `tell` the
@@ -138,7 +138,7 @@ impl Connection {
         self.become_plain(now, at);
         if tell {
             let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
-            self.subflows[at].signals.push(MptcpOption::Fail(dsn));
+            self.subflows[at].signal(MptcpOption::Fail(dsn));
         }
     }
 
@@ -160,9 +160,9 @@ impl Connection {
         // What waits in the queue is given to the subflow again, in its order.
         let Connection { subflows, send, .. } = self;
         subflows[at].empty_queue(|_| true, |queued| send.take_back(queued.range));
-        self.subflows[at].signals.clear();
-        self.subflows[at].mappings.clear();
-        self.subflows[at].removal_deadline = Time::NEVER;
+        self.subflows[at].clear_signals();
+        self.subflows[at].clear_mappings();
+        self.subflows[at].cancel_withdrawal();
         self.data_timer = Time::NEVER;
         self.fin_timer = Time::NEVER;
         self.fin_wanted_on = SubflowSet::EMPTY;
@@ -171,9 +171,10 @@ impl Connection {
         self.send.fin_acked = false;
         // Section 3.7: the acknowledgements of the subflow are those of the stream.
         let subflow = &self.subflows[at];
-        let acked = subflow.board.una() as i64 + self.fallback.send_shift;
-        let window = subflow.window_edge.saturating_sub(subflow.board.una());
-        let fin = subflow.recv.finished().then(|| subflow.recv.nxt() as i64 - 1 + self.fallback.recv_shift);
+        let acked = subflow.board().una() as i64 + self.fallback.send_shift;
+        let window = subflow.whole_window();
+        let fin =
+            subflow.recv().finished().then(|| subflow.recv().nxt() as i64 - 1 + self.fallback.recv_shift);
         self.on_data_ack(now, acked, window);
         if let Some(end) = fin {
             self.recv.set_fin(end.max(0) as u64);
@@ -225,7 +226,7 @@ impl Connection {
         if self.stats.fallbacks == 0 || mapping.len == 0 || mapping.ssn == 0 || segment.payload_len == 0 {
             return false;
         }
-        let ssn = mapped_start(&mapping, self.subflows[at].recv.nxt());
+        let ssn = mapped_start(&mapping, self.subflows[at].recv().nxt());
         self.mapped_offset(&mapping) < ssn + self.fallback.recv_shift
     }
 
@@ -238,11 +239,13 @@ impl Connection {
         let crowded = segment.options.sack.as_slice().len() > 1;
         let silent = !crowded || (self.is_head_given() && !self.is_head_carried());
         let subflow = &mut self.subflows[at];
-        subflow.bare |= silent;
-        if crowded || subflow.dss_seen {
+        if silent {
+            subflow.note_bare();
+        }
+        if crowded || subflow.has_seen_dss() {
             return true;
         }
-        if subflow.board.una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
+        if subflow.board().una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
             return true;
         }
         // Section 3.7: data is acknowledged and no data acknowledgement has ever come. Section 3.1: nor has any DSS
@@ -259,14 +262,14 @@ impl Connection {
     /// to TCP without a word that has come through, and we follow. Linux does so in mid-connection.
     #[cold]
     pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
-        let only = self.subflows.iter().position(|subflow| subflow.bare && subflow.is_usable());
+        let only = self.subflows.iter().position(|subflow| subflow.is_bare() && subflow.is_usable());
         let Some(at) = only else { return false };
         if self.may_fall_back(at) {
             self.fall_back(now, at, true);
             return true;
         }
         let head = self.send.outstanding.as_slice().first();
-        if head.is_some_and(|head| head.tried.has(self.subflows[at].id)) {
+        if head.is_some_and(|head| head.tried.has(self.subflows[at].id())) {
             // A peer that has become a TCP would take what is sent again for new.
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
         }
@@ -281,7 +284,7 @@ impl Connection {
             let resend_at = now + self.max_rto();
             let deadline = now + self.config.rto.max.max(Duration::from_secs(1));
             self.fallback.failing = Some(Failing { data, resend_at, deadline });
-            self.subflows[at].recv.want_ack();
+            self.subflows[at].want_ack();
         } else {
             self.subflows[at].request_reset(ResetCause::Damage(data));
         }
@@ -325,7 +328,7 @@ impl Connection {
     #[cold]
     pub(super) fn on_fail_timer(&mut self, now: Time) {
         let Some(mut failing) = self.fallback.failing else { return };
-        let Some(at) = self.subflows.iter().position(|subflow| subflow.held.is_some()) else {
+        let Some(at) = self.subflows.iter().position(|subflow| subflow.held().is_some()) else {
             self.fallback.failing = None;
             return;
         };
@@ -336,6 +339,6 @@ impl Connection {
         }
         failing.resend_at = now + self.max_rto();
         self.fallback.failing = Some(failing);
-        self.subflows[at].recv.want_ack();
+        self.subflows[at].want_ack();
     }
 }

@@ -12,8 +12,6 @@ use crate::observer::{Observer, SendKind};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
-use crate::subflow::TcpState;
-use crate::subflow::recv::AckDue;
 
 /// A segment for the fast path has, of these bits, ACK alone.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
@@ -41,27 +39,13 @@ impl Connection {
         let at = id.index();
         let Connection { subflows, recv, send, .. } = self;
         let Some(subflow) = subflows.get_mut(at) else { return false };
-        let una = subflow.board.una();
-        let start = subflow.recv.nxt();
-        // Nothing is under way, and all of it was acknowledged before.
-        let settled = subflow.board.is_empty() && segment.ack == subflow.iss.add(una);
-        let expected = segment.seq == subflow.recv.ack() && subflow.recv.is_complete();
-        let usual = subflow.state() == TcpState::Established
-            && !subflow.is_resetting()
-            && subflow.held.is_none()
-            && !subflow.ecn.is_agreed()
-            && !self.checksummed;
-        if !settled || !expected || !usual {
+        let Some(next) = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed) else {
             return false;
-        }
-        let newer = segment.options.timestamps;
-        if newer.is_some_and(|newer| (newer.value.wrapping_sub(subflow.ts_recent) as i32) < 0) {
-            return false;
-        }
-        let window = subflow.scaled_window(segment);
+        };
+        let (una, start, window) = (next.una, next.start, next.window);
         let all_told =
             send.una < send.written || self.all_acked_told == send.written + u64::from(send.closed);
-        if una + window > subflow.window_edge || send.una + window > send.window_end || !all_told {
+        if send.una + window > send.window_end || !all_told {
             return false;
         }
         let len = u64::from(segment.payload_len);
@@ -86,11 +70,11 @@ impl Connection {
             // The first data acknowledgement on a subflow may shorten the wait for the head of the stream.
             if !nothing_acked
                 || !self.confirmed
-                || !subflow.dss_seen
+                || !subflow.has_seen_dss()
                 || mapping.checksum.is_some()
                 || u32::from(mapping.len) != segment.payload_len
                 || mapping.ssn != start as u32
-                || !subflow.mappings.is_empty()
+                || !subflow.mappings().is_empty()
             {
                 return false;
             }
@@ -105,27 +89,19 @@ impl Connection {
             return false;
         }
         observer.on_received(now, self.id, id, segment);
-        if let Some(newer) = newer
-            && start <= subflow.recv.last_ack_sent()
-        {
-            subflow.ts_recent = newer.value;
-            subflow.ts_recent_at = now;
-        }
-        subflow.last_received = now;
-        subflow.removal_deadline = Time::NEVER;
-        subflow.max_window = subflow.max_window.max(window);
         send.peer_window = window;
+        let mptcp = self.mode == Mode::Mptcp;
+        subflow.fast_on_received(now, segment, next, mptcp);
         if let Some(Dss { mapping: Some(mapping), .. }) = &segment.options.dss
-            && self.mode == Mode::Mptcp
+            && mptcp
         {
-            subflow.bare = false;
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
         self.take_next(now, at, stream, in_order, placed);
         if !in_order {
             self.check_closing(now, at);
         }
-        self.timers_moved |= self.subflows[at].recv.ack_at() < self.queued_at;
+        self.timers_moved |= self.subflows[at].ack_at() < self.queued_at;
         true
     }
 
@@ -146,7 +122,7 @@ impl Connection {
         let Connection { recv, subflows, .. } = self;
         let subflow = &mut subflows[at];
         let len = u64::from(segment.payload_len);
-        let start = subflow.recv.nxt();
+        let start = subflow.recv().nxt();
         let in_stream = if self.mode == Mode::Plain {
             if segment.options.dss.is_some() {
                 return false;
@@ -158,22 +134,22 @@ impl Connection {
                 Some(Dss { mapping: Some(mapping), data_fin: false, .. })
                     if u32::from(mapping.len) == segment.payload_len
                         && mapping.ssn == start as u32
-                        && subflow.mappings.is_empty() =>
+                        && subflow.mappings().is_empty() =>
                 {
                     mapped_offset(&mapping, self.remote_dsn, recv.nxt())
                 }
                 _ => return false,
             }
         };
-        if self.checksummed || subflow.held.is_some() || in_stream < 0 {
+        if self.checksummed || subflow.held().is_some() || in_stream < 0 {
             return false;
         }
         let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
         let in_order = recv.expects(stream);
         // Other subflows may be ahead or behind in the stream, but in a plain TCP there are none.
         let placeable = in_order || self.mode == Mode::Mptcp;
-        let expected = segment.seq == subflow.recv.ack() && !segment.flags.has(Flags::FIN) && len > 0;
-        if !expected || !placeable || !subflow.recv.is_complete() {
+        let expected = segment.seq == subflow.recv().ack() && !segment.flags.has(Flags::FIN) && len > 0;
+        if !expected || !placeable || !subflow.recv().is_complete() {
             return false;
         }
         self.take_next(now, at, stream, in_order, placed);
@@ -192,13 +168,11 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let subflow = &mut self.subflows[at];
-        let full_sized = subflow.recv.measure(stream.len() as u32, subflow.mss);
-        subflow.recv.take_expected(now, stream.len(), full_sized);
-        subflow.counters.data_segments_received += 1;
+        subflow.fast_arrive(now, stream.len());
         if in_order {
             self.recv.take_expected(stream);
-            subflow.counters.bytes_delivered += stream.len();
-            let (connection, subflow) = (self.id, subflow.id);
+            subflow.count_delivered(stream.len(), 0);
+            let (connection, subflow) = (self.id, subflow.id());
             placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
             self.after_arrival(now, true);
         } else {
@@ -256,13 +230,7 @@ impl Connection {
         out: &mut Segment,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = self.subflows.get(at)?;
-        let usual = subflow.state() == TcpState::Established
-            && !subflow.is_resetting()
-            && !subflow.handshake_due()
-            && !subflow.probe_wanted
-            && !subflow.signals.may_leave();
-        if !usual || subflow.recv.due() != AckDue::Now {
+        if !self.subflows.get(at)?.fast_is_ack_due() {
             return None;
         }
         self.make_ack(now, at, out);
@@ -285,10 +253,10 @@ impl Connection {
         }
         let subflow = self.subflows.get_mut(at)?;
         let record = subflow.fast_next_segment(now, self.send.una, burst)?;
-        let (id, len, start) = (subflow.id, u64::from(record.len), record.data);
+        let (id, len, start) = (subflow.id(), u64::from(record.len), record.data);
         self.after_data(now, at, len);
         self.make_data(now, at, &record, out);
-        self.subflows[at].ecn.on_new_data(out);
+        self.subflows[at].mark_new_data(out);
         if self.mode == Mode::Mptcp && !self.data_timer.is_armed() {
             self.arm_data_timer(now);
         }

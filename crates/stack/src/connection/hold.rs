@@ -10,7 +10,7 @@ use anabranch_units::Time;
 
 use super::{Connection, Mode};
 use crate::event::Placement;
-use crate::segment::{Flags, ResetReason, Segment};
+use crate::segment::{ResetReason, Segment};
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
@@ -33,18 +33,18 @@ impl Connection {
         fin: bool,
         placed: &mut Vec<Placement>,
     ) {
-        let in_order = range.start <= self.subflows[at].recv.nxt();
+        let in_order = range.start <= self.subflows[at].recv().nxt();
         if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, placed) {
             self.process_part(now, at, segment, range, fin, placed);
             return;
         }
-        let held = self.subflows[at].held.get_or_insert_default();
+        let held = self.subflows[at].hold();
         if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
         {
             if in_order {
                 self.mapping_is_broken(now, at, ResetReason::Middlebox, placed);
             } else {
-                self.subflows[at].recv.want_ack();
+                self.subflows[at].want_ack();
             }
             placed.push(Placement::Discard {
                 connection: self.id,
@@ -64,7 +64,7 @@ impl Connection {
     pub(super) fn follow_bare_payload(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) -> bool {
         let follows = self.may_fall_back(at);
         if follows {
-            let told = self.subflows[at].dss_seen;
+            let told = self.subflows[at].has_seen_dss();
             self.fall_back(now, at, told);
             self.release_all(now, at, placed);
         }
@@ -83,33 +83,23 @@ impl Connection {
     ) {
         let connection = self.id;
         let subflow = &mut self.subflows[at];
-        let start = subflow.seq_offset(segment).max(0) as u64;
-        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
-        let fin = segment.flags.has(Flags::FIN);
-        let held = subflow.held.get_or_insert_default();
-        let id = subflow.id;
-        let bare = segment.options.are_bare();
-        subflow.recv.arrive(now, range, fin, full_sized, |fresh| {
-            held.insert(Piece { range: fresh, sum, done: false, bare });
-            placed.push(Placement::Hold {
-                connection,
-                subflow: id,
-                payload_offset: (fresh.start - start) as u32,
-                held: fresh,
-            });
+        let (id, start) = (subflow.id(), subflow.seq_offset(segment).max(0) as u64);
+        subflow.arrive_held(now, segment, range, sum, |held| {
+            let payload_offset = (held.start - start) as u32;
+            placed.push(Placement::Hold { connection, subflow: id, payload_offset, held });
         });
     }
 
     /// Without checksums: what is held and mapped by now goes to its place.
     #[cold]
     pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(mut held) = self.subflows[at].held.take() else { return };
+        let Some(mut held) = self.subflows[at].take_held() else { return };
         let mut left = Vec::with_capacity(held.pieces.len());
         let mut advanced = false;
         for piece in held.pieces {
             let mut cursor = piece.range.start;
             while cursor < piece.range.end {
-                let known = &self.subflows[at].mappings;
+                let known = self.subflows[at].mappings();
                 if let Some((mapped, data)) = known.at(cursor) {
                     let part = DataRange::new(cursor, mapped.end.min(piece.range.end));
                     advanced |= self.release(at, part, data as i64 + (cursor - mapped.start) as i64, placed);
@@ -123,7 +113,7 @@ impl Connection {
         }
         held.pieces = left;
         if !held.pieces.is_empty() {
-            self.subflows[at].held = Some(held);
+            self.subflows[at].put_held(held);
         }
         self.after_arrival(now, advanced);
         self.check_unmapped(now, at, placed);
@@ -134,7 +124,7 @@ impl Connection {
         let mut advanced = false;
         while self.mode == Mode::Mptcp && self.fallback.failing.is_none() && !self.subflows[at].is_resetting()
         {
-            let Some(held) = &mut self.subflows[at].held else { break };
+            let Some(held) = self.subflows[at].held_mut() else { break };
             let Some((first, last, right)) = held.complete_run() else { break };
             if !right {
                 let data = held.claims[first].data;
@@ -164,13 +154,7 @@ impl Connection {
                 self.on_data_fin(at, claim.data + claim.mapped.len() as i64);
             }
         }
-        let nxt = self.subflows[at].recv.nxt();
-        if let Some(held) = &mut self.subflows[at].held {
-            held.prune(nxt);
-            if held.pieces.is_empty() && held.claims.is_empty() {
-                self.subflows[at].held = None;
-            }
-        }
+        self.subflows[at].prune_held();
         self.after_arrival(now, advanced);
         self.check_unmapped(now, at, placed);
     }
@@ -178,7 +162,7 @@ impl Connection {
     /// After the way back to TCP: everything that is held is the stream's.
     #[cold]
     pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(held) = self.subflows[at].held.take() else { return };
+        let Some(held) = self.subflows[at].take_held() else { return };
         let mut advanced = false;
         for piece in held.pieces.iter().filter(|piece| !piece.done) {
             let data = piece.range.start as i64 + self.fallback.recv_shift;
@@ -194,7 +178,7 @@ impl Connection {
     fn release(&mut self, at: usize, part: DataRange, data: i64, placed: &mut Vec<Placement>) -> bool {
         let Connection { recv, subflows, id, .. } = self;
         let subflow = &mut subflows[at];
-        let (connection, of) = (*id, subflow.id);
+        let (connection, of) = (*id, subflow.id());
         let mut cursor = part.start;
         let mut delivered = 0;
         let end = data + part.len() as i64;
@@ -216,8 +200,7 @@ impl Connection {
             let held = DataRange::new(cursor, part.end);
             placed.push(Placement::Drop { connection, subflow: of, held });
         }
-        subflow.counters.bytes_delivered += delivered;
-        subflow.counters.bytes_duplicate += part.len() - delivered;
+        subflow.count_delivered(delivered, part.len() - delivered);
         advanced
     }
 
@@ -226,8 +209,8 @@ impl Connection {
         if self.mode != Mode::Mptcp || self.fallback.failing.is_some() || self.subflows[at].is_resetting() {
             return;
         }
-        let Some(held) = &self.subflows[at].held else { return };
-        let reached = self.subflows[at].recv.nxt();
+        let Some(held) = self.subflows[at].held() else { return };
+        let reached = self.subflows[at].recv().nxt();
         let Some((first, piece)) = held.first_unmapped() else { return };
         // What came bare before its turn is now what it would have been then. Were it acknowledged beside data
         // acknowledgements, the peer would send it again, and it would pass for new.

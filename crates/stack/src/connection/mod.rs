@@ -35,7 +35,7 @@ use anabranch_units::{Rate, Time};
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
-use crate::observer::{Limit, Observer, Windows};
+use crate::observer::{Limit, Observer};
 use crate::path_manager::{PathEvent, PathManager};
 use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SubflowView};
 use crate::segment::{Key, MptcpOption};
@@ -330,10 +330,10 @@ impl Connection {
     /// subflow waits for what goes by the slowest (RFC 6182 section 5.3).
     fn wanted_send_buffer(&self) -> u64 {
         let usable = || self.subflows.iter().filter(|subflow| subflow.is_usable());
-        let longest = usable().map(|subflow| subflow.rtt.srtt_or_zero().as_micros()).max().unwrap_or(0);
-        let under_way = |subflow: &Subflow| match subflow.rtt.srtt_or_zero().as_micros() {
-            0 => subflow.cwnd,
-            own => subflow.cwnd.saturating_mul(longest) / own,
+        let longest = usable().map(|subflow| subflow.rtt().srtt_or_zero().as_micros()).max().unwrap_or(0);
+        let under_way = |subflow: &Subflow| match subflow.rtt().srtt_or_zero().as_micros() {
+            0 => subflow.cwnd(),
+            own => subflow.cwnd().saturating_mul(longest) / own,
         };
         usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
     }
@@ -349,7 +349,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             return self.send.una;
         }
-        let held = self.subflows.iter().filter_map(|subflow| subflow.board.lowest_data()).min();
+        let held = self.subflows.iter().filter_map(|subflow| subflow.board().lowest_data()).min();
         held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
     }
 
@@ -362,7 +362,7 @@ impl Connection {
             // On every subflow: the window is the connection's, but a sender that heeds each subflow's
             // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.recv.want_ack();
+                subflow.want_ack();
             }
         }
     }
@@ -371,7 +371,7 @@ impl Connection {
     fn best_subflow(&self) -> Option<usize> {
         (0..self.subflows.len())
             .filter(|&at| self.subflows[at].is_usable())
-            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt.srtt()))
+            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
     }
 
     pub(crate) fn push_event(&mut self, event: Event) {
@@ -400,7 +400,7 @@ impl Connection {
     #[inline]
     pub(crate) fn refresh_window(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
-        (subflow.cwnd, subflow.ssthresh) = self.congestion.window(subflow.id);
+        subflow.set_windows(self.congestion.window(subflow.id()));
     }
 
     /// Reports to the observer the windows of every subflow whose congestion window or threshold is another than it
@@ -412,7 +412,7 @@ impl Connection {
         }
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
-            if subflow.windows_told != subflow.windows_now() {
+            if subflow.has_news_of_windows() {
                 self.report_windows_of(now, at, observer);
             }
         }
@@ -423,25 +423,14 @@ impl Connection {
     pub(crate) fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::LISTENS {
             let subflow = &mut self.subflows[at];
-            subflow.windows_told = subflow.windows_now();
-            let id = subflow.id;
-            observer.on_windows(now, self.id, id, &self.windows(at));
-        }
-    }
-
-    fn windows(&self, at: usize) -> Windows {
-        let subflow = &self.subflows[at];
-        Windows {
-            cwnd_bytes: subflow.cwnd,
-            ssthresh_bytes: subflow.ssthresh,
-            inflight_bytes: subflow.in_flight(),
-            srtt: subflow.rtt.srtt(),
+            let (id, windows) = (subflow.id(), subflow.report_windows());
+            observer.on_windows(now, self.id, id, &windows);
         }
     }
 
     pub(crate) fn view_of(&self, at: usize) -> SubflowView {
         let subflow = &self.subflows[at];
-        let pacing: Option<Rate> = self.congestion.pacing_rate(subflow.id);
+        let pacing: Option<Rate> = self.congestion.pacing_rate(subflow.id());
         subflow.view(pacing)
     }
 
@@ -451,13 +440,13 @@ impl Connection {
             return;
         }
         let was_up = self.subflows[at].was_established();
-        let id = self.subflows[at].id;
+        let id = self.subflows[at].id();
         self.recover_from_dead(at);
-        self.subflows[at].board.abandon();
+        self.subflows[at].abandon();
         let mut stats = self.subflows[at].stats();
         stats.ended = Some(now);
         self.past.push(stats);
-        let (local, remote) = (self.subflows[at].local, self.subflows[at].remote);
+        let (local, remote) = (self.subflows[at].local(), self.subflows[at].remote());
         self.send.outstanding.forget(id);
         self.send.reinject.forget(id);
         if was_up {
@@ -468,8 +457,8 @@ impl Connection {
                 self.push_event(Event::SubflowDown(id));
             }
         }
-        let reset = self.subflows[at].peer_reset;
-        self.subflows[at].held = None;
+        let reset = self.subflows[at].peer_reset();
+        self.subflows[at].take_held();
         self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);
@@ -498,8 +487,8 @@ impl Connection {
     /// Asks the peer for a subflow's priority, and keeps to it ourselves.
     pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
         if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
-            self.subflows[at].backup_asked = backup;
-            self.subflows[at].signals.push(MptcpOption::Priority { backup });
+            self.subflows[at].ask_backup(backup);
+            self.subflows[at].signal(MptcpOption::Priority { backup });
             self.schedule_wanted = true;
         }
     }
@@ -516,7 +505,7 @@ impl Connection {
 
     /// All subflows that there were, in the order in which they began.
     pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
-        let alive = self.subflows.iter().filter(|subflow| subflow.ended.is_none());
+        let alive = self.subflows.iter().filter(|subflow| !subflow.has_ended());
         let mut all = self.past.clone();
         all.extend(alive.map(Subflow::stats));
         all.sort_by_key(|stats| (stats.started, stats.id));
@@ -531,7 +520,7 @@ impl Connection {
     /// Panics if the counters disagree with what they count; for tests.
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
-            assert!(subflow.board.is_consistent(), "scoreboard of {:?}", subflow.id());
+            assert!(subflow.board().is_consistent(), "scoreboard of {:?}", subflow.id());
             let queued: u64 = subflow.queue().map(|queued| queued.range.len()).sum();
             assert_eq!(queued, subflow.queued(), "queue of {:?}", subflow.id());
         }

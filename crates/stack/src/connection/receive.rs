@@ -8,17 +8,8 @@ use crate::observer::Observer;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
 use crate::seq::{DataRange, Seq};
 use crate::subflow::mappings::Parts;
-use crate::subflow::{Ending, ResetCause, Subflow, TcpState};
-
-/// A subflow accepts payload this far ahead of what it has: RFC 7323's largest window. What is too
-/// far ahead at the data level is refused there (RFC 8684 section 3.3.5; Linux sends beyond a
-/// subflow's own window, so this is no place to be strict).
-const SUBFLOW_WINDOW: u64 = 65_535 << 14;
-
-/// How long a peer's timestamp tells old from new. Nobody says how often its clock ticks: this is half the time
-/// in which one in microseconds wraps, and a little less. No segment lives as long, so that the 24 days of RFC
-/// 7323 section 5.5, for clocks that tick less often, would protect from nothing more.
-const TIMESTAMP_MEMORY: Duration = Duration::from_secs(2000);
+use crate::subflow::receive::Acceptance;
+use crate::subflow::{Ending, ResetCause, TcpState};
 
 impl Connection {
     /// A segment has arrived for the subflow `id`.
@@ -43,27 +34,38 @@ impl Connection {
             }
             TcpState::SynReceived if !self.on_segment_in_syn_received(now, at, segment) => return,
             TcpState::TimeWait => {
-                self.on_segment_in_time_wait(now, at, segment);
+                if self.subflows[at].on_segment_in_time_wait(now, self.config.time_wait, segment) {
+                    self.close_subflow(now, at);
+                }
                 return;
             }
             _ => {}
         }
         let offset = self.subflows[at].seq_offset(segment);
-        if !self.is_acceptable(now, at, segment, offset) {
-            return;
-        }
         let subflow = &mut self.subflows[at];
+        match subflow.judge_segment(now, self.tick, segment, offset) {
+            Acceptance::Accepted => {}
+            refused => {
+                self.on_unacceptable(now, at, segment, refused);
+                return;
+            }
+        }
         if subflow.is_old(segment, offset) {
-            self.discard_old(now, at, segment, placed);
+            if subflow.discard_old(now, segment) {
+                placed.push(Placement::Discard {
+                    connection: self.id,
+                    payload_offset: 0,
+                    len: segment.payload_len,
+                });
+            }
             return;
         }
-        subflow.last_received = now;
-        subflow.removal_deadline = Time::NEVER;
+        subflow.on_received(now);
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        self.subflows[at].ecn.on_received(segment);
-        let before = (self.subflows[at].board.una(), self.send.una);
+        self.subflows[at].on_marks(segment);
+        let before = (self.subflows[at].board().una(), self.send.una);
         if !self.process_ack(now, at, segment, observer) {
             return;
         }
@@ -76,7 +78,7 @@ impl Connection {
             }
             if self.mode == Mode::Plain {
                 self.release_all(now, at, placed);
-            } else if before.1 == self.send.una && before.0 < self.subflows[at].board.una() {
+            } else if before.1 == self.send.una && before.0 < self.subflows[at].board().una() {
                 // Where no data acknowledgement comes with it, the peer may have gone back to TCP, and would take
                 // for new what is sent again.
                 if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
@@ -92,10 +94,27 @@ impl Connection {
         }
         // The FIN may have come before the data in front of it.
         let subflow = &self.subflows[at];
-        if subflow.recv.finished() && subflow.awaits_fin() {
+        if subflow.has_ended_in_order() {
             self.on_end_of_subflow(now, at, segment, placed);
         }
         self.check_closing(now, at);
+    }
+
+    /// Answers a segment that is not acceptable.
+    #[cold]
+    fn on_unacceptable(&mut self, now: Time, at: usize, segment: &Segment, refused: Acceptance) {
+        match refused {
+            Acceptance::Reset => self.on_reset(now, at, segment),
+            Acceptance::Challenged => {
+                self.challenge(now, at);
+            }
+            Acceptance::Syn => {
+                if self.challenge(now, at) && self.keys_pending(at) {
+                    self.third_ack_wanted = true;
+                }
+            }
+            Acceptance::Accepted | Acceptance::Dropped => {}
+        }
     }
 
     /// A router has dropped the segment of subflow `at` that began at `seq`, because packets of more than `mtu` bytes do
@@ -109,108 +128,9 @@ impl Connection {
         mtu: u32,
         observer: &mut O,
     ) {
-        let (connection, id) = (self.id, self.subflows[at].id);
+        let (connection, id) = (self.id, self.subflows[at].id());
         let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
         self.schedule_wanted |= self.subflows[at].on_too_big(now, seq, mtu, lost);
-    }
-
-    /// RFC 9293 section 3.10.7.4, first to fourth: sequence number, RST, SYN; with the challenge ACKs of RFC 5961.
-    /// `offset` is where the segment starts.
-    #[inline]
-    fn is_acceptable(&mut self, now: Time, at: usize, segment: &Segment, offset: i64) -> bool {
-        let subflow = &mut self.subflows[at];
-        let next = subflow.recv.nxt() as i64;
-        let beyond = offset > next + SUBFLOW_WINDOW as i64;
-        if beyond && !segment.flags.has(Flags::RST) {
-            self.challenge(now, at);
-            return false;
-        }
-        if segment.flags.has(Flags::RST) {
-            if offset > next {
-                if !beyond {
-                    self.challenge(now, at);
-                }
-            } else if offset == next {
-                self.on_reset(now, at, segment);
-            }
-            return false;
-        }
-        if segment.flags.has(Flags::SYN) {
-            // Most likely a SYN/ACK whose acknowledgement was lost.
-            if self.challenge(now, at) && self.keys_pending(at) {
-                self.third_ack_wanted = true;
-            }
-            return false;
-        }
-        if segment.seq_len() == 0 && offset == next - 1 {
-            // A keepalive or window probe: it wants an answer.
-            subflow.recv.want_ack();
-        }
-        if let Some(timestamps) = segment.options.timestamps {
-            // RFC 7323 section 4.3: the timestamp to echo is that of the segment that the last
-            // acknowledgement waits for, so that a delayed acknowledgement measures the delay too.
-            let newer_by = timestamps.value.wrapping_sub(subflow.ts_recent) as i32;
-            // RFC 7323 section 5.5: after so long a silence any timestamp is a new one.
-            let forgotten = now.since(subflow.ts_recent_at) >= TIMESTAMP_MEMORY;
-            let last_ack = subflow.recv.last_ack_sent() as i64;
-            if (newer_by >= 0 || forgotten) && offset <= last_ack {
-                subflow.ts_recent = timestamps.value;
-                subflow.ts_recent_at = now;
-            }
-            // RFC 7323 section 5: an older timestamp is an old duplicate whose number has wrapped, unless
-            // it is the clock that has. As Linux, a pure acknowledgement may have been overtaken.
-            if newer_by < 0 && !forgotten && subflow.timestamps {
-                // As if the peer's clock ticked like ours, as Linux takes it.
-                let late = self.tick.span(newer_by.unsigned_abs());
-                let overtaken = segment.seq_len() == 0 && offset == next && late <= subflow.rtt.rto(0);
-                let old = offset + (segment.seq_len() as i64) < last_ack;
-                if !overtaken && !old {
-                    subflow.recv.want_ack();
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// It is acknowledged, and its payload reported as a duplicate.
-    #[cold]
-    fn discard_old(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
-        let subflow = &mut self.subflows[at];
-        subflow.recv.want_ack();
-        let start = subflow.seq_offset(segment);
-        if segment.payload_len > 0 && start >= 0 {
-            let range = DataRange::new(start as u64, start as u64 + u64::from(segment.payload_len));
-            subflow.recv.arrive(now, range, false, false, |_| ());
-            subflow.counters.data_segments_received += 1;
-            subflow.counters.bytes_duplicate += range.len();
-            placed.push(Placement::Discard {
-                connection: self.id,
-                payload_offset: 0,
-                len: segment.payload_len,
-            });
-        }
-    }
-
-    /// RFC 9293 section 3.10.7.4 for TIME-WAIT: the peer's FIN again shows that our acknowledgement was
-    /// lost, and starts the wait anew. So does a DATA_FIN (RFC 8684 section 3.3.3).
-    #[cold]
-    fn on_segment_in_time_wait(&mut self, now: Time, at: usize, segment: &Segment) {
-        let subflow = &mut self.subflows[at];
-        if segment.flags.has(Flags::RST) {
-            // RFC 5961 section 3.2.
-            if subflow.seq_offset(segment) == subflow.recv.nxt() as i64 {
-                self.close_subflow(now, at);
-            }
-            return;
-        }
-        let data_fin = segment.options.dss.is_some_and(|dss| dss.data_fin);
-        if segment.seq_len() > 0 || data_fin {
-            subflow.recv.want_ack();
-        }
-        if segment.flags.has(Flags::FIN) {
-            subflow.enter_time_wait(now + self.config.time_wait);
-        }
     }
 
     #[inline(never)]
@@ -230,7 +150,7 @@ impl Connection {
                 MptcpOption::AddAddress(add) => self.on_add_address(now, at, add),
                 MptcpOption::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 MptcpOption::Priority { backup } => {
-                    self.subflows[at].backup_wanted = *backup;
+                    self.subflows[at].on_backup_asked(*backup);
                     self.schedule_wanted = true;
                 }
                 MptcpOption::FastClose(key) => {
@@ -248,7 +168,7 @@ impl Connection {
                 }
                 MptcpOption::Join(_) => {
                     // The third ACK of a join again: the fourth was lost (RFC 8684 section 3.2).
-                    self.subflows[at].recv.want_ack();
+                    self.subflows[at].want_ack();
                 }
                 MptcpOption::Fail(_) => {
                     // Once gone back, no option counts (RFC 8684 section 3.7).
@@ -273,14 +193,11 @@ impl Connection {
     fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> bool {
         self.confirm();
         if let Some(data_ack) = dss.data_ack {
-            if !core::mem::replace(&mut self.subflows[at].dss_seen, true) {
+            if self.subflows[at].note_data_ack(segment) {
                 // What waited for this word need not wait longer (`Connection::reinject_head`).
                 self.head_repair.attempts = 0;
                 self.on_progress_below(now);
             }
-            let subflow = &mut self.subflows[at];
-            // One that was overtaken says nothing of what the peer speaks now.
-            subflow.bare &= segment.ack != subflow.iss.add(subflow.board.una());
             let expected = self.local_dsn.add(self.send.una);
             let dsn = match data_ack {
                 DataAck::Wide(dsn) => dsn,
@@ -325,26 +242,26 @@ impl Connection {
             self.after_remote_fin();
         }
         // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
-        self.subflows[at].recv.want_ack();
+        self.subflows[at].want_ack();
     }
 
     /// The payload of one segment belongs at `stream`, which others may be before or behind.
     #[inline(never)]
     pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
         let Connection { recv, subflows, id: connection, .. } = self;
-        let Subflow { counters, id: subflow, .. } = &mut subflows[at];
+        let subflow = &mut subflows[at];
+        let of = subflow.id();
         let mut delivered = 0;
         let advanced = recv.arrive(stream, |part| {
             delivered += part.len();
             placed.push(Placement::Deliver {
                 connection: *connection,
-                subflow: *subflow,
+                subflow: of,
                 payload_offset: (part.start - stream.start) as u32,
                 stream: part,
             });
         });
-        counters.bytes_delivered += delivered;
-        counters.bytes_duplicate += stream.len() - delivered;
+        subflow.count_delivered(delivered, stream.len() - delivered);
         if delivered == 0 {
             let len = stream.len() as u32;
             placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
@@ -363,13 +280,13 @@ impl Connection {
         let offset = self.subflows[at].seq_offset(segment);
         if offset < 1 {
             // Not behind the SYN.
-            self.subflows[at].recv.want_ack();
+            self.subflows[at].want_ack();
             return;
         }
         let start = offset as u64;
         let range = DataRange::new(start, start + u64::from(segment.payload_len));
         if segment.payload_len > 0 {
-            self.subflows[at].counters.data_segments_received += 1;
+            self.subflows[at].count_data_segment();
         }
         if self.checksummed {
             self.receive_checked(now, at, segment, range, fin, placed);
@@ -409,7 +326,7 @@ impl Connection {
             // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
             // section 3.10.7.4, first), as nobody would send it again.
             mapped_to = mapped_to.min(limit);
-            self.subflows[at].recv.want_ack();
+            self.subflows[at].want_ack();
         }
         let mut unmapped = DataRange::default();
         if mapped_to < range.end {
@@ -430,10 +347,10 @@ impl Connection {
         // What comes before it was gone through before.
         let before = (u64::from(segment.payload_len) + range.start - end) as i64;
         let Connection { recv, subflows, id, .. } = self;
-        let Subflow { recv: subflow_recv, counters, id: subflow_id, mss, .. } = &mut subflows[at];
-        let full_sized = subflow_recv.measure(segment.payload_len, *mss);
+        let subflow = &mut subflows[at];
+        let of = subflow.id();
         let (mut delivered, mut advanced) = (0, false);
-        subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
+        subflow.arrive(now, segment, range, fin, |fresh| {
             for &(mapped, data) in parts.as_slice() {
                 let part = fresh.intersection(mapped);
                 // Where this part lies in the stream; what lies before the stream is old.
@@ -448,22 +365,20 @@ impl Connection {
                     let from_part = new.start as i64 - stream_start + (part.start - range.start) as i64;
                     placed.push(Placement::Deliver {
                         connection: *id,
-                        subflow: *subflow_id,
+                        subflow: of,
                         payload_offset: (before + from_part) as u32,
                         stream: new,
                     });
                 });
             }
         });
-        counters.bytes_delivered += delivered;
-        let duplicate = range.len() - delivered.min(range.len());
-        counters.bytes_duplicate += duplicate;
+        subflow.count_delivered(delivered, range.len() - delivered.min(range.len()));
         if delivered == 0 && segment.payload_len > 0 {
             let (payload_offset, len) = (before as u32, range.len() as u32);
             placed.push(Placement::Discard { connection: *id, payload_offset, len });
         }
         self.after_arrival(now, advanced);
-        if self.subflows[at].held.is_some() && self.mode == Mode::Mptcp {
+        if self.subflows[at].held().is_some() && self.mode == Mode::Mptcp {
             self.release_mapped(now, at, placed);
         }
         if !unmapped.is_empty() && self.mode == Mode::Plain {
@@ -472,10 +387,7 @@ impl Connection {
         } else if !unmapped.is_empty() {
             self.hold_unmapped(now, at, segment, unmapped, fin_behind, placed);
         }
-        let Subflow { recv, mappings, .. } = &mut self.subflows[at];
-        if !mappings.is_empty() {
-            mappings.forget_before(recv.nxt());
-        }
+        self.subflows[at].forget_used_mappings();
     }
 
     /// Something has arrived in the stream; `advanced` if it has grown in order.
@@ -501,7 +413,7 @@ impl Connection {
         let mut rtt = Duration::ZERO;
         for subflow in &self.subflows {
             if subflow.is_synchronised() {
-                rtt = rtt.max(subflow.rtt.srtt_or_zero());
+                rtt = rtt.max(subflow.rtt().srtt_or_zero());
             }
         }
         self.recv.autotune(now, rtt, u64::from(self.config.mss));
@@ -515,7 +427,7 @@ impl Connection {
             // One acknowledgement is enough, but the subflow that ends the stream may not be the one
             // that carried the DATA_FIN.
             if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
-                self.subflows[best].recv.want_ack();
+                self.subflows[best].want_ack();
             }
         }
     }
@@ -549,7 +461,7 @@ impl Connection {
         for option in segment.options.mptcp.iter().flatten() {
             match *option {
                 MptcpOption::Reset { transient, reason } => {
-                    self.subflows[at].peer_reset = Some((transient, reason));
+                    self.subflows[at].on_peer_reset(transient, reason);
                 }
                 MptcpOption::Fail(_) => self.stats.fails_received += 1,
                 _ => {}
@@ -592,7 +504,7 @@ impl Connection {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
-            let end = self.subflows[at].recv.nxt() as i64 - 1 + self.fallback.recv_shift;
+            let end = self.subflows[at].recv().nxt() as i64 - 1 + self.fallback.recv_shift;
             self.recv.set_fin(end.max(0) as u64);
             self.after_remote_fin();
         } else {

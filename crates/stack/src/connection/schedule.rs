@@ -61,11 +61,11 @@ impl Connection {
         // Written over what stands there: this happens for every acknowledgement.
         let mut used = 0;
         for (place, subflow) in views.iter_mut().zip(&mut live) {
-            renew(place, subflow, congestion.pacing_rate(subflow.id));
+            renew(place, subflow, congestion.pacing_rate(subflow.id()));
             used += 1;
         }
         views.truncate(used);
-        views.extend(live.map(|subflow| subflow.view(congestion.pacing_rate(subflow.id))));
+        views.extend(live.map(|subflow| subflow.view(congestion.pacing_rate(subflow.id()))));
     }
 
     /// Tells the scheduler what has happened, if it wants to know.
@@ -98,7 +98,7 @@ impl Connection {
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
                 (Some(only), None) if !self.scheduler_alone => {
-                    let at = only.id.index();
+                    let at = only.id().index();
                     self.assign_to_only(now, at)
                 }
                 _ => self.ask_scheduler(now, observer),
@@ -131,9 +131,9 @@ impl Connection {
             if !subflow.is_usable() {
                 return Limit::NoSubflow;
             }
-            let mss = u64::from(subflow.mss);
+            let mss = u64::from(subflow.mss());
             let under_way = subflow.in_flight() + subflow.queued();
-            let free = subflow.cwnd.saturating_sub(under_way);
+            let free = subflow.cwnd().saturating_sub(under_way);
             let window_room = subflow.window().saturating_sub(subflow.queued());
             let reinject = self.send.reinject_now().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
@@ -188,7 +188,7 @@ impl Connection {
         let Some(next) = self.send.unassigned.first() else { return };
         let subflow = &self.subflows[at];
         let room = subflow.window();
-        let whole = next.len().min(u64::from(subflow.mss));
+        let whole = next.len().min(u64::from(subflow.mss()));
         if whole <= room && next.start + whole <= self.send.window_end {
             self.assign(now, at, DataRange::new(next.start, next.start + whole), AssignKind::New);
         }
@@ -247,7 +247,7 @@ impl Connection {
     }
 
     fn assign(&mut self, now: Time, at: usize, range: DataRange, kind: AssignKind) {
-        let id = self.subflows[at].id;
+        let id = self.subflows[at].id();
         match kind {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
@@ -289,7 +289,7 @@ impl Connection {
                 let subflow = &self.subflows[at];
                 !subflow.is_closed() && self.view_of(at).may_carry() && self.view_of(at).room() > 0
             })
-            .min_by_key(|&at| self.subflows[at].rtt.srtt());
+            .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
         if let Some(range) = self.opportunistic(now, fast, mandatory) {
             self.assign(now, fast, range, AssignKind::Reinject);
@@ -305,7 +305,7 @@ impl Connection {
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
             Limit::CongestionWindow | Limit::Scheduler => !self.scheduler_wake.is_armed(),
         };
-        let idle = |subflow: &Subflow| subflow.board.is_empty() && subflow.is_queue_empty();
+        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.is_queue_empty();
         let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
         if !blocked {
             if self.persist_at.is_armed() {

@@ -46,6 +46,6 @@ impl Connection {
         self.initiator
             && !subflow.is_join()
             && segment.flags.has(Flags::ACK)
-            && segment.ack == subflow.iss.add(1)
+            && subflow.is_ack_of_syn(segment)
     }
 }

@@ -13,8 +13,8 @@ use crate::event::{CloseReason, SubflowSet};
 use crate::observer::Observer;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
-use crate::subflow::recovery::RetransmitTimer;
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::TcpState;
+use crate::subflow::timers::{Expiry, TimerContext};
 
 /// Linux: the data level sends again no sooner than this (RFC 8684 leaves the value free).
 const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
@@ -26,7 +26,7 @@ impl Connection {
         self.subflows
             .iter()
             .filter(|subflow| subflow.is_synchronised())
-            .map(|subflow| subflow.rtt.rto(if backoff { subflow.recovery.timeouts() } else { 0 }))
+            .map(|subflow| subflow.rtt().rto(if backoff { subflow.recovery().timeouts() } else { 0 }))
             .max()
             .unwrap_or(self.config.rto.initial)
     }
@@ -55,64 +55,21 @@ impl Connection {
             .subflows
             .iter()
             .filter(|subflow| subflow.is_usable())
-            .map(|subflow| subflow.rtt.srtt_or_zero());
+            .map(|subflow| subflow.rtt().srtt_or_zero());
         let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
         Duration(wait.0 << self.head_repair.attempts.min(10))
     }
 
     #[inline]
-    fn retransmit_timer(&self, subflow: &Subflow) -> (Time, RetransmitTimer) {
+    fn timer_context(&self) -> TimerContext {
         // How long the peer may hold back an acknowledgement is not known; Linux assumes its own.
         let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
-        subflow.recovery.timer(
-            subflow.timer_base,
-            subflow.last_new,
-            &subflow.board,
-            &subflow.rtt,
-            self.config.rto.backoff,
-            ack_delay,
-        )
+        TimerContext { backoff: self.config.rto.backoff, ack_delay, paces: self.paces() }
     }
 
-    #[inline]
-    fn subflow_timer<const EXACT: bool>(&self, now: Time, subflow: &Subflow) -> Time {
-        match subflow.state() {
-            TcpState::Closed => return Time::NEVER,
-            TcpState::TimeWait => return subflow.time_wait_until.min(subflow.recv.ack_at()),
-            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                return subflow.handshake().retry_at.unwrap_or(Time::NEVER);
-            }
-            _ => {}
-        }
-        let mut due = subflow.recv.ack_at().min(subflow.removal_deadline).min(subflow.signals.due());
-        if subflow.state() == TcpState::FinWait2 {
-            due = due.min(self.fin_wait_end(subflow));
-        }
-        if !subflow.board.is_empty() {
-            // What comes behind the time for which the endpoint has this connection anyway need not be known: mostly
-            // that was set before the last acknowledgements, which have put off the timer.
-            let earliest =
-                subflow.recovery.timer_not_before(subflow.timer_base, &subflow.board, &subflow.rtt);
-            if EXACT || earliest < due.min(self.queued_at) {
-                due = due.min(self.retransmit_timer(subflow).0);
-            }
-        }
-        if self.paces()
-            && (!subflow.is_queue_empty() || subflow.board.lost_segments() > 0 || subflow.fin_requested())
-            && subflow.pace_at > now
-        {
-            due = due.min(subflow.pace_at);
-        }
-        due
-    }
-
-    /// When a subflow that waits for nothing but the peer's FIN waits no longer: the peer may have lost
-    /// it, and no reset may have come. In a plain TCP the wait is a half-closed stream and has no end.
-    fn fin_wait_end(&self, subflow: &Subflow) -> Time {
-        if self.mode == Mode::Plain {
-            return Time::NEVER;
-        }
-        subflow.last_received + self.config.time_wait.max(self.max_rto() * 2)
+    /// How long the peer's FIN is waited for. In a plain TCP the wait is a half-closed stream and has no end.
+    fn fin_wait(&self) -> Option<Duration> {
+        (self.mode == Mode::Mptcp).then(|| self.config.time_wait.max(self.max_rto() * 2))
     }
 
     /// When [`Connection::handle_timeout`] is due next; if that is no sooner than the endpoint looks after this
@@ -142,8 +99,9 @@ impl Connection {
                 due = due.min(self.paths.next_timer());
             }
         }
+        let context = self.timer_context();
         for subflow in &self.subflows {
-            due = due.min(self.subflow_timer::<EXACT>(now, subflow));
+            due = due.min(subflow.next_timeout::<EXACT>(now, self.queued_at, context, || self.fin_wait()));
         }
         due
     }
@@ -158,7 +116,7 @@ impl Connection {
     }
 
     pub(super) fn heard_at(&self) -> Time {
-        self.subflows.iter().map(|subflow| subflow.last_received).max().unwrap_or(Time::ZERO)
+        self.subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
     }
 
     pub(super) fn waiting_for_progress(&self) -> bool {
@@ -191,10 +149,10 @@ impl Connection {
             self.persist_at = now + wait;
             // Every subflow whose own window is shut may be the one that is waited for.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.probe_wanted = subflow.window_edge <= subflow.board.nxt();
+                subflow.probe_if_shut();
             }
             if let Some(best) = self.best_subflow() {
-                self.subflows[best].probe_wanted = true;
+                self.subflows[best].probe();
             }
             if self.heard_at() >= self.probed_at {
                 self.progress_at = now;
@@ -210,7 +168,7 @@ impl Connection {
             // It must arrive, and nobody knows which way works: on all of them (as Linux does).
             let mut all = SubflowSet::EMPTY;
             for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
-                all = all.with(subflow.id);
+                all = all.with(subflow.id());
             }
             if alone {
                 self.fin_wanted_on = all;
@@ -219,7 +177,7 @@ impl Connection {
                     // A listener that has become a TCP answers no DATA_FIN. It answers a segment from before its
                     // window, and the answer shows which it is. The keys go first, because a listener that still
                     // waits for them would answer without options.
-                    self.subflows[first].probe_wanted = true;
+                    self.subflows[first].probe();
                 }
             }
         }
@@ -235,57 +193,22 @@ impl Connection {
     }
 
     fn handle_subflow_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        self.subflows[at].recv.on_timer(now);
-        self.subflows[at].signals.on_timer(now);
-        let subflow = &mut self.subflows[at];
-        match subflow.state() {
-            TcpState::Closed => return,
-            TcpState::TimeWait => {
-                if subflow.time_wait_until <= now {
-                    self.close_subflow(now, at);
-                }
-                return;
-            }
-            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                let due = subflow.handshake().retry_at.is_some_and(|due| due <= now);
-                if due && !subflow.retry_handshake(self.config.rto.syn_retries) {
-                    if subflow.state() == TcpState::PreEstablished {
-                        subflow.request_reset(ResetCause::Because(ResetReason::BadPerformance));
-                    } else {
-                        self.fail_handshake(now, at, CloseReason::TimedOut);
-                    }
-                }
-                return;
-            }
-            _ => {}
-        }
-        if subflow.removal_deadline <= now {
-            subflow.removal_deadline = Time::NEVER;
-            self.kill_subflow(now, at, ResetReason::Unspecified);
-            return;
-        }
-        if subflow.state() == TcpState::FinWait2 && self.fin_wait_end(&self.subflows[at]) <= now {
-            self.close_subflow(now, at);
-            return;
-        }
-        let (due, kind) = self.retransmit_timer(&self.subflows[at]);
-        if due > now {
-            return;
-        }
-        match kind {
-            RetransmitTimer::TailProbe => {
-                self.subflows[at].tail_probe_wanted = true;
-                // The timeout starts anew from the probe (RFC 8985 section 7.3).
-                self.subflows[at].timer_base = now;
-            }
-            RetransmitTimer::Reordering => self.on_reordering_timer(now, at, observer),
-            RetransmitTimer::Timeout => self.on_retransmission_timeout(now, at, observer),
+        let (context, retries) = (self.timer_context(), self.config.rto.syn_retries);
+        let waits_for_fin = self.subflows[at].state() == TcpState::FinWait2;
+        let fin_wait = if waits_for_fin { self.fin_wait() } else { None };
+        match self.subflows[at].expire(now, context, retries, || fin_wait) {
+            Expiry::Nothing => {}
+            Expiry::WaitOver => self.close_subflow(now, at),
+            Expiry::HandshakeFailed => self.fail_handshake(now, at, CloseReason::TimedOut),
+            Expiry::Withdrawn => self.kill_subflow(now, at, ResetReason::Unspecified),
+            Expiry::Reordering => self.on_reordering_timer(now, at, observer),
+            Expiry::Timeout => self.on_retransmission_timeout(now, at, observer),
         }
     }
 
     #[cold]
     fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (id, connection) = (self.subflows[at].id, self.id);
+        let (id, connection) = (self.subflows[at].id(), self.id);
         let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
         if let Some(event) = self.subflows[at].on_reordering_timer(now, lost) {
             self.congestion.on_congestion(id, &event);
@@ -296,9 +219,9 @@ impl Connection {
 
     #[cold]
     fn on_retransmission_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (id, connection) = (self.subflows[at].id, self.id);
+        let (id, connection) = (self.subflows[at].id(), self.id);
         let subflow = &mut self.subflows[at];
-        if subflow.recovery.timeouts() >= self.config.rto.max_timeouts {
+        if subflow.recovery().timeouts() >= self.config.rto.max_timeouts {
             // RFC 8684 section 3.3.6.
             self.kill_subflow(now, at, ResetReason::BadPerformance);
             self.check_ended(now);

@@ -11,7 +11,6 @@ use crate::observer::{Observer, SendKind};
 use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::{Flags, OPTION_SPACE, Segment};
 use crate::seq::DataRange;
-use crate::subflow::recv::AckDue;
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::send::{Repair, new_record};
 use crate::subflow::{Subflow, TcpState};
@@ -144,21 +143,20 @@ impl Connection {
             return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
-        let timeout = subflow.rtt.rto(0);
-        if let Some(signal) = subflow.signals.pop(now, subflow.recv.ack(), timeout) {
+        if let Some(signal) = subflow.next_signal(now) {
             // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
             // never crowds out the data level (RFC 8684 section 3).
-            let seq = subflow.board.nxt();
+            let seq = subflow.board().nxt();
             self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
             out.options.push(signal);
             if out.options.wire_len() > OPTION_SPACE {
                 out.options.timestamps = None;
             }
             // It does not say what an acknowledgement has to say, so one that is due still is.
-            self.subflows[at].counters.control_segments_sent += 1;
+            self.subflows[at].count_control();
             return self.depart(now, at, out, SendKind::Control, 0, observer);
         }
-        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id) {
+        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id()) {
             self.keys_before_fin = false;
             if self.keys_pending(at) {
                 self.make_ack(now, at, out);
@@ -173,19 +171,19 @@ impl Connection {
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
-        if self.fin_wanted_on.has(subflow.id) {
-            self.fin_wanted_on = self.fin_wanted_on.without(subflow.id);
+        if self.fin_wanted_on.has(subflow.id()) {
+            self.fin_wanted_on = self.fin_wanted_on.without(subflow.id());
             if subflow.is_usable() && !self.send.fin_acked {
                 self.make_data_fin(now, at, out);
                 return self.leave(now, at, out, SendKind::Control, observer);
             }
         }
-        if subflow.recv.due() == AckDue::Now && subflow.state() == TcpState::PreEstablished {
+        if subflow.is_ack_due() && subflow.state() == TcpState::PreEstablished {
             // Without its code, an acknowledgement would be no third one (RFC 8684 section 3.2).
             *out = self.make_handshake(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if subflow.recv.due() == AckDue::Now && subflow.state() != TcpState::SynSent {
+        if subflow.is_ack_due() && subflow.state() != TcpState::SynSent {
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
@@ -242,22 +240,22 @@ impl Connection {
         // What is dropped makes space for other data.
         self.schedule_wanted |= dropped;
         let queued = queued?;
-        let cwnd = self.subflows[at].cwnd;
+        let cwnd = self.subflows[at].cwnd();
         if self.config.idle_restart && self.subflows[at].was_idle(now) {
             // RFC 5681 section 4.1.
-            self.congestion.on_idle(self.subflows[at].id, now);
+            self.congestion.on_idle(self.subflows[at].id(), now);
             self.refresh_window(at);
         }
         let unassigned = self.send.written - self.send.nxt;
         let subflow = &mut self.subflows[at];
-        let cwnd = cwnd.min(subflow.cwnd);
-        let (id, mss, in_flight) = (subflow.id, subflow.mss, subflow.in_flight());
-        let (seq, window, probing) = (subflow.board.nxt(), subflow.window(), subflow.is_probing());
+        let cwnd = cwnd.min(subflow.cwnd());
+        let (id, mss, in_flight) = (subflow.id(), subflow.mss(), subflow.in_flight());
+        let (seq, window, probing) = (subflow.board().nxt(), subflow.window(), subflow.is_probing());
         let mtu_probe = subflow.mtu_probe(now, queued.range.len().min(window), unassigned);
         let mut len = queued.range.len().min(u64::from(mtu_probe.unwrap_or(mss)));
         if len > window {
             // Silly windows are not filled (RFC 9293 section 3.8.6.2.1) unless nothing else moves.
-            if window == 0 || !subflow.board.is_empty() {
+            if window == 0 || !subflow.board().is_empty() {
                 return None;
             }
             len = window;
@@ -294,7 +292,7 @@ impl Connection {
             self.record_burst(now, at, &record);
         }
         self.make_data(now, at, &record, out);
-        self.subflows[at].ecn.on_new_data(out);
+        self.subflows[at].mark_new_data(out);
         if !self.data_timer.is_armed() {
             self.arm_data_timer(now);
         }
@@ -312,11 +310,11 @@ impl Connection {
     /// How much leaves at once, where `room` bytes may and a full segment does anyway, of a range of
     /// `available` bytes: whole segments, behind which the end of the range may be a shorter one.
     fn burst_len(&self, at: usize, available: u64, room: u64) -> u64 {
-        let whole = u64::from(self.subflows[at].mss);
+        let whole = u64::from(self.subflows[at].mss());
         // A DSS checksum over a mapping of several segments makes the receiver hold back all of them until
         // the last is there (RFC 8684 section 3.3.1). An infinite mapping goes on one segment, and so does what is said
         // of a reduction (RFC 3168 section 6.1.2).
-        if self.checksummed || self.says_infinite() || self.subflows[at].ecn.has_to_say() {
+        if self.checksummed || self.says_infinite() || self.subflows[at].announces_reduction() {
             return whole;
         }
         let mut room = room;
@@ -332,7 +330,7 @@ impl Connection {
     fn record_burst(&mut self, now: Time, at: usize, whole: &Sent) {
         let mut back = 0;
         while back < whole.len {
-            let len = self.subflows[at].mss.min(whole.len - back);
+            let len = self.subflows[at].mss().min(whole.len - back);
             let record = Sent {
                 seq: whole.seq + u64::from(back),
                 len,
@@ -350,7 +348,7 @@ impl Connection {
     #[inline]
     pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let subflow = &mut self.subflows[at];
-        self.congestion.on_sent(subflow.id, now, len);
+        self.congestion.on_sent(subflow.id(), now, len);
         subflow.after_data(now);
         if self.paces() {
             let rate = self.pacing_rate(at);
@@ -388,7 +386,7 @@ impl Connection {
 
     fn pacing_rate(&self, at: usize) -> Rate {
         let subflow = &self.subflows[at];
-        self.congestion.pacing_rate(subflow.id).unwrap_or_else(|| subflow.default_pacing_rate())
+        self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
     pub(super) fn leave<O: Observer>(
@@ -399,7 +397,7 @@ impl Connection {
         kind: SendKind,
         observer: &mut O,
     ) -> Option<Departure> {
-        self.subflows[at].counters.control_segments_sent += 1;
+        self.subflows[at].count_control();
         self.leave_data(now, at, out, kind, 0, observer)
     }
 
@@ -414,8 +412,7 @@ impl Connection {
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
-        subflow.recv.on_ack_sent();
-        subflow.signals.on_other(out.payload_len, out.ack);
+        subflow.on_segment_sent(out);
         self.depart(now, at, out, kind, stream_offset, observer)
     }
 
@@ -431,7 +428,7 @@ impl Connection {
     ) -> Option<Departure> {
         let subflow = &self.subflows[at];
         let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
-        observer.on_sent(now, self.id, subflow.id, out, kind, data);
-        Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset, segment_size: 0 })
+        observer.on_sent(now, self.id, subflow.id(), out, kind, data);
+        Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
     }
 }

@@ -364,9 +364,9 @@ impl<O: Observer> Endpoint<O> {
         }
         if core::mem::take(&mut connection.lists_closed) {
             for subflow in &mut connection.subflows {
-                if subflow.demuxed && subflow.is_closed() {
-                    subflow.demuxed = false;
-                    self.demux.remove(subflow.local, subflow.remote);
+                if subflow.is_demuxed() && subflow.is_closed() {
+                    subflow.set_demuxed(false);
+                    self.demux.remove(subflow.local(), subflow.remote());
                 }
             }
         }
@@ -395,8 +395,8 @@ impl<O: Observer> Endpoint<O> {
     fn release(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(id) else { return };
         self.demux.release_token(connection.local_token, id);
-        for subflow in connection.subflows.iter().filter(|subflow| subflow.demuxed) {
-            self.demux.remove(subflow.local, subflow.remote);
+        for subflow in connection.subflows.iter().filter(|subflow| subflow.is_demuxed()) {
+            self.demux.remove(subflow.local(), subflow.remote());
         }
     }
 }

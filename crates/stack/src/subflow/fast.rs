@@ -99,4 +99,73 @@ impl Subflow {
         self.record_sent(now, record);
         Some(record)
     }
+
+    /// Returns the offsets of a segment that carries the next data of an established subflow, where nothing is in flight
+    /// and nothing is held, and the segment has no news about the sending half.
+    #[inline]
+    pub(crate) fn fast_judge_segment(&self, segment: &Segment) -> Option<NextSegment> {
+        let una = self.board.una();
+        let start = self.recv.nxt();
+        let settled = self.board.is_empty() && segment.ack == self.iss.add(una);
+        let expected = segment.seq == self.recv.ack() && self.recv.is_complete();
+        let usual = self.state == TcpState::Established
+            && self.reset.is_none()
+            && self.held.is_none()
+            && !self.ecn.is_agreed();
+        if !settled || !expected || !usual {
+            return None;
+        }
+        let newer = segment.options.timestamps;
+        if newer.is_some_and(|newer| (newer.value.wrapping_sub(self.ts_recent) as i32) < 0) {
+            return None;
+        }
+        let window = self.scaled_window(segment);
+        (una + window <= self.window_edge).then_some(NextSegment { una, start, window })
+    }
+
+    /// Takes in the header of such a segment; `mptcp` is true if it has a mapping.
+    #[inline]
+    pub(crate) fn fast_on_received(&mut self, now: Time, segment: &Segment, next: NextSegment, mptcp: bool) {
+        if let Some(newer) = segment.options.timestamps
+            && next.start <= self.recv.last_ack_sent()
+        {
+            self.ts_recent = newer.value;
+            self.ts_recent_at = now;
+        }
+        self.on_received(now);
+        self.max_window = self.max_window.max(next.window);
+        if mptcp {
+            self.bare = false;
+        }
+    }
+
+    /// Takes the next `len` bytes, where nothing is missing before them: what [`Subflow::arrive`] does.
+    #[inline]
+    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) {
+        let full_sized = self.recv.measure(len as u32, self.mss);
+        self.recv.take_expected(now, len, full_sized);
+        self.counters.data_segments_received += 1;
+    }
+
+    /// True if an acknowledgement is due, and there is nothing else to send but data.
+    #[inline]
+    pub(crate) fn fast_is_ack_due(&self) -> bool {
+        let usual = self.state == TcpState::Established
+            && self.reset.is_none()
+            && !self.handshake.send
+            && !self.probe_wanted
+            && !self.signals.may_leave();
+        usual && self.is_ack_due()
+    }
+}
+
+/// The offsets of a segment for the fast path, and the window that it shows.
+#[derive(Clone, Copy)]
+pub(crate) struct NextSegment {
+    /// Everything before it is acknowledged.
+    pub una: u64,
+    /// Where the segment starts.
+    pub start: u64,
+    /// The peer's window.
+    pub window: u64,
 }

@@ -215,6 +215,11 @@ impl Subflow {
         first
     }
 
+    /// Everything is over: its statistics are final.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// True if its handshake was ever completed.
     pub(crate) fn was_established(&self) -> bool {
         self.established.is_some()

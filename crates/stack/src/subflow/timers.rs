@@ -1,14 +1,162 @@
 //! The timers of a subflow: when they expire, and what loss detection then does.
 
-use anabranch_units::Time;
+use anabranch_units::{Duration, Time};
 
-use super::Subflow;
 use super::path_mtu::ProbeLoss;
+use super::recovery::RetransmitTimer;
+use super::{ResetCause, Subflow, TcpState};
 use crate::congestion::CongestionEvent;
 use crate::observer::LossReason;
+use crate::segment::ResetReason;
 use crate::seq::DataRange;
 
+/// What the timers of a subflow depend on and its connection knows.
+#[derive(Clone, Copy)]
+pub(crate) struct TimerContext {
+    /// Each timeout in a row doubles the next.
+    pub backoff: bool,
+    /// How long the peer may delay an acknowledgement.
+    pub ack_delay: Duration,
+    /// Segments are paced.
+    pub paces: bool,
+}
+
+/// A timer that has expired, for the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expiry {
+    /// None, or one that the subflow has dealt with.
+    Nothing,
+    /// The wait in TIME-WAIT or FIN-WAIT-2 is over.
+    WaitOver,
+    /// The handshake has failed.
+    HandshakeFailed,
+    /// The peer has withdrawn the address, and is silent.
+    Withdrawn,
+    /// The reordering timer: [`Subflow::on_reordering_timer`] is next.
+    Reordering,
+    /// The retransmission timer: [`Subflow::on_retransmission_timeout`] is next.
+    Timeout,
+}
+
 impl Subflow {
+    #[inline]
+    fn retransmit_timer(&self, context: TimerContext) -> (Time, RetransmitTimer) {
+        let TimerContext { backoff, ack_delay, .. } = context;
+        self.recovery.timer(self.timer_base, self.last_new, &self.board, &self.rtt, backoff, ack_delay)
+    }
+
+    /// When [`Subflow::expire`] is due. Unless `EXACT`, a time after `known`, for which the connection is queued anyway,
+    /// need not be exact. `fin_wait` returns how long the peer's FIN is waited for, if the wait has an end.
+    #[inline]
+    pub(crate) fn next_timeout<const EXACT: bool>(
+        &self,
+        now: Time,
+        known: Time,
+        context: TimerContext,
+        fin_wait: impl FnOnce() -> Option<Duration>,
+    ) -> Time {
+        match self.state {
+            TcpState::Closed => return Time::NEVER,
+            TcpState::TimeWait => return self.time_wait_until.min(self.recv.ack_at()),
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
+                return self.handshake.retry_at.unwrap_or(Time::NEVER);
+            }
+            _ => {}
+        }
+        let mut due = self.recv.ack_at().min(self.removal_deadline).min(self.signals.due());
+        if self.state == TcpState::FinWait2 {
+            due = due.min(self.fin_wait_end(fin_wait));
+        }
+        if !self.board.is_empty() {
+            // Mostly the connection was queued before the last acknowledgements, which have deferred the timer.
+            let earliest = self.recovery.timer_not_before(self.timer_base, &self.board, &self.rtt);
+            if EXACT || earliest < due.min(known) {
+                due = due.min(self.retransmit_timer(context).0);
+            }
+        }
+        if context.paces
+            && (!self.queue.is_empty() || self.board.lost_segments() > 0 || self.fin_wanted)
+            && self.pace_at > now
+        {
+            due = due.min(self.pace_at);
+        }
+        due
+    }
+
+    /// When a subflow that waits for nothing but the peer's FIN stops waiting: the peer may have lost it, and no reset may
+    /// have come.
+    fn fin_wait_end(&self, fin_wait: impl FnOnce() -> Option<Duration>) -> Time {
+        fin_wait().map_or(Time::NEVER, |wait| self.last_received + wait)
+    }
+
+    /// Deals with the timers that have expired, and returns the one that concerns the connection.
+    pub(crate) fn expire(
+        &mut self,
+        now: Time,
+        context: TimerContext,
+        syn_retries: u32,
+        fin_wait: impl FnOnce() -> Option<Duration>,
+    ) -> Expiry {
+        self.recv.on_timer(now);
+        self.signals.on_timer(now);
+        match self.state {
+            TcpState::Closed => return Expiry::Nothing,
+            TcpState::TimeWait if self.time_wait_until <= now => return Expiry::WaitOver,
+            TcpState::TimeWait => return Expiry::Nothing,
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
+                let due = self.handshake.retry_at.is_some_and(|due| due <= now);
+                if !due || self.retry_handshake(syn_retries) {
+                    return Expiry::Nothing;
+                }
+                if self.state == TcpState::PreEstablished {
+                    self.request_reset(ResetCause::Because(ResetReason::BadPerformance));
+                    return Expiry::Nothing;
+                }
+                return Expiry::HandshakeFailed;
+            }
+            _ => {}
+        }
+        if self.removal_deadline <= now {
+            self.removal_deadline = Time::NEVER;
+            return Expiry::Withdrawn;
+        }
+        if self.state == TcpState::FinWait2 && self.fin_wait_end(fin_wait) <= now {
+            return Expiry::WaitOver;
+        }
+        let (due, kind) = self.retransmit_timer(context);
+        if due > now {
+            return Expiry::Nothing;
+        }
+        match kind {
+            RetransmitTimer::TailProbe => {
+                self.tail_probe_wanted = true;
+                // The timeout starts anew from the probe (RFC 8985 section 7.3).
+                self.timer_base = now;
+                Expiry::Nothing
+            }
+            RetransmitTimer::Reordering => Expiry::Reordering,
+            RetransmitTimer::Timeout => Expiry::Timeout,
+        }
+    }
+
+    /// The peer has withdrawn the address: the path is probed, and the subflow is reset if it does not answer (RFC 8684
+    /// section 3.4.2).
+    pub(crate) fn withdraw(&mut self, now: Time) {
+        self.probe_wanted = true;
+        self.removal_deadline = now + self.rtt.rto(0) * 2;
+    }
+
+    /// The withdrawal counts no more.
+    pub(crate) fn cancel_withdrawal(&mut self) {
+        self.removal_deadline = Time::NEVER;
+    }
+
+    /// When an acknowledgement is due that was delayed.
+    #[inline]
+    pub(crate) fn ack_at(&self) -> Time {
+        self.recv.ack_at()
+    }
+
     /// The reordering timer has expired: marks segments lost. Returns the congestion event if that is one.
     #[cold]
     pub(crate) fn on_reordering_timer(
