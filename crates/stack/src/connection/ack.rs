@@ -2,6 +2,7 @@
 
 use anabranch_units::Time;
 
+use super::receive::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::congestion::CongestionControl;
 use crate::event::{Event, SubflowSet};
@@ -12,14 +13,14 @@ use crate::subflow::Ending;
 use crate::subflow::acknowledge::{AckOutcome, Acked};
 
 impl Connection {
-    /// The subflow's acknowledgement. False if the segment is not to be processed further.
+    /// The subflow's acknowledgement.
     pub(crate) fn process_ack<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
         segment: &Segment,
         observer: &mut O,
-    ) -> bool {
+    ) -> Step {
         let Connection { subflows, id: connection, tick, fast_paths, .. } = self;
         let subflow = &mut subflows[at];
         let id = subflow.id();
@@ -27,12 +28,12 @@ impl Connection {
         match subflow.acknowledge(now, *tick, segment, *fast_paths, on_lost) {
             AckOutcome::Unacceptable => {
                 self.challenge(now, at);
-                return false;
+                return STOP;
             }
             AckOutcome::Idle(window_moved) => self.schedule_wanted |= window_moved,
             AckOutcome::Applied(acked) => self.inform(now, at, &acked, observer),
         }
-        true
+        NEXT
     }
 
     /// Passes the results of an acknowledgement to the congestion control, the scheduler, the data level and the

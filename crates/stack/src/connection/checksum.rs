@@ -3,6 +3,7 @@
 use anabranch_units::Time;
 
 use super::Connection;
+use super::receive::{NEXT, STOP, Step};
 use crate::checksum::{self, PayloadSums, add, is_zero};
 use crate::event::Placement;
 use crate::segment::{Capable, Dss, MappedDsn, Mapping, ResetReason, Segment};
@@ -38,14 +39,14 @@ impl Connection {
     }
 
     /// The DATA_FIN of a mapping without payload: its checksum covers the pseudo-header alone (section
-    /// 3.3.3). True if it is right, or there is none.
-    pub(super) fn is_verified_alone(&mut self, now: Time, at: usize, mapping: &Mapping) -> bool {
+    /// 3.3.3). Stops if it is wrong.
+    pub(super) fn verify_alone(&mut self, now: Time, at: usize, mapping: &Mapping) -> Step {
         if !self.checksummed || is_zero(self.unpaid(mapping)) {
-            return true;
+            return NEXT;
         }
         let data = self.mapped_offset(mapping);
         self.on_damage(now, at, data);
-        false
+        STOP
     }
 
     /// What a segment says of its mapping.

@@ -10,6 +10,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::receive::{NEXT, STOP, Step};
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowSet};
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
@@ -203,19 +204,19 @@ impl Connection {
     }
 
     /// The peer says that the stream stands in the subflow from here on (section 3.7). It has gone back to
-    /// TCP, and we follow; or, where that cannot be, the subflow ends. True if the segment counts.
+    /// TCP, and we follow; or, where that cannot be, the subflow ends.
     #[cold]
-    pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> bool {
+    pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> Step {
         let ssn = mapped_start(mapping, near);
         let data = self.mapped_offset(mapping);
         let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
         if !alone || ssn < 1 || data < 0 {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
-            return false;
+            return STOP;
         }
         self.fallback.recv_shift = data - ssn;
         self.become_plain(now, at);
-        true
+        NEXT
     }
 
     /// Whether a segment on a connection that has gone back to TCP says that its payload belongs before where it stands:
@@ -230,10 +231,9 @@ impl Connection {
         self.mapped_offset(&mapping) < ssn + self.fallback.recv_shift
     }
 
-    /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection. False if it does not
-    /// count further.
+    /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection.
     #[cold]
-    pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
+    pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         // Several blocks may have left no room for a data acknowledgement that says nothing new. Where the subflow has
         // brought the head of the stream there would be news.
         let crowded = segment.options.sack.as_slice().len() > 1;
@@ -243,19 +243,19 @@ impl Connection {
             subflow.note_bare();
         }
         if crowded || subflow.has_seen_dss() {
-            return true;
+            return NEXT;
         }
         if subflow.board().una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
-            return true;
+            return NEXT;
         }
         // Section 3.7: data is acknowledged and no data acknowledgement has ever come. Section 3.1: nor has any DSS
         // shown that the listener has the keys, and it answers without options.
         if self.may_fall_back(at) {
             self.fall_back(now, at, false);
-            return true;
+            return NEXT;
         }
         self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
-        false
+        STOP
     }
 
     /// The data level has waited for too long, and the peer does not speak of it any more: it has gone back
@@ -305,19 +305,18 @@ impl Connection {
         Dsn(self.remote_dsn.0.wrapping_add(data as u64))
     }
 
-    /// The peer has found our data changed, or answers that it has heard of ours. False if the segment does
-    /// not count further.
+    /// The peer has found our data changed, or answers that it has heard of ours.
     #[cold]
-    pub(super) fn on_fail(&mut self, now: Time, at: usize) -> bool {
+    pub(super) fn on_fail(&mut self, now: Time, at: usize) -> Step {
         self.stats.fails_received += 1;
         let answered = self.fallback.failing.is_some();
         if self.may_follow(at) {
             self.fall_back(now, at, !answered);
-            return true;
+            return NEXT;
         }
         // Section 3.7: what is under way is not contiguous, so that the subflow has to go.
         self.subflows[at].request_reset(ResetCause::Damage(self.recv.nxt() as i64));
-        false
+        STOP
     }
 
     /// When the MP_FAIL is due again.

@@ -3,6 +3,7 @@
 
 use anabranch_units::Time;
 
+use super::receive::{NEXT, STOP, Step};
 use super::{Connection, Mode, Phase};
 use crate::config::Checksums;
 use crate::congestion::{CongestionControl, SubflowStart};
@@ -253,9 +254,9 @@ impl Connection {
         subflow.await_fourth_ack();
     }
 
-    /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.
+    /// A segment for a subflow in SYN-RECEIVED.
     #[cold]
-    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
+    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
                 self.hear_reset(at, segment);
@@ -263,34 +264,34 @@ impl Connection {
                 let reason = if self.initiator { CloseReason::Refused } else { CloseReason::Reset };
                 self.fail_handshake(now, at, reason);
             }
-            return false;
+            return STOP;
         }
         let crossing = segment.flags.has(Flags::SYN);
         if crossing && segment.seq != self.subflows[at].recv().irs {
-            return false;
+            return STOP;
         }
         if crossing && !self.completes_crossing(at, segment) {
             // The SYN again: the answer was lost.
             self.subflows[at].repeat_handshake();
-            return false;
+            return STOP;
         }
         if !segment.flags.has(Flags::ACK) || !self.subflows[at].is_ack_of_syn(segment) {
-            return false;
+            return STOP;
         }
         let handshake = *self.subflows[at].handshake();
         if self.mode == Mode::Mptcp && !self.config.simultaneous {
             if handshake.join {
-                if !self.check_join_ack(at, segment) {
-                    return false;
-                }
-            } else if !self.is_next_in_window(at, segment) || !self.take_third_ack(at, segment) {
-                return false;
+                self.check_join_ack(at, segment)?;
+            } else if self.is_next_in_window(at, segment) {
+                self.take_third_ack(at, segment)?;
+            } else {
+                return STOP;
             }
         }
         let standing = self.live_subflows().filter(|subflow| subflow.was_established()).count();
         if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::Prohibited));
-            return false;
+            return STOP;
         }
         let subflow = &mut self.subflows[at];
         subflow.complete_handshake(now, segment);
@@ -309,17 +310,17 @@ impl Connection {
             self.confirmed = true;
         }
         self.schedule_wanted = true;
-        !crossing
+        if crossing { STOP } else { NEXT }
     }
 
-    /// Takes the third segment of the first handshake. False if the segment does not count further.
-    fn take_third_ack(&mut self, at: usize, segment: &Segment) -> bool {
+    /// Takes the third segment of the first handshake.
+    fn take_third_ack(&mut self, at: usize, segment: &Segment) -> Step {
         match third_ack(segment, self.local_key, self.config.checksums) {
             ThirdAck::Keys { key, flags } => {
                 self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
                 self.checksummed |= flags & Capable::CHECKSUM != 0;
                 self.learn_remote_key(key);
-                true
+                NEXT
             }
             ThirdAck::Tcp { peer_unaware } => {
                 self.speak_tcp();
@@ -328,11 +329,11 @@ impl Connection {
                     // sent nothing but a DATA_FIN would get no other.
                     self.subflows[at].want_ack();
                 }
-                true
+                NEXT
             }
             ThirdAck::Foreign => {
                 self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
-                false
+                STOP
             }
         }
     }
@@ -343,23 +344,23 @@ impl Connection {
         offset >= 1 && offset <= 1 + self.recv.edge() as i64
     }
 
-    fn check_join_ack(&mut self, at: usize, segment: &Segment) -> bool {
+    fn check_join_ack(&mut self, at: usize, segment: &Segment) -> Step {
         let Some(Join::Ack { hmac }) = find_join(&segment.options) else {
             // Section 3.2 wants a reset for an acknowledgement without MP_JOIN. A segment with a
             // mapping may have overtaken the third ACK, and is left to be sent again.
             if segment.options.dss.is_none() {
                 self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
             }
-            return false;
+            return STOP;
         };
-        let Some(remote_key) = self.remote_key else { return false };
+        let Some(remote_key) = self.remote_key else { return STOP };
         let join = *self.subflows[at].handshake();
         let expected = crypto::join_hmac(remote_key, self.local_key, join.remote_nonce, join.local_nonce);
         if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
-            return false;
+            return STOP;
         }
-        true
+        NEXT
     }
 
     /// The fourth ACK of a join has come.

@@ -18,6 +18,7 @@ mod keepalive;
 mod make;
 mod mapping;
 mod paths;
+mod payload;
 mod receive;
 mod recv_state;
 mod reinject;

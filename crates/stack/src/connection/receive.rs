@@ -1,15 +1,25 @@
 //! Takes segments in: validity, acknowledgements, options, payload, FIN.
 
-use anabranch_units::{Duration, Time};
+use core::ops::ControlFlow;
+
+use anabranch_units::Time;
 
 use super::{Connection, Mode};
-use crate::event::{CloseReason, Event, Placement, SubflowId};
+use crate::event::{CloseReason, Placement, SubflowId};
 use crate::observer::Observer;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
-use crate::seq::{DataRange, Seq};
-use crate::subflow::mappings::Parts;
+use crate::seq::Seq;
 use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
+
+/// The end of a step in the processing of a segment: whether it is processed further.
+pub(super) type Step = ControlFlow<()>;
+
+/// It is.
+pub(super) const NEXT: Step = ControlFlow::Continue(());
+
+/// It is not.
+pub(super) const STOP: Step = ControlFlow::Break(());
 
 impl Connection {
     /// A segment has arrived for the subflow `id`.
@@ -22,82 +32,117 @@ impl Connection {
         placed: &mut Vec<Placement>,
         observer: &mut O,
     ) {
-        let at = id.index();
         self.timers_moved = true;
         observer.on_received(now, self.id, id, segment);
-        let state = self.subflows[at].state();
-        match state {
-            TcpState::Closed => return,
-            TcpState::SynSent => {
-                self.on_segment_in_syn_sent(now, at, segment);
-                return;
-            }
-            TcpState::SynReceived if !self.on_segment_in_syn_received(now, at, segment) => return,
-            TcpState::TimeWait => {
-                if self.subflows[at].on_segment_in_time_wait(now, self.config.time_wait, segment) {
-                    self.close_subflow(now, at);
-                }
-                return;
-            }
-            _ => {}
-        }
-        let offset = self.subflows[at].seq_offset(segment);
-        let subflow = &mut self.subflows[at];
-        match subflow.judge_segment(now, self.tick, segment, offset) {
-            Acceptance::Accepted => {}
-            refused => {
-                self.on_unacceptable(now, at, segment, refused);
-                return;
-            }
-        }
-        if subflow.is_old(segment, offset) {
-            if subflow.discard_old(now, segment) {
-                placed.push(Placement::Discard {
-                    connection: self.id,
-                    payload_offset: 0,
-                    len: segment.payload_len,
-                });
-            }
-            return;
-        }
-        subflow.on_received(now);
-        if !segment.flags.has(Flags::ACK) {
-            return;
-        }
-        self.subflows[at].on_marks(segment);
-        let before = (self.subflows[at].board().una(), self.send.una);
-        if !self.process_ack(now, at, segment, observer) {
-            return;
-        }
+        let _ = self.process_segment(now, id.index(), segment, placed, observer);
+    }
+
+    /// The steps of RFC 9293 section 3.10.7, with those of RFC 8684 between the acknowledgement and the payload.
+    #[inline(always)]
+    fn process_segment<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        placed: &mut Vec<Placement>,
+        observer: &mut O,
+    ) -> Step {
+        self.process_by_state(now, at, segment)?;
+        self.check_acceptable(now, at, segment, placed)?;
+        let una = self.subflows[at].board().una();
+        self.process_ack(now, at, segment, observer)?;
         if self.subflows[at].state() == TcpState::PreEstablished {
             self.on_fourth_ack(now, at);
         }
-        if self.mode == Mode::Mptcp {
-            if !self.process_mptcp_options(now, at, segment) {
-                return;
-            }
-            if self.mode == Mode::Plain {
-                self.release_all(now, at, placed);
-            } else if before.1 == self.send.una && before.0 < self.subflows[at].board().una() {
-                // Where no data acknowledgement comes with it, the peer may have gone back to TCP, and would take
-                // for new what is sent again.
-                if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
-                    self.on_progress_below(now);
-                }
-            }
-        } else {
-            self.process_plain_ack(now, at, segment);
+        match self.mode {
+            Mode::Mptcp => self.process_mptcp(now, at, segment, una, placed)?,
+            Mode::Plain => self.process_plain_ack(now, at, segment),
         }
         let fin = segment.flags.has(Flags::FIN);
         if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
         }
         // The FIN may have come before the data in front of it.
-        let subflow = &self.subflows[at];
-        if subflow.has_ended_in_order() {
+        if self.subflows[at].has_ended_in_order() {
             self.on_end_of_subflow(now, at, segment, placed);
         }
         self.check_closing(now, at);
+        NEXT
+    }
+
+    /// Processes a segment in the states in which that is done by other rules.
+    #[inline(always)]
+    fn process_by_state(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
+        match self.subflows[at].state() {
+            TcpState::Closed => STOP,
+            TcpState::SynSent => {
+                self.on_segment_in_syn_sent(now, at, segment);
+                STOP
+            }
+            TcpState::SynReceived => self.on_segment_in_syn_received(now, at, segment),
+            TcpState::TimeWait => {
+                if self.subflows[at].on_segment_in_time_wait(now, self.config.time_wait, segment) {
+                    self.close_subflow(now, at);
+                }
+                STOP
+            }
+            _ => NEXT,
+        }
+    }
+
+    /// Checks the sequence number, RST, SYN, timestamp and ACK of a segment.
+    #[inline(always)]
+    fn check_acceptable(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        placed: &mut Vec<Placement>,
+    ) -> Step {
+        let subflow = &mut self.subflows[at];
+        let offset = subflow.seq_offset(segment);
+        let acceptance = subflow.judge_segment(now, self.tick, segment, offset);
+        if acceptance != Acceptance::Accepted {
+            self.on_unacceptable(now, at, segment, acceptance);
+            return STOP;
+        }
+        if subflow.is_old(segment, offset) {
+            if subflow.discard_old(now, segment) {
+                let len = segment.payload_len;
+                placed.push(Placement::Discard { connection: self.id, payload_offset: 0, len });
+            }
+            return STOP;
+        }
+        subflow.on_received(now);
+        if !segment.flags.has(Flags::ACK) {
+            return STOP;
+        }
+        subflow.on_marks(segment);
+        NEXT
+    }
+
+    /// Processes the MPTCP options of a segment whose acknowledgement is processed; that of the subflow was `una` before.
+    #[inline(always)]
+    fn process_mptcp(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        una: u64,
+        placed: &mut Vec<Placement>,
+    ) -> Step {
+        let data_una = self.send.una;
+        self.process_mptcp_options(now, at, segment)?;
+        if self.mode == Mode::Plain {
+            self.release_all(now, at, placed);
+        } else if data_una == self.send.una && una < self.subflows[at].board().una() {
+            // Where no data acknowledgement comes with it, the peer may have gone back to TCP, and would take
+            // for new what is sent again.
+            if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
+                self.on_progress_below(now);
+            }
+        }
+        NEXT
     }
 
     /// Answers a segment that is not acceptable.
@@ -134,16 +179,14 @@ impl Connection {
     }
 
     #[inline(never)]
-    fn process_mptcp_options(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
+    fn process_mptcp_options(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         if let Some(dss) = &segment.options.dss {
-            if !self.process_dss(now, at, dss, segment) {
-                return false;
-            }
+            self.process_dss(now, at, dss, segment)?;
         } else if segment.options.mptcp[0].is_none() {
             return self.on_bare_segment(now, at, segment);
         }
         if segment.options.mptcp[0].is_none() {
-            return true;
+            return NEXT;
         }
         for option in segment.options.mptcp.iter().flatten() {
             match option {
@@ -156,7 +199,7 @@ impl Connection {
                 MptcpOption::FastClose(key) => {
                     if *key == self.local_key {
                         self.on_fast_close(now, at, false);
-                        return false;
+                        return STOP;
                     }
                 }
                 MptcpOption::Capable(capable) => {
@@ -178,7 +221,7 @@ impl Connection {
                 MptcpOption::Reset { .. } => {}
             }
         }
-        true
+        NEXT
     }
 
     /// The peer has shown that it has our key: from now on joins may begin.
@@ -190,7 +233,7 @@ impl Connection {
     }
 
     /// False if the segment does not count further.
-    fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> bool {
+    fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> Step {
         self.confirm();
         if let Some(data_ack) = dss.data_ack {
             if self.subflows[at].note_data_ack(segment) {
@@ -215,7 +258,7 @@ impl Connection {
                 // RFC 8684 section 3.3: a checksum that was not agreed on, or none where one was, ends
                 // the subflow.
                 self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
-                return false;
+                return STOP;
             }
             if mapping.len == 0 && segment.payload_len > 0 {
                 let near = self.subflows[at].seq_offset(segment).max(0) as u64;
@@ -224,14 +267,14 @@ impl Connection {
             // With a checksum, what is mapped together with data is verified together with it.
             let alone = mapping.len == 1;
             if dss.data_fin && mapping.len > 0 && (alone || !self.checksummed) {
-                if alone && !self.is_verified_alone(now, at, mapping) {
-                    return false;
+                if alone {
+                    self.verify_alone(now, at, mapping)?;
                 }
                 let end = self.mapped_offset(mapping) + i64::from(mapping.len) - 1;
                 self.on_data_fin(at, end);
             }
         }
-        true
+        NEXT
     }
 
     /// The peer's stream ends at `end`.
@@ -243,193 +286,6 @@ impl Connection {
         }
         // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
         self.subflows[at].want_ack();
-    }
-
-    /// The payload of one segment belongs at `stream`, which others may be before or behind.
-    #[inline(never)]
-    pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
-        let Connection { recv, subflows, id: connection, .. } = self;
-        let subflow = &mut subflows[at];
-        let of = subflow.id();
-        let mut delivered = 0;
-        let advanced = recv.arrive(stream, |part| {
-            delivered += part.len();
-            placed.push(Placement::Deliver {
-                connection: *connection,
-                subflow: of,
-                payload_offset: (part.start - stream.start) as u32,
-                stream: part,
-            });
-        });
-        subflow.count_delivered(delivered, stream.len() - delivered);
-        if delivered == 0 {
-            let len = stream.len() as u32;
-            placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
-        }
-        self.after_arrival(now, advanced);
-    }
-
-    pub(super) fn process_payload(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        let offset = self.subflows[at].seq_offset(segment);
-        if offset < 1 {
-            // Not behind the SYN.
-            self.subflows[at].want_ack();
-            return;
-        }
-        let start = offset as u64;
-        let range = DataRange::new(start, start + u64::from(segment.payload_len));
-        if segment.payload_len > 0 {
-            self.subflows[at].count_data_segment();
-        }
-        if self.checksummed {
-            self.receive_checked(now, at, segment, range, fin, placed);
-        } else {
-            self.process_part(now, at, segment, range, fin, placed);
-        }
-    }
-
-    /// What `range` of the subflow, the end of a segment or all of it, is for the stream.
-    pub(super) fn process_part(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        mut range: DataRange,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        if self.mode == Mode::Plain && self.is_mapped_before(at, segment) {
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
-            let (payload_offset, len) = (segment.payload_len - range.len() as u32, range.len() as u32);
-            placed.push(Placement::Discard { connection: self.id, payload_offset, len });
-            return;
-        }
-        let end = range.end;
-        let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Ok(Parts::NONE) };
-        let Ok(parts) = parts else {
-            self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
-            if self.mode == Mode::Plain {
-                self.process_part(now, at, segment, range, fin, placed);
-            }
-            return;
-        };
-        let mut mapped_to = parts.end.max(range.start);
-        let limit = (self.recv.edge() as i64 - self.fallback.recv_shift).max(0) as u64;
-        if self.mode == Mode::Plain && range.end > limit {
-            // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
-            // section 3.10.7.4, first), as nobody would send it again.
-            mapped_to = mapped_to.min(limit);
-            self.subflows[at].want_ack();
-        }
-        let mut unmapped = DataRange::default();
-        if mapped_to < range.end {
-            if self.mode == Mode::Mptcp {
-                // Nothing says where the rest belongs.
-                unmapped = DataRange::new(mapped_to.max(range.start), range.end);
-            }
-            range.end = mapped_to.max(range.start);
-            if range.is_empty() {
-                if !unmapped.is_empty() {
-                    self.hold_unmapped(now, at, segment, unmapped, fin, placed);
-                }
-                return;
-            }
-        }
-        let fin_behind = fin;
-        let fin = fin && mapped_to >= end;
-        // What comes before it was gone through before.
-        let before = (u64::from(segment.payload_len) + range.start - end) as i64;
-        let Connection { recv, subflows, id, .. } = self;
-        let subflow = &mut subflows[at];
-        let of = subflow.id();
-        let (mut delivered, mut advanced) = (0, false);
-        subflow.arrive(now, segment, range, fin, |fresh| {
-            for &(mapped, data) in parts.as_slice() {
-                let part = fresh.intersection(mapped);
-                // Where this part lies in the stream; what lies before the stream is old.
-                let stream_start = data + part.start.saturating_sub(mapped.start) as i64;
-                let stream_end = stream_start + part.len() as i64;
-                if part.is_empty() || stream_end <= 0 {
-                    continue;
-                }
-                let stream = DataRange::new(stream_start.max(0) as u64, stream_end as u64);
-                advanced |= recv.arrive(stream, |new| {
-                    delivered += new.len();
-                    let from_part = new.start as i64 - stream_start + (part.start - range.start) as i64;
-                    placed.push(Placement::Deliver {
-                        connection: *id,
-                        subflow: of,
-                        payload_offset: (before + from_part) as u32,
-                        stream: new,
-                    });
-                });
-            }
-        });
-        subflow.count_delivered(delivered, range.len() - delivered.min(range.len()));
-        if delivered == 0 && segment.payload_len > 0 {
-            let (payload_offset, len) = (before as u32, range.len() as u32);
-            placed.push(Placement::Discard { connection: *id, payload_offset, len });
-        }
-        self.after_arrival(now, advanced);
-        if self.subflows[at].held().is_some() && self.mode == Mode::Mptcp {
-            self.release_mapped(now, at, placed);
-        }
-        if !unmapped.is_empty() && self.mode == Mode::Plain {
-            // What was held has led back to TCP.
-            self.process_part(now, at, segment, unmapped, fin_behind, placed);
-        } else if !unmapped.is_empty() {
-            self.hold_unmapped(now, at, segment, unmapped, fin_behind, placed);
-        }
-        self.subflows[at].forget_used_mappings();
-    }
-
-    /// Something has arrived in the stream; `advanced` if it has grown in order.
-    #[inline]
-    pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
-        if advanced {
-            self.stats.last_in_order = now;
-            self.stats.received = self.recv.nxt();
-            if self.recv.autotuned_up_to().is_some() {
-                self.autotune(now);
-            }
-            if self.config.consume_at_once {
-                self.recv.consume(u64::MAX);
-            }
-            if self.recv.nxt() >= self.config.readable_from.get() {
-                self.push_event(Event::Readable);
-            }
-            self.after_remote_fin();
-        }
-    }
-
-    fn autotune(&mut self, now: Time) {
-        let mut rtt = Duration::ZERO;
-        for subflow in &self.subflows {
-            if subflow.is_synchronised() {
-                rtt = rtt.max(subflow.rtt().srtt_or_zero());
-            }
-        }
-        self.recv.autotune(now, rtt, u64::from(self.config.mss));
-    }
-
-    /// If the peer's stream has ended and all of it is here, the application hears it.
-    pub(crate) fn after_remote_fin(&mut self) {
-        if self.recv.finished() && !self.remote_fin_told {
-            self.remote_fin_told = true;
-            self.push_event(Event::PeerClosed);
-            // One acknowledgement is enough, but the subflow that ends the stream may not be the one
-            // that carried the DATA_FIN.
-            if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
-                self.subflows[best].want_ack();
-            }
-        }
     }
 
     /// A reset that is valid by its sequence number.
