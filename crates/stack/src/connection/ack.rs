@@ -3,6 +3,7 @@
 use anabranch_units::Time;
 
 use super::receive::{NEXT, STOP, Step};
+use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::congestion::CongestionControl;
 use crate::event::{Event, SubflowSet};
@@ -166,7 +167,7 @@ impl Connection {
         if self.send.acknowledge(una) {
             self.progress_at = now;
             // The next closed window is probed from the beginning.
-            self.persist_at = Time::NEVER;
+            self.timers.disarm(Timer::Persist);
             self.persist_backoff = 0;
             self.stats.data_acked = una;
             self.stats.last_data_ack = now;

@@ -2,6 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, SubflowSet};
 use crate::segment::ResetReason;
@@ -38,7 +39,8 @@ impl Connection {
     /// The DATA_FIN has left with data or is about to leave alone.
     pub(crate) fn note_fin_sent(&mut self, now: Time) {
         self.send.fin_sent = true;
-        self.fin_timer = now + self.max_rto().max(Duration::from_millis(200));
+        let due = now + self.max_rto().max(Duration::from_millis(200));
+        self.timers.arm(Timer::Fin, due);
     }
 
     /// Sends what the end of the stream needs, once everything before it was given to subflows.
@@ -75,7 +77,7 @@ impl Connection {
             return;
         }
         self.send.fin_acked = true;
-        self.fin_timer = Time::NEVER;
+        self.timers.disarm(Timer::Fin);
         self.fin_wanted_on = SubflowSet::EMPTY;
         self.progress_at = now;
         if self.mode == Mode::Mptcp {
@@ -149,7 +151,9 @@ impl Connection {
         if finished {
             self.check_all_acked();
             self.end(CloseReason::Finished);
-        } else if self.subflows.iter().all(|subflow| subflow.is_closed()) && !self.orphan_at.is_armed() {
+        } else if self.subflows.iter().all(|subflow| subflow.is_closed())
+            && !self.timers.is_armed(Timer::Orphan)
+        {
             match (self.mode, self.phase) {
                 (Mode::Plain, _) => self.end(CloseReason::TimedOut),
                 (Mode::Mptcp, Phase::Open) => self.expect_subflow(now),
@@ -207,8 +211,9 @@ impl Connection {
             return;
         }
         let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv().finished());
-        if !self.orphan_at.is_armed() && !self.subflows.iter().any(serves) {
-            self.orphan_at = now + self.config.close_timeout;
+        if !self.timers.is_armed(Timer::Orphan) && !self.subflows.iter().any(serves) {
+            let due = now + self.config.close_timeout;
+            self.timers.arm(Timer::Orphan, due);
         }
     }
 
@@ -216,14 +221,15 @@ impl Connection {
     /// connection alive as long as the application sends by it.
     #[cold]
     pub(crate) fn on_orphan_timer(&mut self, now: Time) {
-        self.orphan_at = Time::NEVER;
+        self.timers.disarm(Timer::Orphan);
         let sends = self.subflows.iter().any(Subflow::is_usable);
         if self.mode == Mode::Plain || (sends && self.recv.finished()) {
             return;
         }
         let idle_at = self.progress_at + self.config.close_timeout;
         if sends && (self.waiting_for_progress() || idle_at > now) {
-            self.orphan_at = if idle_at > now { idle_at } else { now + self.config.close_timeout };
+            let due = if idle_at > now { idle_at } else { now + self.config.close_timeout };
+            self.timers.arm(Timer::Orphan, due);
             return;
         }
         self.end(CloseReason::NoSubflow);

@@ -11,6 +11,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::receive::{NEXT, STOP, Step};
+use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowSet};
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
@@ -164,8 +165,8 @@ impl Connection {
         self.subflows[at].clear_signals();
         self.subflows[at].clear_mappings();
         self.subflows[at].cancel_withdrawal();
-        self.data_timer = Time::NEVER;
-        self.fin_timer = Time::NEVER;
+        self.timers.disarm(Timer::Data);
+        self.timers.disarm(Timer::Fin);
         self.fin_wanted_on = SubflowSet::EMPTY;
         // The end of the stream is the FIN's to say now, also where a DATA_FIN has said it.
         self.send.fin_sent = false;

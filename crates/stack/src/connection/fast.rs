@@ -6,6 +6,7 @@
 use anabranch_units::Time;
 
 use super::mapping::mapped_offset;
+use super::timer_table::Timer;
 use super::{Connection, Mode, TURN};
 use crate::event::{Departure, Placement, SubflowId};
 use crate::observer::{Observer, SendKind};
@@ -257,7 +258,7 @@ impl Connection {
         self.after_data(now, at, len);
         self.make_data(now, at, &record, out);
         self.subflows[at].mark_new_data(out);
-        if self.mode == Mode::Mptcp && !self.data_timer.is_armed() {
+        if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
         let sent = DataRange::new(start, start + len);

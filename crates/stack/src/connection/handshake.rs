@@ -4,6 +4,7 @@
 use anabranch_units::Time;
 
 use super::receive::{NEXT, STOP, Step};
+use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::config::Checksums;
 use crate::congestion::{CongestionControl, SubflowStart};
@@ -402,7 +403,7 @@ impl Connection {
         self.push_event(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
-        self.orphan_at = Time::NEVER;
+        self.timers.disarm(Timer::Orphan);
         self.answer_fins();
         self.relieve_signals(at);
         // Data of a subflow that has failed while there was no other now has somewhere to go.

@@ -25,6 +25,7 @@ mod reinject;
 mod schedule;
 mod send_state;
 mod simultaneous_open;
+mod timer_table;
 mod timers;
 mod transmit;
 
@@ -52,6 +53,7 @@ use paths::PathsState;
 pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;
 use send_state::SendState;
+use timer_table::{Timer, TimerTable};
 pub(crate) use transmit::TURN;
 
 /// Whether option 30 is spoken.
@@ -147,12 +149,8 @@ pub struct Connection {
     pub(crate) remote_key: Option<Key>,
 
     // Timers of the data level.
-    scheduler_wake: Time,
-    data_timer: Time,
+    timers: TimerTable,
     head_repair: HeadRepair,
-    persist_at: Time,
-    fin_timer: Time,
-    orphan_at: Time,
     progress_at: Time,
     /// Up to where the application has heard that everything is acknowledged, the end counted as one.
     all_acked_told: u64,
@@ -261,17 +259,13 @@ impl Connection {
             all_acked_told: 0,
             closed_told: false,
             stats: ConnectionStats::default(),
-            scheduler_wake: Time::NEVER,
-            data_timer: Time::NEVER,
+            timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
-            persist_at: Time::NEVER,
             persist_backoff: 0,
             probed_at: Time::ZERO,
-            fin_timer: Time::NEVER,
             fin_attempts: 0,
             fin_wanted_on: SubflowSet::EMPTY,
             progress_at: now,
-            orphan_at: Time::NEVER,
             queued_at: Time::NEVER,
             in_ready: false,
             timers_moved: true,
@@ -390,10 +384,10 @@ impl Connection {
         if self.phase != Phase::Ended {
             self.phase = Phase::Ended;
             self.events.push_back(Event::Closed(reason));
-            self.data_timer = Time::NEVER;
-            self.persist_at = Time::NEVER;
-            self.fin_timer = Time::NEVER;
-            self.orphan_at = Time::NEVER;
+            self.timers.disarm(Timer::Data);
+            self.timers.disarm(Timer::Persist);
+            self.timers.disarm(Timer::Fin);
+            self.timers.disarm(Timer::Orphan);
         }
     }
 

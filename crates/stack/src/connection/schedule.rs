@@ -2,6 +2,7 @@
 
 use anabranch_units::{Rate, Time};
 
+use super::timer_table::Timer;
 use super::{Connection, Phase};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
@@ -86,7 +87,7 @@ impl Connection {
     pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.schedule_wanted = false;
         self.timers_moved = true;
-        self.scheduler_wake = Time::NEVER;
+        self.timers.disarm(Timer::Schedule);
         if self.phase != Phase::Open {
             return;
         }
@@ -221,7 +222,8 @@ impl Connection {
                     self.refresh_views();
                 }
                 Decision::Wait { until, why } => {
-                    self.scheduler_wake = until.filter(|&until| until > now).unwrap_or(Time::NEVER);
+                    self.timers
+                        .arm(Timer::Schedule, until.filter(|&until| until > now).unwrap_or(Time::NEVER));
                     return limit_of(&why);
                 }
             }
@@ -254,7 +256,7 @@ impl Connection {
         }
         self.subflows[at].enqueue(range, kind);
         // Not before: what nobody has is waited for less.
-        if !self.data_timer.is_armed() {
+        if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
     }
@@ -303,18 +305,19 @@ impl Connection {
         let shut = match self.limit {
             Limit::ReceiveWindow => true,
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
-            Limit::CongestionWindow | Limit::Scheduler => !self.scheduler_wake.is_armed(),
+            Limit::CongestionWindow | Limit::Scheduler => !self.timers.is_armed(Timer::Schedule),
         };
         let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.is_queue_empty();
         let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
         if !blocked {
-            if self.persist_at.is_armed() {
+            if self.timers.is_armed(Timer::Persist) {
                 self.progress_at = now;
             }
-            self.persist_at = Time::NEVER;
+            self.timers.disarm(Timer::Persist);
             self.persist_backoff = 0;
-        } else if !self.persist_at.is_armed() {
-            self.persist_at = now + self.max_rto();
+        } else if !self.timers.is_armed(Timer::Persist) {
+            let due = now + self.max_rto();
+            self.timers.arm(Timer::Persist, due);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, SubflowSet};
@@ -32,19 +33,21 @@ impl Connection {
     }
 
     pub(crate) fn arm_data_timer(&mut self, now: Time) {
-        self.data_timer = if self.mode == Mode::Mptcp && !self.send.outstanding.is_empty() {
+        let due = if self.mode == Mode::Mptcp && !self.send.outstanding.is_empty() {
             let wait = self.max_rto().max(DATA_TIMER_FLOOR) * 2;
             now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
         } else {
             Time::NEVER
         };
+        self.timers.arm(Timer::Data, due);
     }
 
     /// A subflow has told of progress, and the data level of none: the head of the stream may have arrived there
     /// and been dropped behind it (Linux does so while it has no window at the data level).
     pub(super) fn on_progress_below(&mut self, now: Time) {
         if self.is_head_dropped() {
-            self.data_timer = self.data_timer.min(now + self.head_wait());
+            let due = now + self.head_wait();
+            self.timers.advance(Timer::Data, due);
         }
     }
 
@@ -86,8 +89,7 @@ impl Connection {
 
     #[inline]
     fn next_due<const EXACT: bool>(&self, now: Time) -> Time {
-        let mut due = self.scheduler_wake.min(self.persist_at).min(self.fin_timer).min(self.orphan_at);
-        due = due.min(self.data_timer).min(self.fail_timer());
+        let mut due = self.timers.next().min(self.fail_timer());
         if self.send.fin_acked || self.config.keepalive.is_some() {
             due = due.min(self.keepalive_due());
         }
@@ -109,7 +111,7 @@ impl Connection {
     /// When the user timeout has passed without progress. A peer that answers the probes of its closed
     /// window keeps the connection alive, however long (RFC 9293 section 3.8.6.1).
     fn patience_ends(&self) -> Time {
-        if self.persist_at.is_armed() && self.heard_at() >= self.probed_at {
+        if self.timers.is_armed(Timer::Persist) && self.heard_at() >= self.probed_at {
             return Time::NEVER;
         }
         self.progress_at + self.config.user_timeout
@@ -128,11 +130,11 @@ impl Connection {
         for at in 0..self.subflows.len() {
             self.handle_subflow_timeout(now, at, observer);
         }
-        if self.scheduler_wake <= now {
-            self.scheduler_wake = Time::NEVER;
+        if self.timers.has_expired(Timer::Schedule, now) {
+            self.timers.disarm(Timer::Schedule);
             self.schedule_wanted = true;
         }
-        if self.data_timer <= now && !self.follow_silent_peer(now) {
+        if self.timers.has_expired(Timer::Data, now) && !self.follow_silent_peer(now) {
             self.data_timeouts += 1;
             self.reinject_head();
             self.arm_data_timer(now);
@@ -143,10 +145,10 @@ impl Connection {
         if self.fail_timer() <= now {
             self.on_fail_timer(now);
         }
-        if self.persist_at <= now {
+        if self.timers.has_expired(Timer::Persist, now) {
             self.persist_backoff = (self.persist_backoff + 1).min(10);
             let wait = Duration(self.max_rto().0 << self.persist_backoff).min(self.config.rto.max);
-            self.persist_at = now + wait;
+            self.timers.arm(Timer::Persist, now + wait);
             // Every subflow whose own window is shut may be the one that is waited for.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
                 subflow.probe_if_shut();
@@ -159,12 +161,13 @@ impl Connection {
             }
             self.probed_at = now;
         }
-        if self.fin_timer <= now {
+        if self.timers.has_expired(Timer::Fin, now) {
             // It goes alone once there is no data left that could be missing.
             let alone = self.send.una == self.send.written;
             self.fin_attempts = if alone { (self.fin_attempts + 1).min(9) } else { 0 };
             let wait = Duration(self.max_rto().max(DATA_TIMER_FLOOR).0 << self.fin_attempts);
-            self.fin_timer = now + wait.min(self.config.rto.max);
+            let due = now + wait.min(self.config.rto.max);
+            self.timers.arm(Timer::Fin, due);
             // It must arrive, and nobody knows which way works: on all of them (as Linux does).
             let mut all = SubflowSet::EMPTY;
             for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
@@ -184,7 +187,7 @@ impl Connection {
         if self.confirmed && self.paths.next_timer() <= now {
             self.send_announcements(now);
         }
-        if self.orphan_at <= now {
+        if self.timers.has_expired(Timer::Orphan, now) {
             self.on_orphan_timer(now);
         }
         if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_ends() <= now {

@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Rate, Time};
 
 use super::make::DataLevel;
+use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
 use crate::congestion::CongestionControl;
@@ -293,7 +294,7 @@ impl Connection {
         }
         self.make_data(now, at, &record, out);
         self.subflows[at].mark_new_data(out);
-        if !self.data_timer.is_armed() {
+        if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
