@@ -30,6 +30,20 @@ fn path(delay_ms: u64, loss: f64) -> Path {
 
 /// One cell: a megabyte over two paths. The goodput counts until the last byte has arrived.
 fn cell(scheduler: &str, congestion: &str, delays: (u64, u64), loss: f64, buffer_kib: u64) -> String {
+    let [(row, fast), (_, slow)] =
+        [true, false].map(|fast| run_cell(scheduler, congestion, delays, loss, buffer_kib, fast));
+    fast.assert_same_output(&slow);
+    row
+}
+
+fn run_cell(
+    scheduler: &str,
+    congestion: &str,
+    delays: (u64, u64),
+    loss: f64,
+    buffer_kib: u64,
+    fast_paths: bool,
+) -> (String, Pair) {
     let config = ConnectionConfig {
         scheduler: SchedulerKind::from_name(scheduler).expect("a scheduler"),
         congestion: CongestionKind::from_name(congestion).expect("a congestion control"),
@@ -37,7 +51,7 @@ fn cell(scheduler: &str, congestion: &str, delays: (u64, u64), loss: f64, buffer
         ..ConnectionConfig::linux()
     };
     let mut pair = Pair::new(vec![path(delays.0, loss), path(delays.1, loss)], config.clone(), 1);
-    pair.keep_log = false;
+    pair.set_fast_paths(fast_paths);
     let begin = pair.now;
     pair.connect(config);
     pair.write_all(Side::Client, SIZE);
@@ -51,7 +65,7 @@ fn cell(scheduler: &str, congestion: &str, delays: (u64, u64), loss: f64, buffer
     let sum = |count: fn(&anabranch_stack::stats::SubflowCounters) -> u64| -> u64 {
         subflows.iter().map(|subflow| count(&subflow.counters)).sum()
     };
-    format!(
+    let row = format!(
         "{scheduler:<9} {congestion:<8} {:>4} {:>4} {:>5.1} {buffer_kib:>5}   {goodput_mbps:>7.3} {:>6} {:>6} {:>6} {:>4} {:>4}",
         2 * delays.0,
         2 * delays.1,
@@ -61,7 +75,8 @@ fn cell(scheduler: &str, congestion: &str, delays: (u64, u64), loss: f64, buffer
         sum(|counters| counters.segments_reinjected),
         sum(|counters| counters.timeouts),
         sum(|counters| counters.tail_probes),
-    )
+    );
+    (row, pair)
 }
 
 #[test]

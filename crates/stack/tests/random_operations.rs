@@ -13,18 +13,21 @@
 mod harness;
 mod random;
 
+use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use random::case::{Case, any_case};
-use random::run::{Tally, run};
+use random::run::{compare_fast_paths, run};
 
 const CASES: u32 = 20_000;
+/// So many of other cases are run with the fast paths and without.
+const COMPARED: u32 = 20_000;
 const THREADS: u32 = 2;
 
 /// A failed assertion is a failed case, which proptest then makes smaller.
-fn guarded(case: &Case) -> Result<Tally, TestCaseError> {
+fn guarded<T>(run: impl Fn(&Case) -> T, case: &Case) -> Result<T, TestCaseError> {
     catch_unwind(AssertUnwindSafe(|| run(case))).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
@@ -32,7 +35,8 @@ fn guarded(case: &Case) -> Result<Tally, TestCaseError> {
     })
 }
 
-fn run_share(share: u32, cases: u32, seed: u64) -> Tally {
+/// Runs the cases of one share and adds up what `run` returns.
+fn run_share<T: Default + AddAssign>(run: fn(&Case) -> T, share: u32, cases: u32, seed: u64) -> T {
     let config = Config {
         cases,
         max_shrink_iters: 2_000,
@@ -44,9 +48,9 @@ fn run_share(share: u32, cases: u32, seed: u64) -> Tally {
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes[8..12].copy_from_slice(&share.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let total = Mutex::new(Tally::default());
+    let total = Mutex::new(T::default());
     let result = runner.run(&any_case(), |case| {
-        let tally = guarded(&case)?;
+        let tally = guarded(run, &case)?;
         *total.lock().unwrap() += tally;
         Ok(())
     });
@@ -56,24 +60,43 @@ fn run_share(share: u32, cases: u32, seed: u64) -> Tally {
     total.into_inner().unwrap()
 }
 
-#[test]
-fn random_operations_over_random_paths() {
-    let cases = random::environment("ANABRANCH_RANDOM_CASES").map_or(CASES, |cases| cases as u32);
+/// Runs `cases` cases on several threads, the first share of which has the number `first`.
+fn run_all<T>(run: fn(&Case) -> T, first: u32, cases: u32) -> T
+where
+    T: Default + AddAssign + Send + 'static,
+{
     let seed = random::seed();
-    // Thousands of shrinking steps print thousands of panics.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let share = |share| move || run_share(share, cases.div_ceil(THREADS), seed);
+    let share = |share| move || run_share(run, first + share, cases.div_ceil(THREADS), seed);
     let threads: Vec<_> = (0..THREADS).map(|at| std::thread::spawn(share(at))).collect();
     let results: Vec<_> = threads.into_iter().map(std::thread::JoinHandle::join).collect();
-    std::panic::set_hook(hook);
-    let mut total = Tally::default();
+    let mut total = T::default();
     for result in results {
         match result {
             Ok(tally) => total += tally,
             Err(failure) => panic!("{}", failure.downcast_ref::<String>().cloned().unwrap_or_default()),
         }
     }
+    total
+}
+
+#[test]
+fn fast_paths_change_no_segment() {
+    let cases = random::environment("ANABRANCH_RANDOM_CASES").map_or(COMPARED, |cases| cases as u32);
+    let compare = |case: &Case| {
+        compare_fast_paths(case);
+        1_u32
+    };
+    assert!(run_all(compare, THREADS, cases) >= cases);
+}
+
+#[test]
+fn random_operations_over_random_paths() {
+    let cases = random::environment("ANABRANCH_RANDOM_CASES").map_or(CASES, |cases| cases as u32);
+    // Thousands of shrinking steps print thousands of panics.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let total = run_all(run, 0, cases);
+    std::panic::set_hook(hook);
     println!("{total:?}");
     if cases < CASES {
         return;

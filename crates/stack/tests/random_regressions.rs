@@ -5,7 +5,7 @@ mod random;
 
 use harness::Side;
 use random::case::{Case, Knobs, Op, PathSetup};
-use random::run::run;
+use random::run::{compare_fast_paths, run};
 
 const PATH: PathSetup = PathSetup { delay_us: 1000, loss: 0, reorder: 0, duplicate: 0, absent: false };
 
@@ -483,5 +483,31 @@ fn what_is_mapped_to_an_earlier_place_never_passes_for_new() {
             Op::Advance(1_128_004),
         ],
         ..hasty()
+    });
+}
+
+#[test]
+fn the_first_data_acknowledgement_on_a_subflow_shortens_the_wait_for_the_head_on_the_fast_path_too() {
+    // It comes with the next expected data. The fast path noted it without a look at the data-level timer.
+    let small = Knobs { ack: (1, 40, 0), receive_buffer: (1000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
+    let path = |delay_us| PathSetup { delay_us, ..PATH };
+    compare_fast_paths(&Case {
+        ns3: true,
+        simultaneous: true,
+        fragile: true,
+        time_wait_ms: 500,
+        knobs: [Knobs { scheduler: 3, mss: 8900, ..small }, Knobs { mss: 8900, ..small }],
+        paths: vec![PathSetup { duplicate: 16, ..path(11_861) }, path(17_666), path(156_644), path(10)],
+        ops: vec![
+            Op::Burst(3, 1),
+            Op::Advance(1333),
+            Op::Strip(0, 20),
+            Op::Write(Side::Client, 1),
+            Op::AddressUp(Side::Client, 0),
+            Op::Duplicate(0, 0),
+            Op::Advance(311_955),
+            Op::Write(Side::Server, 2001),
+        ],
+        ..Case::plain()
     });
 }

@@ -3,11 +3,12 @@
 use anabranch_units::Time;
 
 use super::Connection;
-use super::hold::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
+use super::receive::{NEXT, STOP, Step};
 use crate::checksum::{self, PayloadSums, add, is_zero};
 use crate::event::Placement;
 use crate::segment::{Capable, Dss, MappedDsn, Mapping, ResetReason, Segment};
 use crate::seq::{DataRange, Dsn};
+use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 
 impl Connection {
     /// The flags of our MP_CAPABLE: SHA-256, and A where checksums are asked for by either side.
@@ -38,14 +39,14 @@ impl Connection {
     }
 
     /// The DATA_FIN of a mapping without payload: its checksum covers the pseudo-header alone (section
-    /// 3.3.3). True if it is right, or there is none.
-    pub(super) fn is_verified_alone(&mut self, now: Time, at: usize, mapping: &Mapping) -> bool {
+    /// 3.3.3). Stops if it is wrong.
+    pub(super) fn verify_alone(&mut self, now: Time, at: usize, mapping: &Mapping) -> Step {
         if !self.checksummed || is_zero(self.unpaid(mapping)) {
-            return true;
+            return NEXT;
         }
         let data = self.mapped_offset(mapping);
         self.on_damage(now, at, data);
-        false
+        STOP
     }
 
     /// What a segment says of its mapping.
@@ -73,19 +74,18 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let discard = Placement::Discard { connection: self.id, payload_offset: 0, len: segment.payload_len };
-        let nxt = self.subflows[at].recv.nxt();
-        let (gaps, gap) = self.subflows[at].recv.gaps(range);
+        let nxt = self.subflows[at].recv().nxt();
+        let (gaps, gap) = self.subflows[at].recv().gaps(range);
         if gaps == 0 {
             // A FIN alone, or what was here before.
-            self.subflows[at].recv.arrive(now, range, fin, false, |_| ());
+            self.subflows[at].arrive_again(now, range, fin);
             if !range.is_empty() {
-                self.subflows[at].counters.bytes_duplicate += range.len();
                 placed.push(discard);
             }
             return;
         }
         let claim = self.claim_of(at, segment);
-        let held = self.subflows[at].held.get_or_insert_default();
+        let held = self.subflows[at].hold();
         let sum = if gap == range {
             Some(segment.payload_sum)
         } else {
@@ -97,7 +97,7 @@ impl Connection {
         let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // Of no use like this: it comes again from where the acknowledgement stands.
-            self.subflows[at].recv.want_ack();
+            self.subflows[at].want_ack();
             placed.push(discard);
             return;
         };
@@ -113,7 +113,7 @@ impl Connection {
                 return;
             }
         } else if segment.options.are_bare()
-            && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv.nxt() as i64
+            && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv().nxt() as i64
             && self.follow_bare_payload(now, at, placed)
         {
             self.process_part(now, at, segment, range, fin, placed);
@@ -135,13 +135,12 @@ impl Connection {
     ) {
         let (connection, range, mut delivered) = (self.id, claim.mapped, 0);
         let subflow = &mut self.subflows[at];
-        let of = subflow.id;
-        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
-        subflow.recv.arrive(now, range, fin, full_sized, |_| ());
-        if range.end > subflow.recv.nxt() {
+        let of = subflow.id();
+        subflow.arrive(now, segment, range, fin, |_| ());
+        if range.end > subflow.recv().nxt() {
             // Behind a hole: its sum may be wanted when the hole is filled by more than it needs.
             let piece = Piece { range, sum: segment.payload_sum, done: true, bare: false };
-            subflow.held.get_or_insert_default().insert(piece);
+            subflow.hold().insert(piece);
         }
         let end = claim.data + range.len() as i64;
         let stream = DataRange::new(claim.data.max(0) as u64, end.max(0) as u64);
@@ -154,9 +153,7 @@ impl Connection {
                 stream: new,
             });
         });
-        let counters = &mut self.subflows[at].counters;
-        counters.bytes_delivered += delivered;
-        counters.bytes_duplicate += range.len() - delivered;
+        self.subflows[at].count_delivered(delivered, range.len() - delivered);
         if delivered == 0 {
             placed.push(Placement::Discard { connection, payload_offset: 0, len: segment.payload_len });
         }

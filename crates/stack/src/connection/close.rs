@@ -2,6 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, Event, SubflowSet};
 use crate::segment::ResetReason;
@@ -25,11 +26,11 @@ impl Connection {
             return;
         }
         for at in 0..self.subflows.len() {
-            match self.subflows[at].state {
+            match self.subflows[at].state() {
                 TcpState::Closed => {}
                 // Nothing is known of the peer yet: silence will do.
                 TcpState::SynSent => self.close_subflow(now, at),
-                _ => self.subflows[at].reset = Some(ResetCause::Abort),
+                _ => self.subflows[at].request_reset(ResetCause::Abort),
             }
         }
         self.end(reason);
@@ -38,7 +39,8 @@ impl Connection {
     /// The DATA_FIN has left with data or is about to leave alone.
     pub(crate) fn note_fin_sent(&mut self, now: Time) {
         self.send.fin_sent = true;
-        self.fin_timer = now + self.max_rto().max(Duration::from_millis(200));
+        let due = now + self.max_rto().max(Duration::from_millis(200));
+        self.timers.arm(Timer::Fin, due);
     }
 
     /// Sends what the end of the stream needs, once everything before it was given to subflows.
@@ -51,15 +53,15 @@ impl Connection {
             if !self.send.fin_sent {
                 self.send.fin_sent = true;
                 for subflow in &mut self.subflows {
-                    subflow.fin_wanted = true;
+                    subflow.request_fin();
                 }
             }
             return;
         }
-        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.queue.is_empty()) {
+        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.is_queue_empty()) {
             // Nothing is left that could carry it (RFC 8684 section 3.3.3).
             if let Some(at) = self.best_subflow() {
-                self.fin_wanted_on = SubflowSet::one(self.subflows[at].id);
+                self.fin_wanted_on = SubflowSet::one(self.subflows[at].id());
                 // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK becomes a TCP by it,
                 // so that without data at least two segments carry them.
                 self.keys_before_fin = self.send.written == 0;
@@ -75,7 +77,7 @@ impl Connection {
             return;
         }
         self.send.fin_acked = true;
-        self.fin_timer = Time::NEVER;
+        self.timers.disarm(Timer::Fin);
         self.fin_wanted_on = SubflowSet::EMPTY;
         self.progress_at = now;
         if self.mode == Mode::Mptcp {
@@ -103,12 +105,12 @@ impl Connection {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, which keeps the way
                 // back open for a half-closed connection.
-                if !subflow.is_closed() && !subflow.fin_wanted {
-                    match subflow.state {
+                if !subflow.is_closed() && !subflow.fin_requested() {
+                    match subflow.state() {
                         TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                            subflow.reset = Some(ResetCause::Gone);
+                            subflow.request_reset(ResetCause::Gone);
                         }
-                        _ => subflow.fin_wanted = true,
+                        _ => subflow.request_fin(),
                     }
                 }
             }
@@ -149,7 +151,9 @@ impl Connection {
         if finished {
             self.check_all_acked();
             self.end(CloseReason::Finished);
-        } else if self.subflows.iter().all(|subflow| subflow.is_closed()) && !self.orphan_at.is_armed() {
+        } else if self.subflows.iter().all(|subflow| subflow.is_closed())
+            && !self.timers.is_armed(Timer::Orphan)
+        {
             match (self.mode, self.phase) {
                 (Mode::Plain, _) => self.end(CloseReason::TimedOut),
                 (Mode::Mptcp, Phase::Open) => self.expect_subflow(now),
@@ -168,16 +172,16 @@ impl Connection {
     pub(crate) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
-            if subflow.state != TcpState::CloseWait || subflow.fin_wanted || subflow.reset.is_some() {
+            if subflow.state() != TcpState::CloseWait || subflow.fin_requested() || subflow.is_resetting() {
                 continue;
             }
             let another = || {
                 self.subflows
                     .iter()
-                    .any(|other| other.id.index() != at && other.is_usable() && !other.potentially_failed())
+                    .any(|other| other.id().index() != at && other.is_usable() && !other.potentially_failed())
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
-                self.subflows[at].fin_wanted = true;
+                self.subflows[at].request_fin();
                 self.schedule_wanted = true;
             }
         }
@@ -191,8 +195,8 @@ impl Connection {
             return;
         }
         for subflow in &mut self.subflows {
-            if subflow.state == TcpState::CloseWait && !subflow.fin_sent {
-                subflow.fin_wanted = false;
+            if subflow.state() == TcpState::CloseWait && !subflow.fin_sent() {
+                subflow.withdraw_fin();
             }
         }
         self.answer_fins();
@@ -206,9 +210,10 @@ impl Connection {
         if self.mode == Mode::Plain || self.phase != Phase::Open || (finished && self.send.fin_acked) {
             return;
         }
-        let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv.finished());
-        if !self.orphan_at.is_armed() && !self.subflows.iter().any(serves) {
-            self.orphan_at = now + self.config.close_timeout;
+        let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv().finished());
+        if !self.timers.is_armed(Timer::Orphan) && !self.subflows.iter().any(serves) {
+            let due = now + self.config.close_timeout;
+            self.timers.arm(Timer::Orphan, due);
         }
     }
 
@@ -216,24 +221,27 @@ impl Connection {
     /// connection alive as long as the application sends by it.
     #[cold]
     pub(crate) fn on_orphan_timer(&mut self, now: Time) {
-        self.orphan_at = Time::NEVER;
+        self.timers.disarm(Timer::Orphan);
         let sends = self.subflows.iter().any(Subflow::is_usable);
         if self.mode == Mode::Plain || (sends && self.recv.finished()) {
             return;
         }
         let idle_at = self.progress_at + self.config.close_timeout;
         if sends && (self.waiting_for_progress() || idle_at > now) {
-            self.orphan_at = if idle_at > now { idle_at } else { now + self.config.close_timeout };
+            let due = if idle_at > now { idle_at } else { now + self.config.close_timeout };
+            self.timers.arm(Timer::Orphan, due);
             return;
         }
         self.end(CloseReason::NoSubflow);
         for subflow in &mut self.subflows {
-            subflow.fin_wanted |= subflow.state == TcpState::CloseWait;
+            if subflow.state() == TcpState::CloseWait {
+                subflow.request_fin();
+            }
         }
     }
 
     pub(super) fn set_closed(&mut self, at: usize) {
-        self.subflows[at].state = TcpState::Closed;
+        self.subflows[at].set_closed();
         self.lists_closed = true;
     }
 
@@ -249,19 +257,18 @@ impl Connection {
     /// A subflow is given up: the peer is told by a reset.
     #[cold]
     pub(crate) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
-        if self.subflows[at].state == TcpState::SynSent {
+        if self.subflows[at].state() == TcpState::SynSent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
         }
-        self.subflows[at].reset = Some(ResetCause::Because(reason));
+        self.subflows[at].request_reset(ResetCause::Because(reason));
         self.subflow_ended(now, at);
         self.run_path_manager();
     }
 
     #[cold]
     pub(crate) fn enter_time_wait(&mut self, now: Time, at: usize) {
-        self.subflows[at].state = TcpState::TimeWait;
-        self.subflows[at].time_wait_until = now + self.config.time_wait;
+        self.subflows[at].enter_time_wait(now + self.config.time_wait);
         self.subflow_ended(now, at);
         self.check_ended(now);
     }

@@ -10,11 +10,13 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::mapping::mapped_start;
+use super::receive::{NEXT, STOP, Step};
+use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowSet};
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
 use crate::seq::Dsn;
+use crate::subflow::mappings::mapped_start;
 use crate::subflow::{ResetCause, TcpState};
 
 /// The way back to TCP.
@@ -85,12 +87,12 @@ impl Connection {
 
     /// No other subflow can carry data.
     fn is_alone(&self, at: usize) -> bool {
-        !self.subflows[at].handshake.join
-            && self.subflows[at].reset.is_none()
-            && !self.subflows[at].fin_sent
+        !self.subflows[at].is_join()
+            && !self.subflows[at].is_resetting()
+            && !self.subflows[at].fin_sent()
             && self.live_subflows().all(|other| {
-                let opening = matches!(other.state, TcpState::SynSent | TcpState::SynReceived);
-                other.id.index() == at || opening
+                let opening = matches!(other.state(), TcpState::SynSent | TcpState::SynReceived);
+                other.id().index() == at || opening
             })
     }
 
@@ -98,29 +100,29 @@ impl Connection {
     /// the stream has gone on by another mapping.
     fn receives_in_order(&self, at: usize) -> bool {
         let subflow = &self.subflows[at];
-        let first_held = subflow.held.as_ref().and_then(|held| held.start());
+        let first_held = subflow.held().and_then(|held| held.start());
         if first_held.is_some_and(|start| start <= self.recv.nxt()) {
             return false;
         }
-        let held = subflow.held.as_ref().map_or(0, |held| held.bytes());
-        let taken = subflow.recv.total() - u64::from(subflow.recv.finished());
+        let held = subflow.held().map_or(0, |held| held.bytes());
+        let taken = subflow.recv().total() - u64::from(subflow.recv().finished());
         self.recv.nxt() + self.recv.out_of_order() + held + 1 == taken
     }
 
     /// Everything that was sent on the subflow was sent once and in the order of the stream.
     fn sends_in_order(&self, at: usize) -> bool {
         if self.fallback.joined
-            || self.subflows[at].counters.bytes_reinjected > 0
+            || self.subflows[at].counters().bytes_reinjected > 0
             || !self.send.reinject.is_empty()
         {
             return false;
         }
         // What waits in the subflow's queue can wait elsewhere.
         let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        if let Some(first) = self.subflows[at].queue.iter().map(|queued| queued.range.start).min() {
+        if let Some(first) = self.subflows[at].queue().map(|queued| queued.range.start).min() {
             waiting = waiting.min(first);
         }
-        waiting + 1 == self.subflows[at].board.nxt()
+        waiting + 1 == self.subflows[at].board().nxt()
     }
 
     /// Goes back to TCP on the only subflow, where [`Connection::may_fall_back`] allows it. With `tell` the
@@ -138,7 +140,7 @@ impl Connection {
         self.become_plain(now, at);
         if tell {
             let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
-            self.subflows[at].signals.push(MptcpOption::Fail(dsn));
+            self.subflows[at].signal(MptcpOption::Fail(dsn));
         }
     }
 
@@ -151,35 +153,34 @@ impl Connection {
         // Joins that are under way come to nothing (section 3.7: one subflow only may stay).
         self.paths.forget();
         for other in (0..self.subflows.len()).filter(|&other| other != at) {
-            match self.subflows[other].state {
+            match self.subflows[other].state() {
                 TcpState::Closed => {}
                 TcpState::SynSent => self.fail_handshake(now, other, CloseReason::Refused),
-                _ => self.subflows[other].reset = Some(ResetCause::Because(ResetReason::Unspecified)),
+                _ => self.subflows[other].request_reset(ResetCause::Because(ResetReason::Unspecified)),
             }
         }
         // What waits in the queue is given to the subflow again, in its order.
-        while let Some(queued) = self.subflows[at].queue.pop_front() {
-            self.send.take_back(queued.range);
-        }
-        self.subflows[at].queued = 0;
-        self.subflows[at].signals.clear();
-        self.subflows[at].mappings.clear();
-        self.subflows[at].removal_deadline = Time::NEVER;
-        self.data_timer = Time::NEVER;
-        self.fin_timer = Time::NEVER;
+        let Connection { subflows, send, .. } = self;
+        subflows[at].empty_queue(|_| true, |queued| send.take_back(queued.range));
+        self.subflows[at].clear_signals();
+        self.subflows[at].clear_mappings();
+        self.subflows[at].cancel_withdrawal();
+        self.timers.disarm(Timer::Data);
+        self.timers.disarm(Timer::Fin);
         self.fin_wanted_on = SubflowSet::EMPTY;
         // The end of the stream is the FIN's to say now, also where a DATA_FIN has said it.
         self.send.fin_sent = false;
         self.send.fin_acked = false;
         // Section 3.7: the acknowledgements of the subflow are those of the stream.
         let subflow = &self.subflows[at];
-        let acked = subflow.board.una() as i64 + self.fallback.send_shift;
-        let window = subflow.window_edge.saturating_sub(subflow.board.una());
-        let fin = subflow.recv.finished().then(|| subflow.recv.nxt() as i64 - 1 + self.fallback.recv_shift);
+        let acked = subflow.board().una() as i64 + self.fallback.send_shift;
+        let window = subflow.whole_window();
+        let fin =
+            subflow.recv().finished().then(|| subflow.recv().nxt() as i64 - 1 + self.fallback.recv_shift);
         self.on_data_ack(now, acked, window);
         if let Some(end) = fin {
             self.recv.set_fin(end.max(0) as u64);
-            self.subflows[at].fin_wanted = false;
+            self.subflows[at].withdraw_fin();
             self.after_remote_fin();
         }
         self.schedule_wanted = true;
@@ -204,19 +205,19 @@ impl Connection {
     }
 
     /// The peer says that the stream stands in the subflow from here on (section 3.7). It has gone back to
-    /// TCP, and we follow; or, where that cannot be, the subflow ends. True if the segment counts.
+    /// TCP, and we follow; or, where that cannot be, the subflow ends.
     #[cold]
-    pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> bool {
+    pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> Step {
         let ssn = mapped_start(mapping, near);
         let data = self.mapped_offset(mapping);
         let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
         if !alone || ssn < 1 || data < 0 {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
-            return false;
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+            return STOP;
         }
         self.fallback.recv_shift = data - ssn;
         self.become_plain(now, at);
-        true
+        NEXT
     }
 
     /// Whether a segment on a connection that has gone back to TCP says that its payload belongs before where it stands:
@@ -227,50 +228,51 @@ impl Connection {
         if self.stats.fallbacks == 0 || mapping.len == 0 || mapping.ssn == 0 || segment.payload_len == 0 {
             return false;
         }
-        let ssn = mapped_start(&mapping, self.subflows[at].recv.nxt());
+        let ssn = mapped_start(&mapping, self.subflows[at].recv().nxt());
         self.mapped_offset(&mapping) < ssn + self.fallback.recv_shift
     }
 
-    /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection. False if it does not
-    /// count further.
+    /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection.
     #[cold]
-    pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
+    pub(super) fn on_bare_segment(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         // Several blocks may have left no room for a data acknowledgement that says nothing new. Where the subflow has
         // brought the head of the stream there would be news.
         let crowded = segment.options.sack.as_slice().len() > 1;
         let silent = !crowded || (self.is_head_given() && !self.is_head_carried());
         let subflow = &mut self.subflows[at];
-        subflow.bare |= silent;
-        if crowded || subflow.dss_seen {
-            return true;
+        if silent {
+            subflow.note_bare();
         }
-        if subflow.board.una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
-            return true;
+        if crowded || subflow.has_seen_dss() {
+            return NEXT;
+        }
+        if subflow.board().una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
+            return NEXT;
         }
         // Section 3.7: data is acknowledged and no data acknowledgement has ever come. Section 3.1: nor has any DSS
         // shown that the listener has the keys, and it answers without options.
         if self.may_fall_back(at) {
             self.fall_back(now, at, false);
-            return true;
+            return NEXT;
         }
-        self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
-        false
+        self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+        STOP
     }
 
     /// The data level has waited for too long, and the peer does not speak of it any more: it has gone back
     /// to TCP without a word that has come through, and we follow. Linux does so in mid-connection.
     #[cold]
     pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
-        let only = self.subflows.iter().position(|subflow| subflow.bare && subflow.is_usable());
+        let only = self.subflows.iter().position(|subflow| subflow.is_bare() && subflow.is_usable());
         let Some(at) = only else { return false };
         if self.may_fall_back(at) {
             self.fall_back(now, at, true);
             return true;
         }
         let head = self.send.outstanding.as_slice().first();
-        if head.is_some_and(|head| head.tried.has(self.subflows[at].id)) {
+        if head.is_some_and(|head| head.tried.has(self.subflows[at].id())) {
             // A peer that has become a TCP would take what is sent again for new.
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
         }
         false
     }
@@ -283,9 +285,9 @@ impl Connection {
             let resend_at = now + self.max_rto();
             let deadline = now + self.config.rto.max.max(Duration::from_secs(1));
             self.fallback.failing = Some(Failing { data, resend_at, deadline });
-            self.subflows[at].recv.want_ack();
+            self.subflows[at].want_ack();
         } else {
-            self.subflows[at].reset = Some(ResetCause::Damage(data));
+            self.subflows[at].request_reset(ResetCause::Damage(data));
         }
     }
 
@@ -304,19 +306,18 @@ impl Connection {
         Dsn(self.remote_dsn.0.wrapping_add(data as u64))
     }
 
-    /// The peer has found our data changed, or answers that it has heard of ours. False if the segment does
-    /// not count further.
+    /// The peer has found our data changed, or answers that it has heard of ours.
     #[cold]
-    pub(super) fn on_fail(&mut self, now: Time, at: usize) -> bool {
+    pub(super) fn on_fail(&mut self, now: Time, at: usize) -> Step {
         self.stats.fails_received += 1;
         let answered = self.fallback.failing.is_some();
         if self.may_follow(at) {
             self.fall_back(now, at, !answered);
-            return true;
+            return NEXT;
         }
         // Section 3.7: what is under way is not contiguous, so that the subflow has to go.
-        self.subflows[at].reset = Some(ResetCause::Damage(self.recv.nxt() as i64));
-        false
+        self.subflows[at].request_reset(ResetCause::Damage(self.recv.nxt() as i64));
+        STOP
     }
 
     /// When the MP_FAIL is due again.
@@ -327,17 +328,17 @@ impl Connection {
     #[cold]
     pub(super) fn on_fail_timer(&mut self, now: Time) {
         let Some(mut failing) = self.fallback.failing else { return };
-        let Some(at) = self.subflows.iter().position(|subflow| subflow.held.is_some()) else {
+        let Some(at) = self.subflows.iter().position(|subflow| subflow.held().is_some()) else {
             self.fallback.failing = None;
             return;
         };
         if failing.deadline <= now {
             self.fallback.failing = None;
-            self.subflows[at].reset = Some(ResetCause::Damage(failing.data));
+            self.subflows[at].request_reset(ResetCause::Damage(failing.data));
             return;
         }
         failing.resend_at = now + self.max_rto();
         self.fallback.failing = Some(failing);
-        self.subflows[at].recv.want_ack();
+        self.subflows[at].want_ack();
     }
 }

@@ -3,6 +3,8 @@
 
 use anabranch_units::Time;
 
+use super::receive::{NEXT, STOP, Step};
+use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::config::Checksums;
 use crate::congestion::{CongestionControl, SubflowStart};
@@ -10,13 +12,8 @@ use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
 use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
-use crate::segment::{
-    Capable, Flags, Join, Key, MptcpOption, Options, ResetReason, Segment, SynOptions, Timestamps,
-};
+use crate::segment::{Capable, Flags, Join, Key, MptcpOption, Options, ResetReason, Segment};
 use crate::seq::Dsn;
-use crate::subflow::path_mtu::PathMtu;
-use crate::subflow::recovery::Recovery;
-use crate::subflow::recv::Receiver;
 use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
 
 /// The first MP_CAPABLE among the options.
@@ -94,7 +91,7 @@ impl Connection {
         };
         let id = SubflowId(at as u8);
         let mut subflow = Subflow::new(id, now, &birth, &self.config);
-        subflow.local_id = self.paths.local_id(birth.local.ip);
+        subflow.set_local_id(self.paths.local_id(birth.local.ip));
         if at == self.subflows.len() {
             self.subflows.push(subflow);
         } else {
@@ -113,136 +110,8 @@ impl Connection {
     /// Takes in the options of the peer's SYN or SYN/ACK.
     #[cold]
     pub(crate) fn take_syn_options(&mut self, at: usize, segment: &Segment) {
-        let config = &self.config;
-        let subflow = &mut self.subflows[at];
-        let syn =
-            segment.options.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
-        // RFC 9293 section 3.7.1: what the options of a segment take goes off the peer's MSS.
-        let room = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
-        subflow.mss = config.mss.min(room).clamp(64, 65_000);
-        subflow.path_mtu = PathMtu::new(config.path_mtu, subflow.local.ip.is_ipv4(), subflow.mss);
-        subflow.sack = syn.sack_permitted && config.sack;
-        subflow.timestamps = segment.options.timestamps.is_some() && config.timestamps;
-        subflow.receive_scale = 0;
-        subflow.send_scale = 0;
-        if let Some(shift) = syn.window_scale {
-            subflow.send_scale = shift.min(14);
-            subflow.receive_scale = own_scale(config.receive_buffer.max().get());
-        }
-        if let Some(timestamps) = segment.options.timestamps {
-            subflow.ts_recent = timestamps.value;
-        }
-        subflow.ecn.negotiate(segment, config.ecn);
-        subflow.recv = Receiver::new(segment.seq, config.ack);
-        subflow.recovery = Recovery::new(config, subflow.sack, 1);
-    }
-
-    /// The SYN, SYN/ACK, or third ACK of a join that is due.
-    #[cold]
-    pub(crate) fn make_handshake(&mut self, now: Time, at: usize) -> Segment {
-        let wait = {
-            let subflow = &self.subflows[at];
-            // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
-            let attempts = subflow.handshake.attempts.min(16);
-            subflow.rtt.rto(attempts)
-        };
-        if self.subflows[at].state == TcpState::SynSent
-            && self.subflows[at].handshake.attempts >= self.config.mptcp_syns
-            && !self.subflows[at].handshake.join
-            && !self.config.simultaneous
-        {
-            // RFC 8684 section 3.1: something may drop a SYN because of its option. Linux does so after
-            // the same number, and speaks TCP then whatever the answer says.
-            self.speak_tcp();
-        }
-        let mode = self.mode;
-        let simultaneous = self.config.simultaneous;
-        let mtu = self.config.mtu;
         let scale = own_scale(self.config.receive_buffer.max().get());
-        // The window of a SYN is not scaled.
-        let is_syn = self.subflows[at].state != TcpState::PreEstablished;
-        let shift = if is_syn { 0 } else { self.subflows[at].receive_scale };
-        let (window, _) = self.show_window(at, shift, false);
-        let (local_key, remote_key) = (self.local_key, self.remote_key);
-        let capable_flags = self.capable_flags();
-        let subflow = &mut self.subflows[at];
-        subflow.handshake.send = false;
-        subflow.handshake.attempts += 1;
-        if subflow.handshake.attempts == 1 {
-            subflow.handshake.sent_at = now;
-        }
-        subflow.handshake.retry_at = Some(now + wait);
-        if subflow.state == TcpState::PreEstablished {
-            let join = subflow.handshake;
-            let code = crypto::join_hmac(
-                local_key,
-                remote_key.unwrap_or(local_key),
-                join.local_nonce,
-                join.remote_nonce,
-            );
-            let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss.add(1), Flags::ACK);
-            segment.ack = subflow.recv.ack();
-            segment.window = window;
-            if subflow.timestamps {
-                segment.options.timestamps =
-                    Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
-            }
-            segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code) }));
-            return segment;
-        }
-        let answering = subflow.state == TcpState::SynReceived;
-        self.fallback.answered |= answering && subflow.handshake.join;
-        let flags = if answering { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
-        let asks = self.config.ecn && subflow.handshake.attempts == 1;
-        let flags = flags.with(subflow.ecn.syn_flags(answering, asks));
-        let mut segment = Segment::new(subflow.local, subflow.remote, subflow.iss, flags);
-        segment.window = window;
-        if answering {
-            segment.ack = subflow.recv.ack();
-        }
-        let headers = if subflow.local.ip.is_ipv4() { 40 } else { 60 };
-        let offered = |agreed: bool, own: bool| if answering { agreed } else { own };
-        segment.options.syn = Some(SynOptions {
-            mss: mtu.saturating_sub(headers).min(65_535) as u16,
-            window_scale: offered(subflow.receive_scale > 0 || subflow.send_scale > 0, true).then_some(scale),
-            sack_permitted: offered(subflow.sack, self.config.sack),
-        });
-        if offered(subflow.timestamps, self.config.timestamps) {
-            segment.options.timestamps =
-                Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
-        }
-        if mode == Mode::Plain {
-            return segment;
-        }
-        let join = subflow.handshake.join || simultaneous;
-        let option = match (join, answering) {
-            (false, _) => MptcpOption::Capable(Capable {
-                version: 1,
-                flags: capable_flags,
-                sender_key: answering.then_some(local_key),
-                receiver_key: None,
-                data_len: None,
-                checksum: None,
-            }),
-            (true, false) => MptcpOption::Join(Join::Syn {
-                backup: subflow.backup_asked,
-                address_id: subflow.local_id,
-                token: self.remote_token,
-                nonce: subflow.handshake.local_nonce,
-            }),
-            (true, true) => {
-                let nonces = (subflow.handshake.local_nonce, subflow.handshake.remote_nonce);
-                let code = crypto::join_hmac(local_key, remote_key.unwrap_or(local_key), nonces.0, nonces.1);
-                MptcpOption::Join(Join::SynAck {
-                    backup: subflow.backup_asked,
-                    address_id: subflow.local_id,
-                    hmac: crypto::leftmost_64(&code),
-                    nonce: nonces.0,
-                })
-            }
-        };
-        segment.options.push(option);
-        segment
+        self.subflows[at].take_syn(segment, scale, &self.config);
     }
 
     /// Puts a new subflow in SYN-RECEIVED where it would be had it sent the SYN/ACK that its peer has.
@@ -250,7 +119,7 @@ impl Connection {
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
         self.show_window(at, 0, false);
         // It was sent 0 times by this subflow: there is no RTT sample, as when it was sent twice.
-        self.subflows[at].handshake.send = false;
+        self.subflows[at].skip_handshake_segment();
     }
 
     /// Whether a segment in the handshake acknowledges what was never sent, or is a SYN that crosses with a join: it is
@@ -260,7 +129,7 @@ impl Connection {
             return true;
         }
         let subflow = &self.subflows[id.index()];
-        let opening = match subflow.state {
+        let opening = match subflow.state() {
             TcpState::SynSent => true,
             TcpState::SynReceived => !segment.flags.has(Flags::SYN),
             _ => false,
@@ -268,13 +137,13 @@ impl Connection {
         opening
             && segment.flags.has(Flags::ACK)
             && !segment.flags.has(Flags::RST)
-            && segment.ack != subflow.iss.add(1)
+            && !subflow.is_ack_of_syn(segment)
     }
 
     /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
     #[cold]
     pub(crate) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
-        let acks_syn = segment.flags.has(Flags::ACK) && segment.ack == self.subflows[at].iss.add(1);
+        let acks_syn = segment.flags.has(Flags::ACK) && self.subflows[at].is_ack_of_syn(segment);
         if segment.flags.has(Flags::RST) {
             if acks_syn {
                 self.hear_reset(at, segment);
@@ -290,15 +159,10 @@ impl Connection {
             return;
         }
         self.take_syn_options(at, segment);
-        let sample = self.subflows[at].handshake;
-        {
-            let subflow = &mut self.subflows[at];
-            if sample.attempts == 1 {
-                subflow.rtt.sample(now.since(sample.sent_at));
-            }
-            subflow.window_edge = 1 + subflow.scaled_window(segment);
-            subflow.last_received = now;
-        }
+        let sample = *self.subflows[at].handshake();
+        let subflow = &mut self.subflows[at];
+        subflow.complete_handshake(now, segment);
+        subflow.on_received(now);
         if self.mode == Mode::Mptcp && (sample.join || self.config.simultaneous) {
             self.on_join_syn_ack(now, at, segment);
             return;
@@ -324,9 +188,9 @@ impl Connection {
         self.phase = Phase::Open;
         self.push_event(Event::Connected);
         self.schedule_wanted = true;
-        self.subflows[at].recv.want_ack();
+        self.subflows[at].want_ack();
         if self.mode == Mode::Mptcp {
-            self.subflows[at].recv.on_ack_sent();
+            self.subflows[at].skip_ack();
             self.third_ack_wanted = true;
         }
     }
@@ -355,22 +219,22 @@ impl Connection {
     fn on_join_syn_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         let Some(Join::SynAck { backup, address_id, hmac, nonce }) = find_join(&segment.options) else {
             // Section 3.2: a SYN/ACK without MP_JOIN is answered with a reset.
-            self.reject_join(at);
+            self.subflows[at].reject_syn_ack();
             return;
         };
-        let local_nonce = self.subflows[at].handshake.local_nonce;
+        let local_nonce = self.subflows[at].handshake().local_nonce;
         let peer = self.remote_key.unwrap_or(self.local_key);
         let expected = crypto::leftmost_64(&crypto::join_hmac(peer, self.local_key, nonce, local_nonce));
         if !crypto::equal(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
-            self.reject_join(at);
+            self.subflows[at].reject_syn_ack();
             return;
         }
-        let remote = self.subflows[at].remote;
+        let remote = self.subflows[at].remote();
         self.paths.learn_remote(address_id, remote);
         let subflow = &mut self.subflows[at];
-        subflow.remote_id = address_id;
-        subflow.backup_wanted = backup;
-        subflow.handshake.remote_nonce = nonce;
+        subflow.set_remote_id(address_id);
+        subflow.on_backup_asked(backup);
+        subflow.set_remote_nonce(nonce);
         if self.config.simultaneous {
             // The keys were agreed beforehand: data or an acknowledgement is the third segment, and
             // there is no fourth.
@@ -381,29 +245,19 @@ impl Connection {
                 self.push_event(Event::Connected);
             }
             self.confirmed = true;
-            self.subflows[at].recv.want_ack();
+            self.subflows[at].want_ack();
             self.subflow_up(now, at);
             self.schedule_wanted = true;
             return;
         }
         // From the third ACK on the peer may send by it.
         self.fallback.joined = true;
-        subflow.state = TcpState::PreEstablished;
-        subflow.handshake.attempts = 0;
-        subflow.handshake.send = true;
+        subflow.await_fourth_ack();
     }
 
-    /// A SYN/ACK is not the one that was asked for. It has synchronised the subflow, so that the reset
-    /// acknowledges it.
+    /// A segment for a subflow in SYN-RECEIVED.
     #[cold]
-    fn reject_join(&mut self, at: usize) {
-        self.subflows[at].state = TcpState::PreEstablished;
-        self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
-    }
-
-    /// A segment for a subflow in SYN-RECEIVED. True if it shall be processed further.
-    #[cold]
-    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> bool {
+    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
                 self.hear_reset(at, segment);
@@ -411,43 +265,40 @@ impl Connection {
                 let reason = if self.initiator { CloseReason::Refused } else { CloseReason::Reset };
                 self.fail_handshake(now, at, reason);
             }
-            return false;
+            return STOP;
         }
         let crossing = segment.flags.has(Flags::SYN);
-        if crossing && segment.seq != self.subflows[at].recv.irs {
-            return false;
+        if crossing && segment.seq != self.subflows[at].recv().irs {
+            return STOP;
         }
         if crossing && !self.completes_crossing(at, segment) {
             // The SYN again: the answer was lost.
-            self.subflows[at].handshake.send = true;
-            return false;
+            self.subflows[at].repeat_handshake();
+            return STOP;
         }
-        if !segment.flags.has(Flags::ACK) || segment.ack != self.subflows[at].iss.add(1) {
-            return false;
+        if !segment.flags.has(Flags::ACK) || !self.subflows[at].is_ack_of_syn(segment) {
+            return STOP;
         }
-        let handshake = self.subflows[at].handshake;
+        let handshake = *self.subflows[at].handshake();
         if self.mode == Mode::Mptcp && !self.config.simultaneous {
             if handshake.join {
-                if !self.check_join_ack(at, segment) {
-                    return false;
-                }
-            } else if !self.is_next_in_window(at, segment) || !self.take_third_ack(at, segment) {
-                return false;
+                self.check_join_ack(at, segment)?;
+            } else if self.is_next_in_window(at, segment) {
+                self.take_third_ack(at, segment)?;
+            } else {
+                return STOP;
             }
         }
-        let standing = self.live_subflows().filter(|subflow| subflow.established.is_some()).count();
+        let standing = self.live_subflows().filter(|subflow| subflow.was_established()).count();
         if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::Prohibited));
-            return false;
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Prohibited));
+            return STOP;
         }
         let subflow = &mut self.subflows[at];
-        if handshake.attempts == 1 {
-            subflow.rtt.sample(now.since(handshake.sent_at));
-        }
-        subflow.window_edge = 1 + subflow.scaled_window(segment);
+        subflow.complete_handshake(now, segment);
         if handshake.join && !self.config.simultaneous {
             // RFC 8684 section 3.2: the third ACK is acknowledged at once.
-            subflow.recv.want_ack();
+            subflow.want_ack();
         }
         self.subflow_up(now, at);
         if self.phase == Phase::Opening {
@@ -460,30 +311,30 @@ impl Connection {
             self.confirmed = true;
         }
         self.schedule_wanted = true;
-        !crossing
+        if crossing { STOP } else { NEXT }
     }
 
-    /// Takes the third segment of the first handshake. False if the segment does not count further.
-    fn take_third_ack(&mut self, at: usize, segment: &Segment) -> bool {
+    /// Takes the third segment of the first handshake.
+    fn take_third_ack(&mut self, at: usize, segment: &Segment) -> Step {
         match third_ack(segment, self.local_key, self.config.checksums) {
             ThirdAck::Keys { key, flags } => {
                 self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
                 self.checksummed |= flags & Capable::CHECKSUM != 0;
                 self.learn_remote_key(key);
-                true
+                NEXT
             }
             ThirdAck::Tcp { peer_unaware } => {
                 self.speak_tcp();
                 if peer_unaware {
                     // An acknowledgement without options shows the initiator that this is a TCP now. One that has
                     // sent nothing but a DATA_FIN would get no other.
-                    self.subflows[at].recv.want_ack();
+                    self.subflows[at].want_ack();
                 }
-                true
+                NEXT
             }
             ThirdAck::Foreign => {
-                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
-                false
+                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
+                STOP
             }
         }
     }
@@ -494,32 +345,29 @@ impl Connection {
         offset >= 1 && offset <= 1 + self.recv.edge() as i64
     }
 
-    fn check_join_ack(&mut self, at: usize, segment: &Segment) -> bool {
+    fn check_join_ack(&mut self, at: usize, segment: &Segment) -> Step {
         let Some(Join::Ack { hmac }) = find_join(&segment.options) else {
             // Section 3.2 wants a reset for an acknowledgement without MP_JOIN. A segment with a
             // mapping may have overtaken the third ACK, and is left to be sent again.
             if segment.options.dss.is_none() {
-                self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
+                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
             }
-            return false;
+            return STOP;
         };
-        let Some(remote_key) = self.remote_key else { return false };
-        let join = self.subflows[at].handshake;
+        let Some(remote_key) = self.remote_key else { return STOP };
+        let join = *self.subflows[at].handshake();
         let expected = crypto::join_hmac(remote_key, self.local_key, join.remote_nonce, join.local_nonce);
         if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
-            self.subflows[at].reset = Some(ResetCause::Because(ResetReason::MptcpError));
-            return false;
+            self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
+            return STOP;
         }
-        true
+        NEXT
     }
 
     /// The fourth ACK of a join has come.
     #[cold]
     pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
-        let handshake = self.subflows[at].handshake;
-        if handshake.attempts == 1 {
-            self.subflows[at].rtt.sample(now.since(handshake.sent_at));
-        }
+        self.subflows[at].sample_handshake(now);
         self.subflow_up(now, at);
         self.schedule_wanted = true;
     }
@@ -527,30 +375,26 @@ impl Connection {
     #[cold]
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
-        subflow.state = TcpState::Established;
-        subflow.established = Some(now);
-        self.fallback.joined |= subflow.handshake.join;
-        subflow.handshake.send = false;
-        subflow.handshake.retry_at = None;
-        subflow.last_sent = now;
+        subflow.establish(now);
+        self.fallback.joined |= subflow.is_join();
         let start = SubflowStart {
             now,
-            mss: u64::from(subflow.mss),
+            mss: u64::from(subflow.mss()),
             // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after
             // two losses. RFC 6298 section 5.7 the same.
-            initial_window: if subflow.handshake.attempts > 1 && !subflow.handshake.join {
+            initial_window: if subflow.handshake().attempts > 1 && !subflow.is_join() {
                 1
             } else {
                 self.config.initial_window
             },
             initial_ssthresh: self.config.initial_ssthresh,
-            rtt: subflow.rtt.srtt(),
-            prr: self.config.prr && subflow.sack,
+            rtt: subflow.rtt().srtt(),
+            prr: self.config.prr && subflow.has_sack(),
             paced: self.config.pacing,
-            sack: subflow.sack,
+            sack: subflow.has_sack(),
             byte_counting_limit: self.config.byte_counting_limit,
         };
-        let (id, local, remote) = (subflow.id, subflow.local, subflow.remote);
+        let (id, local, remote) = (subflow.id(), subflow.local(), subflow.remote());
         self.congestion.on_subflow_up(id, &start);
         // Another may have given up a part of its window (LISA).
         for other in 0..self.subflows.len() {
@@ -559,7 +403,7 @@ impl Connection {
         self.push_event(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
-        self.orphan_at = Time::NEVER;
+        self.timers.disarm(Timer::Orphan);
         self.answer_fins();
         self.relieve_signals(at);
         // Data of a subflow that has failed while there was no other now has somewhere to go.

@@ -47,7 +47,7 @@ impl Connection {
         }
         self.keepalive_sent = now;
         for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_synchronised()) {
-            subflow.probe_wanted = true;
+            subflow.probe();
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use anabranch_units::Time;
 
+use super::handshake::own_scale;
 use super::{Connection, Mode, Phase};
 use crate::config::DsnWidth;
+use crate::crypto;
 use crate::segment::{
-    Capable, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason,
-    SackBlocks, Segment, Timestamps,
+    Capable, DataAck, Dss, Flags, Join, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason,
+    SackBlocks, Segment,
 };
-use crate::seq::{DataRange, Seq};
+use crate::seq::DataRange;
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::{ResetCause, TcpState};
 
@@ -34,10 +36,10 @@ impl DataLevel {
 impl Connection {
     #[cold]
     pub(super) fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
-        let seq = self.subflows[at].board.nxt();
+        let seq = self.subflows[at].board().nxt();
         self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
         // Section 3.1: after a damaged handshake no MPTCP option leaves any more.
-        let first = self.phase == Phase::Opening && !self.subflows[at].handshake.join;
+        let first = self.phase == Phase::Opening && !self.subflows[at].is_join();
         if self.mode != Mode::Mptcp || first {
             return;
         }
@@ -60,6 +62,70 @@ impl Connection {
         };
     }
 
+    /// The SYN, SYN/ACK, or third ACK of a join that is due.
+    #[cold]
+    pub(super) fn make_handshake(&mut self, now: Time, at: usize) -> Segment {
+        let wait = {
+            let subflow = &self.subflows[at];
+            // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
+            let attempts = subflow.handshake().attempts.min(16);
+            subflow.rtt().rto(attempts)
+        };
+        if self.subflows[at].state() == TcpState::SynSent
+            && self.subflows[at].handshake().attempts >= self.config.mptcp_syns
+            && !self.subflows[at].is_join()
+            && !self.config.simultaneous
+        {
+            // RFC 8684 section 3.1: something may drop a SYN because of its option. Linux does so after
+            // the same number, and speaks TCP then whatever the answer says.
+            self.speak_tcp();
+        }
+        let scale = own_scale(self.config.receive_buffer.max().get());
+        // The window of a SYN is not scaled.
+        let is_syn = self.subflows[at].state() != TcpState::PreEstablished;
+        let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
+        let (window, _) = self.show_window(at, shift, false);
+        let capable_flags = self.capable_flags();
+        let (local_key, peer_key) = (self.local_key, self.remote_key.unwrap_or(self.local_key));
+        let subflow = &mut self.subflows[at];
+        subflow.on_handshake_sent(now, wait);
+        let mut segment = subflow.handshake_segment(now, self.tick, window, scale, &self.config);
+        let nonces = (subflow.handshake().local_nonce, subflow.handshake().remote_nonce);
+        let code = || crypto::join_hmac(local_key, peer_key, nonces.0, nonces.1);
+        if !is_syn {
+            segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code()) }));
+            return segment;
+        }
+        let answering = subflow.state() == TcpState::SynReceived;
+        self.fallback.answered |= answering && subflow.is_join();
+        if self.mode == Mode::Plain {
+            return segment;
+        }
+        let join = subflow.is_join() || self.config.simultaneous;
+        let (backup, address_id) = (subflow.asks_backup(), subflow.address_ids().0);
+        let option = match (join, answering) {
+            (false, _) => MptcpOption::Capable(Capable {
+                version: 1,
+                flags: capable_flags,
+                sender_key: answering.then_some(local_key),
+                receiver_key: None,
+                data_len: None,
+                checksum: None,
+            }),
+            (true, false) => {
+                MptcpOption::Join(Join::Syn { backup, address_id, token: self.remote_token, nonce: nonces.0 })
+            }
+            (true, true) => MptcpOption::Join(Join::SynAck {
+                backup,
+                address_id,
+                hmac: crypto::leftmost_64(&code()),
+                nonce: nonces.0,
+            }),
+        };
+        segment.options.push(option);
+        segment
+    }
+
     /// True on the initiator's first subflow until a DSS shows that the listener has both keys (RFC 8684
     /// section 3.1).
     #[inline]
@@ -69,7 +135,7 @@ impl Connection {
             && self.mode == Mode::Mptcp
             && self.remote_key.is_some()
             && !self.config.simultaneous
-            && !self.subflows[at].handshake.join
+            && !self.subflows[at].is_join()
     }
 
     /// Returns a mapping from the start of the stream to the end of `range`, which is sent for the first time at `seq`, if an
@@ -130,7 +196,7 @@ impl Connection {
 
     /// A pure acknowledgement, with the DATA_FIN if that is due and needs a segment of its own.
     pub(super) fn make_ack(&mut self, now: Time, at: usize, out: &mut Segment) {
-        let seq = self.subflows[at].board.nxt();
+        let seq = self.subflows[at].board().nxt();
         // A data acknowledgement that says nothing new leaves its room to SACK blocks; the RFC
         // prefers that (section 3.3.2), and more than one block would not fit beside it. The window
         // counts at the data level only with a data acknowledgement, so that one that opens is news.
@@ -138,7 +204,7 @@ impl Connection {
         let quiet = self.mode == Mode::Mptcp
             && self.confirmed
             && self.phase == Phase::Open
-            && (subflow.sack && subflow.recv.has_several_holes())
+            && (subflow.has_sack() && subflow.recv().has_several_holes())
             && self.last_data_ack_sent == self.recv.ack_offset()
             && self.last_edge_sent >= self.recv.wanted_edge();
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
@@ -151,7 +217,7 @@ impl Connection {
     /// A segment that says the DATA_FIN by itself.
     #[cold]
     pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
-        let seq = self.subflows[at].board.nxt();
+        let seq = self.subflows[at].board().nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let end = DataRange::new(self.send.written, self.send.written);
         let checksum = self.checksum_of(end, 0, true, &());
@@ -173,26 +239,10 @@ impl Connection {
         // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one has the keys.
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
         let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() && !keys;
-        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale, tells);
+        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), tells);
         let subflow = &mut self.subflows[at];
-        out.source = subflow.local;
-        out.destination = subflow.remote;
-        out.seq = subflow.iss.add(seq);
-        out.ack = if subflow.state == TcpState::SynSent { Seq(0) } else { subflow.recv.ack() };
-        out.flags = flags;
-        out.window = window;
-        out.payload_len = 0;
-        out.payload_sum = 0;
-        out.ecn = Ecn::NotEct;
-        if subflow.ecn.echoes() {
-            out.flags = out.flags.with(Flags::ECE);
-        }
-        out.options.clear();
-        if subflow.timestamps {
-            out.options.timestamps =
-                Some(Timestamps { value: self.tick.value(now), echo: subflow.ts_recent });
-        }
-        let reports_blocks = subflow.sack && subflow.recv.has_blocks() && !matches!(level, DataLevel::Signal);
+        subflow.write_header(now, self.tick, flags, seq, window, out);
+        let reports_blocks = subflow.has_blocks() && !matches!(level, DataLevel::Signal);
         if tells {
             out.options.dss = Some(self.signal_of(level, lag));
         } else if keys {
@@ -200,9 +250,7 @@ impl Connection {
             out.options.push(keys);
         }
         if reports_blocks {
-            let used = out.options.wire_len();
-            let room = OPTION_SPACE.saturating_sub(used + 4) / 8;
-            out.options.sack = self.subflows[at].recv.blocks(room);
+            self.subflows[at].write_blocks(out);
         }
     }
 
@@ -211,10 +259,9 @@ impl Connection {
     #[inline]
     pub(super) fn show_window(&mut self, at: usize, scale: u8, tells: bool) -> (u16, u64) {
         let field = self.recv.window_field(scale);
-        let ack = self.subflows[at].recv.ack();
         if !tells {
             let shown = u64::from(field) << scale;
-            self.subflows[at].window_held.show_alone(ack, shown.max(self.room_told));
+            self.subflows[at].show_window_alone(shown.max(self.room_told));
             return (field, 0);
         }
         // A small scale may show less than this.
@@ -222,12 +269,12 @@ impl Connection {
         let window = self.recv.edge() - nxt;
         // Behind the end of the stream nothing is sent.
         let finished = self.recv.finished();
-        let lag = if finished { 0 } else { self.subflows[at].window_held.show(ack, window) };
+        let lag = if finished { 0 } else { self.subflows[at].show_window(window) };
         self.data_ack_told = self.data_ack_told.max(nxt.saturating_sub(lag));
         let room = nxt + window - self.data_ack_told;
         if room > self.room_told {
             for subflow in &mut self.subflows {
-                subflow.window_held.raise(room);
+                subflow.raise_shown_window(room);
             }
         }
         self.room_told = room;

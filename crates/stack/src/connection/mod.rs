@@ -11,19 +11,21 @@ mod challenge;
 mod checksum;
 mod close;
 mod fallback;
+mod fast;
 mod handshake;
 mod hold;
 mod keepalive;
 mod make;
 mod mapping;
-mod path_mtu;
 mod paths;
+mod payload;
 mod receive;
 mod recv_state;
 mod reinject;
 mod schedule;
 mod send_state;
 mod simultaneous_open;
+mod timer_table;
 mod timers;
 mod transmit;
 
@@ -35,7 +37,7 @@ use anabranch_units::{Rate, Time};
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
-use crate::observer::{Limit, Observer, Windows};
+use crate::observer::{Limit, Observer};
 use crate::path_manager::{PathEvent, PathManager};
 use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SubflowView};
 use crate::segment::{Key, MptcpOption};
@@ -47,12 +49,11 @@ use crate::timestamp::TimestampTick;
 use challenge::Challenges;
 use fallback::Fallback;
 pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer, own_scale};
-pub(crate) use hold::Held;
-pub(crate) use mapping::Mappings;
 use paths::PathsState;
 pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;
 use send_state::SendState;
+use timer_table::{Timer, TimerTable};
 pub(crate) use transmit::TURN;
 
 /// Whether option 30 is spoken.
@@ -126,6 +127,8 @@ pub struct Connection {
     pub(crate) in_eventful: bool,
     /// For the endpoint: the addresses of a subflow that has closed may still be in the tables.
     pub(crate) lists_closed: bool,
+    /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
+    pub(crate) fast_paths: bool,
     limit: Limit,
     pub(crate) fallback: Fallback,
 
@@ -146,12 +149,8 @@ pub struct Connection {
     pub(crate) remote_key: Option<Key>,
 
     // Timers of the data level.
-    scheduler_wake: Time,
-    data_timer: Time,
+    timers: TimerTable,
     head_repair: HeadRepair,
-    persist_at: Time,
-    fin_timer: Time,
-    orphan_at: Time,
     progress_at: Time,
     /// Up to where the application has heard that everything is acknowledged, the end counted as one.
     all_acked_told: u64,
@@ -203,6 +202,7 @@ pub(crate) struct Birth {
     pub local_dsn: Dsn,
     pub addresses: Vec<(u8, core::net::IpAddr, bool)>,
     pub tick: TimestampTick,
+    pub fast_paths: bool,
 }
 
 impl Connection {
@@ -259,22 +259,19 @@ impl Connection {
             all_acked_told: 0,
             closed_told: false,
             stats: ConnectionStats::default(),
-            scheduler_wake: Time::NEVER,
-            data_timer: Time::NEVER,
+            timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
-            persist_at: Time::NEVER,
             persist_backoff: 0,
             probed_at: Time::ZERO,
-            fin_timer: Time::NEVER,
             fin_attempts: 0,
             fin_wanted_on: SubflowSet::EMPTY,
             progress_at: now,
-            orphan_at: Time::NEVER,
             queued_at: Time::NEVER,
             in_ready: false,
             timers_moved: true,
             in_eventful: false,
             lists_closed: false,
+            fast_paths: birth.fast_paths,
             config,
         }
     }
@@ -328,10 +325,10 @@ impl Connection {
     /// subflow waits for what goes by the slowest (RFC 6182 section 5.3).
     fn wanted_send_buffer(&self) -> u64 {
         let usable = || self.subflows.iter().filter(|subflow| subflow.is_usable());
-        let longest = usable().map(|subflow| subflow.rtt.srtt_or_zero().as_micros()).max().unwrap_or(0);
-        let under_way = |subflow: &Subflow| match subflow.rtt.srtt_or_zero().as_micros() {
-            0 => subflow.cwnd,
-            own => subflow.cwnd.saturating_mul(longest) / own,
+        let longest = usable().map(|subflow| subflow.rtt().srtt_or_zero().as_micros()).max().unwrap_or(0);
+        let under_way = |subflow: &Subflow| match subflow.rtt().srtt_or_zero().as_micros() {
+            0 => subflow.cwnd(),
+            own => subflow.cwnd().saturating_mul(longest) / own,
         };
         usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
     }
@@ -347,7 +344,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             return self.send.una;
         }
-        let held = self.subflows.iter().filter_map(|subflow| subflow.board.lowest_data()).min();
+        let held = self.subflows.iter().filter_map(|subflow| subflow.board().lowest_data()).min();
         held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
     }
 
@@ -360,7 +357,7 @@ impl Connection {
             // On every subflow: the window is the connection's, but a sender that heeds each subflow's
             // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.recv.want_ack();
+                subflow.want_ack();
             }
         }
     }
@@ -369,7 +366,7 @@ impl Connection {
     fn best_subflow(&self) -> Option<usize> {
         (0..self.subflows.len())
             .filter(|&at| self.subflows[at].is_usable())
-            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt.srtt()))
+            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
     }
 
     pub(crate) fn push_event(&mut self, event: Event) {
@@ -387,10 +384,10 @@ impl Connection {
         if self.phase != Phase::Ended {
             self.phase = Phase::Ended;
             self.events.push_back(Event::Closed(reason));
-            self.data_timer = Time::NEVER;
-            self.persist_at = Time::NEVER;
-            self.fin_timer = Time::NEVER;
-            self.orphan_at = Time::NEVER;
+            self.timers.disarm(Timer::Data);
+            self.timers.disarm(Timer::Persist);
+            self.timers.disarm(Timer::Fin);
+            self.timers.disarm(Timer::Orphan);
         }
     }
 
@@ -398,7 +395,7 @@ impl Connection {
     #[inline]
     pub(crate) fn refresh_window(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
-        (subflow.cwnd, subflow.ssthresh) = self.congestion.window(subflow.id);
+        subflow.set_windows(self.congestion.window(subflow.id()));
     }
 
     /// Reports to the observer the windows of every subflow whose congestion window or threshold is another than it
@@ -410,7 +407,7 @@ impl Connection {
         }
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
-            if subflow.windows_told != subflow.windows_now() {
+            if subflow.has_news_of_windows() {
                 self.report_windows_of(now, at, observer);
             }
         }
@@ -421,42 +418,30 @@ impl Connection {
     pub(crate) fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::LISTENS {
             let subflow = &mut self.subflows[at];
-            subflow.windows_told = subflow.windows_now();
-            let id = subflow.id;
-            observer.on_windows(now, self.id, id, &self.windows(at));
-        }
-    }
-
-    fn windows(&self, at: usize) -> Windows {
-        let subflow = &self.subflows[at];
-        Windows {
-            cwnd_bytes: subflow.cwnd,
-            ssthresh_bytes: subflow.ssthresh,
-            inflight_bytes: subflow.in_flight(),
-            srtt: subflow.rtt.srtt(),
+            let (id, windows) = (subflow.id(), subflow.report_windows());
+            observer.on_windows(now, self.id, id, &windows);
         }
     }
 
     pub(crate) fn view_of(&self, at: usize) -> SubflowView {
         let subflow = &self.subflows[at];
-        let pacing: Option<Rate> = self.congestion.pacing_rate(subflow.id);
+        let pacing: Option<Rate> = self.congestion.pacing_rate(subflow.id());
         subflow.view(pacing)
     }
 
     /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
     pub(crate) fn subflow_ended(&mut self, now: Time, at: usize) {
-        if self.subflows[at].ended.is_some() {
+        if !self.subflows[at].note_end(now) {
             return;
         }
-        let was_up = self.subflows[at].established.is_some();
-        self.subflows[at].ended = Some(now);
-        let id = self.subflows[at].id;
+        let was_up = self.subflows[at].was_established();
+        let id = self.subflows[at].id();
         self.recover_from_dead(at);
-        self.subflows[at].board.abandon();
+        self.subflows[at].abandon();
         let mut stats = self.subflows[at].stats();
         stats.ended = Some(now);
         self.past.push(stats);
-        let (local, remote) = (self.subflows[at].local, self.subflows[at].remote);
+        let (local, remote) = (self.subflows[at].local(), self.subflows[at].remote());
         self.send.outstanding.forget(id);
         self.send.reinject.forget(id);
         if was_up {
@@ -467,8 +452,8 @@ impl Connection {
                 self.push_event(Event::SubflowDown(id));
             }
         }
-        let reset = self.subflows[at].peer_reset;
-        self.subflows[at].held = None;
+        let reset = self.subflows[at].peer_reset();
+        self.subflows[at].take_held();
         self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);
@@ -497,8 +482,8 @@ impl Connection {
     /// Asks the peer for a subflow's priority, and keeps to it ourselves.
     pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
         if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
-            self.subflows[at].backup_asked = backup;
-            self.subflows[at].signals.push(MptcpOption::Priority { backup });
+            self.subflows[at].ask_backup(backup);
+            self.subflows[at].signal(MptcpOption::Priority { backup });
             self.schedule_wanted = true;
         }
     }
@@ -515,7 +500,7 @@ impl Connection {
 
     /// All subflows that there were, in the order in which they began.
     pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
-        let alive = self.subflows.iter().filter(|subflow| subflow.ended.is_none());
+        let alive = self.subflows.iter().filter(|subflow| !subflow.has_ended());
         let mut all = self.past.clone();
         all.extend(alive.map(Subflow::stats));
         all.sort_by_key(|stats| (stats.started, stats.id));
@@ -530,9 +515,9 @@ impl Connection {
     /// Panics if the counters disagree with what they count; for tests.
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
-            assert!(subflow.board.is_consistent(), "scoreboard of {:?}", subflow.id());
-            let queued: u64 = subflow.queue.iter().map(|queued| queued.range.len()).sum();
-            assert_eq!(queued, subflow.queued, "queue of {:?}", subflow.id());
+            assert!(subflow.board().is_consistent(), "scoreboard of {:?}", subflow.id());
+            let queued: u64 = subflow.queue().map(|queued| queued.range.len()).sum();
+            assert_eq!(queued, subflow.queued(), "queue of {:?}", subflow.id());
         }
         assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
         // Every written byte is acknowledged, given to a subflow, or waiting.

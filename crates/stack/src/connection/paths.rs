@@ -106,8 +106,8 @@ impl Connection {
         let Some(first) = self.subflows.first() else { return };
         let event = PathEvent::Established {
             initiator: self.initiator,
-            local: first.local,
-            remote: first.remote,
+            local: first.local(),
+            remote: first.remote(),
             deny_join_initial: self.joins_denied,
         };
         self.path_manager.on_event(&event);
@@ -154,13 +154,13 @@ impl Connection {
                 }
                 PathCommand::SubflowDestroy(id) => {
                     if let Some(at) = self.subflow_index(id) {
-                        self.subflows[at].fin_wanted = true;
+                        self.subflows[at].request_fin();
                     }
                 }
                 PathCommand::SetBackup(id, backup) => {
                     if let Some(at) = self.subflow_index(id) {
-                        self.subflows[at].backup_asked = backup;
-                        self.subflows[at].signals.push(MptcpOption::Priority { backup });
+                        self.subflows[at].ask_backup(backup);
+                        self.subflows[at].signal(MptcpOption::Priority { backup });
                     }
                 }
             }
@@ -217,9 +217,9 @@ impl Connection {
     pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
         let local_id = self.paths.local_id(local);
         let crossing = self.subflows.iter().position(|subflow| {
-            subflow.state == TcpState::SynSent
-                && subflow.handshake.join
-                && (subflow.local_id, subflow.remote_id) == (local_id, remote_id)
+            subflow.state() == TcpState::SynSent
+                && subflow.is_join()
+                && subflow.address_ids() == (local_id, remote_id)
         });
         let Some(at) = crossing.filter(|_| !self.config.simultaneous) else { return true };
         if !self.initiator {
@@ -231,17 +231,17 @@ impl Connection {
     /// Sends an option on the best subflow that does not use `avoid`.
     fn signal(&mut self, option: MptcpOption, avoid: Option<IpAddr>) {
         if let Some(at) = self.best_for_signal(avoid) {
-            self.subflows[at].signals.push(option);
+            self.subflows[at].signal(option);
         }
     }
 
     /// One that has not failed, whose row of acknowledgements that only signal is not full, with the least RTT.
     fn best_for_signal(&self, avoid: Option<IpAddr>) -> Option<usize> {
         (0..self.subflows.len())
-            .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local.ip) != avoid)
+            .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local().ip) != avoid)
             .min_by_key(|&at| {
                 let subflow = &self.subflows[at];
-                (subflow.potentially_failed(), subflow.signals.is_held_up(), subflow.rtt.srtt())
+                (subflow.potentially_failed(), subflow.signals_held_up(), subflow.rtt().srtt())
             })
     }
 
@@ -250,7 +250,7 @@ impl Connection {
         let (before, rest) = self.subflows.split_at_mut(at);
         let Some((new, after)) = rest.split_first_mut() else { return };
         for other in before.iter_mut().chain(after) {
-            other.signals.take_movable(&mut new.signals);
+            other.relieve_signals(new);
         }
     }
 
@@ -299,12 +299,12 @@ impl Connection {
         }
         let echo = MptcpOption::AddAddress(AddAddress { hmac: None, ..*add });
         for subflow in &mut self.subflows {
-            subflow.signals.on_timer(now);
+            subflow.refresh_signals(now);
         }
-        let held_up = self.subflows[at].signals.is_held_up();
+        let held_up = self.subflows[at].signals_held_up();
         let by = if held_up { self.best_for_signal(None).unwrap_or(at) } else { at };
-        self.subflows[by].signals.push(echo);
-        let port = add.port.unwrap_or(self.subflows[at].remote.port);
+        self.subflows[by].signal(echo);
+        let port = add.port.unwrap_or(self.subflows[at].remote().port);
         let address = Address::new(add.ip, port);
         if let Some((_, known)) = self.paths.remote.iter_mut().find(|(id, _)| *id == add.id) {
             // Section 3.4.1: an ID keeps its address until it is removed; only the port may change.
@@ -328,9 +328,8 @@ impl Connection {
             self.paths.remote.retain(|(known, _)| *known != id);
             self.path_manager.on_event(&PathEvent::Removed { id });
             for subflow in &mut self.subflows {
-                if subflow.is_synchronised() && subflow.remote_id == id {
-                    subflow.probe_wanted = true;
-                    subflow.removal_deadline = now + subflow.rtt.rto(0) * 2;
+                if subflow.is_synchronised() && subflow.address_ids().1 == id {
+                    subflow.withdraw(now);
                 }
             }
         }
@@ -345,7 +344,7 @@ impl Connection {
             self.path_manager.on_event(&PathEvent::LocalDown(ip));
             self.paths.new_subflows.retain(|new| new.local != ip);
             for at in 0..self.subflows.len() {
-                if self.subflows[at].local.ip == ip && !self.subflows[at].is_closed() {
+                if self.subflows[at].local().ip == ip && !self.subflows[at].is_closed() {
                     self.kill_subflow(now, at, ResetReason::Unspecified);
                 }
             }

@@ -10,8 +10,8 @@ use crate::event::{SubflowId, SubflowSet};
 use crate::scheduler::{AssignKind, RecoveryState};
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
+use crate::subflow::Subflow;
 use crate::subflow::scoreboard::Sent;
-use crate::subflow::{Queued, Subflow};
 
 /// The most segments that are sent again at once because nobody carries the head of the stream.
 const MOST_REPAIRED: u32 = 1 << 10;
@@ -33,7 +33,7 @@ impl Connection {
     /// A subflow's retransmission timer has run out: its data may go on another as well.
     #[cold]
     pub(crate) fn reinject_after_timeout(&mut self, at: usize) {
-        let others = self.subflows.iter().any(|other| other.id.index() != at && other.is_usable());
+        let others = self.subflows.iter().any(|other| other.id().index() != at && other.is_usable());
         if self.mode != Mode::Mptcp || !others {
             return;
         }
@@ -46,19 +46,17 @@ impl Connection {
     /// What waits on a subflow that has timed out was never sent there, and would wait until it works again, which
     /// may be never: it goes elsewhere. Copies stay, as those have other subflows anyway.
     fn empty_queue(&mut self, at: usize) {
-        for _ in 0..self.subflows[at].queue.len() {
-            let Some(queued) = self.subflows[at].queue.pop_front() else { break };
-            match queued.kind {
-                AssignKind::New => self.send.take_back(queued.range),
-                AssignKind::Copy => {
-                    self.subflows[at].queue.push_back(queued);
-                    continue;
+        let Connection { subflows, send, schedule_wanted, .. } = self;
+        subflows[at].empty_queue(
+            |kind| kind != AssignKind::Copy,
+            |queued| {
+                match queued.kind {
+                    AssignKind::Reinject => send.request_reinjection(queued.range),
+                    _ => send.take_back(queued.range),
                 }
-                AssignKind::Reinject => self.send.request_reinjection(queued.range),
-            }
-            self.subflows[at].queued -= queued.range.len();
-            self.schedule_wanted = true;
-        }
+                *schedule_wanted = true;
+            },
+        );
     }
 
     /// A path that swallows everything must not hold the connection: what it carried has long arrived by
@@ -74,7 +72,8 @@ impl Connection {
             return;
         }
         let laggard = self.subflows.iter().position(|subflow| {
-            subflow.recovery.timeouts() >= 3 && subflow.board.lowest_data().is_some_and(|low| low <= freed)
+            subflow.recovery().timeouts() >= 3
+                && subflow.board().lowest_data().is_some_and(|low| low <= freed)
         });
         let works = |subflow: &Subflow| subflow.is_usable() && !subflow.potentially_failed();
         if let Some(at) = laggard
@@ -87,8 +86,8 @@ impl Connection {
 
     fn reinject_all_of(&mut self, at: usize) {
         let mut run = DataRange::default();
-        for index in 0..self.subflows[at].board.records().len() {
-            let record = &self.subflows[at].board.records()[index];
+        for index in 0..self.subflows[at].board().records().len() {
+            let record = &self.subflows[at].board().records()[index];
             if record.is_sacked() || record.len == 0 || record.range().end <= self.send.una {
                 continue;
             }
@@ -109,13 +108,12 @@ impl Connection {
     pub(crate) fn recover_from_dead(&mut self, at: usize) {
         self.empty_queue(at);
         // Nobody sends the copies any more.
-        self.subflows[at].queue.clear();
-        self.subflows[at].queued = 0;
+        self.subflows[at].empty_queue(|_| true, |_| ());
         if self.mode == Mode::Mptcp {
             self.reinject_all_of(at);
             // What it has delivered and nobody has DATA_ACKed may have been thrown away there, with the
             // mapping that was damaged or broken (RFC 8684 section 3.7).
-            let only = SubflowSet::one(self.subflows[at].id);
+            let only = SubflowSet::one(self.subflows[at].id());
             let carried = self.send.outstanding.as_slice().iter().filter(|pending| pending.tried == only);
             let ranges: Vec<DataRange> = carried.map(|pending| pending.range).collect();
             for range in ranges {
@@ -137,11 +135,11 @@ impl Connection {
         }
         self.stats.head_timeouts += 1;
         self.head_repair.attempts = self.head_repair.attempts.saturating_add(1);
-        if !self.subflows.iter().any(|subflow| subflow.dss_seen) {
+        if !self.subflows.iter().any(|subflow| subflow.has_seen_dss()) {
             // The peer has never spoken of the data level, and may be on the way back to TCP: it would take for new
             // what is sent again. An old octet asks it, and does no harm.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.probe_wanted = true;
+                subflow.probe();
             }
             return;
         }
@@ -171,8 +169,8 @@ impl Connection {
         let una = self.send.una;
         let mut end = una + u64::from(self.head_repair.segments) * u64::from(self.config.mss);
         for subflow in self.subflows.iter().filter(|subflow| subflow.is_synchronised()) {
-            let sent = subflow.board.records().iter().map(Sent::range);
-            let waiting = subflow.queue.iter().map(|queued| queued.range);
+            let sent = subflow.board().records().iter().map(Sent::range);
+            let waiting = subflow.queue().map(|queued| queued.range);
             for start in sent.chain(waiting).map(|range| range.start).filter(|&start| start > una) {
                 end = end.min(start);
             }
@@ -200,28 +198,27 @@ impl Connection {
         self.is_head_given()
             && !waits
             && !self.is_head_carried()
-            && !self.subflows.iter().any(|subflow| subflow.bare)
+            && !self.subflows.iter().any(|subflow| subflow.is_bare())
     }
 
     /// Whether some subflow has the head of the stream under way or waiting, or the rest of its mapping, without
     /// which a peer that verifies checksums does not take it.
     pub(super) fn is_head_carried(&mut self) -> bool {
         let una = self.send.una;
-        let queued = |queued: &Queued| queued.range.start <= una && una < queued.range.end;
         // Mostly the same one as the last time has it: this is asked after every acknowledgement.
         let alive = |subflow: &Subflow| subflow.is_synchronised();
         let last = usize::from(self.head_repair.carrier);
-        if let Some(subflow) = self.subflows.get_mut(last).filter(|subflow| alive(subflow))
-            && (subflow.board.begins_with(una) || subflow.board.carries_nearby(una))
+        if self.fast_paths
+            && let Some(subflow) = self.subflows.get_mut(last).filter(|subflow| alive(subflow))
+            && subflow.carries_nearby(una)
         {
             return true;
         }
-        let first = |subflow: &Subflow| alive(subflow) && subflow.board.begins_with(una);
-        let at = self.subflows.iter().position(first).or_else(|| {
-            self.subflows.iter_mut().position(|subflow| {
-                alive(subflow) && (subflow.board.carries(una) || subflow.queue.iter().any(queued))
-            })
-        });
+        let first = |subflow: &Subflow| alive(subflow) && subflow.board().begins_with(una);
+        let at =
+            self.subflows.iter().position(first).or_else(|| {
+                self.subflows.iter_mut().position(|subflow| alive(subflow) && subflow.carries(una))
+            });
         self.head_repair.carrier = at.unwrap_or(0) as u8;
         at.is_some()
     }
@@ -235,19 +232,19 @@ impl Connection {
             return None;
         }
         let head = self.send.outstanding.as_slice().first().copied()?;
-        let fast_id = self.subflows[fast].id;
-        let fast_rtt = self.subflows[fast].rtt.srtt()?;
+        let fast_id = self.subflows[fast].id();
+        let fast_rtt = self.subflows[fast].rtt().srtt()?;
         let penalise = policy == OpportunisticRetransmission::RetransmitAndPenalise;
         if penalise && mandatory && now.since(self.last_penalty(fast_id)) >= fast_rtt {
             let slow = (0..self.subflows.len()).find(|&at| {
                 let subflow = &self.subflows[at];
                 at != fast
-                    && head.tried.has(subflow.id)
-                    && subflow.rtt.srtt().is_some_and(|rtt| fast_rtt < rtt)
-                    && subflow.recovery.state() == RecoveryState::Open
+                    && head.tried.has(subflow.id())
+                    && subflow.rtt().srtt().is_some_and(|rtt| fast_rtt < rtt)
+                    && subflow.recovery().state() == RecoveryState::Open
             });
             if let Some(slow) = slow {
-                self.congestion.penalise(self.subflows[slow].id, now);
+                self.congestion.penalise(self.subflows[slow].id(), now);
                 self.refresh_window(slow);
                 self.note_penalty(fast_id, now);
                 self.stats.penalisations += 1;
@@ -256,14 +253,16 @@ impl Connection {
         if head.tried.has(fast_id) {
             return None;
         }
-        let mss = u64::from(self.subflows[fast].mss);
+        let mss = u64::from(self.subflows[fast].mss());
         let mut retransmit = false;
-        for subflow in self.subflows.iter().filter(|other| other.id != fast_id && head.tried.has(other.id)) {
-            if subflow.cwnd <= 4 * mss {
+        for subflow in
+            self.subflows.iter().filter(|other| other.id() != fast_id && head.tried.has(other.id()))
+        {
+            if subflow.cwnd() <= 4 * mss {
                 retransmit = true;
                 break;
             }
-            if subflow.rtt.srtt().is_some_and(|rtt| fast_rtt * 4 >= rtt) {
+            if subflow.rtt().srtt().is_some_and(|rtt| fast_rtt * 4 >= rtt) {
                 return None;
             }
             retransmit = true;

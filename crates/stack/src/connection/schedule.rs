@@ -2,13 +2,14 @@
 
 use anabranch_units::{Rate, Time};
 
+use super::timer_table::Timer;
 use super::{Connection, Phase};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
 use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
 use crate::seq::DataRange;
-use crate::subflow::{Queued, Subflow};
+use crate::subflow::Subflow;
 
 use super::send_state::SendState;
 use crate::config::{ConnectionConfig, OpportunisticRetransmission};
@@ -61,11 +62,11 @@ impl Connection {
         // Written over what stands there: this happens for every acknowledgement.
         let mut used = 0;
         for (place, subflow) in views.iter_mut().zip(&mut live) {
-            renew(place, subflow, congestion.pacing_rate(subflow.id));
+            renew(place, subflow, congestion.pacing_rate(subflow.id()));
             used += 1;
         }
         views.truncate(used);
-        views.extend(live.map(|subflow| subflow.view(congestion.pacing_rate(subflow.id))));
+        views.extend(live.map(|subflow| subflow.view(congestion.pacing_rate(subflow.id()))));
     }
 
     /// Tells the scheduler what has happened, if it wants to know.
@@ -86,7 +87,7 @@ impl Connection {
     pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.schedule_wanted = false;
         self.timers_moved = true;
-        self.scheduler_wake = Time::NEVER;
+        self.timers.disarm(Timer::Schedule);
         if self.phase != Phase::Open {
             return;
         }
@@ -98,7 +99,7 @@ impl Connection {
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
                 (Some(only), None) if !self.scheduler_alone => {
-                    let at = only.id.index();
+                    let at = only.id().index();
                     self.assign_to_only(now, at)
                 }
                 _ => self.ask_scheduler(now, observer),
@@ -117,11 +118,7 @@ impl Connection {
         self.arm_persist(now);
         if limit == Limit::Application {
             for subflow in &mut self.subflows {
-                // A sender without data that does not fill its window measures itself, not the path.
-                if subflow.is_usable() && subflow.queue.is_empty() {
-                    let flight = subflow.in_flight();
-                    subflow.rate.on_app_limited(flight);
-                }
+                subflow.on_app_limited();
             }
         }
     }
@@ -135,10 +132,10 @@ impl Connection {
             if !subflow.is_usable() {
                 return Limit::NoSubflow;
             }
-            let mss = u64::from(subflow.mss);
-            let under_way = subflow.in_flight() + subflow.queued;
-            let free = subflow.cwnd.saturating_sub(under_way);
-            let window_room = subflow.window_edge.saturating_sub(subflow.board.nxt() + subflow.queued);
+            let mss = u64::from(subflow.mss());
+            let under_way = subflow.in_flight() + subflow.queued();
+            let free = subflow.cwnd().saturating_sub(under_way);
+            let window_room = subflow.window().saturating_sub(subflow.queued());
             let reinject = self.send.reinject_now().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
                 (Some(range), _) => (range, AssignKind::Reinject),
@@ -179,7 +176,7 @@ impl Connection {
 
     /// Whether something waits in a queue that the scheduler may take back.
     fn may_revise(&self) -> bool {
-        self.scheduler_revises && self.subflows.iter().any(|subflow| subflow.queued > 0)
+        self.scheduler_revises && self.subflows.iter().any(|subflow| subflow.queued() > 0)
     }
 
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
@@ -191,8 +188,8 @@ impl Connection {
         }
         let Some(next) = self.send.unassigned.first() else { return };
         let subflow = &self.subflows[at];
-        let room = subflow.window_edge.saturating_sub(subflow.board.nxt());
-        let whole = next.len().min(u64::from(subflow.mss));
+        let room = subflow.window();
+        let whole = next.len().min(u64::from(subflow.mss()));
         if whole <= room && next.start + whole <= self.send.window_end {
             self.assign(now, at, DataRange::new(next.start, next.start + whole), AssignKind::New);
         }
@@ -225,7 +222,8 @@ impl Connection {
                     self.refresh_views();
                 }
                 Decision::Wait { until, why } => {
-                    self.scheduler_wake = until.filter(|&until| until > now).unwrap_or(Time::NEVER);
+                    self.timers
+                        .arm(Timer::Schedule, until.filter(|&until| until > now).unwrap_or(Time::NEVER));
                     return limit_of(&why);
                 }
             }
@@ -251,19 +249,14 @@ impl Connection {
     }
 
     fn assign(&mut self, now: Time, at: usize, range: DataRange, kind: AssignKind) {
-        let id = self.subflows[at].id;
+        let id = self.subflows[at].id();
         match kind {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
         }
-        let subflow = &mut self.subflows[at];
-        subflow.queued += range.len();
-        match subflow.queue.back_mut() {
-            Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
-            _ => subflow.queue.push_back(Queued { range, kind }),
-        }
+        self.subflows[at].enqueue(range, kind);
         // Not before: what nobody has is waited for less.
-        if !self.data_timer.is_armed() {
+        if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
     }
@@ -278,35 +271,15 @@ impl Connection {
     fn recall(&mut self, subflow: SubflowId, range: DataRange) -> bool {
         let Some(at) = self.subflow_index(subflow) else { return false };
         let mut taken = false;
-        let mut place = 0;
-        while let Some(queued) = self.subflows[at].queue.get(place).copied() {
-            let inside = queued.range.intersection(range);
-            if inside.is_empty() {
-                place += 1;
-                continue;
-            }
+        let Connection { subflows, send, .. } = self;
+        subflows[at].recall(range, |part, kind| {
             taken = true;
-            let subflow = &mut self.subflows[at];
-            subflow.queued -= inside.len();
-            let left = DataRange::new(queued.range.start, inside.start);
-            let right = DataRange::new(inside.end, queued.range.end);
-            match (left.is_empty(), right.is_empty()) {
-                (true, true) => {
-                    subflow.queue.remove(place);
-                }
-                (false, true) => subflow.queue[place].range = left,
-                (true, false) => subflow.queue[place].range = right,
-                (false, false) => {
-                    subflow.queue[place].range = left;
-                    subflow.queue.insert(place + 1, Queued { range: right, kind: queued.kind });
-                }
-            }
-            match queued.kind {
-                AssignKind::New => self.send.take_back(inside),
+            match kind {
+                AssignKind::New => send.take_back(part),
                 AssignKind::Copy => {}
-                AssignKind::Reinject => self.send.request_reinjection(inside),
+                AssignKind::Reinject => send.request_reinjection(part),
             }
-        }
+        });
         taken
     }
 
@@ -318,7 +291,7 @@ impl Connection {
                 let subflow = &self.subflows[at];
                 !subflow.is_closed() && self.view_of(at).may_carry() && self.view_of(at).room() > 0
             })
-            .min_by_key(|&at| self.subflows[at].rtt.srtt());
+            .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
         if let Some(range) = self.opportunistic(now, fast, mandatory) {
             self.assign(now, fast, range, AssignKind::Reinject);
@@ -332,18 +305,19 @@ impl Connection {
         let shut = match self.limit {
             Limit::ReceiveWindow => true,
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
-            Limit::CongestionWindow | Limit::Scheduler => !self.scheduler_wake.is_armed(),
+            Limit::CongestionWindow | Limit::Scheduler => !self.timers.is_armed(Timer::Schedule),
         };
-        let idle = |subflow: &Subflow| subflow.board.is_empty() && subflow.queue.is_empty();
+        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.is_queue_empty();
         let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
         if !blocked {
-            if self.persist_at.is_armed() {
+            if self.timers.is_armed(Timer::Persist) {
                 self.progress_at = now;
             }
-            self.persist_at = Time::NEVER;
+            self.timers.disarm(Timer::Persist);
             self.persist_backoff = 0;
-        } else if !self.persist_at.is_armed() {
-            self.persist_at = now + self.max_rto();
+        } else if !self.timers.is_armed(Timer::Persist) {
+            let due = now + self.max_rto();
+            self.timers.arm(Timer::Persist, due);
         }
     }
 }

@@ -20,8 +20,8 @@ impl Connection {
     /// True if a join has met the peer's SYN on its way.
     pub(super) fn is_crossing_join(&self, at: usize, segment: &Segment) -> bool {
         let subflow = &self.subflows[at];
-        subflow.state == TcpState::SynSent
-            && subflow.handshake.join
+        subflow.state() == TcpState::SynSent
+            && subflow.is_join()
             && !self.config.simultaneous
             && Connection::is_crossing_syn(segment)
     }
@@ -30,27 +30,22 @@ impl Connection {
     /// 3.10.7.3, fourth).
     #[cold]
     pub(super) fn on_crossing_syn(&mut self, now: Time, at: usize, segment: &Segment) {
-        if self.config.simultaneous || self.subflows[at].handshake.join {
+        if self.config.simultaneous || self.subflows[at].is_join() {
             return;
         }
         if self.mode == Mode::Mptcp {
             self.speak_tcp();
         }
         self.take_syn_options(at, segment);
-        let subflow = &mut self.subflows[at];
-        subflow.state = TcpState::SynReceived;
-        subflow.last_received = now;
-        // The SYN/ACK is timed and repeated by itself.
-        subflow.handshake.attempts = 0;
-        subflow.handshake.send = true;
+        self.subflows[at].cross_syn(now);
     }
 
     /// True if the SYN/ACK of a peer whose SYN has crossed with ours completes the handshake.
     pub(super) fn completes_crossing(&self, at: usize, segment: &Segment) -> bool {
         let subflow = &self.subflows[at];
         self.initiator
-            && !subflow.handshake.join
+            && !subflow.is_join()
             && segment.flags.has(Flags::ACK)
-            && segment.ack == subflow.iss.add(1)
+            && subflow.is_ack_of_syn(segment)
     }
 }

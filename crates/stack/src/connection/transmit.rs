@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Rate, Time};
 
 use super::make::DataLevel;
+use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
 use crate::congestion::CongestionControl;
@@ -11,9 +12,9 @@ use crate::observer::{Observer, SendKind};
 use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::{Flags, OPTION_SPACE, Segment};
 use crate::seq::DataRange;
-use crate::subflow::recv::AckDue;
-use crate::subflow::scoreboard::{Fate, Sent, SentMapping};
-use crate::subflow::{Queued, Subflow, TcpState};
+use crate::subflow::scoreboard::{Sent, SentMapping};
+use crate::subflow::send::{Repair, new_record};
+use crate::subflow::{Subflow, TcpState};
 
 /// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
 const PACED_BURST: Duration = Duration::from_millis(1);
@@ -53,7 +54,7 @@ impl Connection {
         if ending {
             self.progress_close(now);
         }
-        if let Some(departure) = self.poll_expected(now, out, burst, observer) {
+        if let Some(departure) = self.fast_poll_subflows(now, out, burst, observer) {
             return Some(departure);
         }
         self.timers_moved = true;
@@ -70,123 +71,8 @@ impl Connection {
         next
     }
 
-    /// What [`Connection::poll_subflows`] would find, where that is what nearly always leaves. None if it is anything
-    /// else; nothing has changed then.
-    #[inline]
-    fn poll_expected<O: Observer>(
-        &mut self,
-        now: Time,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        if self.third_ack_wanted || self.send.closed || !self.fin_wanted_on.is_empty() {
-            return None;
-        }
-        let before = (self.cursor, self.turn);
-        for _ in 0..self.subflows.len() {
-            let at = if self.cursor < self.subflows.len() { self.cursor } else { 0 };
-            self.cursor = at;
-            if self.subflows[at].wants_to_send() {
-                let departure = if self.subflows[at].has_data_to_send() {
-                    self.send_expected(now, at, out, burst, observer)
-                } else {
-                    self.acknowledge_expected(now, at, out, observer)
-                };
-                if departure.is_none() {
-                    break;
-                }
-                self.turn += self.turns_of(out);
-                if self.turn >= TURN {
-                    self.turn = 0;
-                    self.cursor += 1;
-                }
-                return departure;
-            }
-            self.turn = 0;
-            self.cursor += 1;
-        }
-        (self.cursor, self.turn) = before;
-        None
-    }
-
-    /// An acknowledgement that is due on a subflow that has no data to send, and nothing else to say.
-    #[inline]
-    fn acknowledge_expected<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &mut Segment,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        let subflow = self.subflows.get(at)?;
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
-            && !subflow.handshake.send
-            && !subflow.probe_wanted
-            && !subflow.signals.may_leave();
-        if !usual || subflow.recv.due() != AckDue::Now {
-            return None;
-        }
-        self.make_ack(now, at, out);
-        self.leave(now, at, out, SendKind::Control, observer)
-    }
-
-    /// The way of nearly all data: a whole segment that was never sent, on the subflow whose turn it is, which has
-    /// something under way, nothing to repair or to say, and room in its windows.
-    #[inline]
-    fn send_expected<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        if self.paces() || self.checksummed || self.keys_pending(at) {
-            return None;
-        }
-        let subflow = self.subflows.get_mut(at)?;
-        let Queued { range, kind } = *subflow.queue.front()?;
-        let (seq, in_flight) = (subflow.board.nxt(), subflow.in_flight());
-        let len = u64::from(subflow.mss);
-        let usual = subflow.state == TcpState::Established
-            && subflow.reset.is_none()
-            && !subflow.handshake.send
-            && !subflow.tail_probe_wanted
-            && subflow.board.lost_segments() == 0
-            && !subflow.path_mtu.is_searching(now)
-            && burst <= subflow.mss;
-        let whole = kind == AssignKind::New && range.start >= self.send.una && range.len() >= len;
-        let room = in_flight > 0
-            && in_flight + len <= subflow.cwnd
-            && subflow.window_edge.saturating_sub(seq) >= len;
-        if !usual || !whole || !room {
-            return None;
-        }
-        subflow.dequeue(len);
-        subflow.round_sent += 1;
-        subflow.last_new = now;
-        subflow.counters.data_segments_sent += 1;
-        subflow.counters.bytes_sent += len;
-        let mapping = SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 };
-        let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        let id = subflow.id;
-        self.record_sent(now, at, record);
-        self.after_data(now, at, len);
-        self.make_data(now, at, &record, out);
-        self.subflows[at].ecn.on_new_data(out);
-        if self.mode == Mode::Mptcp && !self.data_timer.is_armed() {
-            self.arm_data_timer(now);
-        }
-        let sent = DataRange::new(range.start, range.start + len);
-        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
-        self.timers_moved = true;
-        self.leave_data(now, at, out, SendKind::New, range.start, observer)
-    }
-
     #[inline(never)]
-    fn poll_subflows<S: PayloadSums, O: Observer>(
+    pub(super) fn poll_subflows<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         out: &mut Segment,
@@ -228,27 +114,27 @@ impl Connection {
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
-        if subflow.state == TcpState::Closed {
+        if subflow.state() == TcpState::Closed {
             return None;
         }
-        if let Some(cause) = subflow.reset {
+        if let Some(cause) = subflow.reset_due() {
             self.make_reset(now, at, cause, out);
             self.set_closed(at);
             self.subflow_ended(now, at);
             self.check_ended(now);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if subflow.handshake.send {
+        if subflow.handshake_due() {
             *out = self.make_handshake(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if self.third_ack_wanted && !subflow.handshake.join {
+        if self.third_ack_wanted && !subflow.is_join() {
             self.third_ack_wanted = false;
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
         let carries_data = !matches!(
-            subflow.state,
+            subflow.state(),
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
         );
         if subflow.has_data_to_send()
@@ -258,21 +144,20 @@ impl Connection {
             return Some(transmit);
         }
         let subflow = &mut self.subflows[at];
-        let timeout = subflow.rtt.rto(0);
-        if let Some(signal) = subflow.signals.pop(now, subflow.recv.ack(), timeout) {
+        if let Some(signal) = subflow.next_signal(now) {
             // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
             // never crowds out the data level (RFC 8684 section 3).
-            let seq = subflow.board.nxt();
+            let seq = subflow.board().nxt();
             self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
             out.options.push(signal);
             if out.options.wire_len() > OPTION_SPACE {
                 out.options.timestamps = None;
             }
             // It does not say what an acknowledgement has to say, so one that is due still is.
-            self.subflows[at].counters.control_segments_sent += 1;
+            self.subflows[at].count_control();
             return self.depart(now, at, out, SendKind::Control, 0, observer);
         }
-        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id) {
+        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id()) {
             self.keys_before_fin = false;
             if self.keys_pending(at) {
                 self.make_ack(now, at, out);
@@ -280,28 +165,26 @@ impl Connection {
             }
         }
         let subflow = &mut self.subflows[at];
-        if core::mem::take(&mut subflow.probe_wanted) && subflow.is_synchronised() {
+        if let Some(before) = subflow.take_window_probe() {
             // One octet that the peer has had makes it answer with its window. RFC 9293 section
             // 3.8.6.1 speaks of an octet of new data; Linux probes like this, and it holds at both
             // levels because the answer carries the data acknowledgement too.
-            subflow.counters.window_probes += 1;
-            let before = subflow.board.una().saturating_sub(1);
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
-        if self.fin_wanted_on.has(subflow.id) {
-            self.fin_wanted_on = self.fin_wanted_on.without(subflow.id);
+        if self.fin_wanted_on.has(subflow.id()) {
+            self.fin_wanted_on = self.fin_wanted_on.without(subflow.id());
             if subflow.is_usable() && !self.send.fin_acked {
                 self.make_data_fin(now, at, out);
                 return self.leave(now, at, out, SendKind::Control, observer);
             }
         }
-        if subflow.recv.due() == AckDue::Now && subflow.state == TcpState::PreEstablished {
+        if subflow.is_ack_due() && subflow.state() == TcpState::PreEstablished {
             // Without its code, an acknowledgement would be no third one (RFC 8684 section 3.2).
             *out = self.make_handshake(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if subflow.recv.due() == AckDue::Now && subflow.state != TcpState::SynSent {
+        if subflow.is_ack_due() && subflow.state() != TcpState::SynSent {
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
@@ -318,104 +201,62 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        let cwnd = subflow.cwnd;
-        let forced = subflow.recovery.force;
-        let probing = subflow.tail_probe_wanted;
-        if (self.config.pacing || self.congestion.paces()) && subflow.pace_at > now && !forced && !probing {
+        let subflow = &self.subflows[at];
+        if self.paces() && subflow.is_paced_out(now) {
             return None;
         }
-        if probing && subflow.queue.is_empty() {
+        if subflow.is_probing() && subflow.is_queue_empty() {
             self.feed_probe(now, at);
         }
-        let subflow = &mut self.subflows[at];
-        if let Some(lost) = subflow.board.next_lost() {
-            subflow.board.split(lost, subflow.mss);
-            let record = subflow.board.records()[lost];
-            if forced || subflow.in_flight() + record.space() <= cwnd {
-                subflow.recovery.force = false;
-                return self.retransmit(now, at, lost, SendKind::Retransmission, out, observer);
+        match self.subflows[at].next_retransmission(now) {
+            Repair::Send(record) => {
+                return self.send_again(now, at, &record, SendKind::Retransmission, out, observer);
             }
-            return None;
+            Repair::Blocked => return None,
+            Repair::Nothing => {}
         }
-        if let Some(transmit) = self.send_new(now, at, probing, out, sums, burst, observer) {
+        if let Some(transmit) = self.send_new(now, at, out, sums, burst, observer) {
             return Some(transmit);
         }
-        let subflow = &mut self.subflows[at];
-        if core::mem::take(&mut subflow.tail_probe_wanted) && !subflow.board.is_empty() {
-            // RFC 8985 section 7.3: without new data, the last segment again.
-            let last = subflow.board.records().len() - 1;
-            if !subflow.board.records()[last].is_sacked() {
-                subflow.counters.tail_probes += 1;
-                let end = subflow.board.nxt();
-                subflow.recovery.on_probe(end, true);
-                subflow.board.split(last, subflow.mss);
-                return self.retransmit(now, at, last, SendKind::Probe, out, observer);
-            }
+        if let Some(record) = self.subflows[at].take_tail_probe(now) {
+            return self.send_again(now, at, &record, SendKind::Probe, out, observer);
         }
-        let subflow = &mut self.subflows[at];
-        if subflow.fin_wanted && !subflow.fin_sent && subflow.queue.is_empty() {
-            subflow.fin_sent = true;
-            subflow.state = match subflow.state {
-                TcpState::CloseWait => TcpState::LastAck,
-                _ => TcpState::FinWait1,
-            };
-            let seq = subflow.board.nxt();
-            self.record_sent(now, at, Sent { fin: true, ..new_record(seq, now) });
+        if let Some(seq) = self.subflows[at].take_fin(now) {
             self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
         None
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn send_new<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
         at: usize,
-        probing: bool,
         out: &mut Segment,
         sums: &S,
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        let cwnd = subflow.cwnd;
-        let queued = loop {
-            let front = subflow.queue.front_mut()?;
-            // What was acknowledged meanwhile by way of another subflow need not go.
-            if front.range.start < self.send.una {
-                let skip = self.send.una.min(front.range.end) - front.range.start;
-                front.range.start += skip;
-                subflow.queued -= skip;
-                // Which makes room for other data.
-                self.schedule_wanted = true;
-            }
-            if front.range.is_empty() {
-                subflow.queue.pop_front();
-                continue;
-            }
-            break *front;
-        };
-        let in_flight = subflow.in_flight();
-        if in_flight == 0 && now.since(subflow.last_sent) > subflow.rtt.rto(0) && self.config.idle_restart {
+        let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
+        // What is dropped makes space for other data.
+        self.schedule_wanted |= dropped;
+        let queued = queued?;
+        let cwnd = self.subflows[at].cwnd();
+        if self.config.idle_restart && self.subflows[at].was_idle(now) {
             // RFC 5681 section 4.1.
-            if subflow.counters.data_segments_sent > 0 && subflow.board.is_empty() {
-                self.congestion.on_idle(subflow.id, now);
-                self.refresh_window(at);
-            }
+            self.congestion.on_idle(self.subflows[at].id(), now);
+            self.refresh_window(at);
         }
-        let subflow = &self.subflows[at];
-        let cwnd = cwnd.min(subflow.cwnd);
-        let seq = subflow.board.nxt();
-        let window = subflow.window_edge.saturating_sub(seq);
-        let mss = subflow.mss;
-        let mtu_probe = self.mtu_probe(now, at, queued.range.len().min(window));
+        let unassigned = self.send.written - self.send.nxt;
         let subflow = &mut self.subflows[at];
+        let cwnd = cwnd.min(subflow.cwnd());
+        let (id, mss, in_flight) = (subflow.id(), subflow.mss(), subflow.in_flight());
+        let (seq, window, probing) = (subflow.board().nxt(), subflow.window(), subflow.is_probing());
+        let mtu_probe = subflow.mtu_probe(now, queued.range.len().min(window), unassigned);
         let mut len = queued.range.len().min(u64::from(mtu_probe.unwrap_or(mss)));
         if len > window {
             // Silly windows are not filled (RFC 9293 section 3.8.6.2.1) unless nothing else moves.
-            if window == 0 || !subflow.board.is_empty() {
+            if window == 0 || !subflow.board().is_empty() {
                 return None;
             }
             len = window;
@@ -429,27 +270,9 @@ impl Connection {
             len = self.burst_len(at, queued.range.len(), room);
         }
         let segments = if len > whole && mtu_probe.is_none() { len.div_ceil(whole) } else { 1 };
-        let subflow = &mut self.subflows[at];
-        subflow.tail_probe_wanted = false;
-        if let Some(size) = mtu_probe {
-            subflow.path_mtu.on_probe_sent(seq, size);
-        }
-        if probing {
-            subflow.counters.tail_probes += 1;
-            subflow.recovery.on_probe(seq + len, false);
-        }
         let range = DataRange::new(queued.range.start, queued.range.start + len);
-        subflow.dequeue(len);
         let again = queued.kind != AssignKind::New;
-        if again {
-            subflow.counters.bytes_reinjected += len;
-            subflow.counters.segments_reinjected += segments;
-        }
-        subflow.round_sent += segments;
-        subflow.last_new = now;
-        subflow.counters.data_segments_sent += segments;
-        subflow.counters.bytes_sent += len;
-        let id = subflow.id;
+        self.subflows[at].on_new_data(now, len, segments, mtu_probe, again);
         let first = self.first_mapping(at, seq, range);
         // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3), except with an MP_CAPABLE, which has no flag
         // for it.
@@ -464,14 +287,14 @@ impl Connection {
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
         if segments == 1 {
-            self.record_sent(now, at, record);
+            self.subflows[at].record_sent(now, record);
             self.after_data(now, at, len);
         } else {
             self.record_burst(now, at, &record);
         }
         self.make_data(now, at, &record, out);
-        self.subflows[at].ecn.on_new_data(out);
-        if !self.data_timer.is_armed() {
+        self.subflows[at].mark_new_data(out);
+        if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
@@ -488,11 +311,11 @@ impl Connection {
     /// How much leaves at once, where `room` bytes may and a full segment does anyway, of a range of
     /// `available` bytes: whole segments, behind which the end of the range may be a shorter one.
     fn burst_len(&self, at: usize, available: u64, room: u64) -> u64 {
-        let whole = u64::from(self.subflows[at].mss);
+        let whole = u64::from(self.subflows[at].mss());
         // A DSS checksum over a mapping of several segments makes the receiver hold back all of them until
         // the last is there (RFC 8684 section 3.3.1). An infinite mapping goes on one segment, and so does what is said
         // of a reduction (RFC 3168 section 6.1.2).
-        if self.checksummed || self.says_infinite() || self.subflows[at].ecn.has_to_say() {
+        if self.checksummed || self.says_infinite() || self.subflows[at].announces_reduction() {
             return whole;
         }
         let mut room = room;
@@ -508,7 +331,7 @@ impl Connection {
     fn record_burst(&mut self, now: Time, at: usize, whole: &Sent) {
         let mut back = 0;
         while back < whole.len {
-            let len = self.subflows[at].mss.min(whole.len - back);
+            let len = self.subflows[at].mss().min(whole.len - back);
             let record = Sent {
                 seq: whole.seq + u64::from(back),
                 len,
@@ -516,47 +339,36 @@ impl Connection {
                 mapping: SentMapping { back: whole.mapping.back + back as u16, ..whole.mapping },
                 ..*whole
             };
-            self.record_sent(now, at, record);
+            self.subflows[at].record_sent(now, record);
             self.after_data(now, at, u64::from(len));
             back += len;
         }
     }
 
-    #[inline(always)]
-    fn record_sent(&mut self, now: Time, at: usize, mut record: Sent) {
+    /// Bookkeeping after any data segment: congestion control, validation, pacing.
+    #[inline]
+    pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let subflow = &mut self.subflows[at];
-        if subflow.board.is_empty() {
-            subflow.timer_base = now;
+        self.congestion.on_sent(subflow.id(), now, len);
+        subflow.after_data(now);
+        if self.paces() {
+            let rate = self.pacing_rate(at);
+            self.subflows[at].pace(now, len, rate);
         }
-        record.stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
-        subflow.board.push(record);
     }
 
-    fn retransmit<O: Observer>(
+    /// Makes the segment of a record that is sent again.
+    fn send_again<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
-        index: usize,
+        record: &Sent,
         kind: SendKind,
         out: &mut Segment,
         observer: &mut O,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        let stamp = subflow.rate.on_sent(now, subflow.board.in_flight());
-        subflow.board.retransmit(index, now, stamp);
-        let record = subflow.board.records()[index];
-        subflow.recovery.on_retransmit(now, &subflow.board, record.seq);
-        if subflow.recovery.restarts_timer() {
-            subflow.timer_base = now;
-        }
         if record.len > 0 {
-            subflow.round_sent += 1;
-            subflow.counters.data_segments_sent += 1;
-            subflow.counters.segments_retransmitted += 1;
-            subflow.counters.bytes_sent += u64::from(record.len);
-        }
-        if record.len > 0 {
-            self.make_data(now, at, &record, out);
+            self.make_data(now, at, record, out);
             if record.fin {
                 out.flags = out.flags.with(Flags::FIN);
             }
@@ -567,31 +379,6 @@ impl Connection {
         self.leave_data(now, at, out, kind, record.data, observer)
     }
 
-    /// Bookkeeping after any data segment: congestion control, validation, pacing.
-    #[inline]
-    fn after_data(&mut self, now: Time, at: usize, len: u64) {
-        let subflow = &mut self.subflows[at];
-        self.congestion.on_sent(subflow.id, now, len);
-        let in_flight = subflow.in_flight();
-        let limited = in_flight + u64::from(subflow.mss) > subflow.cwnd;
-        // Congestion-window validation as Linux does it: limited once in a round trip is limited.
-        if subflow.board.una() >= subflow.usage_seq
-            || limited
-            || (!subflow.cwnd_limited && in_flight > subflow.max_in_flight)
-        {
-            subflow.cwnd_limited = limited;
-            subflow.max_in_flight = in_flight;
-            subflow.usage_seq = subflow.board.nxt();
-        }
-        subflow.last_sent = now;
-        if self.paces() {
-            let rate = self.pacing_rate(at);
-            let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
-            let subflow = &mut self.subflows[at];
-            subflow.pace_at = subflow.pace_at.max(now) + gap;
-        }
-    }
-
     /// Whether segments leave at a pacing rate.
     #[inline]
     pub(super) fn paces(&self) -> bool {
@@ -600,18 +387,10 @@ impl Connection {
 
     fn pacing_rate(&self, at: usize) -> Rate {
         let subflow = &self.subflows[at];
-        if let Some(rate) = self.congestion.pacing_rate(subflow.id) {
-            return rate;
-        }
-        let Some(srtt) = subflow.rtt.srtt() else { return Rate(0) };
-        let cwnd = subflow.cwnd;
-        // Linux: twice the window per round trip while below half the threshold, else 1.2 times.
-        let fast = subflow.ssthresh.is_none_or(|ssthresh| cwnd < ssthresh / 2);
-        let rate = Rate::from_bytes_over(cwnd.max(subflow.in_flight()), srtt);
-        Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
+        self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
-    fn leave<O: Observer>(
+    pub(super) fn leave<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
@@ -619,12 +398,12 @@ impl Connection {
         kind: SendKind,
         observer: &mut O,
     ) -> Option<Departure> {
-        self.subflows[at].counters.control_segments_sent += 1;
+        self.subflows[at].count_control();
         self.leave_data(now, at, out, kind, 0, observer)
     }
 
     #[inline]
-    fn leave_data<O: Observer>(
+    pub(super) fn leave_data<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
@@ -634,8 +413,7 @@ impl Connection {
         observer: &mut O,
     ) -> Option<Departure> {
         let subflow = &mut self.subflows[at];
-        subflow.recv.on_ack_sent();
-        subflow.signals.on_other(out.payload_len, out.ack);
+        subflow.on_segment_sent(out);
         self.depart(now, at, out, kind, stream_offset, observer)
     }
 
@@ -651,22 +429,7 @@ impl Connection {
     ) -> Option<Departure> {
         let subflow = &self.subflows[at];
         let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
-        observer.on_sent(now, self.id, subflow.id, out, kind, data);
-        Some(Departure { connection: Some(self.id), path: subflow.path, stream_offset, segment_size: 0 })
-    }
-}
-
-#[inline]
-fn new_record(seq: u64, now: Time) -> Sent {
-    Sent {
-        seq,
-        len: 0,
-        transmissions: 1,
-        fin: false,
-        fate: Fate::InFlight,
-        data: 0,
-        mapping: SentMapping::default(),
-        sent: now,
-        stamp: crate::subflow::rate::SendStamp::default(),
+        observer.on_sent(now, self.id, subflow.id(), out, kind, data);
+        Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
     }
 }

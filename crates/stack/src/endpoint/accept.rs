@@ -100,9 +100,9 @@ impl<O: Observer> Endpoint<O> {
         let local = self.config.addresses.iter().find(|address| address.ip == segment.destination.ip);
         let asked = local.is_some_and(|address| address.backup);
         if let Some(connection) = self.connection_mut(id) {
-            connection.subflows[at].backup_asked = asked;
-            connection.subflows[at].backup_wanted = backup;
-            connection.subflows[at].remote_id = address_id;
+            connection.subflows[at].ask_backup(asked);
+            connection.subflows[at].on_backup_asked(backup);
+            connection.subflows[at].set_remote_id(address_id);
             connection.paths.learn_remote(address_id, segment.source);
         }
         true
@@ -131,8 +131,8 @@ impl<O: Observer> Endpoint<O> {
         }
         let at = connection.add_subflow(now, birth)?;
         connection.take_syn_options(at, segment);
-        connection.subflows[at].handshake.remote_nonce = remote_nonce;
-        connection.subflows[at].demuxed = true;
+        connection.subflows[at].set_remote_nonce(remote_nonce);
+        connection.subflows[at].set_demuxed(true);
         let to = (id, connection.subflows[at].id());
         self.demux.add(segment.destination, segment.source, to);
         self.touch(now, id);
@@ -216,7 +216,7 @@ impl<O: Observer> Endpoint<O> {
         let Some(connection) = self.connection(id) else { return true };
         let opened = connection.phase != Phase::Opening;
         // One that lacks the keys leaves nothing behind: the peer repeats them. A wrong key is reset.
-        let undecided = !opened && connection.subflows[at].reset.is_none();
+        let undecided = !opened && !connection.subflows[at].is_resetting();
         if opened {
             self.counters.cookies_accepted += 1;
             self.cookies.spend(cookie);

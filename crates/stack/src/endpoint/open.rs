@@ -101,7 +101,7 @@ impl<O: Observer> Endpoint<O> {
             connection.paths.set_initial_local(local);
             connection.in_ready = true;
             if let Some(at) = connection.add_subflow(now, birth) {
-                connection.subflows[at].demuxed = true;
+                connection.subflows[at].set_demuxed(true);
                 let to = (id, connection.subflows[at].id());
                 self.demux.add(end, remote, to);
             }
@@ -148,10 +148,10 @@ impl<O: Observer> Endpoint<O> {
             let Some(connection) = self.connection_mut(id) else { return };
             let Some(at) = connection.add_subflow(now, birth) else { continue };
             let subflow = &mut connection.subflows[at];
-            subflow.demuxed = true;
-            subflow.local_id = new.local_id;
-            subflow.remote_id = new.remote_id;
-            subflow.backup_asked = new.backup;
+            subflow.set_demuxed(true);
+            subflow.set_local_id(new.local_id);
+            subflow.set_remote_id(new.remote_id);
+            subflow.ask_backup(new.backup);
             let to = (id, subflow.id());
             self.demux.add(local, new.remote, to);
         }
@@ -295,6 +295,7 @@ impl<O: Observer> Endpoint<O> {
             // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
             addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
             tick: self.config.timestamp_tick,
+            fast_paths: self.fast_paths,
         };
         let config = match &self.shared {
             Some(shared) if **shared == config => Arc::clone(shared),

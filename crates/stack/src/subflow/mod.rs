@@ -1,13 +1,27 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
+//!
+//! Its fields are private. `state.rs` changes its state, `receive.rs` takes segments in, `acknowledge.rs` processes their
+//! acknowledgements, `send.rs` has the queue and what is sent from it, `header.rs` writes headers and signals, and
+//! `timers.rs` knows when something is due; `fast.rs` has the fast paths of these. The parts have files of their own:
+//! scoreboard, loss recovery, round trips, receiver, delivery rate, path MTU, congestion marks, held payload, mappings.
 
+pub(crate) mod acknowledge;
 pub mod ecn;
+mod fast;
+mod header;
+pub(crate) mod held;
+pub(crate) mod mappings;
 pub mod path_mtu;
 pub mod rate;
+pub(crate) mod receive;
 pub mod recovery;
 pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
+pub(crate) mod send;
 mod signals;
+mod state;
+pub(crate) mod timers;
 mod window_held;
 
 use std::collections::VecDeque;
@@ -15,13 +29,15 @@ use std::collections::VecDeque;
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::ConnectionConfig;
-use crate::connection::{Held, Mappings};
 use crate::event::SubflowId;
+use crate::observer::Windows;
 use crate::scheduler::{AssignKind, SubflowView};
 use crate::segment::{Address, Flags, PathId, ResetReason, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
 use ecn::EcnState;
+use held::Held;
+use mappings::Mappings;
 use path_mtu::PathMtu;
 use rate::RateEstimator;
 use recovery::Recovery;
@@ -31,32 +47,8 @@ use scoreboard::Scoreboard;
 use signals::Signals;
 use window_held::WindowHeld;
 
-/// The states of RFC 9293 section 3.3.2, with the one that RFC 8684 adds for joins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TcpState {
-    /// A SYN was sent.
-    SynSent,
-    /// A SYN was received and answered.
-    SynReceived,
-    /// The third ACK of a join was sent, and not yet answered.
-    PreEstablished,
-    /// Data may go both ways.
-    Established,
-    /// This side has sent its FIN.
-    FinWait1,
-    /// And it was acknowledged.
-    FinWait2,
-    /// The peer has sent its FIN.
-    CloseWait,
-    /// Both have sent a FIN, ours is not acknowledged.
-    Closing,
-    /// The peer's FIN came first, ours is not acknowledged.
-    LastAck,
-    /// Both FINs are acknowledged; late segments are still answered.
-    TimeWait,
-    /// Gone.
-    Closed,
-}
+pub(crate) use state::Ending;
+pub use state::{Handshake, ResetCause, TcpState};
 
 /// A part of the stream that waits in a subflow's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,39 +57,6 @@ pub struct Queued {
     pub range: DataRange,
     /// Whether another subflow was given it before.
     pub kind: AssignKind,
-}
-
-/// What the three-way or four-way handshake still needs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Handshake {
-    /// This is a join and not the first subflow.
-    pub join: bool,
-    /// Our nonce.
-    pub local_nonce: u32,
-    /// The peer's nonce.
-    pub remote_nonce: u32,
-    /// How often the SYN, the SYN/ACK or a join's third ACK was sent.
-    pub attempts: u32,
-    /// It shall be sent (again) now.
-    pub send: bool,
-    /// When it is sent again.
-    pub retry_at: Option<Time>,
-    /// When it was first sent, for an RTT sample if it was sent once.
-    pub sent_at: Time,
-}
-
-/// Why a subflow was reset by us.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResetCause {
-    /// The connection is aborted: carry MP_FASTCLOSE.
-    Abort,
-    /// The subflow alone ends: carry MP_TCPRST (RFC 8684 section 3.6).
-    Because(ResetReason),
-    /// The whole connection is gone, and no new subflow can succeed: MP_TCPRST is not transient.
-    Gone,
-    /// The payload mapped from this offset of the stream on was changed on its way: carry MP_FAIL too
-    /// (section 3.7).
-    Damage(i64),
 }
 
 /// What a new subflow is made from.
@@ -125,100 +84,98 @@ pub struct SubflowBirth {
 #[repr(C)]
 pub struct Subflow {
     // What every segment looks at.
-    pub(crate) state: TcpState,
-    pub(crate) id: SubflowId,
-    pub(crate) sack: bool,
-    pub(crate) timestamps: bool,
-    pub(crate) send_scale: u8,
-    pub(crate) receive_scale: u8,
+    state: TcpState,
+    id: SubflowId,
+    sack: bool,
+    timestamps: bool,
+    send_scale: u8,
+    receive_scale: u8,
     /// The FIN shall be sent when the queue is empty.
-    pub(crate) fin_wanted: bool,
-    pub(crate) fin_sent: bool,
-    pub(crate) probe_wanted: bool,
-    pub(crate) tail_probe_wanted: bool,
-    pub(crate) signals: Signals,
-    pub(crate) reset: Option<ResetCause>,
+    fin_wanted: bool,
+    fin_sent: bool,
+    probe_wanted: bool,
+    tail_probe_wanted: bool,
+    signals: Signals,
+    reset: Option<ResetCause>,
     /// Congestion-window validation, as Linux does it.
-    pub(crate) cwnd_limited: bool,
+    cwnd_limited: bool,
     /// For the endpoint: its addresses are in the tables.
-    pub(crate) demuxed: bool,
+    demuxed: bool,
     /// What came last had no MPTCP option.
-    pub(crate) bare: bool,
+    bare: bool,
     /// A data acknowledgement has come by it.
-    pub(crate) dss_seen: bool,
-    /// A mapping has contradicted one of them.
-    pub(crate) contradicted: bool,
+    dss_seen: bool,
     /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
-    pub(crate) mss: u32,
-    pub(crate) iss: Seq,
-    pub(crate) ts_recent: u32,
+    mss: u32,
+    iss: Seq,
+    ts_recent: u32,
     /// The window that we have shown on it, as the peer may hold it.
-    pub(crate) window_held: WindowHeld,
-    pub(crate) local: Address,
-    pub(crate) remote: Address,
-    pub(crate) path: PathId,
+    window_held: WindowHeld,
+    local: Address,
+    remote: Address,
+    path: PathId,
     /// When it was received.
-    pub(crate) ts_recent_at: Time,
-    pub(crate) last_received: Time,
+    ts_recent_at: Time,
+    last_received: Time,
     /// The peer has withdrawn the address: reset unless something arrives before.
-    pub(crate) removal_deadline: Time,
+    removal_deadline: Time,
 
     // The receiving half.
-    pub(crate) recv: Receiver,
+    recv: Receiver,
     /// Mappings that reach beyond the segment that carried them: subflow range and stream offset.
-    pub(crate) mappings: Mappings,
+    mappings: Mappings,
     /// What has arrived here and may not be delivered yet.
-    pub(crate) held: Option<Box<Held>>,
+    held: Option<Box<Held>>,
 
     // The sending half.
-    pub(crate) board: Scoreboard,
-    pub(crate) queue: VecDeque<Queued>,
-    pub(crate) queued: u64,
+    board: Scoreboard,
+    queue: VecDeque<Queued>,
+    queued: u64,
     /// The congestion window in bytes, as the congestion control last said.
-    pub(crate) cwnd: u64,
+    cwnd: u64,
     /// The slow-start threshold in bytes; none is infinite.
-    pub(crate) ssthresh: Option<u64>,
+    ssthresh: Option<u64>,
     /// The right edge of the peer's window for this subflow, as an offset.
-    pub(crate) window_edge: u64,
+    window_edge: u64,
     /// The largest window that the peer has shown.
-    pub(crate) max_window: u64,
-    pub(crate) handshake: Handshake,
-    pub(crate) timer_base: Time,
-    pub(crate) last_new: Time,
-    pub(crate) last_sent: Time,
-    pub(crate) pace_at: Time,
-    pub(crate) max_in_flight: u64,
-    pub(crate) usage_seq: u64,
-    pub(crate) rtt: RttEstimator,
-    pub(crate) rate: RateEstimator,
-    pub(crate) recovery: Recovery,
+    max_window: u64,
+    handshake: Handshake,
+    timer_base: Time,
+    last_new: Time,
+    last_sent: Time,
+    pace_at: Time,
+    max_in_flight: u64,
+    usage_seq: u64,
+    rtt: RttEstimator,
+    rate: RateEstimator,
+    recovery: Recovery,
     /// The next round trip starts when this is acknowledged.
-    pub(crate) round_end: u64,
-    pub(crate) round_sent: u64,
-    pub(crate) round_lost: u64,
-    pub(crate) loss_rate: f64,
-    pub(crate) ecn: EcnState,
-    pub(crate) path_mtu: PathMtu,
-    pub(crate) one_way_delay_us: Option<i64>,
-    pub(crate) counters: SubflowCounters,
+    round_end: u64,
+    round_sent: u64,
+    round_lost: u64,
+    loss_rate: f64,
+    ecn: EcnState,
+    path_mtu: PathMtu,
+    one_way_delay_us: Option<i64>,
+    counters: SubflowCounters,
 
     // The rest.
-    pub(crate) local_id: u8,
-    pub(crate) remote_id: u8,
+    local_id: u8,
+    remote_id: u8,
     /// We asked the peer to treat it as a backup.
-    pub(crate) backup_asked: bool,
+    backup_asked: bool,
     /// The peer asked us to treat it as a backup.
-    pub(crate) backup_wanted: bool,
-    pub(crate) started: Time,
-    pub(crate) established: Option<Time>,
-    pub(crate) ended: Option<Time>,
+    backup_wanted: bool,
+    started: Time,
+    established: Option<Time>,
+    ended: Option<Time>,
     /// SACK blocks that were processed already.
-    pub(crate) known_blocks: [(u64, u64); 4],
+    known_blocks: [(u64, u64); 4],
     /// The [`Subflow::windows_now`] of the last report to the observer.
-    pub(crate) windows_told: (u64, u64),
+    windows_told: (u64, u64),
     /// What the peer has said with its reset: whether the cause may pass, and the cause.
-    pub(crate) peer_reset: Option<(bool, ResetReason)>,
-    pub(crate) time_wait_until: Time,
+    peer_reset: Option<(bool, ResetReason)>,
+    time_wait_until: Time,
 }
 
 impl Subflow {
@@ -281,7 +238,6 @@ impl Subflow {
             ecn: EcnState::default(),
             recv: Receiver::new(Seq(0), config.ack),
             mappings: Mappings::default(),
-            contradicted: false,
             held: None,
             dss_seen: false,
             bare: false,
@@ -303,39 +259,169 @@ impl Subflow {
     }
 
     /// Its name.
+    #[inline]
     pub fn id(&self) -> SubflowId {
         self.id
     }
 
-    /// Returns the congestion window and the threshold, the greatest number if it is infinite.
-    pub(crate) fn windows_now(&self) -> (u64, u64) {
-        (self.cwnd, self.ssthresh.unwrap_or(u64::MAX))
-    }
-
-    /// Whether it is gone.
-    pub fn is_closed(&self) -> bool {
-        self.state == TcpState::Closed
-    }
-
-    /// Whether it has not come to its end, nor is about to be reset.
+    /// Its local address.
     #[inline]
-    pub fn is_open(&self) -> bool {
-        !matches!(self.state, TcpState::Closed | TcpState::TimeWait) && self.reset.is_none()
+    pub(crate) fn local(&self) -> Address {
+        self.local
     }
 
-    /// Whether data may be put on it.
-    pub fn is_usable(&self) -> bool {
-        matches!(self.state, TcpState::Established | TcpState::CloseWait)
-            && !self.fin_wanted
-            && self.reset.is_none()
+    /// Its remote address.
+    #[inline]
+    pub(crate) fn remote(&self) -> Address {
+        self.remote
     }
 
-    /// Whether it can still exchange segments about the connection.
-    pub fn is_synchronised(&self) -> bool {
-        !matches!(
-            self.state,
-            TcpState::SynSent | TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed
-        )
+    /// The interface by which it leaves.
+    #[inline]
+    pub(crate) fn path(&self) -> PathId {
+        self.path
+    }
+
+    /// The IDs of its addresses (RFC 8684 section 3.2): ours, and the peer's.
+    pub(crate) fn address_ids(&self) -> (u8, u8) {
+        (self.local_id, self.remote_id)
+    }
+
+    /// The ID of our address.
+    pub(crate) fn set_local_id(&mut self, id: u8) {
+        self.local_id = id;
+    }
+
+    /// The ID of the peer's address.
+    pub(crate) fn set_remote_id(&mut self, id: u8) {
+        self.remote_id = id;
+    }
+
+    /// True if this side asks the peer to treat it as a backup.
+    pub(crate) fn asks_backup(&self) -> bool {
+        self.backup_asked
+    }
+
+    /// Whether this side asks the peer to treat it as a backup.
+    pub(crate) fn ask_backup(&mut self, backup: bool) {
+        self.backup_asked = backup;
+    }
+
+    /// Whether the peer asks to treat it as a backup.
+    pub(crate) fn on_backup_asked(&mut self, backup: bool) {
+        self.backup_wanted = backup;
+    }
+
+    /// For the endpoint: true if its addresses are in the tables.
+    pub(crate) fn is_demuxed(&self) -> bool {
+        self.demuxed
+    }
+
+    /// For the endpoint: whether its addresses are in the tables.
+    pub(crate) fn set_demuxed(&mut self, demuxed: bool) {
+        self.demuxed = demuxed;
+    }
+
+    /// The segments that are not acknowledged.
+    #[inline]
+    pub(crate) fn board(&self) -> &Scoreboard {
+        &self.board
+    }
+
+    /// Nothing that was sent is waited for any more.
+    pub(crate) fn abandon(&mut self) {
+        self.board.abandon();
+    }
+
+    /// True if the segment that was asked for last, or one near it, carries the byte at `offset` of the stream.
+    #[inline]
+    pub(crate) fn carries_nearby(&mut self, offset: u64) -> bool {
+        self.board.begins_with(offset) || self.board.carries_nearby(offset)
+    }
+
+    /// True if the byte at `offset` of the stream is in flight here, or in the queue, or the rest of its mapping is.
+    pub(crate) fn carries(&mut self, offset: u64) -> bool {
+        self.board.carries(offset)
+            || self.queue.iter().any(|queued| queued.range.start <= offset && offset < queued.range.end)
+    }
+
+    /// The estimator of round trips.
+    #[inline]
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// The loss recovery.
+    #[inline]
+    pub(crate) fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Its counters.
+    #[inline]
+    pub(crate) fn counters(&self) -> &SubflowCounters {
+        &self.counters
+    }
+
+    /// The congestion window in bytes.
+    #[inline]
+    pub(crate) fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    /// Takes over the congestion window and the threshold.
+    #[inline]
+    pub(crate) fn set_windows(&mut self, (cwnd, ssthresh): (u64, Option<u64>)) {
+        self.cwnd = cwnd;
+        self.ssthresh = ssthresh;
+    }
+
+    /// True if the windows are not those of the last report to the observer.
+    #[inline]
+    pub(crate) fn has_news_of_windows(&self) -> bool {
+        self.windows_told != self.windows_now()
+    }
+
+    /// The windows, to be reported to the observer.
+    #[inline]
+    pub(crate) fn report_windows(&mut self) -> Windows {
+        self.windows_told = self.windows_now();
+        Windows {
+            cwnd_bytes: self.cwnd,
+            ssthresh_bytes: self.ssthresh,
+            inflight_bytes: self.in_flight(),
+            srtt: self.rtt.srtt(),
+        }
+    }
+
+    /// Probes the peer with an octet that it has had.
+    pub(crate) fn probe(&mut self) {
+        self.probe_wanted = true;
+    }
+
+    /// Probes the peer if its window for this subflow is shut.
+    pub(crate) fn probe_if_shut(&mut self) {
+        self.probe_wanted = self.window_edge <= self.board.nxt();
+    }
+
+    /// The peer's window for this subflow, counted from what is acknowledged.
+    pub(crate) fn whole_window(&self) -> u64 {
+        self.window_edge.saturating_sub(self.board.una())
+    }
+
+    /// Takes in the cause of the peer's reset, and whether it may pass.
+    pub(crate) fn on_peer_reset(&mut self, transient: bool, reason: ResetReason) {
+        self.peer_reset = Some((transient, reason));
+    }
+
+    /// The cause of the peer's reset, if it has named one.
+    pub(crate) fn peer_reset(&self) -> Option<(bool, ResetReason)> {
+        self.peer_reset
+    }
+
+    /// Returns the congestion window and the threshold, the greatest number if it is infinite.
+    fn windows_now(&self) -> (u64, u64) {
+        (self.cwnd, self.ssthresh.unwrap_or(u64::MAX))
     }
 
     /// The sender's estimate of bytes in the network.
@@ -362,23 +448,6 @@ impl Subflow {
             || self.board.lost_segments() > 0
             || self.tail_probe_wanted
             || (self.fin_wanted && !self.fin_sent)
-    }
-
-    /// Takes `len` bytes off the front of the first range in the queue, which holds as much.
-    #[inline]
-    pub fn dequeue(&mut self, len: u64) {
-        if let Some(front) = self.queue.front_mut() {
-            front.range.start += len;
-            if front.range.is_empty() {
-                self.queue.pop_front();
-            }
-        }
-        self.queued -= len;
-    }
-
-    /// Whether our FIN was sent and acknowledged.
-    pub fn fin_acked(&self) -> bool {
-        self.fin_sent && self.board.is_empty()
     }
 
     /// The offset that an acknowledgement number means.

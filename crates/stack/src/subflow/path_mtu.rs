@@ -12,7 +12,10 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::{Subflow, TcpState};
 use crate::config::PathMtuDiscovery;
+use crate::observer::LossReason;
+use crate::seq::{DataRange, Seq, offset_near};
 
 /// Headers that are not payload: TCP's, and the most that options take.
 const TCP_HEADERS: u32 = 20 + 40;
@@ -184,6 +187,44 @@ impl PathMtu {
             self.search_at = now + TRY_AGAIN;
         }
         ProbeLoss::TooLarge
+    }
+}
+
+impl Subflow {
+    /// A router has dropped the segment that began at `seq`, because packets of more than `mtu` bytes do not pass: makes
+    /// the segments smaller, and marks those in flight lost that are larger, which is no sign of congestion. Returns true
+    /// if anything is lost. A report of a segment that is not in flight is forged (RFC 5927 section 7.2), and ignored.
+    #[cold]
+    pub(crate) fn on_too_big(
+        &mut self,
+        now: Time,
+        seq: Seq,
+        mtu: u32,
+        mut lost: impl FnMut(DataRange, LossReason),
+    ) -> bool {
+        if !self.is_synchronised() || self.state == TcpState::PreEstablished {
+            return false;
+        }
+        let offset = offset_near(self.iss, self.board.una(), seq);
+        if offset < self.board.una() as i64 || offset >= self.board.nxt() as i64 {
+            return false;
+        }
+        if let Some(mss) = self.path_mtu.on_too_big(now, mtu, self.mss) {
+            self.mss = mss;
+        }
+        for index in 0..self.board.records().len() {
+            if self.board.records()[index].len > self.mss && self.board.mark_lost(index) {
+                lost(self.board.records()[index].range(), LossReason::TooLarge);
+                self.counters.segments_lost += 1;
+            }
+        }
+        self.path_mtu.on_cut();
+        let any = self.board.lost_segments() > 0;
+        if any {
+            self.recovery.force = true;
+            self.timer_base = now;
+        }
+        any
     }
 }
 

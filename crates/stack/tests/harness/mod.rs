@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use std::net::IpAddr;
 
 use anabranch_stack::config::{ConnectionConfig, LocalAddress};
-use anabranch_stack::event::{ConnectionId, Event, SubflowId};
+use anabranch_stack::event::{ConnectionId, Event, Placement, SubflowId};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_units::{Duration, RandomStream, Rate, Time};
 
@@ -141,6 +141,8 @@ pub struct Pair {
     pub checks: Checks,
     /// Every segment that was sent: when, by whom, on which path, and whether it was lost.
     pub log: Vec<(Time, Side, usize, Segment, bool)>,
+    /// The placements of all payload that arrived, with the log.
+    pub placed: Vec<Placement>,
     /// Whether there shall be a log; its length counts only if so.
     pub keep_log: bool,
     /// Segments sent, and those of them without payload.
@@ -204,6 +206,7 @@ impl Pair {
             boxes: RandomStream::new(seed, "boxes"),
             checks,
             log: Vec::new(),
+            placed: Vec::new(),
             keep_log: true,
             sent: 0,
             sent_control: 0,
@@ -224,9 +227,30 @@ impl Pair {
             boxes: self.boxes.clone(),
             checks: self.checks.clone(),
             log: self.log.clone(),
+            placed: self.placed.clone(),
             drop: Box::new(|_, _, _, _| false),
             ..*self
         }
+    }
+
+    /// Switches the fast paths of both hosts; before they connect.
+    pub fn set_fast_paths(&mut self, on: bool) {
+        self.client.endpoint.set_fast_paths(on);
+        self.server.endpoint.set_fast_paths(on);
+    }
+
+    /// Panics at the first segment, placement, event or counter in which two pairs differ that kept their logs.
+    pub fn assert_same_output(&self, other: &Pair) {
+        for (at, (one, two)) in self.log.iter().zip(&other.log).enumerate() {
+            assert_eq!(one, two, "segment {at} differs");
+        }
+        assert_eq!(self.log.len(), other.log.len(), "one pair has sent more segments");
+        assert_eq!(self.placed, other.placed, "payload is placed differently");
+        for (one, two) in [(&self.client, &other.client), (&self.server, &other.server)] {
+            assert_eq!(one.events, two.events);
+            assert_eq!(one.final_stats, two.final_stats);
+        }
+        assert_eq!(self.now, other.now);
     }
 
     pub fn host(&mut self, side: Side) -> &mut Host {
@@ -422,6 +446,9 @@ impl Pair {
         host.endpoint.handle_segment(now, path, &packet.segment, &mut placed);
         host.assert_windows_reported();
         host.place(&placed, packet.stream, &packet.segment);
+        if self.keep_log {
+            self.placed.extend(placed);
+        }
         self.pump();
     }
 

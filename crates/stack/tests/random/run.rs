@@ -72,6 +72,10 @@ impl AddAssign for Tally {
 
 /// Two hosts as the case wants them, connected.
 pub fn start(case: &Case) -> Pair {
+    start_with(case, true)
+}
+
+fn start_with(case: &Case, fast_paths: bool) -> Pair {
     let path = |setup: &super::case::PathSetup| Path {
         delay: Duration::from_micros(u64::from(setup.delay_us)),
         loss: [f64::from(setup.loss) / 1000.0; 2],
@@ -83,6 +87,7 @@ pub fn start(case: &Case) -> Pair {
     let servers = usize::from(case.servers);
     let mut pair = Pair::with_servers(paths, servers, case.config(Side::Server), case.seed);
     pair.check_every = 1;
+    pair.set_fast_paths(fast_paths);
     // Either side's wish brings them, where both speak MPTCP and neither refuses.
     let wishes = [case.config(Side::Client).checksums, case.config(Side::Server).checksums];
     let agreed = wishes.contains(&Checksums::Required)
@@ -150,6 +155,21 @@ fn set_address(pair: &mut Pair, side: Side, which: u8, up: bool) {
         Side::Server => server_ip_at(usize::from(which) % 2),
     };
     pair.set_address_up(side, ip, up);
+}
+
+/// Runs a case twice, with the fast paths and without, and compares every segment that is sent.
+pub fn compare_fast_paths(case: &Case) {
+    let [fast, slow] = [true, false].map(|fast_paths| {
+        let mut pair = start_with(case, fast_paths);
+        pair.check_every = 64;
+        pair.keep_log = true;
+        for &op in &case.ops {
+            apply(&mut pair, op);
+        }
+        finish(case, &mut pair);
+        pair
+    });
+    fast.assert_same_output(&slow);
 }
 
 /// Runs a case to its end and checks what must hold; what has happened in it.

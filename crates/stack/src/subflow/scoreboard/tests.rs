@@ -247,6 +247,15 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
     if now.0.is_multiple_of(2) {
         assert_eq!(board.next_lost(), first);
     }
+    let ends: Vec<u64> = board.records().iter().map(Sent::end).take(4).collect();
+    for end in ends.into_iter().filter(|&end| board.is_plain_up_to(end)) {
+        let (mut plain, mut other) = (board.clone(), board.clone());
+        let (mut by_plain, mut by_other) = (Vec::new(), Vec::new());
+        plain.acknowledge_plain(end, |record| by_plain.push((record.seq, record.space())));
+        other.acknowledge(end, |record, bytes| by_other.push((record.seq, bytes)));
+        assert_eq!(by_plain, by_other);
+        assert_eq!(format!("{plain:?}"), format!("{other:?}"));
+    }
     for offset in board.una().saturating_sub(2)..board.nxt() + 2 {
         let naive = board.records().iter().position(|record| record.end() > offset);
         assert_eq!(board.index_of(offset), naive.unwrap_or(board.records().len()));

@@ -1,0 +1,408 @@
+//! Processes acknowledgements of a subflow: the scoreboard, round trips, loss detection, the peer's window.
+
+use anabranch_units::{Duration, Time};
+
+use super::Subflow;
+use super::recovery::{Recovery, Verdict};
+use crate::congestion::{Ack, CongestionEvent};
+use crate::observer::LossReason;
+use crate::scheduler::RecoveryState;
+use crate::segment::{Flags, Segment};
+use crate::seq::{DataRange, Seq, offset_near};
+use crate::timestamp::TimestampTick;
+
+/// How fast the loss estimate follows: the weight of the last round trip.
+const LOSS_GAIN: f64 = 1.0 / 8.0;
+
+/// The results of an acknowledgement.
+#[derive(Default)]
+pub(crate) struct Acked {
+    pub(crate) advanced: u64,
+    pub(crate) acked_bytes: u64,
+    pub(crate) acked_segments: u32,
+    pub(crate) lost_bytes: u64,
+    pub(crate) lost_segments: u32,
+    pub(crate) rtt: Option<Duration>,
+    /// Relative, in microseconds, of the newest of what it has newly acknowledged.
+    pub(crate) one_way_delay_us: Option<i64>,
+    pub(crate) round_start: bool,
+    /// Where the lowest segment begins that was taken for lost; meaningful with `lost_segments`.
+    pub(crate) first_lost: u64,
+    pub(crate) verdict: Verdict,
+    /// Fast recovery was under way when it came.
+    pub(crate) was_recovering: bool,
+    pub(crate) flight_before: u64,
+    pub(crate) recover_bytes: u64,
+    /// It echoes a congestion mark.
+    pub(crate) echo: bool,
+}
+
+/// The answer of a subflow to an acknowledgement number.
+pub(crate) enum AckOutcome {
+    /// It acknowledges what was never sent, or is older than anything that can be in flight: a challenge is due.
+    Unacceptable,
+    /// Nothing is in flight that it could acknowledge; true if the peer's window has grown.
+    Idle(bool),
+    /// It was applied.
+    Applied(Acked),
+}
+
+impl Subflow {
+    /// Processes the acknowledgement number, window and SACK blocks of a segment (RFC 9293 section 3.10.7.4, fifth).
+    /// `lost` receives the data that is now marked lost. With `fast`, the common case takes [`super::fast`].
+    #[inline]
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Time,
+        tick: TimestampTick,
+        segment: &Segment,
+        fast: bool,
+        lost: impl FnMut(DataRange, LossReason),
+    ) -> AckOutcome {
+        let ack = self.ack_offset(segment);
+        if ack > self.board.nxt() as i64 {
+            // Never sent (RFC 9293 section 3.10.7.4).
+            return AckOutcome::Unacceptable;
+        }
+        if ack < 0 || (ack as u64) < self.board.una().saturating_sub(self.max_window) {
+            // Older than anything that can be in flight (RFC 5961 section 5.2).
+            return AckOutcome::Unacceptable;
+        }
+        let ack = ack as u64;
+        let window = self.scaled_window(segment);
+        self.max_window = self.max_window.max(window);
+        let window_moved = ack + window > self.window_edge;
+        if window_moved {
+            self.window_edge = ack + window;
+        }
+        // A duplicate may yet be reported, which shows that a probe or a recovery was spurious.
+        let reports_duplicates = self.sack && !segment.options.sack.is_empty();
+        if self.board.is_empty() && !reports_duplicates {
+            return AckOutcome::Idle(window_moved);
+        }
+        let mut acked = if fast && self.is_expected_ack(segment, ack) {
+            self.fast_apply_ack(now, tick, segment, ack, lost)
+        } else {
+            self.apply_ack(now, tick, segment, ack, window_moved, lost)
+        };
+        if acked.lost_segments > 0
+            && self.excuses_loss(now, acked.first_lost, acked.lost_segments, acked.verdict.entered)
+        {
+            acked.verdict.entered = false;
+            acked.lost_bytes = 0;
+        }
+        if acked.advanced > 0 {
+            if let Some(passed) = self.path_mtu.on_acked(now, self.board.una()) {
+                self.mss = passed;
+            }
+            if self.recovery.restarts_timer() {
+                self.timer_base = now;
+            }
+            self.counters.bytes_acked += acked.advanced - u64::from(self.fin_acked());
+        }
+        self.counters.undos += u64::from(acked.verdict.undone);
+        AckOutcome::Applied(acked)
+    }
+
+    /// Returns the congestion event that an acknowledgement amounts to, if it does, and notes that the window is reduced
+    /// for it.
+    #[inline]
+    pub(crate) fn reduction(&mut self, now: Time, acked: &Acked) -> Option<CongestionEvent> {
+        let lost = acked.verdict.entered || acked.verdict.probe_repaired;
+        // A window of data is reduced for once, whatever shows the congestion (RFC 3168 section 6.1.2).
+        let reduced = self.ecn.has_reduced(self.board.una());
+        let marked = acked.echo && !reduced && self.recovery.state() == RecoveryState::Open;
+        if !lost && !marked {
+            return None;
+        }
+        self.counters.recoveries += u64::from(acked.verdict.entered);
+        self.counters.ecn_reductions += u64::from(!lost);
+        self.ecn.on_reduced(self.board.nxt());
+        Some(CongestionEvent {
+            now,
+            flight_bytes: acked.flight_before,
+            recover_bytes: acked.recover_bytes,
+            ecn: !lost,
+            reduced,
+        })
+    }
+
+    /// Returns what the congestion control learns from an acknowledgement, if it acknowledges anything or a recovery is
+    /// in progress; closes the sample of the delivery rate.
+    #[inline]
+    pub(crate) fn congestion_ack(&mut self, now: Time, acked: &Acked) -> Option<Ack> {
+        let recovering = self.recovery.state() == RecoveryState::Recovery;
+        if acked.acked_bytes == 0 && !recovering {
+            return None;
+        }
+        // The acknowledgement that ends a recovery does not open the window yet.
+        let in_recovery = recovering || (acked.was_recovering && !acked.verdict.undone);
+        let min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);
+        let (delivery, loss) = (self.rate.delivery(), self.rate.take_loss());
+        let rate = self.rate.finish(min_rtt);
+        let slow_start = self.ssthresh.is_none_or(|threshold| self.cwnd < threshold);
+        Some(Ack {
+            now,
+            acked_bytes: acked.acked_bytes,
+            acked_segments: acked.acked_segments,
+            lost_bytes: acked.lost_bytes,
+            rtt: acked.rtt,
+            srtt: self.rtt.srtt_or_zero(),
+            min_rtt,
+            one_way_delay_us: acked.one_way_delay_us,
+            delivery_rate: rate.map(|sample| sample.rate),
+            delivery,
+            loss,
+            app_limited: rate.is_some_and(|sample| sample.app_limited),
+            cwnd_limited: self.cwnd_limited || (slow_start && self.cwnd < 2 * self.max_in_flight),
+            ce: acked.echo,
+            inflight_bytes: self.in_flight(),
+            in_recovery,
+            una_advanced: acked.advanced > 0,
+            round_start: acked.round_start,
+        })
+    }
+
+    /// Runs loss detection after an acknowledgement was applied.
+    #[inline(never)]
+    pub(super) fn judge(
+        &mut self,
+        now: Time,
+        acked: &mut Acked,
+        duplicate: bool,
+        dsack_undo: bool,
+        echo_before: impl Fn(Time) -> bool,
+        mut on_lost: impl FnMut(DataRange, LossReason),
+    ) {
+        let Subflow { board, rate, recovery, .. } = self;
+        let mss = u64::from(self.mss);
+        let mut lost_bytes = 0;
+        let mut lost_segments = 0;
+        let mut first_lost = u64::MAX;
+        let reason = if self.sack { LossReason::Rack } else { LossReason::DuplicateAcks };
+        acked.verdict = recovery.on_ack(
+            now,
+            board,
+            &self.rtt,
+            mss,
+            acked.advanced,
+            duplicate,
+            dsack_undo,
+            echo_before,
+            |record| {
+                lost_bytes += record.space();
+                lost_segments += 1;
+                first_lost = first_lost.min(record.seq);
+                rate.on_lost(record.seq, record.space(), &record.stamp);
+                on_lost(record.range(), reason);
+            },
+        );
+        self.counters.segments_lost += u64::from(lost_segments);
+        self.round_lost += u64::from(lost_segments);
+        acked.lost_bytes = lost_bytes;
+        acked.lost_segments = lost_segments;
+        acked.first_lost = first_lost;
+    }
+
+    /// Notes whether a round trip has ended.
+    #[inline]
+    pub(super) fn note_round(&mut self, acked: &mut Acked) {
+        if self.board.una() >= self.round_end {
+            acked.round_start = true;
+            self.round_end = self.board.nxt().max(self.board.una() + 1);
+            if self.round_sent > 0 {
+                let share = (self.round_lost as f64 / self.round_sent as f64).min(1.0);
+                self.loss_rate += LOSS_GAIN * (share - self.loss_rate);
+                self.round_sent = 0;
+                self.round_lost = 0;
+            }
+        }
+    }
+
+    /// Applies an acknowledgement to the scoreboard and the recovery.
+    #[inline(never)]
+    fn apply_ack(
+        &mut self,
+        now: Time,
+        tick: TimestampTick,
+        segment: &Segment,
+        ack: u64,
+        window_moved: bool,
+        on_lost: impl FnMut(DataRange, LossReason),
+    ) -> Acked {
+        let was_recovering = self.recovery.state() == RecoveryState::Recovery;
+        let mut acked = Acked { was_recovering, echo: self.ecn.is_told(segment), ..Acked::default() };
+        let una_before = self.board.una();
+        let sacked_before = self.board.sacked_bytes();
+        acked.flight_before = (self.board.nxt() - una_before).max(self.board.in_flight());
+        acked.recover_bytes = (self.board.nxt() - una_before).saturating_sub(sacked_before);
+        let min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);
+        let echo = segment.options.timestamps.filter(|_| self.timestamps).map(|timestamps| timestamps.echo);
+        // Whether the acknowledgement answers something that was sent before a given time.
+        let echo_before =
+            |when: Time| echo.is_some_and(|echo| (echo.wrapping_sub(tick.value(when)) as i32) < 0);
+        let echoes = |when: Time| echo == Some(tick.value(when));
+
+        let Subflow { board, rate, recovery, .. } = self;
+        // Round trips of what was sent once: of the oldest newly acknowledged segment (which a delayed
+        // acknowledgement lengthens, as the timeout must know) and of the newest.
+        let (mut oldest, mut newest, mut ambiguous) = (None, None, false);
+        // When the segment was sent again that the acknowledgement's timestamp is of.
+        let mut answered = None;
+        let mut acked_segments = 0;
+        let mut acked_bytes = 0;
+        // The original of the first segment has arrived, and its retransmission has not: then retransmissions of the
+        // segments after it are not taken for delivered either.
+        let mut original = false;
+        board.acknowledge(ack, |record, bytes| {
+            original |= Recovery::answers_original(record, una_before, echo_before);
+            acked_bytes += bytes;
+            acked_segments += 1;
+            if record.retransmitted() {
+                ambiguous = true;
+                if echoes(record.sent) {
+                    answered = Some(record.sent);
+                }
+            } else {
+                oldest.get_or_insert(record.sent);
+                newest = Some(record.sent);
+            }
+            rate.on_delivered(now, bytes, record.sent, &record.stamp);
+            recovery.on_delivered(now, record, min_rtt, original);
+        });
+        acked.advanced = board.una() - una_before;
+        let mut sample = oldest.filter(|_| !ambiguous).map(|sent| now.since(sent));
+        let latest = newest.map(|sent| now.since(sent));
+
+        let mut newly = Newly { bytes: acked_bytes, segments: acked_segments, latest };
+        let mut dsack_undo = false;
+        if self.sack && !segment.options.sack.is_empty() {
+            let blocks = segment.options.sack.as_slice();
+            dsack_undo = self.apply_blocks(now, blocks, ack, min_rtt, &mut newly);
+        }
+        let Subflow { board, recovery, .. } = self;
+        if let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps) {
+            // The relative one-way delay: their clock less ours when the newest of what is now known to have arrived was
+            // sent. The echoed timestamp is that of an older segment while one is missing, and that of the first one where
+            // an acknowledgement has waited for a second. One of a single segment in order may have waited for a timer.
+            if let Some(age) = newly.latest.filter(|_| newly.segments > 1 || !segment.options.sack.is_empty())
+            {
+                acked.one_way_delay_us = Some(one_way_delay_us(tick, timestamps.value, now - age));
+                self.one_way_delay_us = acked.one_way_delay_us;
+            }
+            if sample.is_none() && acked.advanced > 0 && timestamps.echo != 0 {
+                let age = tick.value(now).wrapping_sub(timestamps.echo);
+                if age < 1 << 31 {
+                    let answered = answered.or(newest.filter(|&sent| echoes(sent)));
+                    // Our own clock says it better than the echo.
+                    let exact = answered.map(|sent| now.since(sent));
+                    sample = Some(match tick {
+                        TimestampTick::Microsecond => exact.unwrap_or(tick.span(age)),
+                        // What may be up to a tick too short is no new minimum.
+                        TimestampTick::Millisecond => exact.unwrap_or(tick.span(age.max(1))).max(min_rtt),
+                    });
+                }
+            }
+        }
+        if let Some(rtt) = sample {
+            self.rtt.sample(rtt);
+            recovery.on_rtt_sample();
+        }
+        acked.rtt = newly.latest.or(sample);
+
+        let duplicate = acked.advanced == 0
+            && segment.payload_len == 0
+            && !window_moved
+            && !segment.flags.has(Flags::FIN)
+            && ack == board.una()
+            && !board.is_empty()
+            // RFC 8684 section 3: an acknowledgement that brings a signal is no sign of loss.
+            && segment.options.mptcp[0].is_none();
+        self.judge(now, &mut acked, duplicate, dsack_undo, echo_before, on_lost);
+        if duplicate && !self.sack && self.recovery.state() == RecoveryState::Recovery {
+            newly.bytes += u64::from(self.mss);
+            newly.segments += 1;
+        }
+        acked.acked_bytes = newly.bytes;
+        acked.acked_segments = newly.segments;
+        self.note_round(&mut acked);
+        acked
+    }
+
+    /// Applies the SACK blocks of an acknowledgement of everything before `ack`. Returns whether they tell that no
+    /// retransmission of the last reduction was necessary.
+    // Apart, as most acknowledgements have none.
+    #[inline(never)]
+    fn apply_blocks(
+        &mut self,
+        now: Time,
+        blocks: &[(Seq, Seq)],
+        ack: u64,
+        min_rtt: Duration,
+        newly: &mut Newly,
+    ) -> bool {
+        let Subflow { board, rate, recovery, known_blocks, iss, .. } = self;
+        let mut dsack_undo = false;
+        // In the order of the sequence space: a block that was told after a higher one of the same
+        // acknowledgement would pass for reordering (RFC 8985 section 6.2, step 3).
+        let mut order = [0, 1, 2, 3];
+        let order = &mut order[..blocks.len().min(4)];
+        order.sort_unstable_by_key(|&index| offset_near(*iss, board.una(), blocks[index].0));
+        for &index in order.iter() {
+            let (left, right) = blocks[index];
+            let start = offset_near(*iss, board.una(), left);
+            let end = offset_near(*iss, board.una(), right);
+            // Offset 0 is that of the SYN, which no block can mean.
+            if start < 1 || end <= start || end as u64 > board.nxt() {
+                continue;
+            }
+            let (start, end) = (start as u64, end as u64);
+            // RFC 2883: the first block lies below the acknowledgement, or inside the second.
+            let holds_first = |&(left, right): &(Seq, Seq)| {
+                offset_near(*iss, board.una(), left) <= start as i64
+                    && offset_near(*iss, board.una(), right) >= end as i64
+            };
+            if index == 0 && (end <= ack || blocks.get(1).is_some_and(holds_first)) {
+                dsack_undo |= recovery.on_dsack(board, end);
+                continue;
+            }
+            if end <= board.una() {
+                continue;
+            }
+            let known = known_blocks
+                .iter()
+                .filter(|&&(s, e)| s <= start && e > start && e <= end)
+                .map(|&(_, e)| e)
+                .max()
+                .unwrap_or(0);
+            board.sack(start, end, known, |record| {
+                newly.bytes += record.space();
+                newly.segments += 1;
+                if !record.retransmitted() {
+                    newly.latest = Some(now.since(record.sent));
+                }
+                rate.on_delivered(now, record.space(), record.sent, &record.stamp);
+                // The echo is that of the last segment in order.
+                recovery.on_delivered(now, record, min_rtt, false);
+            });
+            let slot =
+                known_blocks.iter().position(|&(s, e)| s <= start && e >= start).unwrap_or(index.min(3));
+            known_blocks[slot] = (start, end);
+        }
+        dsack_undo
+    }
+}
+
+/// The clock of the peer, as its timestamp says, less ours when it sent what is now known to have arrived.
+#[inline]
+pub(super) fn one_way_delay_us(tick: TimestampTick, theirs: u32, sent: Time) -> i64 {
+    i64::from(theirs.wrapping_sub(tick.value(sent)) as i32) * tick.period().as_micros() as i64
+}
+
+/// What an acknowledgement has newly acknowledged.
+struct Newly {
+    bytes: u64,
+    segments: u32,
+    /// The round trip of the newest segment that was sent once.
+    latest: Option<Duration>,
+}

@@ -1,0 +1,171 @@
+//! The fast paths of a subflow, each named after the function that it must equal; `Connection::fast_paths` switches them
+//! off.
+
+use anabranch_units::Time;
+
+use super::acknowledge::{Acked, one_way_delay_us};
+use super::scoreboard::{Sent, SentMapping};
+use super::send::new_record;
+use super::{Queued, Subflow, TcpState};
+use crate::observer::LossReason;
+use crate::scheduler::AssignKind;
+use crate::segment::Segment;
+use crate::seq::DataRange;
+use crate::timestamp::TimestampTick;
+
+impl Subflow {
+    /// True if a segment acknowledges whole segments that were sent once, up to `ack`, and reports nothing else, on a
+    /// subflow where nothing is lost, missing or suspected.
+    #[inline]
+    pub(super) fn is_expected_ack(&self, segment: &Segment, ack: u64) -> bool {
+        segment.options.sack.is_empty()
+            && !self.ecn.is_agreed()
+            && self.recovery.is_quiet()
+            && self.board.una() < ack
+            && self.board.is_plain_up_to(ack)
+    }
+
+    /// Does what [`Subflow::apply_ack`] does, where [`Subflow::is_expected_ack`].
+    #[inline]
+    pub(super) fn fast_apply_ack(
+        &mut self,
+        now: Time,
+        tick: TimestampTick,
+        segment: &Segment,
+        ack: u64,
+        on_lost: impl FnMut(DataRange, LossReason),
+    ) -> Acked {
+        let una = self.board.una();
+        let unacked = self.board.nxt() - una;
+        let mut acked = Acked {
+            advanced: ack - una,
+            acked_bytes: ack - una,
+            flight_before: unacked.max(self.board.in_flight()),
+            recover_bytes: unacked.saturating_sub(self.board.sacked_bytes()),
+            first_lost: u64::MAX,
+            ..Acked::default()
+        };
+        let Subflow { board, rate, recovery, .. } = self;
+        let (mut oldest, mut newest) = (now, now);
+        board.acknowledge_plain(ack, |record| {
+            if acked.acked_segments == 0 {
+                oldest = record.sent;
+            }
+            newest = record.sent;
+            acked.acked_segments += 1;
+            rate.on_delivered(now, record.space(), record.sent, &record.stamp);
+            recovery.on_delivered_once(now, record);
+        });
+        let latest = now.since(newest);
+        if acked.acked_segments > 1
+            && let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps)
+        {
+            acked.one_way_delay_us = Some(one_way_delay_us(tick, timestamps.value, now - latest));
+            self.one_way_delay_us = acked.one_way_delay_us;
+        }
+        self.rtt.sample(now.since(oldest));
+        self.recovery.on_rtt_sample();
+        acked.rtt = Some(latest);
+        self.recovery.on_progress();
+        if !self.recovery.none_overtaken(&self.board) {
+            self.judge(now, &mut acked, false, false, |_| false, on_lost);
+        }
+        self.note_round(&mut acked);
+        acked
+    }
+
+    /// Takes a full segment of new data off the queue and records it as sent, where nothing is to be repaired, probed or
+    /// reset, data is in flight, and the windows admit it: what `Connection::send_new` does with it then.
+    #[inline]
+    pub(crate) fn fast_next_segment(&mut self, now: Time, una: u64, burst: u32) -> Option<Sent> {
+        let Queued { range, kind } = *self.queue.front()?;
+        let (seq, in_flight) = (self.board.nxt(), self.in_flight());
+        let len = u64::from(self.mss);
+        let usual = self.state == TcpState::Established
+            && self.reset.is_none()
+            && !self.handshake.send
+            && !self.tail_probe_wanted
+            && self.board.lost_segments() == 0
+            && !self.path_mtu.is_searching(now)
+            && burst <= self.mss;
+        let whole = kind == AssignKind::New && range.start >= una && range.len() >= len;
+        let space = in_flight > 0 && in_flight + len <= self.cwnd && self.window() >= len;
+        if !usual || !whole || !space {
+            return None;
+        }
+        self.count_new_data(now, len, 1);
+        let mapping = SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 };
+        let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
+        self.record_sent(now, record);
+        Some(record)
+    }
+
+    /// Returns the offsets of a segment that carries the next data of an established subflow, where nothing is in flight
+    /// and nothing is held, and the segment has no news about the sending half.
+    #[inline]
+    pub(crate) fn fast_judge_segment(&self, segment: &Segment) -> Option<NextSegment> {
+        let una = self.board.una();
+        let start = self.recv.nxt();
+        let settled = self.board.is_empty() && segment.ack == self.iss.add(una);
+        let expected = segment.seq == self.recv.ack() && self.recv.is_complete();
+        let usual = self.state == TcpState::Established
+            && self.reset.is_none()
+            && self.held.is_none()
+            && !self.ecn.is_agreed();
+        if !settled || !expected || !usual {
+            return None;
+        }
+        let newer = segment.options.timestamps;
+        if newer.is_some_and(|newer| (newer.value.wrapping_sub(self.ts_recent) as i32) < 0) {
+            return None;
+        }
+        let window = self.scaled_window(segment);
+        (una + window <= self.window_edge).then_some(NextSegment { una, start, window })
+    }
+
+    /// Takes in the header of such a segment; `mptcp` is true if it has a mapping.
+    #[inline]
+    pub(crate) fn fast_on_received(&mut self, now: Time, segment: &Segment, next: NextSegment, mptcp: bool) {
+        if let Some(newer) = segment.options.timestamps
+            && next.start <= self.recv.last_ack_sent()
+        {
+            self.ts_recent = newer.value;
+            self.ts_recent_at = now;
+        }
+        self.on_received(now);
+        self.max_window = self.max_window.max(next.window);
+        if mptcp {
+            self.bare = false;
+        }
+    }
+
+    /// Takes the next `len` bytes, where nothing is missing before them: what [`Subflow::arrive`] does.
+    #[inline]
+    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) {
+        let full_sized = self.recv.measure(len as u32, self.mss);
+        self.recv.take_expected(now, len, full_sized);
+        self.counters.data_segments_received += 1;
+    }
+
+    /// True if an acknowledgement is due, and there is nothing else to send but data.
+    #[inline]
+    pub(crate) fn fast_is_ack_due(&self) -> bool {
+        let usual = self.state == TcpState::Established
+            && self.reset.is_none()
+            && !self.handshake.send
+            && !self.probe_wanted
+            && !self.signals.may_leave();
+        usual && self.is_ack_due()
+    }
+}
+
+/// The offsets of a segment for the fast path, and the window that it shows.
+#[derive(Clone, Copy)]
+pub(crate) struct NextSegment {
+    /// Everything before it is acknowledged.
+    pub una: u64,
+    /// Where the segment starts.
+    pub start: u64,
+    /// The peer's window.
+    pub window: u64,
+}

@@ -1,0 +1,248 @@
+//! The TCP header of a subflow's segments, the options that the handshake agrees on, and what is signalled.
+
+use anabranch_units::Time;
+
+use super::path_mtu::PathMtu;
+use super::recovery::Recovery;
+use super::recv::Receiver;
+use super::signals::Signals;
+use super::{Subflow, TcpState};
+use crate::config::ConnectionConfig;
+use crate::segment::{Flags, MptcpOption, OPTION_SPACE, Segment, SynOptions, Timestamps};
+use crate::seq::Seq;
+use crate::timestamp::TimestampTick;
+
+impl Subflow {
+    /// Takes in the options of the peer's SYN or SYN/ACK; `own_scale` is the window shift that this side offers.
+    #[cold]
+    pub(crate) fn take_syn(&mut self, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
+        let syn =
+            segment.options.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
+        // RFC 9293 section 3.7.1: what the options of a segment take goes off the peer's MSS.
+        let space = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
+        self.mss = config.mss.min(space).clamp(64, 65_000);
+        self.path_mtu = PathMtu::new(config.path_mtu, self.local.ip.is_ipv4(), self.mss);
+        self.sack = syn.sack_permitted && config.sack;
+        self.timestamps = segment.options.timestamps.is_some() && config.timestamps;
+        self.receive_scale = 0;
+        self.send_scale = 0;
+        if let Some(shift) = syn.window_scale {
+            self.send_scale = shift.min(14);
+            self.receive_scale = own_scale;
+        }
+        if let Some(timestamps) = segment.options.timestamps {
+            self.ts_recent = timestamps.value;
+        }
+        self.ecn.negotiate(segment, config.ecn);
+        self.recv = Receiver::new(segment.seq, config.ack);
+        self.recovery = Recovery::new(config, self.sack, 1);
+    }
+
+    /// True if an acknowledgement number acknowledges our SYN and nothing more.
+    #[inline]
+    pub(crate) fn is_ack_of_syn(&self, segment: &Segment) -> bool {
+        segment.ack == self.iss.add(1)
+    }
+
+    /// Takes the window of the segment that completes the handshake, and a round trip if the handshake was `timed` and was
+    /// sent once.
+    pub(crate) fn complete_handshake(&mut self, now: Time, segment: &Segment) {
+        self.sample_handshake(now);
+        self.window_edge = 1 + self.scaled_window(segment);
+    }
+
+    /// Takes the round trip of a segment of the handshake that was sent once.
+    pub(crate) fn sample_handshake(&mut self, now: Time) {
+        if self.handshake.attempts == 1 {
+            self.rtt.sample(now.since(self.handshake.sent_at));
+        }
+    }
+
+    /// The shift of the window fields that this side sends, once that is agreed on.
+    #[inline]
+    pub(crate) fn receive_scale(&self) -> u8 {
+        self.receive_scale
+    }
+
+    /// True if SACK is agreed on.
+    #[inline]
+    pub(crate) fn has_sack(&self) -> bool {
+        self.sack
+    }
+
+    /// The most payload in a segment.
+    #[inline]
+    pub(crate) fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    /// True if a mark has come that every segment has to echo, or a reduction is to be announced with new data.
+    #[inline]
+    pub(crate) fn announces_reduction(&self) -> bool {
+        self.ecn.has_to_say()
+    }
+
+    /// Marks a segment of new data as one of a transport that understands congestion marks.
+    #[inline]
+    pub(crate) fn mark_new_data(&mut self, out: &mut Segment) {
+        self.ecn.on_new_data(out);
+    }
+
+    /// The timestamps of a segment that is sent now, if they are used.
+    #[inline]
+    fn timestamps_now(&self, now: Time, tick: TimestampTick) -> Timestamps {
+        Timestamps { value: tick.value(now), echo: self.ts_recent }
+    }
+
+    /// Writes the header of a segment that begins at `seq`, without its window, its data level and its payload.
+    #[inline]
+    pub(crate) fn write_header(
+        &self,
+        now: Time,
+        tick: TimestampTick,
+        flags: Flags,
+        seq: u64,
+        window: u16,
+        out: &mut Segment,
+    ) {
+        out.source = self.local;
+        out.destination = self.remote;
+        out.seq = self.iss.add(seq);
+        out.ack = if self.state == TcpState::SynSent { Seq(0) } else { self.recv.ack() };
+        out.flags = flags;
+        out.window = window;
+        out.payload_len = 0;
+        out.payload_sum = 0;
+        out.ecn = crate::segment::Ecn::NotEct;
+        if self.ecn.echoes() {
+            out.flags = out.flags.with(Flags::ECE);
+        }
+        out.options.clear();
+        if self.timestamps {
+            out.options.timestamps = Some(self.timestamps_now(now, tick));
+        }
+    }
+
+    /// True if a segment has SACK blocks to report.
+    #[inline]
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.sack && self.recv.has_blocks()
+    }
+
+    /// Adds the SACK blocks for which there is space, after all other options.
+    pub(crate) fn write_blocks(&mut self, out: &mut Segment) {
+        let space = OPTION_SPACE.saturating_sub(out.options.wire_len() + 4) / 8;
+        out.options.sack = self.recv.blocks(space);
+    }
+
+    /// Returns the SYN, the SYN/ACK or the third ACK of a join, with the options of TCP. Its window is `window`, its shift
+    /// `scale`.
+    #[cold]
+    pub(crate) fn handshake_segment(
+        &mut self,
+        now: Time,
+        tick: TimestampTick,
+        window: u16,
+        scale: u8,
+        config: &ConnectionConfig,
+    ) -> Segment {
+        if self.state == TcpState::PreEstablished {
+            let mut segment = Segment::new(self.local, self.remote, self.iss.add(1), Flags::ACK);
+            segment.ack = self.recv.ack();
+            segment.window = window;
+            if self.timestamps {
+                segment.options.timestamps = Some(self.timestamps_now(now, tick));
+            }
+            return segment;
+        }
+        let answering = self.state == TcpState::SynReceived;
+        let flags = if answering { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+        let asks = config.ecn && self.handshake.attempts == 1;
+        let flags = flags.with(self.ecn.syn_flags(answering, asks));
+        let mut segment = Segment::new(self.local, self.remote, self.iss, flags);
+        segment.window = window;
+        if answering {
+            segment.ack = self.recv.ack();
+        }
+        let headers = if self.local.ip.is_ipv4() { 40 } else { 60 };
+        let offered = |agreed: bool, own: bool| if answering { agreed } else { own };
+        segment.options.syn = Some(SynOptions {
+            mss: config.mtu.saturating_sub(headers).min(65_535) as u16,
+            window_scale: offered(self.receive_scale > 0 || self.send_scale > 0, true).then_some(scale),
+            sack_permitted: offered(self.sack, config.sack),
+        });
+        if offered(self.timestamps, config.timestamps) {
+            segment.options.timestamps = Some(self.timestamps_now(now, tick));
+        }
+        segment
+    }
+
+    /// Shows the peer a window of `window` bytes with a data acknowledgement. Returns by how many bytes that has to lag
+    /// (`window_held.rs`).
+    #[inline]
+    pub(crate) fn show_window(&mut self, window: u64) -> u64 {
+        self.window_held.show(self.recv.ack(), window)
+    }
+
+    /// Shows the peer a window of `window` bytes without a data acknowledgement.
+    #[inline]
+    pub(crate) fn show_window_alone(&mut self, window: u64) {
+        self.window_held.show_alone(self.recv.ack(), window);
+    }
+
+    /// Another subflow has shown a window of `window` bytes.
+    #[inline]
+    pub(crate) fn raise_shown_window(&mut self, window: u64) {
+        self.window_held.raise(window);
+    }
+
+    /// Signals an option on an acknowledgement of its own.
+    pub(crate) fn signal(&mut self, option: MptcpOption) {
+        self.signals.push(option);
+    }
+
+    /// The option that is signalled now.
+    pub(crate) fn next_signal(&mut self, now: Time) -> Option<MptcpOption> {
+        let timeout = self.rtt.rto(0);
+        self.signals.pop(now, self.recv.ack(), timeout)
+    }
+
+    /// True if an option signalled now would have to wait; brought up to date by [`Subflow::refresh_signals`].
+    pub(crate) fn signals_held_up(&self) -> bool {
+        self.signals.is_held_up()
+    }
+
+    /// Brings up to date whether options have to wait.
+    pub(crate) fn refresh_signals(&mut self, now: Time) {
+        self.signals.on_timer(now);
+    }
+
+    /// Signals none of what waits.
+    pub(crate) fn clear_signals(&mut self) {
+        self.signals.clear();
+    }
+
+    /// Hands over the options that wait only because too many were signalled by this subflow in a row.
+    pub(crate) fn relieve_signals(&mut self, to: &mut Subflow) {
+        let movable: &mut Signals = &mut to.signals;
+        self.signals.take_movable(movable);
+    }
+
+    /// Counts a segment without payload.
+    #[inline]
+    pub(crate) fn count_control(&mut self) {
+        self.counters.control_segments_sent += 1;
+    }
+
+    /// A segment has been made that acknowledges what has arrived.
+    #[inline]
+    pub(crate) fn on_segment_sent(&mut self, out: &Segment) {
+        self.recv.on_ack_sent();
+        self.signals.on_other(out.payload_len, out.ack);
+    }
+
+    /// An acknowledgement counts as sent, though another segment stands for it.
+    pub(crate) fn skip_ack(&mut self) {
+        self.recv.on_ack_sent();
+    }
+}

@@ -1,0 +1,322 @@
+//! The sending half of a subflow: its queue, new segments, retransmissions, probes, the FIN, and pacing.
+
+use anabranch_units::{Duration, Rate, Time};
+
+use super::scoreboard::{Fate, Sent, SentMapping};
+use super::{Queued, Subflow};
+use crate::scheduler::AssignKind;
+use crate::seq::DataRange;
+
+/// The next retransmission of a subflow.
+pub(crate) enum Repair {
+    /// Nothing is lost.
+    Nothing,
+    /// The congestion window does not admit it yet.
+    Blocked,
+    /// This segment, which counts as sent.
+    Send(Sent),
+}
+
+/// A record of a segment that begins at `seq` and is sent now for the first time.
+#[inline]
+pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
+    Sent {
+        seq,
+        len: 0,
+        transmissions: 1,
+        fin: false,
+        fate: Fate::InFlight,
+        data: 0,
+        mapping: SentMapping::default(),
+        sent: now,
+        stamp: super::rate::SendStamp::default(),
+    }
+}
+
+impl Subflow {
+    /// Bytes in its queue: given to it and not sent yet.
+    #[inline]
+    pub fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// The queue: parts of the stream in the order in which they are sent.
+    #[inline]
+    pub fn queue(&self) -> impl Iterator<Item = &Queued> {
+        self.queue.iter()
+    }
+
+    /// True if nothing is in the queue.
+    #[inline]
+    pub fn is_queue_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Puts `range` at the end of the queue.
+    pub(crate) fn enqueue(&mut self, range: DataRange, kind: AssignKind) {
+        self.queued += range.len();
+        match self.queue.back_mut() {
+            Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
+            _ => self.queue.push_back(Queued { range, kind }),
+        }
+    }
+
+    /// Takes `len` bytes off the front of the first range in the queue, which has at least that many.
+    #[inline]
+    pub(crate) fn dequeue(&mut self, len: u64) {
+        if let Some(front) = self.queue.front_mut() {
+            front.range.start += len;
+            if front.range.is_empty() {
+                self.queue.pop_front();
+            }
+        }
+        self.queued -= len;
+    }
+
+    /// Takes `range` out of the queue; `taken` receives each part of it that was there, with its kind.
+    pub(crate) fn recall(&mut self, range: DataRange, mut taken: impl FnMut(DataRange, AssignKind)) {
+        let mut place = 0;
+        while let Some(queued) = self.queue.get(place).copied() {
+            let inside = queued.range.intersection(range);
+            if inside.is_empty() {
+                place += 1;
+                continue;
+            }
+            self.queued -= inside.len();
+            let left = DataRange::new(queued.range.start, inside.start);
+            let right = DataRange::new(inside.end, queued.range.end);
+            match (left.is_empty(), right.is_empty()) {
+                (true, true) => {
+                    self.queue.remove(place);
+                }
+                (false, true) => self.queue[place].range = left,
+                (true, false) => self.queue[place].range = right,
+                (false, false) => {
+                    self.queue[place].range = left;
+                    self.queue.insert(place + 1, Queued { range: right, kind: queued.kind });
+                }
+            }
+            taken(inside, queued.kind);
+        }
+    }
+
+    /// Takes everything that `leaves` out of the queue; `taken` receives it.
+    pub(crate) fn empty_queue(&mut self, leaves: impl Fn(AssignKind) -> bool, mut taken: impl FnMut(Queued)) {
+        for _ in 0..self.queue.len() {
+            let Some(queued) = self.queue.pop_front() else { break };
+            if leaves(queued.kind) {
+                self.queued -= queued.range.len();
+                taken(queued);
+            } else {
+                self.queue.push_back(queued);
+            }
+        }
+    }
+
+    /// Returns the next part of the queue, and true if a part before it was dropped: what was acknowledged up to `una`
+    /// meanwhile, by way of another subflow, need not be sent.
+    pub(crate) fn next_queued(&mut self, una: u64) -> (Option<Queued>, bool) {
+        let mut dropped = false;
+        while let Some(front) = self.queue.front_mut() {
+            if front.range.start < una {
+                let skip = una.min(front.range.end) - front.range.start;
+                front.range.start += skip;
+                self.queued -= skip;
+                dropped = true;
+            }
+            if !front.range.is_empty() {
+                return (Some(*front), dropped);
+            }
+            self.queue.pop_front();
+        }
+        (None, dropped)
+    }
+
+    /// True if nothing was sent for a retransmission timeout, so that the congestion window is out of date (RFC 5681
+    /// section 4.1).
+    pub(crate) fn was_idle(&self, now: Time) -> bool {
+        self.in_flight() == 0
+            && now.since(self.last_sent) > self.rtt.rto(0)
+            && self.counters.data_segments_sent > 0
+            && self.board.is_empty()
+    }
+
+    /// Bytes that the peer's window for this subflow admits.
+    #[inline]
+    pub(crate) fn window(&self) -> u64 {
+        self.window_edge.saturating_sub(self.board.nxt())
+    }
+
+    /// True if its pacing, the windows aside, holds back what is sent next.
+    pub(crate) fn is_paced_out(&self, now: Time) -> bool {
+        self.pace_at > now && !self.recovery.force && !self.tail_probe_wanted
+    }
+
+    /// True if a tail loss probe is due.
+    pub(crate) fn is_probing(&self) -> bool {
+        self.tail_probe_wanted
+    }
+
+    /// Returns the next segment to retransmit.
+    pub(crate) fn next_retransmission(&mut self, now: Time) -> Repair {
+        let Some(lost) = self.board.next_lost() else { return Repair::Nothing };
+        self.board.split(lost, self.mss);
+        let record = self.board.records()[lost];
+        if !self.recovery.force && self.in_flight() + record.space() > self.cwnd {
+            return Repair::Blocked;
+        }
+        self.recovery.force = false;
+        Repair::Send(self.retransmit(now, lost))
+    }
+
+    /// Returns the last segment, to be sent again as a tail loss probe where one is due and there is no new data (RFC
+    /// 8985 section 7.3).
+    pub(crate) fn take_tail_probe(&mut self, now: Time) -> Option<Sent> {
+        if !core::mem::take(&mut self.tail_probe_wanted) || self.board.is_empty() {
+            return None;
+        }
+        let last = self.board.records().len() - 1;
+        if self.board.records()[last].is_sacked() {
+            return None;
+        }
+        self.counters.tail_probes += 1;
+        let end = self.board.nxt();
+        self.recovery.on_probe(end, true);
+        self.board.split(last, self.mss);
+        Some(self.retransmit(now, last))
+    }
+
+    /// Sends the FIN, if it is due. Returns its offset.
+    pub(crate) fn take_fin(&mut self, now: Time) -> Option<u64> {
+        if !self.fin_due() {
+            return None;
+        }
+        self.on_fin_sent();
+        let seq = self.board.nxt();
+        self.record_sent(now, Sent { fin: true, ..new_record(seq, now) });
+        Some(seq)
+    }
+
+    /// Counts new data that is about to be sent: `segments` with `len` bytes from the front of the queue, as a tail loss
+    /// probe or a probe of the path's MTU if that is so.
+    pub(crate) fn on_new_data(
+        &mut self,
+        now: Time,
+        len: u64,
+        segments: u64,
+        mtu_probe: Option<u32>,
+        again: bool,
+    ) {
+        let seq = self.board.nxt();
+        let probing = core::mem::take(&mut self.tail_probe_wanted);
+        if let Some(size) = mtu_probe {
+            self.path_mtu.on_probe_sent(seq, size);
+        }
+        if probing {
+            self.counters.tail_probes += 1;
+            self.recovery.on_probe(seq + len, false);
+        }
+        if again {
+            self.counters.bytes_reinjected += len;
+            self.counters.segments_reinjected += segments;
+        }
+        self.count_new_data(now, len, segments);
+    }
+
+    #[inline]
+    pub(super) fn count_new_data(&mut self, now: Time, len: u64, segments: u64) {
+        self.dequeue(len);
+        self.round_sent += segments;
+        self.last_new = now;
+        self.counters.data_segments_sent += segments;
+        self.counters.bytes_sent += len;
+    }
+
+    /// Records a segment that is sent for the first time.
+    #[inline(always)]
+    pub(crate) fn record_sent(&mut self, now: Time, mut record: Sent) {
+        if self.board.is_empty() {
+            self.timer_base = now;
+        }
+        record.stamp = self.rate.on_sent(now, self.board.in_flight());
+        self.board.push(record);
+    }
+
+    fn retransmit(&mut self, now: Time, index: usize) -> Sent {
+        let stamp = self.rate.on_sent(now, self.board.in_flight());
+        self.board.retransmit(index, now, stamp);
+        let record = self.board.records()[index];
+        self.recovery.on_retransmit(now, &self.board, record.seq);
+        if self.recovery.restarts_timer() {
+            self.timer_base = now;
+        }
+        if record.len > 0 {
+            self.round_sent += 1;
+            self.counters.data_segments_sent += 1;
+            self.counters.segments_retransmitted += 1;
+            self.counters.bytes_sent += u64::from(record.len);
+        }
+        record
+    }
+
+    /// Notes how much of the congestion window is used, after any segment with data was sent: congestion-window
+    /// validation as Linux does it, limited once in a round trip is limited.
+    #[inline]
+    pub(crate) fn after_data(&mut self, now: Time) {
+        let in_flight = self.in_flight();
+        let limited = in_flight + u64::from(self.mss) > self.cwnd;
+        if self.board.una() >= self.usage_seq
+            || limited
+            || (!self.cwnd_limited && in_flight > self.max_in_flight)
+        {
+            self.cwnd_limited = limited;
+            self.max_in_flight = in_flight;
+            self.usage_seq = self.board.nxt();
+        }
+        self.last_sent = now;
+    }
+
+    /// Delays the next segment for as long as `len` bytes take at the pacing rate.
+    pub(crate) fn pace(&mut self, now: Time, len: u64, rate: Rate) {
+        let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
+        self.pace_at = self.pace_at.max(now) + gap;
+    }
+
+    /// The pacing rate where the congestion control has none: as Linux, twice the window in a round trip while it is below
+    /// half the threshold, and 1.2 times otherwise.
+    pub(crate) fn default_pacing_rate(&self) -> Rate {
+        let Some(srtt) = self.rtt.srtt() else { return Rate(0) };
+        let fast = self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh / 2);
+        let rate = Rate::from_bytes_over(self.cwnd.max(self.in_flight()), srtt);
+        Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
+    }
+
+    /// The size of the MTU probe that it sends in place of a segment; the first range of its queue has `front` bytes, and
+    /// `unassigned` more are written.
+    #[inline]
+    pub(crate) fn mtu_probe(&mut self, now: Time, front: u64, unassigned: u64) -> Option<u32> {
+        if !self.path_mtu.is_searching(now) {
+            return None;
+        }
+        let calm = self.board.lost_segments() == 0 && self.board.sacked_segments() == 0;
+        let size = self.path_mtu.probe_size(now, self.mss, self.cwnd, self.queued + unassigned)?;
+        (calm && front >= u64::from(size)).then_some(size)
+    }
+
+    /// A sender without data that does not fill its window measures itself, not the path.
+    pub(crate) fn on_app_limited(&mut self) {
+        if self.is_usable() && self.queue.is_empty() {
+            let flight = self.in_flight();
+            self.rate.on_app_limited(flight);
+        }
+    }
+
+    /// A byte that the peer has received already, which makes it answer: where its window is, and what it has.
+    pub(crate) fn take_window_probe(&mut self) -> Option<u64> {
+        if !core::mem::take(&mut self.probe_wanted) || !self.is_synchronised() {
+            return None;
+        }
+        self.counters.window_probes += 1;
+        Some(self.board.una().saturating_sub(1))
+    }
+}
