@@ -316,6 +316,9 @@ pub fn compare(scenario: &Scenario, options: &Options<'_>) -> Result<Comparison,
     })
 }
 
+/// What other starts change, and the one that matters more than the scheduler.
+type Starts = (Vec<OtherStart>, Option<DecisiveStart>);
+
 /// What other starts change in each condition, and the one that matters more than the scheduler.
 fn other_starts(
     scenario: &Scenario,
@@ -324,7 +327,7 @@ fn other_starts(
     results: &[RunResult],
     options: &Options<'_>,
     cost: &mut Cost,
-) -> Result<Vec<(Vec<OtherStart>, Option<DecisiveStart>)>, RunError> {
+) -> Result<Vec<Starts>, RunError> {
     let runs = scenario.runs as usize;
     // By condition and contender.
     let compared: Vec<Vec<&[RunResult]>> = (0..scenario.conditions.len())
