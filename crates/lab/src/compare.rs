@@ -431,6 +431,9 @@ pub fn compare_each(
     })
 }
 
+/// What other starts change, and the one that matters more than the scheduler.
+type Starts = (Vec<OtherStart>, Option<DecisiveStart>);
+
 /// What other starts change in each condition, and the one that matters more than the scheduler.
 fn other_starts(
     scenario: &Scenario,
@@ -439,7 +442,7 @@ fn other_starts(
     results: &[RunResult],
     options: &Options<'_>,
     cost: &mut Cost,
-) -> Result<Vec<(Vec<OtherStart>, Option<DecisiveStart>)>, RunError> {
+) -> Result<Vec<Starts>, RunError> {
     let runs = scenario.runs as usize;
     // By condition and contender.
     let compared: Vec<Vec<&[RunResult]>> = (0..scenario.conditions.len())

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::compare::{Job, Purpose};
 use crate::report::difference::{self, Difference};
-use crate::report::is_bulk;
+use crate::report::{is_bulk, is_complete};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario, Transport};
 use crate::stats::{self, Interval, Part};
@@ -37,7 +37,7 @@ pub struct StartChange {
     /// The contender.
     pub scheduler: String,
     /// Its mean completion time there against that of the comparison's start in the same runs; for bulk the
-    /// goodput. All intervals of a condition hold together with 95 %. None where no flow can be compared.
+    /// goodput. All intervals of a condition hold together with 95 %. None where flows did not end in time.
     pub difference_pct: Option<Difference>,
 }
 
@@ -119,7 +119,11 @@ impl Plan {
             .chunks(runs)
             .zip(places)
             .map(|(other, at)| {
-                difference::pairs(&flows(other), &flows(&compared[*at][..runs]), is_bulk(condition))
+                let (other, bulk) = (flows(other), is_bulk(condition));
+                match other.iter().flatten().all(|flow| is_complete(flow, bulk)) {
+                    true => difference::pairs(&other, &flows(&compared[*at][..runs]), bulk),
+                    false => vec![Part::default(); runs],
+                }
             })
             .collect();
         let differences = difference::family(&series, scenario.seed);

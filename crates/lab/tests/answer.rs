@@ -257,6 +257,16 @@ fn other_starts_cost_no_more_than_the_comparison() {
     assert_eq!(starts.iter().map(|start| start.runs).collect::<Vec<_>>(), [5; 3]);
 }
 
+/// A start from which flows do not end in time has no difference, as the flows that end are not all there.
+#[test]
+fn a_start_from_which_flows_do_not_finish_has_no_difference() {
+    let set = ["traffic.size=100KB", "runs=3", "deadline=1s", "schedulers=min_rtt,dmptcp"];
+    let comparison = compared(&scenario(&["20Mbit/s,20ms", "40kbit/s,800ms"], &set), false);
+    let changes = &comparison.conditions[0].other_starts[0].changes;
+    assert!(changes.iter().all(|change| change.difference_pct.is_none()), "{changes:?}");
+    assert!(comparison.is_complete() && comparison.conditions[0].decisive_start.is_none());
+}
+
 /// Where all handshakes start together no path is first.
 #[test]
 fn simultaneous_handshakes_have_no_other_start() {

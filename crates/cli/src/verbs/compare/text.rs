@@ -122,7 +122,9 @@ fn is_unclear(change: &StartChange) -> bool {
 /// What starting on other paths changes.
 fn other_starts(setting: &Setting) -> Vec<String> {
     let change = |change: &StartChange| {
-        let Some(difference) = change.difference_pct else { return format!("{} -", change.scheduler) };
+        let Some(difference) = change.difference_pct else {
+            return format!("{} did not finish", change.scheduler);
+        };
         let unclear = if is_unclear(change) { " (unclear)" } else { "" };
         format!("{} {:+.1} %{unclear}", change.scheduler, difference.mean)
     };
