@@ -235,8 +235,7 @@ pub(crate) fn fairness(
     for ((field, parties), flows) in fields.iter().zip(sides).zip(each) {
         let index: Vec<Part> = field.runs.iter().filter_map(|run| jain(run)).map(Part::one).collect();
         let Some(mut jain) = Estimate::of(&index, scenario.seed) else { continue };
-        // An index is at most 1.
-        jain.ci95 = jain.ci95.map(|Interval(low, high)| Interval(low.max(0.0), high.min(1.0)));
+        jain.ci95 = jain.ci95.map(|interval| below_one(jain.mean, interval));
         found.push(Fairness {
             condition: condition.name.clone(),
             scheduler: field.entrant.name.clone(),
@@ -267,6 +266,17 @@ fn family(
         own.filter_map(|(members, difference)| field.party(members, is_one, difference?, scenario)).collect()
     };
     fields.iter().zip(&members).map(parties).collect()
+}
+
+/// The interval of an index that is at most 1. Its distance from 1 is skewed by few uneven runs; on the scale of
+/// its logarithm the same critical value covers better, and no end lies above 1.
+fn below_one(mean: f64, interval: Interval) -> Interval {
+    let distance = 1.0 - mean;
+    if distance <= 0.0 {
+        return Interval(interval.0.max(0.0), interval.1.min(1.0));
+    }
+    let factor = (interval.half_width() / distance).exp();
+    Interval((1.0 - distance * factor).max(0.0), 1.0 - distance / factor)
 }
 
 fn goodput(flow: &FlowResult) -> f64 {

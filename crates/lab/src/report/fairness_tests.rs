@@ -145,3 +145,14 @@ fn one_flow_shares_with_nobody() {
     assert!(of(&scenario, &alone, &alone).is_empty());
     assert_eq!(sentences(&[]), None);
 }
+
+#[test]
+fn the_interval_of_an_index_stays_between_0_and_1_and_reaches_further_down() {
+    let Interval(low, high) = below_one(0.97, Interval(0.94, 1.0));
+    assert!(low < 0.94 && 0.97 < high && high < 1.0, "{low} {high}");
+    assert_eq!(below_one(1.0, Interval(1.0, 1.0)), Interval(1.0, 1.0));
+    assert_eq!(below_one(0.4, Interval(-0.8, 1.6)).0, 0.0);
+    // A narrow one is as wide as before.
+    let Interval(low, high) = below_one(0.9, Interval(0.899, 0.901));
+    assert!((low - 0.899).abs() < 1e-4 && (high - 0.901).abs() < 1e-4, "{low} {high}");
+}
