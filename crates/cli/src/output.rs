@@ -58,6 +58,13 @@ pub fn open(destination: &Destination) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Removes the file that has no name yet, as its result has not come.
+pub fn abandon() {
+    if let Ok(mut file) = FILE.lock() {
+        drop(file.take());
+    }
+}
+
 /// True if results go to a file.
 pub fn is_to_file() -> bool {
     FILE.lock().is_ok_and(|file| file.is_some())
