@@ -15,8 +15,16 @@ use crate::terminal::{BAD, WARNING, paint};
 /// The options of every verb.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Common {
-    /// When there is colour
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, help_heading = "Everywhere")]
+    /// Colour: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true,
+        help_heading = "Everywhere",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     pub color: crate::terminal::Color,
     /// Write nothing but errors and warnings to standard error: no progress and no remarks
     #[arg(long, short, global = true, help_heading = "Everywhere")]
