@@ -175,6 +175,10 @@ def flatten(value, prefix=""):
     return {prefix}
 
 
+# The options of every verb, which have a table of their own.
+EVERYWHERE = {"--color", "--quiet"}
+
+
 class Reference(unittest.TestCase):
     """The reference pages name everything that there is, and nothing else."""
 
@@ -197,18 +201,22 @@ class Reference(unittest.TestCase):
 
     def test_every_option_has_its_place(self):
         text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+        common = text.split("\n## Options of every verb\n")[1].split("\n## ")[0]
+        self.assertEqual(set(re.findall(r"^\| `(--[\w-]+)", common, re.M)), EVERYWHERE)
         self.check_options("anabranch", "##", text)
 
     def check_options(self, command, heading, text):
         """The section of each verb below `command` has the verb's options, and those below it theirs."""
-        for verb in re.findall(r"^  (\w+)  ", self.output(f"{command} --help").split("Commands:")[1], re.M):
+        listed = self.output(f"{command} --help").split("Usage:")[1].split("Options:")[0]
+        for verb in re.findall(r"^  (\w+)  ", listed, re.M):
             if verb == "help":
                 continue
             name = f"{command} {verb}"
             section = text.split(f"\n{heading} `{name}`\n")[1].split(f"\n{heading} ")[0]
             own = section.split(f"\n{heading}# `{name} ")[0]
             help_text = self.output(f"{name} --help")
-            options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", help_text.split("Options:")[1], re.M)) - {"--help"}
+            options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", help_text.split("Options:")[1], re.M))
+            options -= {"--help", "--version", *EVERYWHERE}
             documented = set(re.findall(r"^\| `(--[\w-]+)", own, re.M))
             self.assertEqual(documented, options, name)
             if "Commands:" in help_text:

@@ -124,5 +124,7 @@ fn main() -> ExitCode {
         output::be_quiet();
     }
     let opened = cli.verb.destination().map_or(Ok(()), output::open);
-    opened.and_then(|()| cli.verb.run()).unwrap_or_else(Failure::report)
+    let code = opened.and_then(|()| cli.verb.run()).unwrap_or_else(Failure::report);
+    output::abandon();
+    code
 }

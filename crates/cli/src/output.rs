@@ -15,8 +15,16 @@ use crate::terminal::{BAD, WARNING, paint};
 /// The options of every verb.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Common {
-    /// When there is colour
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, help_heading = "Everywhere")]
+    /// Colour: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true,
+        help_heading = "Everywhere",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     pub color: crate::terminal::Color,
     /// Write nothing but errors and warnings to standard error: no progress and no remarks
     #[arg(long, short, global = true, help_heading = "Everywhere")]
@@ -56,6 +64,13 @@ pub fn open(destination: &Destination) -> Result<(), Failure> {
         *file = Some(Target { path: path.to_owned(), whole });
     }
     Ok(())
+}
+
+/// Removes the file that has no name yet, as its result has not come.
+pub fn abandon() {
+    if let Ok(mut file) = FILE.lock() {
+        drop(file.take());
+    }
 }
 
 /// True if results go to a file.

@@ -265,7 +265,7 @@ mod tests {
         let mut table = Table::new().column("name", Align::Left).wrapped("what it is");
         table.row(vec!["x".into(), "one two three four five six".into()]);
         assert_eq!(table.render(80), "name  what it is\nx     one two three four five six\n");
-        assert_eq!(table.render(28), "name  what it is\nx     one two three four five\n      six\n");
+        assert_eq!(table.render(28), "name  what it is\nx     one two three four\n      five six\n");
         assert!(table.render(3).lines().all(|line| line.len() <= 6 + LEAST));
         let mut table = Table::new().wrapped("one").wrapped("other");
         table.row(vec!["abcdefghijklmn".into(), "a b c d e f g h i j k l".into()]);

@@ -19,12 +19,10 @@ pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// When there is colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Color {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    // Comments for the documentation would make the help of every verb twice as long.
     #[default]
     Auto,
-    /// In a pipe, too
     Always,
-    /// Never
     Never,
 }
 

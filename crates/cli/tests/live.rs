@@ -173,6 +173,47 @@ END
 }
 
 #[test]
+fn a_connection_that_is_plain_tcp_is_reported_with_the_cause() {
+    live(
+        r#"
+        cd $d/www
+        python3 -m http.server 8000 --bind 10.81.1.1 >/dev/null 2>$d/log &
+        mptcpize run python3 -m http.server 8001 --bind 10.81.1.1 >/dev/null 2>$d/log &
+        for port in 8000 8001; do
+            until curl -s -o /dev/null http://10.81.1.1:$port/; do sleep 0.05; done
+        done
+        cd $d
+        $ANABRANCH get http://10.81.1.1:8000/file $HOST -o got 2>told
+        grep -q "^warning: the connection is plain TCP: the server's SYN/ACK had no Multipath TCP option" told
+        $ANABRANCH get http://10.81.1.1:8000/file $HOST -o got --json --quiet >plain 2>told
+        test $(wc -l <told) = 1
+        $ANABRANCH get http://10.81.1.1:8001/file $HOST -o got --json >multipath 2>told
+        test ! -s told
+        $ANABRANCH bench --server --kernel tcp 2>waiting &
+        until_up waiting waiting
+        $ANABRANCH bench --client 10.81.1.1 $HOST --size 100KB --parallel 2 --json >bench 2>told
+        grep -q "^warning: 2 of 2 connections are plain TCP: the server's SYN/ACK" told
+        $ANABRANCH bench --client 10.81.1.1 --kernel mptcp --size 100KB --json >kernel 2>told
+        grep -q "^warning: the connection is plain TCP: the kernel says so" told
+        python3 - <<'END'
+import json
+cases = {"plain": [0], "multipath": [], "bench": [0, 1], "kernel": [0]}
+for name, connections in cases.items():
+    fallbacks = json.load(open(name))["fallbacks"]
+    assert [fallback["connection"] for fallback in fallbacks] == connections, (name, fallbacks)
+    assert all(fallback["when"] == "handshake" and fallback["why"] for fallback in fallbacks), (name, fallbacks)
+END
+        $ANABRANCH serve $HOST www 2>serving &
+        until_up serving serving
+        curl -s -o got http://10.80.1.5/hello.txt
+        until_up serving "open from .*, plain TCP: the client's SYN had no Multipath TCP option"
+        mptcpize run curl -s -o got http://10.80.1.5/hello.txt
+        until_up serving "[#]2 .*open from [^,]*$"
+        "#,
+    );
+}
+
+#[test]
 fn bench_measures_against_the_kernel_in_both_directions() {
     live(
         r#"

@@ -35,7 +35,7 @@ fn plain(text: &str) -> String {
     plain + rest
 }
 
-const COMPARE: &str = "compare --path 50Mbit/s,20ms --path 20Mbit/s,60ms,loss=0.1% --size 300KB --runs 3";
+const COMPARE: &str = "compare --path 50Mbit/s,20ms --path 20Mbit/s,60ms,loss=0.1% --size 3MB --runs 3";
 
 #[test]
 fn everything_fits_a_terminal_of_80_columns() {

@@ -161,7 +161,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         namespace::enter()?;
     }
     let cancelled = interrupt::watch();
-    let emulation = Emulation::build(&scenario, &options)?;
+    let emulation = Emulation::build(&scenario, &options).map_err(|error| explain(error, &options))?;
     emulation.notes().iter().for_each(|note| output::remark(format_args!("note: {note}")));
     if args.interactive {
         output::print_error(&welcome(emulation.addresses(), &scenario, &options));
@@ -211,7 +211,11 @@ fn options(args: &Args, scenario: &Scenario) -> Result<Options, Failure> {
     Ok(Options {
         condition,
         run: args.run,
-        congestion: args.congestion.clone(),
+        // The kernel's name.
+        congestion: args
+            .congestion
+            .clone()
+            .map(|name| if name == "newreno" { "reno".to_owned() } else { name }),
         settings: args.settings.clone(),
         server_patience: Duration::from_secs_f64(args.server_wait),
         bounds: Bounds {
@@ -220,6 +224,22 @@ fn options(args: &Args, scenario: &Scenario) -> Result<Options, Failure> {
         },
         ..Options::default()
     })
+}
+
+/// A kernel without the congestion control says so in words that do not name it.
+fn explain(error: EmulateError, options: &Options) -> Failure {
+    let text = error.to_string();
+    match &options.congestion {
+        Some(name) if text.contains("congestion algorithm") => {
+            let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+            Failure::Usage(format!(
+                "this kernel has no congestion control `{name}`; it has {}, and others perhaps as modules: \
+                 modprobe tcp_{name}",
+                known.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ")
+            ))
+        }
+        _ => error.into(),
+    }
 }
 
 /// Standard error, for another's standard output.
@@ -331,11 +351,11 @@ fn table(report: &Report, width: usize) -> String {
         table.row(vec![
             link.link.clone(),
             link.carried_packets.to_string(),
-            output::digits(link.carried_bytes as f64 / 1e6),
-            output::digits(link.carried_bytes as f64 * 8.0 / report.elapsed_s.max(1e-9) / 1e6),
+            output::about(link.carried_bytes as f64 / 1e6),
+            output::about(link.carried_bytes as f64 * 8.0 / report.elapsed_s.max(1e-9) / 1e6),
             dropped(link),
             format!("{} ({})", link.max_queue_packets, output::size(link.max_queue_bytes)),
-            output::digits(link.mean_queue_packets),
+            output::about(link.mean_queue_packets),
         ]);
     }
     let mut text = table.render(width);

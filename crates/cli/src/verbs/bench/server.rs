@@ -16,7 +16,7 @@ use crate::output;
 
 pub async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Failed(error.to_string());
-    let log = Log::new(output::is_quiet());
+    let log = Log::new(false);
     let answer = |from: SocketAddr, read: Reader, write: Writer, control: Option<StreamControl>| {
         let log = log.clone();
         tokio::spawn(async move {
@@ -30,7 +30,10 @@ pub async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
             let plain = fallback.map_or(String::new(), |fallback| format!("; {}", fallback.sentence()));
             let [sent, received] = moved;
             let span = output::span(seconds);
-            log.general(&format!("{from}: sent {sent}, received {received} in {span}{how}{plain}"));
+            if output::is_quiet() {
+                return;
+            }
+            log.say(&format!("{from}: sent {sent}, received {received} in {span}{how}{plain}"));
         })
     };
     match host {
