@@ -31,7 +31,7 @@ pub struct Args {
     every_path: bool,
     #[cfg(target_os = "linux")]
     #[command(flatten)]
-    confirm: super::confirm::Args,
+    confirm: super::confirm::Confirm,
     /// Print JSON
     #[arg(long)]
     json: bool,
