@@ -348,6 +348,9 @@ def main():
     failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
     for test, reason in result.skipped:
         print(f"SKIPPED: {test.id()}: {reason}")
+        if os.environ.get("ANABRANCH_SKIPS"):
+            with open(os.environ["ANABRANCH_SKIPS"], "a", encoding="utf-8") as skips:
+                skips.write(f"{test.id()}: {reason}\n")
     print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return sys.exit(1 if failed else 0)
 

@@ -6,14 +6,13 @@ mod common;
 
 use std::process::Command;
 
-use common::live;
+use common::{live, skipped};
 
 /// Whether there is a tshark. In CI there must be one.
 fn have_tshark() -> bool {
     let found = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
-    assert!(found || std::env::var_os("CI").is_none(), "there is no tshark, and this is CI");
     if !found {
-        eprintln!("SKIPPED: there is no tshark (Debian: apt install tshark), so no capture is read");
+        skipped("there is no tshark (Debian: apt install tshark), so no capture is read");
     }
     found
 }

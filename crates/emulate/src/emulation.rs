@@ -144,6 +144,7 @@ impl Emulation {
             let with = network::Attributes { queue: options.device_queue, mtu: options.mtu, route };
             namespace.ip(&network::routes(&addresses, role, &with))?;
             if experiment.ipv6 {
+                namespace.ip6(&network::routes6(&addresses, role, &with))?;
                 await_addresses(&namespace)?;
             }
             let endpoints = network::endpoints(&addresses, role, &backup, options.subflows);

@@ -94,7 +94,7 @@ impl Namespace {
                                 .to_owned(),
                         )
                     }
-                    error => EmulateError::Failed(error.to_string()),
+                    error => EmulateError::Failed(format!("/dev/net/tun gives no usable device: {error}")),
                 })
             };
             names.iter().map(open).collect()
@@ -103,7 +103,16 @@ impl Namespace {
 
     /// Has `ip` do what `batch` says.
     pub(crate) fn ip(&self, batch: &str) -> Result<(), EmulateError> {
-        let argv = ["ip", "-batch", "-"].map(str::to_owned).to_vec();
+        self.batch(&["ip", "-batch", "-"], batch)
+    }
+
+    /// Has `ip` do for IPv6 what `batch` says.
+    pub(crate) fn ip6(&self, batch: &str) -> Result<(), EmulateError> {
+        self.batch(&["ip", "-6", "-batch", "-"], batch)
+    }
+
+    fn batch(&self, argv: &[&str], batch: &str) -> Result<(), EmulateError> {
+        let argv = argv.iter().map(|part| (*part).to_owned()).collect();
         let action = Action::Run { argv, stdin: Some(batch.to_owned()) };
         self.run(|| RealSystem.act(&action).map(drop).map_err(EmulateError::Failed))?
     }

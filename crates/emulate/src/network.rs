@@ -168,15 +168,22 @@ pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> St
             let _ = writeln!(text, "route add default dev {name} table {table}{more}");
             let _ = writeln!(text, "rule add from {here}/24 table {table} priority {table}");
         }
-        if addresses.ipv6 {
-            let (own, there) = (address6(role, at, 1), address6(role.other(), at, 0));
-            let _ = writeln!(text, "addr add {own}/128 dev {name} nodad");
-            let _ = writeln!(text, "route add {there}/64 dev {name}{more}");
-            if role == Role::Client {
-                let (table, here) = (FIRST_TABLE + at, address6(role, at, 0));
-                let _ = writeln!(text, "route add ::/0 dev {name} table {table}{more}");
-                let _ = writeln!(text, "rule add from {here}/64 table {table} priority {table}");
-            }
+    }
+    text
+}
+
+/// What `ip -6 -batch` reads after that, in a scenario over IPv6.
+pub(crate) fn routes6(addresses: &Addresses, role: Role, with: &Attributes) -> String {
+    let more: String = with.route.iter().map(|attribute| format!(" {attribute}")).collect();
+    let mut text = String::new();
+    for at in 0..addresses.paths {
+        let (name, own, there) = (device(at), address6(role, at, 1), address6(role.other(), at, 0));
+        let _ = writeln!(text, "addr add {own}/128 dev {name} nodad");
+        let _ = writeln!(text, "route add {there}/64 dev {name}{more}");
+        if role == Role::Client {
+            let (table, here) = (FIRST_TABLE + at, address6(role, at, 0));
+            let _ = writeln!(text, "route add default dev {name} table {table}{more}");
+            let _ = writeln!(text, "rule add from {here}/64 table {table} priority {table}");
         }
     }
     text
@@ -230,12 +237,14 @@ mod tests {
         assert!(endpoints(&addresses, Role::Server, &[], Some(3)).starts_with("mptcp limits set subflow 2 "));
         let with = Attributes { mtu: Some(1400), ..with };
         let six = Addresses { ipv6: true, ..addresses };
-        let text = routes(&six, Role::Client, &with) + &endpoints(&six, Role::Client, &[], None);
+        let text = routes(&six, Role::Client, &with)
+            + &routes6(&six, Role::Client, &with)
+            + &endpoints(&six, Role::Client, &[], None);
         for line in [
             "link set path2 txqueuelen 1000 mtu 1400 up",
             "addr add fd86:8684:0:2::1/128 dev path2 nodad",
             "route add fd86:8684:1:2::/64 dev path2 congctl cubic initcwnd 4",
-            "route add ::/0 dev path2 table 1002 congctl cubic initcwnd 4",
+            "route add default dev path2 table 1002 congctl cubic initcwnd 4",
             "rule add from fd86:8684:0:2::/64 table 1002 priority 1002",
             "mptcp endpoint add fd86:8684:0:1::1 dev path1 id 1 subflow",
         ] {

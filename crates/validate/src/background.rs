@@ -101,6 +101,9 @@ impl Background {
 /// Writes until the run is done.
 fn send(shared: &Shared<'_>, mut socket: &Socket) {
     let chunk = vec![0; CHUNK];
+    if shared.note_sender(socket).is_err() {
+        return;
+    }
     while !shared.is_done() {
         match socket.write(&chunk) {
             Ok(_) => {}

@@ -58,6 +58,9 @@ pub const DRAWN: &str = include_str!("../drawn.txt");
 /// How long a flow without an end sends, in the points that were drawn.
 const BULK: &str = "5 s";
 
+/// How much later than a flow in the background the others start.
+const CROSS_FIRST: &str = "2 s";
+
 /// Some of the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
@@ -145,7 +148,10 @@ fn drawn(line: &str) -> Result<Scenario, PointError> {
             ("down", "") => direction = "download",
             ("ipv6", "") => text.push_str("ipv6 = true\n"),
             ("flows", flows) => traffic.push_str(&format!("flows = {flows}\n")),
-            ("cross", path) => traffic.push_str(&format!("background = [{{ path = '{path}' }}]\n")),
+            // It has left its slow start by then.
+            ("cross", path) => {
+                traffic.push_str(&format!("background = [{{ path = '{path}' }}]\nstart = '{CROSS_FIRST}'\n"))
+            }
             ("shared", rate) => {
                 text.push_str(&format!("topology = {{ kind = 'shared', rate = '{rate}' }}\n"));
             }

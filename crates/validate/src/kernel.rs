@@ -25,6 +25,8 @@ pub const PORT: u16 = 8684;
 pub const CHUNK: usize = 1 << 18;
 /// How often somebody who waits looks whether to stop.
 pub const LOOK: Duration = Duration::from_millis(100);
+/// How often the end of a run is looked for.
+const STEP: Duration = Duration::from_millis(10);
 /// How long the last acknowledgements may take.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long the handshake may take.
@@ -53,6 +55,8 @@ pub(crate) struct Shared<'a> {
     /// Set when an end has failed.
     failed: AtomicBool,
     cancelled: &'a AtomicBool,
+    /// Handles of the sockets that send, so that they can be stopped while they wait for space.
+    senders: Mutex<Vec<Socket>>,
 }
 
 impl Shared<'_> {
@@ -67,6 +71,25 @@ impl Shared<'_> {
         self.left.load(Ordering::Relaxed) == 0
             || self.failed.load(Ordering::Relaxed)
             || self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Makes `socket` one that [`Shared::watch`] stops. A program that sends waits for space without a time limit: one with
+    /// `SO_SNDTIMEO` calls again and again, and each call fills the last segment, whether there is space or not. (A
+    /// limit of 100 ms has let 270 KB into a buffer of 64 KB.)
+    pub fn note_sender(&self, socket: &Socket) -> io::Result<()> {
+        socket.set_write_timeout(None)?;
+        self.senders.lock().unwrap_or_else(PoisonError::into_inner).push(socket.try_clone()?);
+        Ok(())
+    }
+
+    /// Waits until nothing is left to be measured, and stops what still sends.
+    fn watch(&self) {
+        while !self.is_done() {
+            std::thread::sleep(STEP);
+        }
+        for socket in self.senders.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
     }
 
     /// Waits for `until`; false if the run is over before.
@@ -173,7 +196,8 @@ pub fn run(
     let last = begun + plan.iter().map(|flow| flow.start).max().unwrap_or_default();
     let deadline = last + Duration::from_nanos(point.duration().as_nanos());
     let left = AtomicUsize::new(2 * flows.len());
-    let shared = Shared { point, begun, deadline, last, left, failed: AtomicBool::new(false), cancelled };
+    let (failed, senders) = (AtomicBool::new(false), Mutex::default());
+    let shared = Shared { point, begun, deadline, last, left, failed, cancelled, senders };
     let parts = carry(&shared, &flows, clients, &listener, there, background);
     let report = live.finish()?;
     if cancelled.load(Ordering::Relaxed) {
@@ -210,6 +234,7 @@ fn carry(
     let note = &note;
     std::thread::scope(|scope| {
         background.start(scope, shared);
+        scope.spawn(|| shared.watch());
         scope.spawn(move || {
             let _ = anabranch_emulate::set_realtime(PRIORITY);
             for _ in flows {
@@ -427,13 +452,14 @@ fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Vec<(usize, 
 /// Writes `left` bytes, or fewer if the run ends before.
 fn write(end: &End<'_>, mut socket: &Socket, mut left: u64) -> Result<(), Trouble> {
     let chunk = vec![0; CHUNK.min(left as usize)];
+    end.shared.note_sender(socket)?;
     while left > 0 && !end.is_over() {
         // The counters of a transfer without a size are those at its end.
         let remaining = end.shared.deadline.saturating_duration_since(Instant::now());
-        socket.set_write_timeout(Some(remaining.clamp(Duration::from_millis(1), LOOK)))?;
+        socket.set_write_timeout(Some(remaining.max(Duration::from_millis(1))))?;
         match socket.write(&chunk[..left.min(CHUNK as u64) as usize]) {
             Ok(n) => left -= n as u64,
-            Err(error) if is_timeout(&error) => {}
+            Err(error) if is_timeout(&error) || end.shared.is_done() => {}
             Err(error) => return Err(Trouble::failed(format!("the kernel's sender: {error}"))),
         }
     }

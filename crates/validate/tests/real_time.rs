@@ -1,6 +1,9 @@
 //! The three ways of carrying out transfers, where namespaces and the kernel's Multipath TCP can be had.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_emulate::obstacle;
@@ -13,8 +16,7 @@ use anabranch_validate::{Campaign, Kind, Metric, Plan, Point};
 /// Points over these paths; none where nothing can be measured, which is told.
 fn points(paths: &[&str], scheduler: &str, size: &str) -> Option<Vec<Point>> {
     if let Some(obstacle) = obstacle() {
-        assert!(std::env::var_os("CI").is_none(), "{obstacle}, and this is CI");
-        eprintln!("SKIPPED: {obstacle}");
+        skipped::skipped(obstacle);
         return None;
     }
     let mut document = Document::bare();
@@ -129,4 +131,76 @@ fn who_is_told_to_stop_keeps_what_there_is() {
     let there = campaign.into_results().records().len();
     // An unreliable run comes again later, and is no progress.
     assert!((2..50).contains(&there), "{there}");
+}
+
+/// A point over IPv6 with another TCP on its path, whose flows start later and whose receiver has little memory.
+#[test]
+fn cross_traffic_ipv6_later_starts_and_knobs_are_the_same_three_times() {
+    if let Some(obstacle) = obstacle() {
+        return skipped::skipped(obstacle);
+    }
+    let mut document = Document::bare();
+    document
+        .set_paths(&["20Mbit/s,20ms,queue=4bdp".to_owned(), "10Mbit/s,30ms,queue=4bdp".to_owned()])
+        .unwrap();
+    for set in [
+        "ipv6=true",
+        "schedulers=[\"linux\"]",
+        "traffic.size=\"100 KB\"",
+        "traffic.direction=download",
+        "traffic.starts=[\"300 ms\", \"400 ms\"]",
+        "traffic.background=[{ path = 2 }]",
+        "receive-buffer=\"32 KB\"",
+        "initial-window=4",
+        "ecn=true",
+        "rto.min=\"100 ms\"",
+    ] {
+        document.set(set).unwrap();
+    }
+    let mut campaign = campaign(Point::of(document.scenario().unwrap()).unwrap(), 1);
+    let never = AtomicBool::new(false);
+    campaign.measure(&never, &|_, _| ()).unwrap();
+    campaign.simulate(&never).unwrap();
+    let simulated = campaign.simulated()[0][0].clone();
+    let results = campaign.into_results();
+    let real = results.records().iter().map(|record| {
+        assert!(record.measured.time_s.is_some(), "{:?}: {:?}", record.kind, record.objection);
+        (record.kind, record.measured.clone())
+    });
+    let all: Vec<_> = real.chain([(Kind::Simulated, simulated)]).collect();
+    assert_eq!(all.len(), 3);
+    for (kind, measured) in all {
+        assert_eq!(measured.delivered, 200_000, "{kind:?}");
+        assert!(measured.mss.iter().all(|mss| *mss <= 1404), "{kind:?}: {measured:?}");
+    }
+}
+
+/// The buffer of a kernel's sender bounds what is in flight: 64 KB a round trip of 100 ms, or a little more, whatever the
+/// machine does. A sender that asks for space every now and then would put four times as much into it.
+#[test]
+fn a_send_buffer_bounds_the_kernels_sender() {
+    let Some(mut points) = points(&["100Mbit/s,100ms"], "tcp@1", "1MB") else { return };
+    let small = anabranch_units::Bytes(64_000);
+    points[0].scenario.conditions[0].configs[0].send_buffer = small;
+    points[0].kernel.send_buffer = Some(32_000);
+    let campaign = campaign(points, 1);
+    campaign.measure(&AtomicBool::new(false), &|_, _| ()).unwrap();
+    for record in campaign.into_results().records() {
+        // A buffer without a bound takes 0.7 s.
+        assert!(record.measured.time_s.is_some_and(|time| time > 1.2), "{record:?}");
+    }
+}
+
+/// A window of 32 KB lets 32 KB through in a round trip.
+#[test]
+fn a_receive_buffer_bounds_what_the_kernel_takes() {
+    let Some(mut points) = points(&["100Mbit/s,100ms"], "tcp@1", "500KB") else { return };
+    let small = anabranch_stack::config::ReceiveBuffer::Fixed(anabranch_units::Bytes(32_000));
+    points[0].scenario.conditions[0].configs[0].receive_buffer = small;
+    points[0].kernel.receive_buffer = Some(32_000);
+    let campaign = campaign(points, 1);
+    campaign.measure(&AtomicBool::new(false), &|_, _| ()).unwrap();
+    for record in campaign.into_results().records() {
+        assert!(record.measured.time_s.is_some_and(|time| time > 1.0), "{record:?}");
+    }
 }

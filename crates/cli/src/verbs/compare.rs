@@ -40,7 +40,7 @@ pub struct Args {
     view: View,
     #[cfg(target_os = "linux")]
     #[command(flatten)]
-    confirm: super::confirm::Args,
+    confirm: super::confirm::Confirm,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -14,7 +14,7 @@ use crate::{output, terminal};
 
 /// Whether a prediction is checked.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Confirm {
     /// Emulates the best contender and the reference for a few runs on this machine, and reports whether
     /// the prediction held; exit code 1 if it did not. Needs root
     #[arg(long)]
@@ -35,7 +35,7 @@ struct Output {
     check_verdict: String,
 }
 
-impl Args {
+impl Confirm {
     /// That a check can be made, if one is wanted: before the comparison, which may take long.
     pub fn ready(&self, scenario: &Scenario) -> Result<(), Failure> {
         if !self.check {

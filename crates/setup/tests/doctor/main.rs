@@ -4,6 +4,8 @@
 #[path = "../setup/lab.rs"]
 #[allow(dead_code, reason = "the tests of `tun setup`, which it belongs to, use more of it")]
 mod lab;
+#[path = "../../../../tests/skipped.rs"]
+mod skipped;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

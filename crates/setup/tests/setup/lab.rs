@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anabranch_setup::{Action, Options, RealSystem, System};
 
-/// Whether these tests can run; says so loudly if not, and fails where nobody would hear it.
+/// Whether these tests can run; if not they count as skipped.
 pub fn possible() -> bool {
     let root = rustix::process::geteuid().is_root();
     let tools =
@@ -23,8 +23,7 @@ pub fn possible() -> bool {
         return true;
     }
     let why = if root { format!("there is no {}", missing.join(", ")) } else { "not root".to_owned() };
-    assert!(std::env::var_os("CI").is_none(), "tests of the setup cannot run: {why}");
-    eprintln!("SKIPPED: tests of the setup: {why}");
+    crate::skipped::skipped(why);
     false
 }
 

@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 
 mod lab;
+#[path = "../../../../tests/skipped.rs"]
+mod skipped;
 
 use anabranch_setup::{Families, SetupError, setup, show, teardown};
 use lab::{Failing, Lab, possible, two_paths};
