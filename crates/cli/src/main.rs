@@ -6,7 +6,7 @@
 mod args;
 mod failure;
 mod interrupt;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod online;
 mod output;
 mod progress;
@@ -41,13 +41,13 @@ enum Verb {
     List(verbs::list::Args),
     Check(verbs::check::Args),
     Serve(verbs::serve::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Tun(verbs::tun::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Doctor(verbs::doctor::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Emulate(verbs::emulate::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Validate(verbs::validate::Args),
     Get(verbs::get::Args),
     Bench(verbs::bench::Args),
@@ -62,15 +62,15 @@ fn main() -> ExitCode {
         Verb::List(args) => verbs::list::run(&args),
         Verb::Check(args) => verbs::check::run(&args),
         Verb::Serve(args) => verbs::serve::run(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "network"))]
         Verb::Tun(args) => verbs::tun::run(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "network"))]
         Verb::Doctor(args) => verbs::doctor::run(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "network"))]
         Verb::Emulate(args) => {
             return verbs::emulate::run(&args).unwrap_or_else(|failure| failure.report());
         }
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "network"))]
         Verb::Validate(args) => {
             return verbs::validate::run(&args).unwrap_or_else(|failure| failure.report());
         }

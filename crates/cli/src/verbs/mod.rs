@@ -3,9 +3,9 @@
 pub mod bench;
 pub mod check;
 pub mod compare;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod doctor;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod emulate;
 pub mod get;
 pub mod list;
@@ -13,7 +13,7 @@ pub mod model;
 pub mod run;
 pub mod select;
 pub mod serve;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod tun;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod validate;
