@@ -23,6 +23,16 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// This build of the command has no `verb`.
+    #[cfg(not(all(target_os = "linux", feature = "network")))]
+    pub fn without_network(verb: &str) -> Failure {
+        Failure::Failed(if cfg!(target_os = "linux") {
+            format!("`anabranch {verb}` is not in this build, which lacks the feature `network`")
+        } else {
+            format!("`anabranch {verb}` needs the TUN devices of Linux")
+        })
+    }
+
     /// Tells a person, and gives the exit code.
     pub fn report(self) -> ExitCode {
         match self {

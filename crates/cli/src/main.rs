@@ -8,7 +8,7 @@ mod failure;
 mod fairness;
 mod help;
 mod interrupt;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod online;
 mod output;
 mod progress;
@@ -52,13 +52,13 @@ enum Verb {
     Serve(verbs::serve::Args),
     Get(verbs::get::Args),
     Bench(verbs::bench::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Tun(verbs::tun::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Doctor(verbs::doctor::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Emulate(verbs::emulate::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Validate(verbs::validate::Args),
 }
 
@@ -75,13 +75,13 @@ impl Verb {
             Verb::Bench(args) => Some(&args.to),
             // What `get` fetches is its result.
             Verb::Serve(_) | Verb::Get(_) => None,
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Doctor(args) => Some(&args.to),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Emulate(args) => Some(&args.to),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Validate(args) => Some(&args.to),
         }
     }
@@ -97,13 +97,13 @@ impl Verb {
             Verb::Serve(args) => verbs::serve::run(args),
             Verb::Get(args) => verbs::get::run(args),
             Verb::Bench(args) => verbs::bench::run(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => verbs::tun::run(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Doctor(args) => verbs::doctor::run(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Emulate(args) => return verbs::emulate::run(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Validate(args) => return verbs::validate::run(args),
         }
         .map(|()| ExitCode::SUCCESS)

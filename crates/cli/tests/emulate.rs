@@ -1,6 +1,6 @@
 //! `anabranch emulate`: what it prints, and that nothing is left of it however it ends. Needs root, and says so where
 //! there is none.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "network"))]
 
 #[path = "../../../tests/skipped.rs"]
 mod skipped;

@@ -1,6 +1,6 @@
 //! `anabranch serve`, `get` and `bench` against the Multipath TCP of this machine's kernel, over two TUN devices in a
 //! network namespace of their own. Nothing of the machine changes.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "network"))]
 
 mod common;
 

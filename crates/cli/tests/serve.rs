@@ -1,5 +1,5 @@
 //! `anabranch serve` and clients that misbehave, `get` and `bench` without an answer, and what a killed process leaves.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "network"))]
 
 mod common;
 

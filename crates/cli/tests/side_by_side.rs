@@ -1,5 +1,5 @@
 //! The page that puts a simulated flow beside a real one: its commands work, and what must be the same is.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "network"))]
 
 #[path = "../../../tests/skipped.rs"]
 mod skipped;

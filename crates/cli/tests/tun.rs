@@ -1,5 +1,5 @@
 //! `anabranch tun` as a person meets it. What it does to a network is tested in `crates/setup/tests/setup`.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "network"))]
 
 #[path = "../../../tests/skipped.rs"]
 mod skipped;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anabranch_device::{Capabilities, Device, Packet, memory};
 use anabranch_link::{LinkConfig, QueueLimit};
 use anabranch_middlebox::LinkedDevice;
-use anabranch_net::Host;
+use anabranch_net::{Host, MptcpStream};
 use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_units::Bytes;
 use common::{Path, config, content, hosts, receive_all, server_address};
@@ -63,21 +63,28 @@ impl<D: Device> Device for Gated<D> {
     }
 }
 
-// The driver asks the stack for no more than its queues take. Once the device has taken all of these nothing but the
-// driver itself knows that the stack has more.
-#[tokio::test(start_paused = true)]
-async fn what_a_full_device_has_left_with_the_stack_follows_at_once() {
-    let (left, right) = memory::pair(Capabilities::plain(1500));
-    let link = || LinkConfig { queue: QueueLimit::Packets(5000), ..Path::new(1000, 50).link() };
-    // On the server's side, so that its timers wake the other driver.
-    let right = LinkedDevice::new(right, "path0", 7, link(), link()).unwrap();
+/// Two hosts over `paths` fast paths with long queues; the gate is before the client's last device.
+fn gated(paths: usize) -> (Host, Host, Arc<Gate>) {
+    let (mut client, mut server) = (Host::builder().seed(1), Host::builder().seed(2));
     let gate = Arc::new(Gate::default());
-    let left = Gated { inner: left, gate: Arc::clone(&gate) };
-    let client = Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();
-    let server = Host::builder().seed(2).device(right, &[common::server_ip(0)]).start().unwrap();
+    for at in 0..paths {
+        let (left, right) = memory::pair(Capabilities::plain(1500));
+        let link = || LinkConfig { queue: QueueLimit::Packets(5000), ..Path::new(1000, 50).link() };
+        // On the server's side, so that its timers wake the other driver.
+        let right = LinkedDevice::new(right, &format!("path{at}"), 7, link(), link()).unwrap();
+        let gate = if at + 1 == paths { Arc::clone(&gate) } else { Arc::default() };
+        client = client.device(Gated { inner: left, gate }, &[common::client_ip(at)]);
+        server = server.device(right, &[common::server_ip(at)]);
+    }
+    (client.start().unwrap(), server.start().unwrap(), gate)
+}
+
+/// A connection from `client` to `server` with a large window at its start, all of whose subflows are established.
+async fn connected(client: &Host, server: &Host, max_subflows: u8) -> (MptcpStream, MptcpStream) {
     let config = ConnectionConfig {
         initial_window: 1000,
-        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(4 << 10)),
+        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(8 << 10)),
+        max_subflows,
         ..config()
     };
     let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
@@ -87,6 +94,17 @@ async fn what_a_full_device_has_left_with_the_stack_follows_at_once() {
     near.write_all(b"x").await.unwrap();
     far.read_exact(&mut [0]).await.unwrap();
     sleep(Duration::from_secs(1)).await;
+    let established = near.subflow_stats().iter().filter(|subflow| subflow.established.is_some()).count();
+    assert_eq!(established, usize::from(max_subflows));
+    (near, far)
+}
+
+// The driver asks the stack for no more than its queues take. Once the device has taken all of these nothing but the
+// driver itself knows that the stack has more.
+#[tokio::test(start_paused = true)]
+async fn what_a_full_device_has_left_with_the_stack_follows_at_once() {
+    let (client, server, gate) = gated(1);
+    let (mut near, _far) = connected(&client, &server, 1).await;
     gate.shut.store(true, Ordering::Relaxed);
     near.write_all(&content(600_000)).await.unwrap();
     sleep(Duration::from_millis(1)).await;
@@ -159,30 +177,8 @@ async fn the_writing_half_takes_several_buffers_at_once() {
 // without bound.
 #[tokio::test(start_paused = true)]
 async fn packets_for_a_full_device_are_dropped_while_another_takes_some() {
-    let (mut client, mut server) = (Host::builder().seed(1), Host::builder().seed(2));
-    let gate = Arc::new(Gate::default());
-    for at in 0..2 {
-        let (left, right) = memory::pair(Capabilities::plain(1500));
-        let link = || LinkConfig { queue: QueueLimit::Packets(5000), ..Path::new(1000, 50).link() };
-        let right = LinkedDevice::new(right, &format!("path{at}"), 7, link(), link()).unwrap();
-        let gate = if at == 1 { Arc::clone(&gate) } else { Arc::default() };
-        client = client.device(Gated { inner: left, gate }, &[common::client_ip(at)]);
-        server = server.device(right, &[common::server_ip(at)]);
-    }
-    let (client, server) = (client.start().unwrap(), server.start().unwrap());
-    let config = ConnectionConfig {
-        initial_window: 1000,
-        receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(8 << 10)),
-        max_subflows: 2,
-        ..config()
-    };
-    let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
-    let mut near = client.connect(server_address(), config).await.unwrap();
-    let (mut far, _) = listener.accept().await.unwrap();
-    near.write_all(b"x").await.unwrap();
-    far.read_exact(&mut [0]).await.unwrap();
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(near.subflow_stats().iter().filter(|subflow| subflow.established.is_some()).count(), 2);
+    let (client, server, gate) = gated(2);
+    let (mut near, _far) = connected(&client, &server, 2).await;
     assert_eq!(client.counters().queue_drops, 0);
     gate.shut.store(true, Ordering::Relaxed);
     near.write_all(&content(2_500_000)).await.unwrap();

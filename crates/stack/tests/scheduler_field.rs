@@ -1,4 +1,4 @@
-//! All schedulers end to end: what the papers and section 19 of the field's comparison say of each kind.
+//! All schedulers end to end: the properties that docs/schedulers.md and the papers state for each kind.
 
 mod harness;
 

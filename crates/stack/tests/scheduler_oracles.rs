@@ -543,7 +543,7 @@ fn backup_waits_for_its_primary_and_leaves_it_when_that_fails() {
     assert_eq!(connection.bytes_on(0), 20 * MSS);
 }
 
-/// The example of section 15: 30 Mbit/s, 10 and 100 ms one way, segments of 1448 bytes.
+/// A fast path of 30 Mbit/s whose window is full, and a slow one: 10 and 100 ms one way, segments of 1448 bytes.
 fn stms_pair() -> Vec<SubflowView> {
     let ms = Duration::from_millis;
     let mut fast = SubflowView::idle(SubflowId(0), ms(20), 0, 1448);

@@ -38,7 +38,7 @@ pub struct Args {
     /// What is shown
     #[arg(long, value_name = "VIEW", default_value = "auto")]
     view: View,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     confirm: super::confirm::Confirm,
     /// Print JSON
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let mut scenario = args.changes.scenario(args.scenario.as_deref())?;
     scenario.other_starts &= !args.no_other_starts;
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     args.confirm.ready(&scenario)?;
     let captures = args.capture.open(&scenario)?;
     let mut samples = args.samples.open(&scenario)?;
@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         comparison.keep_fairness_that_applies();
     }
     let text = if args.json { String::new() } else { people(&scenario, &comparison, args.view) };
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     if args.confirm.check {
         return args.confirm.run(&scenario, comparison, text, args.json, cancelled);
     }

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "network")))]
 use crate::failure::Failure;
 
 /// Fetches a file over HTTP, from a host of its own behind a TUN device
 #[derive(clap::Args)]
 pub struct Args {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     host: crate::online::HostArgs,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     connect: crate::online::ConnectArgs,
     /// Where to put it; `-` is standard output. The last part of the URL unless given
@@ -28,15 +28,15 @@ pub struct Args {
     url: String,
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "network")))]
 pub fn run(_: &Args) -> Result<(), Failure> {
-    Err(Failure::Failed("`anabranch get` needs the TUN devices of Linux".to_owned()))
+    Err(Failure::without_network("get"))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub use linux::run;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod linux {
     use std::io::{IsTerminal, Write as _};
     use std::path::{Path, PathBuf};

@@ -3,11 +3,11 @@
 pub mod bench;
 pub mod check;
 pub mod compare;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod confirm;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod doctor;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod emulate;
 pub mod get;
 pub mod list;
@@ -15,7 +15,7 @@ pub mod model;
 pub mod run;
 pub mod select;
 pub mod serve;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod tun;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub mod validate;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "network")))]
 use crate::failure::Failure;
 
 /// Serves the files of a directory over HTTP, on a host of its own behind a TUN device
 #[derive(clap::Args)]
 pub struct Args {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     host: crate::online::HostArgs,
     /// The port
@@ -25,15 +25,15 @@ pub struct Args {
     directory: PathBuf,
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "network")))]
 pub fn run(_: &Args) -> Result<(), Failure> {
-    Err(Failure::Failed("`anabranch serve` needs the TUN devices of Linux".to_owned()))
+    Err(Failure::without_network("serve"))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub use linux::run;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod linux {
     use std::sync::Arc;
 

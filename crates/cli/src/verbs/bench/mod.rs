@@ -1,16 +1,16 @@
 //! `anabranch bench`
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod client;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod kernel;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod plan;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod report;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod server;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 mod watch;
 
 use crate::failure::Failure;
@@ -19,10 +19,10 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("role").required(true).args(["server", "client"])))]
 pub struct Args {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     host: crate::online::HostArgs,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     connect: crate::online::ConnectArgs,
     /// Waits for clients
@@ -66,12 +66,12 @@ pub struct Args {
     pub to: crate::output::Destination,
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "network")))]
 pub fn run(_: &Args) -> Result<(), Failure> {
-    Err(Failure::Failed("`anabranch bench` needs the TUN devices of Linux".to_owned()))
+    Err(Failure::without_network("bench"))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub fn run(args: &Args) -> Result<(), Failure> {
     use crate::online;
 
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 type Reader = Box<dyn tokio::io::AsyncBufRead + Send + Unpin>;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "network"))]
 type Writer = Box<dyn tokio::io::AsyncWrite + Send + Unpin>;
