@@ -3,7 +3,6 @@
 use anabranch_units::Time;
 
 use super::receive::{NEXT, STOP, Step};
-use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::congestion::CongestionControl;
 use crate::event::{Event, SubflowSet};
@@ -166,9 +165,7 @@ impl Connection {
             self.send.outstanding.as_slice().first().map_or(SubflowSet::EMPTY, |head| head.tried);
         if self.send.acknowledge(una) {
             self.progress_at = now;
-            // The next closed window is probed from the beginning.
-            self.timers.disarm(Timer::Persist);
-            self.persist_backoff = 0;
+            self.stop_persist();
             self.stats.data_acked = una;
             self.stats.last_data_ack = now;
             self.repair_further();

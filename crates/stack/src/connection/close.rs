@@ -3,10 +3,55 @@
 use anabranch_units::{Duration, Time};
 
 use super::timer_table::Timer;
+use super::timers::DATA_TIMER_FLOOR;
 use super::{Connection, Mode, Phase};
-use crate::event::{CloseReason, Event, SubflowSet};
+use crate::event::{CloseReason, Event, SubflowId, SubflowSet};
 use crate::segment::ResetReason;
 use crate::subflow::{ResetCause, Subflow, TcpState};
+
+/// The end of our stream at the data level: which DATA_FINs are due, and whether the application knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Closing {
+    /// The subflows that carry a DATA_FIN of its own next.
+    fin_wanted_on: SubflowSet,
+    /// An acknowledgement with both keys, if they are unconfirmed, goes before the next DATA_FIN without data.
+    keys_before_fin: bool,
+    /// How often the DATA_FIN was sent alone, up to a limit.
+    fin_attempts: u32,
+    /// Up to where the application has been notified that everything is acknowledged, the end counted as one.
+    all_acked_told: u64,
+}
+
+impl Closing {
+    /// True if a DATA_FIN without data is due on some subflow.
+    #[inline]
+    pub(super) fn wants_fin(&self) -> bool {
+        !self.fin_wanted_on.is_empty()
+    }
+
+    /// True if a DATA_FIN without data was due on subflow `id`.
+    pub(super) fn take_fin(&mut self, id: SubflowId) -> bool {
+        let wanted = self.fin_wanted_on.has(id);
+        self.fin_wanted_on = self.fin_wanted_on.without(id);
+        wanted
+    }
+
+    /// True if an acknowledgement with both keys was due on subflow `id`, before its DATA_FIN.
+    pub(super) fn take_keys(&mut self, id: SubflowId) -> bool {
+        self.fin_wanted_on.has(id) && core::mem::take(&mut self.keys_before_fin)
+    }
+
+    /// No DATA_FIN without data is due any more.
+    pub(super) fn withdraw_fins(&mut self) {
+        self.fin_wanted_on = SubflowSet::EMPTY;
+    }
+
+    /// True if the application has been notified that everything up to `end` is acknowledged, the end counted as one.
+    #[inline]
+    pub(super) fn is_all_told(&self, end: u64) -> bool {
+        self.all_acked_told == end
+    }
+}
 
 impl Connection {
     /// The application writes no more.
@@ -61,12 +106,37 @@ impl Connection {
         if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.is_queue_empty()) {
             // Nothing is left that could carry it (RFC 8684 section 3.3.3).
             if let Some(at) = self.best_subflow() {
-                self.fin_wanted_on = SubflowSet::one(self.subflows[at].id());
+                self.closing.fin_wanted_on = SubflowSet::one(self.subflows[at].id());
                 // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK becomes a TCP by it,
                 // so that without data at least two segments carry them.
-                self.keys_before_fin = self.send.written == 0;
+                self.closing.keys_before_fin = self.send.written == 0;
                 self.note_fin_sent(now);
             }
+        }
+    }
+
+    /// Sends the DATA_FIN again. It goes alone once there is no data left that could be missing.
+    #[cold]
+    pub(super) fn on_fin_timer(&mut self, now: Time) {
+        let alone = self.send.una == self.send.written;
+        self.closing.fin_attempts = if alone { (self.closing.fin_attempts + 1).min(9) } else { 0 };
+        let wait = Duration(self.max_rto().max(DATA_TIMER_FLOOR).0 << self.closing.fin_attempts);
+        let due = now + wait.min(self.config.rto.max);
+        self.timers.arm(Timer::Fin, due);
+        if !alone {
+            return;
+        }
+        // It must arrive, and nobody knows which path works: on all of them (as Linux does).
+        self.closing.withdraw_fins();
+        for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
+            self.closing.fin_wanted_on = self.closing.fin_wanted_on.with(subflow.id());
+        }
+        self.closing.keys_before_fin = true;
+        if let Some(first) = (0..self.subflows.len()).find(|&at| self.keys_pending(at)) {
+            // A listener that has become a TCP answers no DATA_FIN. It answers a segment from before its
+            // window, and the answer shows which it is. The keys go first, because a listener that still
+            // waits for them would answer without options.
+            self.subflows[first].probe();
         }
     }
 
@@ -78,7 +148,7 @@ impl Connection {
         }
         self.send.fin_acked = true;
         self.timers.disarm(Timer::Fin);
-        self.fin_wanted_on = SubflowSet::EMPTY;
+        self.closing.withdraw_fins();
         self.progress_at = now;
         if self.mode == Mode::Mptcp {
             self.answer_fins();
@@ -121,7 +191,7 @@ impl Connection {
     #[inline(always)]
     fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);
-        if self.send.una == self.send.written && self.all_acked_told < end {
+        if self.send.una == self.send.written && self.closing.all_acked_told < end {
             self.tell_all_acked(end);
         }
     }
@@ -133,7 +203,7 @@ impl Connection {
         }
         let fin_done = !self.send.closed || self.send.fin_acked;
         if fin_done && self.freed() == self.send.written {
-            self.all_acked_told = end;
+            self.closing.all_acked_told = end;
             self.push_event(Event::AllAcked);
         }
     }

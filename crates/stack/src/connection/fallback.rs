@@ -13,7 +13,7 @@ use anabranch_units::{Duration, Time};
 use super::receive::{NEXT, STOP, Step};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
-use crate::event::{CloseReason, SubflowSet};
+use crate::event::CloseReason;
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
@@ -167,7 +167,7 @@ impl Connection {
         self.subflows[at].cancel_withdrawal();
         self.timers.disarm(Timer::Data);
         self.timers.disarm(Timer::Fin);
-        self.fin_wanted_on = SubflowSet::EMPTY;
+        self.closing.withdraw_fins();
         // The end of the stream is the FIN's to say now, also where a DATA_FIN has said it.
         self.send.fin_sent = false;
         self.send.fin_acked = false;

@@ -45,7 +45,7 @@ impl Connection {
         };
         let (una, start, window) = (next.una, next.start, next.window);
         let all_told =
-            send.una < send.written || self.all_acked_told == send.written + u64::from(send.closed);
+            send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
         if send.una + window > send.window_end || !all_told {
             return false;
         }
@@ -191,7 +191,7 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        if !self.fast_paths || self.third_ack_wanted || self.send.closed || !self.fin_wanted_on.is_empty() {
+        if !self.fast_paths || self.third_ack_wanted || self.send.closed || self.closing.wants_fin() {
             return None;
         }
         let before = (self.cursor, self.turn);

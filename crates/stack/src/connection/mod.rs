@@ -19,6 +19,7 @@ mod make;
 mod mapping;
 mod paths;
 mod payload;
+mod persist;
 mod receive;
 mod recv_state;
 mod reinject;
@@ -36,7 +37,7 @@ use anabranch_units::{Rate, Time};
 
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
-use crate::event::{CloseReason, ConnectionId, Event, SubflowId, SubflowSet};
+use crate::event::{CloseReason, ConnectionId, Event, SubflowId};
 use crate::observer::{Limit, Observer};
 use crate::path_manager::{PathEvent, PathManager};
 use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SubflowView};
@@ -47,9 +48,11 @@ use crate::subflow::Subflow;
 use crate::timestamp::TimestampTick;
 
 use challenge::Challenges;
+use close::Closing;
 use fallback::Fallback;
 pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer, own_scale};
 use paths::PathsState;
+use persist::Persist;
 pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;
 use send_state::SendState;
@@ -93,8 +96,7 @@ pub struct Connection {
     cursor: usize,
     /// How many segments it has sent in a row.
     turn: u32,
-    /// The subflows that shall carry a DATA_FIN of its own.
-    fin_wanted_on: SubflowSet,
+    closing: Closing,
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
     pub(crate) initiator: bool,
@@ -106,8 +108,6 @@ pub struct Connection {
     pub(crate) tick: TimestampTick,
     /// The third ACK with both keys shall leave.
     pub(crate) third_ack_wanted: bool,
-    /// An acknowledgement with both keys, if they are unconfirmed, goes before the next DATA_FIN without data.
-    keys_before_fin: bool,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
     schedule_wanted: bool,
@@ -152,9 +152,7 @@ pub struct Connection {
     timers: TimerTable,
     head_repair: HeadRepair,
     progress_at: Time,
-    /// Up to where the application has heard that everything is acknowledged, the end counted as one.
-    all_acked_told: u64,
-    persist_backoff: u32,
+    persist: Persist,
 
     // What changes with most segments.
     pub(crate) stats: ConnectionStats,
@@ -187,9 +185,6 @@ pub struct Connection {
     last_opportunistic: Vec<Time>,
     /// For the endpoint: the application has heard that it is closed.
     pub(crate) closed_told: bool,
-    /// When a closed window was last probed.
-    probed_at: Time,
-    fin_attempts: u32,
 }
 
 /// What a new connection is made from.
@@ -227,7 +222,6 @@ impl Connection {
             keepalive_sent: Time::ZERO,
             joins_denied: false,
             third_ack_wanted: false,
-            keys_before_fin: false,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
@@ -256,15 +250,12 @@ impl Connection {
             events: VecDeque::new(),
             readable_pending: false,
             remote_fin_told: false,
-            all_acked_told: 0,
             closed_told: false,
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
-            persist_backoff: 0,
-            probed_at: Time::ZERO,
-            fin_attempts: 0,
-            fin_wanted_on: SubflowSet::EMPTY,
+            persist: Persist::default(),
+            closing: Closing::default(),
             progress_at: now,
             queued_at: Time::NEVER,
             in_ready: false,

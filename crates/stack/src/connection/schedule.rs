@@ -297,29 +297,6 @@ impl Connection {
             self.assign(now, fast, range, AssignKind::Reinject);
         }
     }
-
-    /// Whether data waits, and nothing is under way that would bring a new window: then the window is
-    /// probed (RFC 9293 section 3.8.6.1). A scheduler may wait for a subflow whose own window is shut,
-    /// so that it is not only the connection's window that counts.
-    fn arm_persist(&mut self, now: Time) {
-        let shut = match self.limit {
-            Limit::ReceiveWindow => true,
-            Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
-            Limit::CongestionWindow | Limit::Scheduler => !self.timers.is_armed(Timer::Schedule),
-        };
-        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.is_queue_empty();
-        let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
-        if !blocked {
-            if self.timers.is_armed(Timer::Persist) {
-                self.progress_at = now;
-            }
-            self.timers.disarm(Timer::Persist);
-            self.persist_backoff = 0;
-        } else if !self.timers.is_armed(Timer::Persist) {
-            let due = now + self.max_rto();
-            self.timers.arm(Timer::Persist, due);
-        }
-    }
 }
 
 fn limit_of(why: &Why) -> Limit {

@@ -10,7 +10,7 @@ use anabranch_units::{Duration, Time};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
-use crate::event::{CloseReason, SubflowSet};
+use crate::event::CloseReason;
 use crate::observer::Observer;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
@@ -18,7 +18,7 @@ use crate::subflow::TcpState;
 use crate::subflow::timers::{Expiry, TimerContext};
 
 /// Linux: the data level sends again no sooner than this (RFC 8684 leaves the value free).
-const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
+pub(super) const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
 
 impl Connection {
     /// The greatest retransmission timeout of the usable subflows.
@@ -108,15 +108,6 @@ impl Connection {
         due
     }
 
-    /// When the user timeout has passed without progress. A peer that answers the probes of its closed
-    /// window keeps the connection alive, however long (RFC 9293 section 3.8.6.1).
-    fn patience_ends(&self) -> Time {
-        if self.timers.is_armed(Timer::Persist) && self.heard_at() >= self.probed_at {
-            return Time::NEVER;
-        }
-        self.progress_at + self.config.user_timeout
-    }
-
     pub(super) fn heard_at(&self) -> Time {
         self.subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
     }
@@ -146,43 +137,10 @@ impl Connection {
             self.on_fail_timer(now);
         }
         if self.timers.has_expired(Timer::Persist, now) {
-            self.persist_backoff = (self.persist_backoff + 1).min(10);
-            let wait = Duration(self.max_rto().0 << self.persist_backoff).min(self.config.rto.max);
-            self.timers.arm(Timer::Persist, now + wait);
-            // Every subflow whose own window is shut may be the one that is waited for.
-            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.probe_if_shut();
-            }
-            if let Some(best) = self.best_subflow() {
-                self.subflows[best].probe();
-            }
-            if self.heard_at() >= self.probed_at {
-                self.progress_at = now;
-            }
-            self.probed_at = now;
+            self.on_persist_timer(now);
         }
         if self.timers.has_expired(Timer::Fin, now) {
-            // It goes alone once there is no data left that could be missing.
-            let alone = self.send.una == self.send.written;
-            self.fin_attempts = if alone { (self.fin_attempts + 1).min(9) } else { 0 };
-            let wait = Duration(self.max_rto().max(DATA_TIMER_FLOOR).0 << self.fin_attempts);
-            let due = now + wait.min(self.config.rto.max);
-            self.timers.arm(Timer::Fin, due);
-            // It must arrive, and nobody knows which way works: on all of them (as Linux does).
-            let mut all = SubflowSet::EMPTY;
-            for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
-                all = all.with(subflow.id());
-            }
-            if alone {
-                self.fin_wanted_on = all;
-                self.keys_before_fin = true;
-                if let Some(first) = (0..self.subflows.len()).find(|&at| self.keys_pending(at)) {
-                    // A listener that has become a TCP answers no DATA_FIN. It answers a segment from before its
-                    // window, and the answer shows which it is. The keys go first, because a listener that still
-                    // waits for them would answer without options.
-                    self.subflows[first].probe();
-                }
-            }
+            self.on_fin_timer(now);
         }
         if self.confirmed && self.paths.next_timer() <= now {
             self.send_announcements(now);

@@ -33,7 +33,7 @@ impl Connection {
     pub(crate) fn wants_to_send(&self) -> bool {
         self.schedule_wanted
             || self.third_ack_wanted
-            || !self.fin_wanted_on.is_empty()
+            || self.closing.wants_fin()
             || (self.send.closed && !self.send.fin_sent)
             || self.subflows.iter().any(Subflow::wants_to_send)
     }
@@ -157,12 +157,10 @@ impl Connection {
             self.subflows[at].count_control();
             return self.depart(now, at, out, SendKind::Control, 0, observer);
         }
-        if self.keys_before_fin && self.fin_wanted_on.has(subflow.id()) {
-            self.keys_before_fin = false;
-            if self.keys_pending(at) {
-                self.make_ack(now, at, out);
-                return self.leave(now, at, out, SendKind::Control, observer);
-            }
+        let id = subflow.id();
+        if self.closing.take_keys(id) && self.keys_pending(at) {
+            self.make_ack(now, at, out);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         let subflow = &mut self.subflows[at];
         if let Some(before) = subflow.take_window_probe() {
@@ -172,8 +170,7 @@ impl Connection {
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
-        if self.fin_wanted_on.has(subflow.id()) {
-            self.fin_wanted_on = self.fin_wanted_on.without(subflow.id());
+        if self.closing.take_fin(id) {
             if subflow.is_usable() && !self.send.fin_acked {
                 self.make_data_fin(now, at, out);
                 return self.leave(now, at, out, SendKind::Control, observer);
