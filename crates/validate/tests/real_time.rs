@@ -22,6 +22,7 @@ fn points(paths: &[&str], scheduler: &str, size: &str) -> Option<Vec<Point>> {
     let mut document = Document::bare();
     document.set_paths(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()).unwrap();
     document.set_size("--size", size);
+    document.set_option("--set", "traffic.direction", "upload");
     document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
     Some(Point::of(document.scenario().unwrap()).unwrap())
 }
