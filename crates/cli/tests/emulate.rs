@@ -268,7 +268,7 @@ fn a_user_needs_no_root() {
 fn mistakes_are_told_before_anything_is_made() {
     for (arguments, told) in [
         (&["emulate", "--", "true"][..], "a scenario, or --path"),
-        (&["emulate", "--path", "1Mbit/s,1ms"], "give a command behind `--`"),
+        (&["emulate", "--path", "1Mbit/s,1ms"], "give a command after `--`"),
         (&["emulate", "--path", "1Mbit/s,1parsec", "--", "true"], "not a unit of time"),
         (&["emulate", "figure8", "--condition", "x", "--", "true"], "no condition `x`"),
         (&["emulate", "figure8", "--sysctl", "kernel.hostname=x", "--", "true"], "begin with net."),
@@ -278,6 +278,30 @@ fn mistakes_are_told_before_anything_is_made() {
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && text.contains(told), "{text}");
     }
+}
+
+#[test]
+fn the_report_goes_where_it_is_wanted_and_quiet_leaves_it_out() {
+    let Some(_alone) = alone() else { return };
+    let texts = |output: &Output| {
+        let [out, err] =
+            [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        (output.status.code(), out, err)
+    };
+    let file = format!("{}/emulate-report.json", env!("CARGO_TARGET_TMPDIR"));
+    let (code, out, err) = texts(&emulate(&["--json", "-o", &file, "--", "echo", "hello"]));
+    assert_eq!((code, out.as_str(), err.contains("lateness")), (Some(0), "hello\n", false), "{err}");
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(report["exit_code"], 0);
+    let (code, out, err) = texts(&emulate(&["-o", &file, "--", "echo", "hello"]));
+    assert_eq!((code, out.as_str(), err.contains("lateness")), (Some(0), "hello\n", false), "{err}");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("lateness down"));
+    let (code, _, err) = texts(&emulate(&["--quiet", "--", "true"]));
+    assert!(code == Some(0) && err.lines().all(|line| line.starts_with("NOT RELIABLE")), "{err}");
+    let (code, _, err) = texts(&emulate(&["--kernel-cc", "nope", "--", "true"]));
+    assert!(code == Some(2) && err.contains("no congestion control `nope`; it has "), "{err}");
+    let (code, ..) = texts(&emulate(&["--kernel-cc", "newreno", "--", "true"]));
+    assert_eq!(code, Some(0), "the kernel calls it reno");
 }
 
 /// The page's commands, those marked `sh run`, as somebody types them who has the command in the path.

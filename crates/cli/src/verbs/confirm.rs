@@ -193,6 +193,6 @@ mod tests {
         assert!(failed.contains("did NOT hold") && failed.contains("7.0 % above"), "{failed}");
         assert!(sentence(&[check(Outcome::Unknown, None)], 5).contains("could not be checked"));
         assert_eq!(sentence(&[], 5), "There is no difference to check.");
-        assert!(table(&[check(Outcome::Held, Some(-3.1))]).contains("500.0"));
+        assert!(table(&[check(Outcome::Held, Some(-3.1))]).contains("500"));
     }
 }

@@ -343,7 +343,7 @@ fn percents(value: f64, interval: Option<anabranch_lab::stats::Interval>) -> Str
 
 fn full_table(rows: &[Row]) -> String {
     let mut table = Table::new()
-        .column("point", Align::Left)
+        .wrapped("point")
         .column("number", Align::Left)
         .column("compared", Align::Left)
         .optional("first", Align::Decimal, 2)
@@ -364,12 +364,12 @@ fn full_table(rows: &[Row]) -> String {
             own.verdict.name().to_owned(),
         ]);
     }
-    table.render(terminal::width().max(terminal::PLAIN_WIDTH))
+    table.render(terminal::width())
 }
 
 fn quick_table(held: &[Held]) -> String {
     let mut table = Table::new()
-        .column("point", Align::Left)
+        .wrapped("point")
         .column("compared", Align::Left)
         .column("median, %", Align::Right)
         .column("may be", Align::Right)

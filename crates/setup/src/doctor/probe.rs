@@ -5,7 +5,6 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -86,7 +85,7 @@ fn attempt(target: &str, system: &mut dyn System, address: &mut Option<SocketAdd
         Ok(stream) => stream,
         Err(outcome) => return outcome,
     };
-    match is_multipath(local_address(&stream), system) {
+    match state_of(&stream, system) {
         Err(error) => return ProbeOutcome::Unknown(error),
         Ok(false) => return ProbeOutcome::FellBack,
         Ok(true) => {}
@@ -95,7 +94,7 @@ fn attempt(target: &str, system: &mut dyn System, address: &mut Option<SocketAdd
         return ProbeOutcome::Handshake;
     }
     let answered = exchange(&mut stream, target);
-    match is_multipath(local_address(&stream), system) {
+    match state_of(&stream, system) {
         Ok(true) if answered => ProbeOutcome::Multipath,
         Ok(true) => ProbeOutcome::Silent(ANSWER_TIMEOUT),
         Ok(false) => ProbeOutcome::FellBackLater,
@@ -152,18 +151,16 @@ fn exchange(stream: &mut TcpStream, target: &str) -> bool {
     stream.write_all(request.as_bytes()).is_ok() && stream.read(&mut answer).is_ok_and(|n| n > 0)
 }
 
-fn local_address(stream: &TcpStream) -> Result<SocketAddr, String> {
-    let local = rustix::net::getsockname(stream.as_fd()).map_err(|error| error.to_string())?;
-    SocketAddr::try_from(local).map_err(|error| error.to_string())
+fn state_of(stream: &TcpStream, system: &mut dyn System) -> Result<bool, String> {
+    is_multipath(stream.local_addr().map_err(|error| error.to_string())?, system)
 }
 
 /// Returns whether the kernel's connection from the address `local` is Multipath TCP still, as `ss` shows the flags for
 /// it. (The socket option MPTCP_INFO would tell the same, through an interface that no safe crate has.)
 ///
 /// # Errors
-/// If `local` is an error, `ss` cannot be run, or it does not show the connection.
-pub fn is_multipath(local: Result<SocketAddr, String>, system: &mut dyn System) -> Result<bool, String> {
-    let local = local?;
+/// If `ss` cannot be run, or it does not show the connection.
+pub fn is_multipath(local: SocketAddr, system: &mut dyn System) -> Result<bool, String> {
     // `192.0.2.1:5000` or `[2001:db8::1]:5000`, as ss takes it too.
     let text = system.act(&Action::run(&format!("ss -MniaOH src {local}")))?;
     flags_of(&text, local).ok_or_else(|| format!("`ss -Mni` does not show the connection from {local}"))

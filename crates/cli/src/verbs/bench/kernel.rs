@@ -46,9 +46,9 @@ pub async fn connect(args: &Args, name: &str) -> io::Result<Opened> {
     let stream = std::net::TcpStream::from(socket.await.map_err(io::Error::other)??);
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
-    let local = stream.local_addr().map_err(|error| error.to_string());
     let wanted = args.kernel.as_deref() == Some("mptcp") && args.parallel <= MOST_ASKED;
-    let is_multipath = wanted.then(|| is_multipath(local, &mut RealSystem).ok()).flatten();
+    let local = stream.local_addr().ok().filter(|_| wanted);
+    let is_multipath = local.and_then(|local| is_multipath(local, &mut RealSystem).ok());
     let (read, write) = tokio::net::TcpStream::from_std(stream)?.into_split();
     Ok(Opened { read: buffered(read), write: Box::new(write), is_multipath })
 }
