@@ -171,7 +171,9 @@ fn cross_traffic_ipv6_later_starts_and_knobs_are_the_same_three_times() {
     assert_eq!(all.len(), 3);
     for (kind, measured) in all {
         assert_eq!(measured.delivered, 200_000, "{kind:?}");
-        assert!(measured.mss.iter().all(|mss| *mss <= 1404), "{kind:?}: {measured:?}");
+        // The kernel's count has the option of Multipath TCP in it.
+        let most = if kind == Kind::Kernel { 1428 } else { 1404 };
+        assert!(measured.mss.iter().all(|mss| *mss <= most), "{kind:?}: {measured:?}");
     }
 }
 
