@@ -172,23 +172,23 @@ fn cross_traffic_ipv6_later_starts_and_knobs_are_the_same_three_times() {
     assert_eq!(all.len(), 3);
     for (kind, measured) in all {
         assert_eq!(measured.delivered, 200_000, "{kind:?}");
-        assert!(measured.mss.iter().all(|mss| *mss <= 1404), "{kind:?}: {measured:?}");
+        // The kernel's count has the option of Multipath TCP in it.
+        let most = if kind == Kind::Kernel { 1428 } else { 1404 };
+        assert!(measured.mss.iter().all(|mss| *mss <= most), "{kind:?}: {measured:?}");
     }
 }
 
-/// The buffer of a kernel's sender bounds what is in flight: 64 KB a round trip of 100 ms, or a little more, whatever the
-/// machine does. A sender that asks for space every now and then would put four times as much into it.
+/// A small send buffer slows a sender down: without one these transfers take 0.8 s. (The kernel fills the last segment of
+/// its buffer without a look at the bound, so that it has some 300 KB in flight with 64 KB and takes 1.1 s.)
 #[test]
-fn a_send_buffer_bounds_the_kernels_sender() {
-    let Some(mut points) = points(&["100Mbit/s,100ms"], "tcp@1", "1MB") else { return };
-    let small = anabranch_units::Bytes(64_000);
-    points[0].scenario.conditions[0].configs[0].send_buffer = small;
+fn a_send_buffer_slows_the_sender_down() {
+    let Some(mut points) = points(&["50Mbit/s,100ms"], "tcp@1", "1MB") else { return };
+    points[0].scenario.conditions[0].configs[0].send_buffer = anabranch_units::Bytes(64_000);
     points[0].kernel.send_buffer = Some(32_000);
     let campaign = campaign(points, 1);
     campaign.measure(&AtomicBool::new(false), &|_, _| ()).unwrap();
     for record in campaign.into_results().records() {
-        // A buffer without a bound takes 0.7 s.
-        assert!(record.measured.time_s.is_some_and(|time| time > 1.2), "{record:?}");
+        assert!(record.measured.time_s.is_some_and(|time| time > 0.95), "{record:?}");
     }
 }
 
