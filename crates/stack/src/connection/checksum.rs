@@ -136,7 +136,7 @@ impl Connection {
         let (connection, range, mut delivered) = (self.id, claim.mapped, 0);
         let subflow = &mut self.subflows[at];
         let of = subflow.id;
-        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
+        let full_sized = subflow.recv.measure(now, segment.payload_len, subflow.mss);
         subflow.recv.arrive(now, range, fin, full_sized, |_| ());
         if range.end > subflow.recv.nxt() {
             // Behind a hole: its sum may be wanted when the hole is filled by more than it needs.

@@ -136,7 +136,7 @@ impl Connection {
             subflow.ts_recent = timestamps.value;
         }
         subflow.ecn.negotiate(segment, config.ecn);
-        subflow.recv = Receiver::new(segment.seq, config.ack);
+        subflow.recv = Receiver::new(segment.seq, config.ack, config.receive_buffer);
         subflow.recovery = Recovery::new(config, subflow.sack, 1);
     }
 

@@ -231,7 +231,7 @@ impl Connection {
         let connection = self.id;
         let subflow = &mut self.subflows[at];
         let start = subflow.seq_offset(segment).max(0) as u64;
-        let full_sized = subflow.recv.measure(segment.payload_len, subflow.mss);
+        let full_sized = subflow.recv.measure(now, segment.payload_len, subflow.mss);
         let fin = segment.flags.has(Flags::FIN);
         let held = subflow.held.get_or_insert_default();
         let id = subflow.id;

@@ -125,7 +125,11 @@ impl Connection {
             subflow.bare = false;
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
+        self.sample_arrival(now, at, segment);
         self.take_next(now, at, stream, in_order, placed);
+        if segment.flags.has(Flags::PSH) && in_order {
+            self.on_pushed(at);
+        }
         if !in_order {
             self.check_closing(now, at);
         }
@@ -199,6 +203,9 @@ impl Connection {
             self.process_plain_ack(now, at, segment);
         }
         let fin = segment.flags.has(Flags::FIN);
+        if segment.payload_len > 0 {
+            self.sample_arrival(now, at, segment);
+        }
         if (segment.payload_len > 0 || fin) && !self.take_expected(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
         }
@@ -471,7 +478,17 @@ impl Connection {
             return false;
         }
         self.take_next(now, at, stream, in_order, placed);
+        if segment.flags.has(Flags::PSH) && in_order {
+            self.on_pushed(at);
+        }
         true
+    }
+
+    /// A segment that ends a burst has brought what the stream went on with.
+    fn on_pushed(&mut self, at: usize) {
+        if self.recv.readable() == 0 || !self.config.consume_at_once {
+            self.subflows[at].recv.on_pushed();
+        }
     }
 
     /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is the next of
@@ -486,7 +503,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let subflow = &mut self.subflows[at];
-        let full_sized = subflow.recv.measure(stream.len() as u32, subflow.mss);
+        let full_sized = subflow.recv.measure(now, stream.len() as u32, subflow.mss);
         subflow.recv.take_expected(now, stream.len(), full_sized);
         subflow.counters.data_segments_received += 1;
         if in_order {
@@ -604,7 +621,7 @@ impl Connection {
         let before = (u64::from(segment.payload_len) + range.start - end) as i64;
         let Connection { recv, subflows, id, .. } = self;
         let Subflow { recv: subflow_recv, counters, id: subflow_id, mss, .. } = &mut subflows[at];
-        let full_sized = subflow_recv.measure(segment.payload_len, *mss);
+        let full_sized = subflow_recv.measure(now, segment.payload_len, *mss);
         let (mut delivered, mut advanced) = (0, false);
         subflow_recv.arrive(now, range, fin, full_sized, |fresh| {
             for &(mapped, data) in parts.as_slice() {
@@ -636,6 +653,9 @@ impl Connection {
             placed.push(Placement::Discard { connection: *id, payload_offset, len });
         }
         self.after_arrival(now, advanced);
+        if advanced && full_sized && segment.flags.has(Flags::PSH) {
+            self.on_pushed(at);
+        }
         if self.subflows[at].held.is_some() && self.mode == Mode::Mptcp {
             self.release_mapped(now, at, placed);
         }
@@ -657,11 +677,11 @@ impl Connection {
         if advanced {
             self.stats.last_in_order = now;
             self.stats.received = self.recv.nxt();
-            if self.recv.autotuned_up_to().is_some() {
-                self.autotune(now);
-            }
             if self.config.consume_at_once {
                 self.recv.consume(u64::MAX);
+            }
+            if self.recv.autotuned_up_to().is_some() {
+                self.autotune(now);
             }
             if self.recv.nxt() >= self.config.readable_from.get() {
                 self.push_event(Event::Readable);
@@ -671,6 +691,10 @@ impl Connection {
     }
 
     fn autotune(&mut self, now: Time) {
+        if self.config.ack.growth {
+            self.right_size(now);
+            return;
+        }
         let mut rtt = Duration::ZERO;
         for subflow in &self.subflows {
             if subflow.is_synchronised() {
@@ -678,6 +702,33 @@ impl Connection {
             }
         }
         self.recv.autotune(now, rtt, u64::from(self.config.mss));
+    }
+
+    /// Dynamic right-sizing of the connection's buffer, and of the windows that its subflows offer.
+    #[inline]
+    fn right_size(&mut self, now: Time) {
+        let mut rtt = Duration::ZERO;
+        for subflow in &self.subflows {
+            rtt = rtt.max(subflow.recv.growth.rtt());
+        }
+        if let Some(read) = self.recv.right_size(now, rtt) {
+            let most = self.config.receive_buffer.max().get();
+            for subflow in &mut self.subflows {
+                subflow.recv.growth.widen(read, most);
+            }
+        }
+    }
+
+    /// Takes a sample of the round trip from a segment with data, as a receiver can: the time since the
+    /// acknowledgement that it echoes was sent.
+    #[inline]
+    fn sample_arrival(&mut self, now: Time, at: usize, segment: &Segment) {
+        if let Some(timestamps) = segment.options.timestamps
+            && self.config.ack.growth
+        {
+            let elapsed = self.tick.span(self.tick.value(now).wrapping_sub(timestamps.echo));
+            self.subflows[at].recv.growth.sample(timestamps.echo, elapsed);
+        }
     }
 
     /// If the peer's stream has ended and all of it is here, the application hears it.

@@ -33,11 +33,25 @@ impl Connection {
 
     pub(crate) fn arm_data_timer(&mut self, now: Time) {
         self.data_timer = if self.mode == Mode::Mptcp && !self.send.outstanding.is_empty() {
+            if self.models_buffers() {
+                self.data_timer = now + self.linux_data_wait(now);
+                return;
+            }
             let wait = self.max_rto().max(DATA_TIMER_FLOOR) * 2;
             now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
         } else {
             Time::NEVER
         };
+    }
+
+    /// How long Linux waits for progress at the data level: until the last of its subflows' timers, probes among
+    /// them, would run out (`mptcp_set_timeout`).
+    fn linux_data_wait(&self, now: Time) -> Duration {
+        let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
+        let timers = subflows.map(|subflow| self.retransmit_timer(subflow).0);
+        let last = timers.filter(|timer| timer.is_armed()).max();
+        let wait = last.map_or(Duration::ZERO, |last| last.since(now));
+        if wait.is_zero() { DATA_TIMER_FLOOR } else { wait }
     }
 
     /// A subflow has told of progress, and the data level of none: the head of the stream may have arrived there
@@ -176,7 +190,11 @@ impl Connection {
         }
         if self.data_timer <= now && !self.follow_silent_peer(now) {
             self.data_timeouts += 1;
-            self.reinject_head();
+            if self.models_buffers() {
+                self.reinject_piece();
+            } else {
+                self.reinject_head();
+            }
             self.arm_data_timer(now);
         }
         if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {

@@ -18,6 +18,9 @@ use crate::subflow::{Queued, Subflow, TcpState};
 /// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
 const PACED_BURST: Duration = Duration::from_millis(1);
 
+/// How much at most Linux hands to segmentation offload at once: what the pacing rate sends in this time.
+const TRAIN: Duration = Duration::from_nanos(976_563);
+
 /// The most payload that leaves at once: with the headers less than an IP packet may have.
 const MAX_BURST: u32 = 65_000;
 
@@ -173,8 +176,12 @@ impl Connection {
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
         let id = subflow.id;
         self.record_sent(now, at, record);
+        let ends = self.ends_train(now, at, len);
         self.after_data(now, at, len);
         self.make_data(now, at, &record, out);
+        if ends {
+            out.flags = out.flags.with(Flags::PSH);
+        }
         self.subflows[at].ecn.on_new_data(out);
         if self.mode == Mode::Mptcp && !self.data_timer.is_armed() {
             self.arm_data_timer(now);
@@ -463,13 +470,19 @@ impl Connection {
             mapping.checksum = self.checksum_of(range, seq, data_fin, sums);
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        if segments == 1 {
+        let ends = if segments == 1 {
             self.record_sent(now, at, record);
+            let ends = self.ends_train(now, at, len);
             self.after_data(now, at, len);
+            ends
         } else {
             self.record_burst(now, at, &record);
-        }
+            true
+        };
         self.make_data(now, at, &record, out);
+        if ends {
+            out.flags = out.flags.with(Flags::PSH);
+        }
         self.subflows[at].ecn.on_new_data(out);
         if !self.data_timer.is_armed() {
             self.arm_data_timer(now);
@@ -590,6 +603,27 @@ impl Connection {
             let subflow = &mut self.subflows[at];
             subflow.pace_at = subflow.pace_at.max(now) + gap;
         }
+    }
+
+    /// Whether a new segment of `len` bytes, which is recorded already, ends a train of at least two that leave
+    /// together, as one packet of Linux's segmentation offload would: as many as the pacing rate sends in a
+    /// millisecond, at least two (`tcp_tso_autosize`). The last one has PSH, so that the receiver answers it.
+    #[inline]
+    fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
+        let subflow = &mut self.subflows[at];
+        let goes_on = subflow.last_sent == now;
+        subflow.train = if goes_on { subflow.train + 1 } else { 1 };
+        if subflow.train < 2 {
+            return false;
+        }
+        let mss = u64::from(subflow.mss);
+        let more = subflow.queued > 0 && len == mss && subflow.in_flight() + mss <= subflow.cwnd;
+        let sent = u64::from(subflow.train + 1) * mss;
+        if more && (subflow.train == 1 || sent <= self.pacing_rate(at).bytes_in(TRAIN)) {
+            return false;
+        }
+        self.subflows[at].train = 0;
+        true
     }
 
     /// Whether segments leave at a pacing rate.

@@ -1,12 +1,14 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 
 pub mod ecn;
+pub mod growth;
 pub mod path_mtu;
 pub mod rate;
 pub mod recovery;
 pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
+pub mod send_buffer;
 mod signals;
 mod window_held;
 
@@ -187,6 +189,12 @@ pub struct Subflow {
     pub(crate) last_new: Time,
     pub(crate) last_sent: Time,
     pub(crate) pace_at: Time,
+    /// How many segments have left at the time of `last_sent`, since the last with PSH.
+    pub(crate) train: u32,
+    /// Its send buffer, in bytes of memory.
+    pub(crate) send_buffer: u64,
+    /// An acknowledgement has come since the buffer was last looked at.
+    pub(crate) buffer_checked: bool,
     pub(crate) max_in_flight: u64,
     pub(crate) usage_seq: u64,
     pub(crate) rtt: RttEstimator,
@@ -279,7 +287,7 @@ impl Subflow {
             round_lost: 0,
             loss_rate: 0.0,
             ecn: EcnState::default(),
-            recv: Receiver::new(Seq(0), config.ack),
+            recv: Receiver::new(Seq(0), config.ack, config.receive_buffer),
             mappings: Mappings::default(),
             contradicted: false,
             held: None,
@@ -291,6 +299,9 @@ impl Subflow {
             last_sent: now,
             last_received: now,
             pace_at: Time::ZERO,
+            train: 0,
+            send_buffer: config.send_buffers.map_or(u64::MAX, send_buffer::initial),
+            buffer_checked: true,
             time_wait_until: Time::NEVER,
             removal_deadline: Time::NEVER,
             probe_wanted: false,
@@ -440,6 +451,7 @@ impl Subflow {
             bytes_sent: self.counters.bytes_sent,
             established: self.established.unwrap_or(self.started),
             last_received: self.last_received,
+            send_buffer: self.send_buffer,
         }
     }
 
