@@ -477,7 +477,7 @@ impl Connection {
             ends
         } else {
             self.record_burst(now, at, &record);
-            true
+            self.config.ack.push
         };
         self.make_data(now, at, &record, out);
         if ends {
@@ -610,6 +610,9 @@ impl Connection {
     /// millisecond, at least two (`tcp_tso_autosize`). The last one has PSH, so that the receiver answers it.
     #[inline]
     fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
+        if !self.config.ack.push {
+            return false;
+        }
         let subflow = &mut self.subflows[at];
         let goes_on = subflow.last_sent == now;
         subflow.train = if goes_on { subflow.train + 1 } else { 1 };
@@ -619,7 +622,7 @@ impl Connection {
         let mss = u64::from(subflow.mss);
         let more = subflow.queued > 0 && len == mss && subflow.in_flight() + mss <= subflow.cwnd;
         let sent = u64::from(subflow.train + 1) * mss;
-        if more && (subflow.train == 1 || sent <= self.pacing_rate(at).bytes_in(TRAIN)) {
+        if more && sent <= self.pacing_rate(at).bytes_in(TRAIN) {
             return false;
         }
         self.subflows[at].train = 0;
