@@ -490,7 +490,7 @@ mod tests {
         receiver.on_ack_sent();
         receiver.arrive(Time::from_millis(401), DataRange::new(1, 100), false, false, |_| ());
         receiver.on_ack_sent();
-        assert_eq!(dues(&mut receiver, Time::from_millis(401)), [true, true, false, true]);
+        assert_eq!(dues(&mut receiver, Time::from_millis(401)), [true, true, true, false]);
     }
 
     #[test]
