@@ -509,9 +509,11 @@ impl Connection {
         self.recv.nxt()
     }
 
-    /// Whether a join is admitted now (RFC 8684 section 3.2).
+    /// Whether a join is admitted now (RFC 8684 section 3.2). Linux opens and takes none once the program has ended its
+    /// stream, as its connection has left ESTABLISHED.
     pub(crate) fn admits_join(&self) -> bool {
         self.mode == Mode::Mptcp
+            && !(self.models_buffers() && self.send.closed)
             && (self.config.simultaneous || self.phase == Phase::Open)
             && self.phase != Phase::Ended
             && !(self.send.fin_acked && self.recv.finished())

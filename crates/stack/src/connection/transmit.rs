@@ -290,7 +290,7 @@ impl Connection {
             ends
         } else {
             self.record_burst(now, at, &record);
-            true
+            self.config.ack.push
         };
         self.make_data(now, at, &record, out);
         if ends {
@@ -363,6 +363,9 @@ impl Connection {
     /// True if a new segment of `len` bytes, which is recorded already, ends a train ([`Subflow::ends_train`]).
     #[inline]
     pub(super) fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
+        if !self.config.ack.push {
+            return false;
+        }
         let Connection { subflows, congestion, .. } = self;
         let id = subflows[at].id();
         subflows[at].ends_train(now, len, || congestion.pacing_rate(id))

@@ -122,8 +122,7 @@ pub struct SubflowView {
     pub established: Time,
     /// When anything last arrived on it.
     pub last_received: Time,
-    /// Its own send buffer in bytes of memory, as [`memory`](crate::subflow::send_buffer::memory) counts it; the
-    /// greatest number if it has none.
+    /// Its own send buffer in bytes, the memory around the payload included; the greatest number if it has none.
     pub send_buffer: u64,
 }
 

@@ -127,13 +127,14 @@ mod tests {
         assert!(growth.on_data(1448, 1448));
         assert!(growth.on_data(200, 1448), "as much as a full one");
         assert!(!growth.on_data(1448, 1448), "64,240 + 2 x 2896 = 70,032");
-        growth.widen(20_000, 1 << 20);
-        // 40,000, and twice as much in proportion to 5520 of 14,480.
-        assert_eq!(growth.buffer, 40_000 + 2 * (40_000 * 5520 / 14_480));
-        assert!(!growth.on_data(1448, 1448), "less than 70,000");
+        growth.widen(19_000, 1 << 20);
+        assert_eq!(
+            growth.buffer, 70_000,
+            "38,000, and twice as much in proportion to 4520 of 14,480, is less"
+        );
         growth.widen(40_000, 1 << 20);
-        assert_eq!(growth.buffer, 240_000);
-        assert_eq!((0..100).filter(|_| growth.on_data(1448, 1448)).count(), 59);
+        assert_eq!(growth.buffer, 80_000 + 2 * (80_000 * 21_000 / 19_000));
+        assert_eq!((0..100).filter(|_| growth.on_data(1448, 1448)).count(), 65);
     }
 
     #[test]

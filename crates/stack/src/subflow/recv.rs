@@ -334,7 +334,7 @@ impl Receiver {
         self.last_ack_sent = self.nxt;
         // A duplicate is reported by the next acknowledgement or not at all (RFC 2883 section 4).
         self.dsack = None;
-        if self.due != AckDue::Nothing {
+        if self.unacked > 0 {
             self.quick = self.quick.saturating_sub(1);
         }
         self.due = AckDue::Nothing;
@@ -451,6 +451,58 @@ mod tests {
         receiver.on_timer(Time::from_millis(40));
         assert_eq!(receiver.due(), AckDue::Now);
         assert_eq!(receiver.ack(), Seq(300));
+    }
+
+    fn linux() -> Receiver {
+        let ack = AckConfig { quick: 0, ..ConnectionConfig::linux().ack };
+        Receiver::new(Seq(0), ack, ReceiveBuffer::Fixed(anabranch_units::Bytes(70_000)))
+    }
+
+    fn due_after(receiver: &mut Receiver, now: Time) -> AckDue {
+        let full_sized = receiver.measure(now, 1448, 1448);
+        receiver.take_expected(now, 1448, full_sized);
+        let due = receiver.due();
+        if due == AckDue::Now {
+            receiver.on_ack_sent();
+        }
+        due
+    }
+
+    #[test]
+    fn segments_that_raise_the_offered_window_are_acknowledged_at_once() {
+        let mut receiver = linux();
+        let dues: Vec<AckDue> = (0..6).map(|_| due_after(&mut receiver, Time::ZERO)).collect();
+        // 64,240 + 2 x 2896 is more than 70,000.
+        assert_eq!(dues, [AckDue::Now, AckDue::Now, AckDue::Later, AckDue::Now, AckDue::Later, AckDue::Now]);
+        receiver.growth.widen(100_000, 1 << 20);
+        assert!((0..50).all(|_| due_after(&mut receiver, Time::ZERO) == AckDue::Now));
+    }
+
+    #[test]
+    fn segments_after_a_silence_and_after_a_needless_copy_are_acknowledged_at_once() {
+        let mut receiver = linux();
+        receiver.config.quick = 3;
+        while due_after(&mut receiver, Time::ZERO) == AckDue::Now {}
+        due_after(&mut receiver, Time::ZERO);
+        let dues = |receiver: &mut Receiver, now| [0; 4].map(|_| due_after(receiver, now) == AckDue::Now);
+        assert_eq!(dues(&mut receiver, Time::from_millis(200)), [false, true, false, true]);
+        assert_eq!(dues(&mut receiver, Time::from_millis(401)), [true, true, true, false]);
+        receiver.on_ack_sent();
+        receiver.arrive(Time::from_millis(401), DataRange::new(1, 100), false, false, |_| ());
+        receiver.on_ack_sent();
+        assert_eq!(dues(&mut receiver, Time::from_millis(401)), [true, true, true, false]);
+    }
+
+    #[test]
+    fn the_end_of_a_burst_is_acknowledged_at_once() {
+        for push in [false, true] {
+            let mut receiver = linux();
+            receiver.config.push = push;
+            while due_after(&mut receiver, Time::ZERO) == AckDue::Now {}
+            assert_eq!(receiver.due(), AckDue::Later);
+            receiver.on_pushed();
+            assert_eq!(receiver.due() == AckDue::Now, push);
+        }
     }
 
     #[test]

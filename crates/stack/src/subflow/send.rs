@@ -264,7 +264,7 @@ impl Subflow {
         let more = self.queued > 0 && len == mss && self.in_flight() + mss <= self.cwnd;
         let sent = u64::from(self.train + 1) * mss;
         let rate = || pacing_rate().unwrap_or_else(|| self.default_pacing_rate());
-        if more && (self.train == 1 || sent <= rate().bytes_in(TRAIN)) {
+        if more && sent <= rate().bytes_in(TRAIN) {
             return false;
         }
         self.train = 0;
