@@ -139,7 +139,7 @@ def main():
     print("fields of a subflow named in connection/: {} times in {} files".format(*count(pattern, connection)))
     print("schedule_wanted is set: {} times in {} files".format(*count(r"schedule_wanted = true", files)))
     print("timers_moved is set: {} times in {} files".format(*count(r"timers_moved (?:\|)?= (?!false)", files)))
-    print("TcpState is assigned: {} times in {} files".format(*count(r"\.state = (?!=)", files)))
+    print("TcpState is assigned: {} times in {} files".format(*count(r"\.state = (?:TcpState|match)", files)))
     upward = count(r"crate::connection|super::super::connection", subflow)
     print("imports of connection/ in subflow/: {} in {} files".format(*upward))
     circle = largest_cycle(connection)

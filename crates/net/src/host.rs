@@ -30,6 +30,7 @@ pub fn default_config() -> ConnectionConfig {
     ConnectionConfig {
         path_mtu: PathMtuDiscovery::Probe,
         send_buffer_start: Some(Bytes::from_kib(64)),
+        send_buffers: None,
         ..ConnectionConfig::linux()
     }
 }

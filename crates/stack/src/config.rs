@@ -124,6 +124,12 @@ pub struct AckConfig {
     pub delay: Duration,
     /// How many segments at the start of a subflow are acknowledged at once.
     pub quick: u32,
+    /// A segment is acknowledged at once if it raises the window that Linux would offer, as most do while the sender
+    /// is in slow start; and so are `quick` segments after a silence or a needless retransmission.
+    pub growth: bool,
+    /// The sender marks the last segment of each burst (PSH), and one that is full is acknowledged at once if the
+    /// application has read all of the stream.
+    pub push: bool,
 }
 
 /// Retransmission timeouts (RFC 6298).
@@ -175,6 +181,21 @@ impl ReceiveBuffer {
             ReceiveBuffer::Auto { initial, .. } => initial,
         }
     }
+}
+
+/// The send buffers of a connection of Multipath TCP and of its subflows, as Linux has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendBuffers {
+    /// What a program has set (`SO_SNDBUF`, of which Linux makes twice as much): the connection has this, and each
+    /// subflow.
+    Fixed(Bytes),
+    /// They grow with the windows (`tcp_wmem`).
+    Auto {
+        /// Of a subflow at first; at least 46,080 bytes.
+        initial: Bytes,
+        /// Of a subflow at the most.
+        max: Bytes,
+    },
 }
 
 /// Opportunistic retransmission with penalisation (NSDI 2012), a policy that combines with any
@@ -309,6 +330,9 @@ pub struct ConnectionConfig {
     /// How many at first: then twice what the windows let be under way until all of it is acknowledged in order, as
     /// Linux's `tcp_wmem`, up to `send_buffer`. All of `send_buffer` from the beginning if there is none.
     pub send_buffer_start: Option<Bytes>,
+    /// Send buffers of the subflows, and their sum for the connection, in a Multipath TCP whose scheduler is `linux`.
+    /// None: the connection has `send_buffer`, and a subflow two windows, as with every other scheduler.
+    pub send_buffers: Option<SendBuffers>,
     /// The connection is aborted when data stays unacknowledged for so long.
     pub user_timeout: Duration,
     /// An idle connection that has heard nothing for so long probes its peer, and ends when that is silent
@@ -390,7 +414,13 @@ impl ConnectionConfig {
                 syn_retries: 6,
             },
             mptcp_syns: 3,
-            ack: AckConfig { every: 2, delay: Duration::from_millis(40), quick: 16 },
+            ack: AckConfig {
+                every: 2,
+                delay: Duration::from_millis(40),
+                quick: 16,
+                growth: true,
+                push: true,
+            },
             receive_buffer: ReceiveBuffer::Auto {
                 initial: Bytes::from_kib(128),
                 max: Bytes::from_kib(6 << 10),
@@ -399,6 +429,10 @@ impl ConnectionConfig {
             readable_from: Bytes::ZERO,
             send_buffer: Bytes::from_kib(16 << 10),
             send_buffer_start: None,
+            send_buffers: Some(SendBuffers::Auto {
+                initial: Bytes::from_kib(16),
+                max: Bytes::from_kib(4 << 10),
+            }),
             user_timeout: Duration::from_secs(924),
             keepalive: None,
             time_wait: Duration::from_secs(60),
@@ -437,7 +471,8 @@ impl ConnectionConfig {
                 initial: Duration::from_millis(200),
                 ..linux.rto
             },
-            ack: AckConfig { every: 1, ..linux.ack },
+            ack: AckConfig { every: 1, growth: false, push: false, ..linux.ack },
+            send_buffers: None,
             congestion: CongestionKind::Lia,
             ..linux
         }

@@ -2,7 +2,7 @@
 
 use anabranch_stack::config::{
     Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, PathMtuDiscovery,
-    ReceiveBuffer, Reinjection, SequenceOrigin,
+    ReceiveBuffer, Reinjection, SendBuffers, SequenceOrigin,
 };
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::seq::{Dsn, Seq};
@@ -130,6 +130,8 @@ pub const ALL: &[Knob] = &[
     knob!("ack.every", "segments after which an ACK is due", 1..=1000, ack.every),
     knob!("ack.delay", "how long a single segment may wait for its ACK", time, ack.delay),
     knob!("ack.quick", "segments at the start that are acknowledged at once", 0..=1000000, ack.quick),
+    knob!("ack.growth", "segments that raise the offered window are acknowledged at once", bool, ack.growth),
+    knob!("ack.push", "full segments that end a burst are acknowledged at once", bool, ack.push),
     Knob {
         name: "receive-buffer",
         what: "receive buffer: a size, or `{ initial, max }` for autotuning",
@@ -149,6 +151,18 @@ pub const ALL: &[Knob] = &[
             None => format!("{} B", config.send_buffer.0),
             Some(initial) => {
                 format!("{{ initial = {} B, max = {} B }}", initial.0, config.send_buffer.0)
+            }
+        },
+    },
+    Knob {
+        name: "subflow-send-buffer",
+        what: "send buffer of each subflow, their sum the connection's: a size, `{ initial, max }` or `none`",
+        set: set_send_buffers,
+        get: |config| match config.send_buffers {
+            None => "none".to_owned(),
+            Some(SendBuffers::Fixed(size)) => format!("{} B", size.0),
+            Some(SendBuffers::Auto { initial, max }) => {
+                format!("{{ initial = {} B, max = {} B }}", initial.0, max.0)
             }
         },
     },
@@ -227,6 +241,22 @@ fn set_send_buffer(config: &mut ConnectionConfig, node: &Node) -> Result<(), Pro
     let (initial, max) = initial_and_max(node, "send-buffer", config.send_buffer_start.unwrap_or(old), old)?;
     config.send_buffer = max;
     config.send_buffer_start = Some(initial);
+    Ok(())
+}
+
+fn set_send_buffers(config: &mut ConnectionConfig, node: &Node) -> Result<(), Problem> {
+    config.send_buffers = match &node.value {
+        Value::String(text) if text == "none" => None,
+        Value::Table(_) => {
+            let (initial, max) = match config.send_buffers {
+                Some(SendBuffers::Auto { initial, max }) => (initial, max),
+                _ => (Bytes::from_kib(16), Bytes::from_kib(4 << 10)),
+            };
+            let (initial, max) = initial_and_max(node, "subflow-send-buffer", initial, max)?;
+            Some(SendBuffers::Auto { initial, max })
+        }
+        _ => Some(SendBuffers::Fixed(buffer(node)?)),
+    };
     Ok(())
 }
 

@@ -105,8 +105,8 @@ impl Connection {
     pub(crate) fn tell_writable(&mut self) {
         if self.send.blocked {
             let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
-            // What is not acknowledged at the data level is the least that is held.
-            if self.send.buffered() <= enough && self.buffered() <= enough {
+            // What is not acknowledged at the data level is the least that is held, and all that Linux counts.
+            if self.send.buffered() <= enough && (self.models_buffers() || self.buffered() <= enough) {
                 self.send.blocked = false;
                 self.push_event(Event::Writable);
             }

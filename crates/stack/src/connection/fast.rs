@@ -98,7 +98,11 @@ impl Connection {
         {
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
-        self.take_next(now, at, stream, in_order, placed);
+        self.sample_arrival(now, at, segment);
+        let full_sized = self.take_next(now, at, stream, in_order, placed);
+        if segment.flags.has(Flags::PSH) && in_order && full_sized {
+            self.on_pushed(at);
+        }
         if !in_order {
             self.check_closing(now, at);
         }
@@ -153,12 +157,15 @@ impl Connection {
         if !expected || !placeable || !subflow.recv().is_complete() {
             return false;
         }
-        self.take_next(now, at, stream, in_order, placed);
+        let full_sized = self.take_next(now, at, stream, in_order, placed);
+        if segment.flags.has(Flags::PSH) && in_order && full_sized {
+            self.on_pushed(at);
+        }
         true
     }
 
     /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is the next of
-    /// the stream too if it is `in_order`.
+    /// the stream too if it is `in_order`. Returns true if the segment is a full one for its sender.
     #[inline]
     fn take_next(
         &mut self,
@@ -167,9 +174,9 @@ impl Connection {
         stream: DataRange,
         in_order: bool,
         placed: &mut Vec<Placement>,
-    ) {
+    ) -> bool {
         let subflow = &mut self.subflows[at];
-        subflow.fast_arrive(now, stream.len());
+        let full_sized = subflow.fast_arrive(now, stream.len());
         if in_order {
             self.recv.take_expected(stream);
             subflow.count_delivered(stream.len(), 0);
@@ -179,6 +186,7 @@ impl Connection {
         } else {
             self.place(now, at, stream, placed);
         }
+        full_sized
     }
 
     /// Returns the departure that [`Connection::poll_subflows`] finds, where that is a full segment of new data or a
@@ -255,8 +263,12 @@ impl Connection {
         let subflow = self.subflows.get_mut(at)?;
         let record = subflow.fast_next_segment(now, self.send.una, burst)?;
         let (id, len, start) = (subflow.id(), u64::from(record.len), record.data);
+        let ends = self.ends_train(now, at, len);
         self.after_data(now, at, len);
         self.make_data(now, at, &record, out);
+        if ends {
+            out.flags = out.flags.with(Flags::PSH);
+        }
         self.subflows[at].mark_new_data(out);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);

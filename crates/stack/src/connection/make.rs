@@ -258,7 +258,7 @@ impl Connection {
     /// acknowledgement lags behind what has arrived, if it `tells` one.
     #[inline]
     pub(super) fn show_window(&mut self, at: usize, scale: u8, tells: bool) -> (u16, u64) {
-        let field = self.recv.window_field(scale);
+        let field = self.recv.offer(scale, self.offered(at));
         if !tells {
             let shown = u64::from(field) << scale;
             self.subflows[at].show_window_alone(shown.max(self.room_told));
@@ -282,6 +282,12 @@ impl Connection {
             return (field, 0);
         }
         (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag)
+    }
+
+    /// How many bytes a subflow offers at the most.
+    #[inline]
+    pub(super) fn offered(&self, at: usize) -> u64 {
+        if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
     }
 
     /// The data sequence signal of a segment that leaves now (RFC 8684 section 3.3).

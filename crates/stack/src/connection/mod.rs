@@ -35,16 +35,16 @@ use std::sync::Arc;
 
 use anabranch_units::{Rate, Time};
 
-use crate::config::{Checksums, ConnectionConfig};
+use crate::config::{Checksums, ConnectionConfig, SendBuffers};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId};
 use crate::observer::{Limit, Observer};
 use crate::path_manager::{PathEvent, PathManager};
-use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SubflowView};
+use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SchedulerKind, SubflowView};
 use crate::segment::{Key, MptcpOption};
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
-use crate::subflow::Subflow;
+use crate::subflow::{Subflow, send_buffer};
 use crate::timestamp::TimestampTick;
 
 use challenge::Challenges;
@@ -203,6 +203,11 @@ pub(crate) struct Birth {
 impl Connection {
     pub(crate) fn new(now: Time, birth: Birth, config: Arc<ConnectionConfig>) -> Connection {
         let scheduler = config.scheduler.build();
+        let mut recv = RecvState::new(config.receive_buffer);
+        if config.ack.growth {
+            // What a SYN can say.
+            recv.begin_with(u64::from(u16::MAX));
+        }
         Connection {
             id: birth.id,
             initiator: birth.initiator,
@@ -234,7 +239,7 @@ impl Connection {
             path_manager: PathManager::new(config.path_manager, &birth.addresses),
             paths: PathsState::new(birth.addresses),
             send: SendState::default(),
-            recv: RecvState::new(config.receive_buffer),
+            recv,
             last_data_ack_sent: 0,
             last_edge_sent: 0,
             data_ack_told: 0,
@@ -282,7 +287,7 @@ impl Connection {
             return 0;
         }
         self.send.grows = grows;
-        let room = self.send_limit().saturating_sub(self.buffered());
+        let room = self.room_to_write();
         let accepted = n.min(room);
         if accepted > 0 {
             if self.send.buffered() == 0 {
@@ -304,8 +309,49 @@ impl Connection {
         self.send.enough = enough;
     }
 
+    /// How many bytes the application may write now.
+    fn room_to_write(&self) -> u64 {
+        let limit = self.send_limit();
+        if self.models_buffers() {
+            // The kernel takes a piece as long as the buffer is not full, and then all of it.
+            let end = send_buffer::end_of_piece(self.send.una + limit - 1);
+            return end.saturating_sub(self.send.written);
+        }
+        limit.saturating_sub(self.buffered())
+    }
+
+    /// Whether the send buffers are those of Linux, and data of a subflow in trouble stays where it is until the data
+    /// level's timer runs out: with Linux's scheduler.
+    #[inline]
+    pub(crate) fn models_buffers(&self) -> bool {
+        self.config.send_buffers.is_some()
+            && self.mode == Mode::Mptcp
+            && matches!(self.config.scheduler, SchedulerKind::Linux(_))
+    }
+
+    /// Where an acknowledgement has come on a subflow that cannot fill its window while the application waits, its
+    /// send buffer follows the window (`tcp_check_space`).
+    pub(crate) fn expand_buffers(&mut self) {
+        let Some(buffers) = self.config.send_buffers else { return };
+        let mut grown = false;
+        for subflow in &mut self.subflows {
+            grown |= subflow.expand_send_buffer(buffers, self.send.blocked);
+        }
+        if grown {
+            self.tell_writable();
+        }
+    }
+
     /// How much the send buffer may hold.
     pub(crate) fn send_limit(&self) -> u64 {
+        if self.models_buffers() {
+            if let Some(SendBuffers::Fixed(size)) = self.config.send_buffers {
+                return size.get();
+            }
+            let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
+            let sum = subflows.map(|subflow| subflow.send_buffer()).fold(0, u64::saturating_add);
+            return send_buffer::CONNECTION + sum.max(1);
+        }
         let most = self.config.send_buffer.get();
         let Some(start) = self.config.send_buffer_start else { return most };
         let start = start.get().min(most);
@@ -344,7 +390,8 @@ impl Connection {
         self.recv.consume(n);
         self.readable_pending = false;
         let mss = u64::from(self.config.mss);
-        if self.recv.should_update(mss) {
+        let most = (0..self.subflows.len()).map(|at| self.offered(at)).max().unwrap_or(u64::MAX);
+        if self.recv.should_update(mss, most) {
             // On every subflow: the window is the connection's, but a sender that heeds each subflow's
             // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
@@ -462,9 +509,11 @@ impl Connection {
         self.recv.nxt()
     }
 
-    /// Whether a join is admitted now (RFC 8684 section 3.2).
+    /// Whether a join is admitted now (RFC 8684 section 3.2). Linux opens and takes none once the program has ended its
+    /// stream, as its connection has left ESTABLISHED.
     pub(crate) fn admits_join(&self) -> bool {
         self.mode == Mode::Mptcp
+            && !(self.models_buffers() && self.send.closed)
             && (self.config.simultaneous || self.phase == Phase::Open)
             && self.phase != Phase::Ended
             && !(self.send.fin_acked && self.recv.finished())

@@ -4,7 +4,7 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode};
 use crate::event::{Event, Placement};
-use crate::segment::{ResetReason, Segment};
+use crate::segment::{Flags, ResetReason, Segment};
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::mappings::Parts;
@@ -91,7 +91,7 @@ impl Connection {
         let subflow = &mut subflows[at];
         let of = subflow.id();
         let (mut delivered, mut advanced) = (0, false);
-        subflow.arrive(now, segment, range, fin, |fresh| {
+        let full_sized = subflow.arrive(now, segment, range, fin, |fresh| {
             for &(mapped, data) in parts.as_slice() {
                 let part = fresh.intersection(mapped);
                 // Where this part lies in the stream; what lies before the stream is old.
@@ -119,6 +119,9 @@ impl Connection {
             placed.push(Placement::Discard { connection: *id, payload_offset, len });
         }
         self.after_arrival(now, advanced);
+        if advanced && full_sized && segment.flags.has(Flags::PSH) {
+            self.on_pushed(at);
+        }
         if self.subflows[at].held().is_some() && self.mode == Mode::Mptcp {
             self.release_mapped(now, at, placed);
         }
@@ -161,11 +164,11 @@ impl Connection {
         if advanced {
             self.stats.last_in_order = now;
             self.stats.received = self.recv.nxt();
-            if self.recv.autotuned_up_to().is_some() {
-                self.autotune(now);
-            }
             if self.config.consume_at_once {
                 self.recv.consume(u64::MAX);
+            }
+            if self.recv.autotuned_up_to().is_some() {
+                self.autotune(now);
             }
             if self.recv.nxt() >= self.config.readable_from.get() {
                 self.push_event(Event::Readable);
@@ -175,6 +178,10 @@ impl Connection {
     }
 
     fn autotune(&mut self, now: Time) {
+        if self.config.ack.growth {
+            self.right_size(now);
+            return;
+        }
         let mut rtt = Duration::ZERO;
         for subflow in &self.subflows {
             if subflow.is_synchronised() {
@@ -182,6 +189,40 @@ impl Connection {
             }
         }
         self.recv.autotune(now, rtt, u64::from(self.config.mss));
+    }
+
+    /// Dynamic right-sizing of the connection's buffer, and of the windows that its subflows offer.
+    #[inline]
+    fn right_size(&mut self, now: Time) {
+        let mut rtt = Duration::ZERO;
+        for subflow in &self.subflows {
+            rtt = rtt.max(subflow.recv().growth.rtt());
+        }
+        if let Some(read) = self.recv.right_size(now, rtt) {
+            let most = self.config.receive_buffer.max().get();
+            for subflow in &mut self.subflows {
+                subflow.widen_window(read, most);
+            }
+        }
+    }
+
+    /// A full segment that ends a burst has brought what comes next in the stream.
+    pub(super) fn on_pushed(&mut self, at: usize) {
+        if self.recv.readable() == 0 || !self.config.consume_at_once {
+            self.subflows[at].on_pushed();
+        }
+    }
+
+    /// Takes a sample of the round trip from a segment with data, as a receiver can: the time since the
+    /// acknowledgement that it echoes was sent.
+    #[inline]
+    pub(super) fn sample_arrival(&mut self, now: Time, at: usize, segment: &Segment) {
+        if let Some(timestamps) = segment.options.timestamps
+            && self.config.ack.growth
+        {
+            let elapsed = self.tick.span(self.tick.value(now).wrapping_sub(timestamps.echo));
+            self.subflows[at].sample_arrival(timestamps.echo, elapsed);
+        }
     }
 
     /// If the peer's stream has ended and all of it is here, the application hears it.

@@ -59,6 +59,9 @@ impl Connection {
             Mode::Plain => self.process_plain_ack(now, at, segment),
         }
         let fin = segment.flags.has(Flags::FIN);
+        if segment.payload_len > 0 {
+            self.sample_arrival(now, at, segment);
+        }
         if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
         }

@@ -6,6 +6,7 @@ use anabranch_units::{Duration, Time};
 use crate::config::ReceiveBuffer;
 use crate::ranges::RangeSet;
 use crate::seq::DataRange;
+use crate::subflow::growth::{initial_space, wanted_buffer};
 
 /// The receiving half of a connection. Offsets are in the peer's stream.
 #[derive(Clone, Debug)]
@@ -85,6 +86,11 @@ impl RecvState {
     /// Admits what was taken in before its place in the stream was known.
     pub fn extend_edge(&mut self, to: u64) {
         self.edge = self.edge.max(to);
+    }
+
+    /// Offers no more than `most` bytes in the beginning.
+    pub fn begin_with(&mut self, most: u64) {
+        self.edge = self.edge.min(most);
     }
 
     /// The size of the buffer now.
@@ -186,7 +192,12 @@ impl RecvState {
     /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up where
     /// rounding down would take back what was promised, as Linux does.
     pub fn window_field(&mut self, scale: u8) -> u16 {
-        let edge = self.wanted_edge();
+        self.offer(scale, u64::MAX)
+    }
+
+    /// The window field for a subflow that offers no more than `most` bytes, as [`RecvState::window_field`].
+    pub fn offer(&mut self, scale: u8, most: u64) -> u16 {
+        let edge = self.edge.max((self.consumed + self.buffer).min(self.nxt.saturating_add(most)));
         let window = edge.saturating_sub(self.nxt);
         let floor = window >> scale;
         let field = if self.nxt + (floor << scale) >= self.edge {
@@ -206,8 +217,9 @@ impl RecvState {
 
     /// Whether the window could be opened by so much that the peer should hear of it at once: by
     /// two segments or half the buffer (RFC 9293 section 3.8.6.2.2), after it was nearly shut.
-    pub fn should_update(&self, mss: u64) -> bool {
-        let gain = (self.consumed + self.buffer).saturating_sub(self.edge);
+    pub fn should_update(&self, mss: u64, most: u64) -> bool {
+        let edge = (self.consumed + self.buffer).min(self.nxt.saturating_add(most));
+        let gain = edge.saturating_sub(self.edge);
         let left = self.edge.saturating_sub(self.nxt);
         gain >= (2 * mss).min(self.buffer / 2).max(1) && 2 * left < self.buffer
     }
@@ -244,6 +256,27 @@ impl RecvState {
         self.buffer = self.buffer.max(wanted.min(max));
         self.measured_at = now;
         self.measured = self.received_total;
+    }
+}
+
+impl RecvState {
+    /// Receive-buffer autotuning as Linux does it: `rtt` after it was last looked at, what was read since is compared
+    /// with the most that was read in such a time before. Returns it if it is more (`tcp_rcv_space_adjust`).
+    #[inline]
+    pub fn right_size(&mut self, now: Time, rtt: Duration) -> Option<u64> {
+        if rtt.is_zero() || now.since(self.measured_at) < rtt {
+            return None;
+        }
+        let read = self.consumed - self.measured;
+        (self.measured_at, self.measured) = (now, self.consumed);
+        let before = self.last_per_rtt.max(initial_space());
+        if read <= before {
+            return None;
+        }
+        self.last_per_rtt = read;
+        let wanted = wanted_buffer(read, before).min(self.policy.max().get());
+        self.buffer = self.buffer.max(wanted);
+        Some(read)
     }
 }
 
@@ -419,7 +452,7 @@ mod tests {
             let mut recv = state(1000);
             arrive(&mut recv, 0, received);
             recv.consume(read);
-            recv.should_update(mss)
+            recv.should_update(mss, u64::MAX)
         };
         assert!(!opened(600, 199, 100) && opened(600, 200, 100));
         assert!(!opened(600, 499, 400) && opened(600, 500, 400));

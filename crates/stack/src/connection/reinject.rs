@@ -12,6 +12,7 @@ use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::Subflow;
 use crate::subflow::scoreboard::Sent;
+use crate::subflow::send_buffer::end_of_piece;
 
 /// The most segments that are sent again at once because nobody carries the head of the stream.
 const MOST_REPAIRED: u32 = 1 << 10;
@@ -34,7 +35,7 @@ impl Connection {
     #[cold]
     pub(crate) fn reinject_after_timeout(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id().index() != at && other.is_usable());
-        if self.mode != Mode::Mptcp || !others {
+        if self.mode != Mode::Mptcp || !others || self.models_buffers() {
             return;
         }
         self.empty_queue(at);
@@ -64,7 +65,7 @@ impl Connection {
     /// and the subflow has not got through three times, it is reset, for too much outstanding data (RFC 8684
     /// section 3.6, reason 0x04). Three, as a path that was cut for half a second is often probed twice in vain.
     pub(crate) fn give_up_laggard(&mut self, now: Time) {
-        if !self.send.blocked || self.mode != Mode::Mptcp {
+        if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
             return;
         }
         let freed = self.freed();
@@ -145,6 +146,26 @@ impl Connection {
         }
         self.head_repair.segments = 1;
         self.reinject_dropped();
+    }
+
+    /// The data level has made no progress for some time: a subflow that has nothing to do sends the first piece
+    /// again, whoever carries it (`__mptcp_retrans`). If none is idle, nothing happens until the timer runs out again.
+    pub(super) fn reinject_piece(&mut self) {
+        let idle = |subflow: &Subflow| {
+            subflow.is_usable()
+                && subflow.board().is_empty()
+                && subflow.is_queue_empty()
+                && subflow.has_seen_dss()
+        };
+        if !self.subflows.iter().any(idle) {
+            // Without an idle subflow only what nobody carries is sent again.
+            self.reinject_head();
+            return;
+        }
+        let una = self.send.una;
+        let end = end_of_piece(una).min(self.send.nxt);
+        self.send.request_reinjection(DataRange::new(una, end));
+        self.schedule_wanted = true;
     }
 
     /// The data level has been acknowledged further. If that is so because its head was sent again, and the new

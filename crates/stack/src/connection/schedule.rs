@@ -3,7 +3,7 @@
 use anabranch_units::{Rate, Time};
 
 use super::timer_table::Timer;
-use super::{Connection, Phase};
+use super::{Connection, Mode, Phase};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
@@ -98,7 +98,7 @@ impl Connection {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.is_closed());
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
-                (Some(only), None) if !self.scheduler_alone => {
+                (Some(only), None) if !self.scheduler_alone || self.mode == Mode::Plain => {
                     let at = only.id().index();
                     self.assign_to_only(now, at)
                 }
@@ -106,6 +106,9 @@ impl Connection {
             };
         } else if self.send.blocked {
             limit = Limit::SendBuffer;
+        }
+        if self.send.blocked && self.models_buffers() {
+            self.expand_buffers();
         }
         let helps = self.opportunistic != OpportunisticRetransmission::Off;
         if helps && (limit == Limit::ReceiveWindow || self.send.blocked) {

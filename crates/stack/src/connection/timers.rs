@@ -33,11 +33,13 @@ impl Connection {
     }
 
     pub(crate) fn arm_data_timer(&mut self, now: Time) {
-        let due = if self.mode == Mode::Mptcp && !self.send.outstanding.is_empty() {
+        let due = if self.mode != Mode::Mptcp || self.send.outstanding.is_empty() {
+            Time::NEVER
+        } else if self.models_buffers() {
+            now + self.linux_data_wait(now)
+        } else {
             let wait = self.max_rto().max(DATA_TIMER_FLOOR) * 2;
             now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
-        } else {
-            Time::NEVER
         };
         self.timers.arm(Timer::Data, due);
     }
@@ -61,6 +63,17 @@ impl Connection {
             .map(|subflow| subflow.rtt().srtt_or_zero());
         let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
         Duration(wait.0 << self.head_repair.attempts.min(10))
+    }
+
+    /// How long Linux waits for progress at the data level: until the last of its subflows' timers, probes among
+    /// them, would run out (`mptcp_set_timeout`).
+    fn linux_data_wait(&self, now: Time) -> Duration {
+        let context = self.timer_context();
+        let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
+        let timers = subflows.map(|subflow| subflow.retransmission_due(context));
+        let last = timers.filter(|timer| timer.is_armed()).max();
+        let wait = last.map_or(Duration::ZERO, |last| last.since(now));
+        if wait.is_zero() { DATA_TIMER_FLOOR } else { wait }
     }
 
     #[inline]
@@ -127,7 +140,11 @@ impl Connection {
         }
         if self.timers.has_expired(Timer::Data, now) && !self.follow_silent_peer(now) {
             self.data_timeouts += 1;
-            self.reinject_head();
+            if self.models_buffers() {
+                self.reinject_piece();
+            } else {
+                self.reinject_head();
+            }
             self.arm_data_timer(now);
         }
         if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {

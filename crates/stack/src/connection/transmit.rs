@@ -283,13 +283,19 @@ impl Connection {
             mapping.checksum = self.checksum_of(range, seq, data_fin, sums);
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        if segments == 1 {
+        let ends = if segments == 1 {
             self.subflows[at].record_sent(now, record);
+            let ends = self.ends_train(now, at, len);
             self.after_data(now, at, len);
+            ends
         } else {
             self.record_burst(now, at, &record);
-        }
+            self.config.ack.push
+        };
         self.make_data(now, at, &record, out);
+        if ends {
+            out.flags = out.flags.with(Flags::PSH);
+        }
         self.subflows[at].mark_new_data(out);
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
@@ -352,6 +358,17 @@ impl Connection {
             let rate = self.pacing_rate(at);
             self.subflows[at].pace(now, len, rate);
         }
+    }
+
+    /// True if a new segment of `len` bytes, which is recorded already, ends a train ([`Subflow::ends_train`]).
+    #[inline]
+    pub(super) fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
+        if !self.config.ack.push {
+            return false;
+        }
+        let Connection { subflows, congestion, .. } = self;
+        let id = subflows[at].id();
+        subflows[at].ends_train(now, len, || congestion.pacing_rate(id))
     }
 
     /// Makes the segment of a record that is sent again.

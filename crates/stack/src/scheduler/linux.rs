@@ -14,12 +14,10 @@
 //! *stale*.
 //!
 //! **Read differently**
-//! * The whole segments of a burst go; the kernel may end it with a part of one.
-//! * The send buffer counts payload, and not the kernel's own structures around it.
 //! * The check for staleness is made when the connection's data-level timer runs out.
-//! * A subflow whose timer has run out gets nothing until something comes back, and what waits in its
-//!   queue is taken back. The kernel counts on its growing linger time, leaves the data there, and sends
-//!   it again elsewhere when the data-level timer runs out.
+//! * Where the connection does not model the kernel's send buffers (`subflow-send-buffer = "none"`), the whole segments
+//!   of a burst go, two windows of payload are the buffer, and a subflow whose timer has run out gets nothing until
+//!   something comes back, and what waits in its queue is taken back.
 //! * If the data of a failed subflow finds no idle subflow, new data goes on, as in the kernel.
 
 use anabranch_units::{Duration, Time};
@@ -29,6 +27,7 @@ use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::Parameter;
+use crate::subflow::send_buffer::{self, end_of_piece};
 
 /// Bytes of a burst: 2^16 less the TCP header, its options, the IPv6 header and that of a fragment.
 const SEND_BURST: u64 = (1 << 16) - 20 - 40 - 40 - 8;
@@ -137,7 +136,9 @@ impl Linux {
     }
 
     fn is_active(&self, subflow: &SubflowView) -> bool {
-        pick::works(subflow) && !self.known.get(subflow).stale
+        // Without a send buffer of its own a subflow that has timed out gets nothing.
+        let works = if has_buffer(subflow) { subflow.usable } else { pick::works(subflow) };
+        works && !self.known.get(subflow).stale
     }
 
     /// Takes back what waits on a subflow that is not active any more, if another is.
@@ -149,6 +150,9 @@ impl Linux {
 
     /// What the send buffer of a subflow takes, and whether it takes anything now.
     fn has_memory(&self, subflow: &SubflowView) -> bool {
+        if has_buffer(subflow) {
+            return memory(subflow) < subflow.send_buffer;
+        }
         let window = subflow.cwnd.max(10 * subflow.mss) as f64;
         (holds(subflow) as f64) < window * self.options.send_buffer
     }
@@ -178,8 +182,14 @@ impl Linux {
 
     /// The decision for `subflow`, whose linger time is `linger`.
     fn burst(&mut self, chunk: Chunk, subflow: &SubflowView, linger: f64, other: f64) -> Option<Decision> {
-        let range = chunk.queue_on(subflow, self.burst_left)?;
-        self.burst_left -= range.len();
+        let range = if !has_buffer(subflow) {
+            chunk.queue_on(subflow, self.burst_left)?
+        } else {
+            // The kernel gives away whole pieces, and then asks whether the burst is over.
+            let start = chunk.range.start;
+            chunk.piece_on(subflow, end_of_piece(start) - start)?
+        };
+        self.burst_left = self.burst_left.saturating_sub(range.len());
         if self.burst_left < subflow.mss {
             self.last = None;
         }
@@ -190,6 +200,19 @@ impl Linux {
 /// Bytes that a subflow has to send or to have acknowledged.
 fn holds(subflow: &SubflowView) -> u64 {
     subflow.unacked + subflow.queued
+}
+
+/// Whether its send buffer is modelled, as that of the kernel.
+fn has_buffer(subflow: &SubflowView) -> bool {
+    subflow.send_buffer != u64::MAX
+}
+
+/// The memory of what it holds.
+fn memory(subflow: &SubflowView) -> u64 {
+    if !has_buffer(subflow) {
+        return holds(subflow);
+    }
+    send_buffer::memory(subflow.unacked, subflow.queued, subflow.mss)
 }
 
 /// The pacing rate in bytes a second; without an RTT as if that were a millisecond.
@@ -227,14 +250,14 @@ impl Scheduler for Linux {
         self.last = None;
         let backups = !view.subflows.iter().any(|s| self.is_active(s) && !s.backup);
         let active = view.subflows.iter().filter(|s| self.is_active(s) && s.backup == backups);
-        let lingers = active.map(|subflow| (subflow, holds(subflow) as f64 / self.rate(subflow)));
+        let lingers = active.map(|subflow| (subflow, memory(subflow) as f64 / self.rate(subflow)));
         let Some((subflow, linger, other)) = pick::least(lingers) else {
             return pick::wait(Rule::NoSubflow);
         };
         if !self.has_memory(subflow) {
             return pick::wait(Rule::NoRoom);
         }
-        let held = holds(subflow) as f64;
+        let held = memory(subflow) as f64;
         let room = view.window_end.saturating_sub(view.data_nxt);
         let burst = SEND_BURST.min(if room == 0 { SEND_BURST } else { room });
         self.burst_left = burst.max(subflow.mss);
@@ -251,6 +274,11 @@ impl Scheduler for Linux {
     }
 
     fn revises_queues(&self) -> bool {
+        true
+    }
+
+    /// As the kernel's: what the first subflow's buffer has taken stays there when others join.
+    fn decides_alone(&self) -> bool {
         true
     }
 }

@@ -122,6 +122,8 @@ pub struct SubflowView {
     pub established: Time,
     /// When anything last arrived on it.
     pub last_received: Time,
+    /// Its own send buffer in bytes, the memory around the payload included; the greatest number if it has none.
+    pub send_buffer: u64,
 }
 
 impl SubflowView {
@@ -155,6 +157,7 @@ impl SubflowView {
             bytes_sent: 0,
             established: Time::ZERO,
             last_received: Time::ZERO,
+            send_buffer: u64::MAX,
         }
     }
 

@@ -124,6 +124,17 @@ impl Chunk {
         self.fit_into(subflow, u64::MAX, limit)
     }
 
+    /// The first part, at most `limit` bytes, wherever that ends in a segment: the next part is queued after it, on
+    /// this subflow or on another. As far as the receive window of `subflow` admits it.
+    #[inline]
+    pub(super) fn piece_on(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
+        let len = self.range.len().min(limit);
+        if len <= subflow.window_room && !(self.cut && len == self.range.len()) {
+            return Some(DataRange::new(self.range.start, self.range.start + len));
+        }
+        self.queue_on(subflow, limit)
+    }
+
     /// What begins `skip` bytes further on in the data that no subflow has, as far as the
     /// connection's window admits it; none where there is no more than that.
     pub(super) fn ahead(view: &View<'_>, skip: u64, mss: u64) -> Option<Chunk> {

@@ -101,6 +101,7 @@ impl Subflow {
             self.counters.bytes_acked += acked.advanced - u64::from(self.fin_acked());
         }
         self.counters.undos += u64::from(acked.verdict.undone);
+        self.buffer_checked = false;
         AckOutcome::Applied(acked)
     }
 

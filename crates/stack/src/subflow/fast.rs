@@ -139,12 +139,14 @@ impl Subflow {
         }
     }
 
-    /// Takes the next `len` bytes, where nothing is missing before them: what [`Subflow::arrive`] does.
+    /// Takes the next `len` bytes, where nothing is missing before them: what [`Subflow::arrive`] does. Returns true if the
+    /// segment is a full one for its sender.
     #[inline]
-    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) {
-        let full_sized = self.recv.measure(len as u32, self.mss);
+    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) -> bool {
+        let full_sized = self.recv.measure(now, len as u32, self.mss);
         self.recv.take_expected(now, len, full_sized);
         self.counters.data_segments_received += 1;
+        full_sized
     }
 
     /// True if an acknowledgement is due, and there is nothing else to send but data.

@@ -34,7 +34,7 @@ impl Subflow {
             self.ts_recent = timestamps.value;
         }
         self.ecn.negotiate(segment, config.ecn);
-        self.recv = Receiver::new(segment.seq, config.ack);
+        self.recv = Receiver::new(segment.seq, config.ack, config.receive_buffer);
         self.recovery = Recovery::new(config, self.sack, 1);
     }
 

@@ -8,6 +8,7 @@
 pub(crate) mod acknowledge;
 pub mod ecn;
 mod fast;
+pub mod growth;
 mod header;
 pub(crate) mod held;
 pub(crate) mod mappings;
@@ -19,6 +20,7 @@ pub mod recv;
 pub mod rtt;
 pub mod scoreboard;
 pub(crate) mod send;
+pub mod send_buffer;
 mod signals;
 mod state;
 pub(crate) mod timers;
@@ -144,6 +146,12 @@ pub struct Subflow {
     last_new: Time,
     last_sent: Time,
     pace_at: Time,
+    /// How many segments have left at the time of `last_sent`, since the last with PSH.
+    train: u32,
+    /// Its send buffer, in bytes of memory.
+    send_buffer: u64,
+    /// No acknowledgement has come since the buffer was last looked at.
+    buffer_checked: bool,
     max_in_flight: u64,
     usage_seq: u64,
     rtt: RttEstimator,
@@ -236,7 +244,7 @@ impl Subflow {
             round_lost: 0,
             loss_rate: 0.0,
             ecn: EcnState::default(),
-            recv: Receiver::new(Seq(0), config.ack),
+            recv: Receiver::new(Seq(0), config.ack, config.receive_buffer),
             mappings: Mappings::default(),
             held: None,
             dss_seen: false,
@@ -247,6 +255,9 @@ impl Subflow {
             last_sent: now,
             last_received: now,
             pace_at: Time::ZERO,
+            train: 0,
+            send_buffer: config.send_buffers.map_or(u64::MAX, send_buffer::initial),
+            buffer_checked: true,
             time_wait_until: Time::NEVER,
             removal_deadline: Time::NEVER,
             probe_wanted: false,
@@ -509,6 +520,7 @@ impl Subflow {
             bytes_sent: self.counters.bytes_sent,
             established: self.established.unwrap_or(self.started),
             last_received: self.last_received,
+            send_buffer: self.send_buffer,
         }
     }
 

@@ -181,7 +181,7 @@ impl Subflow {
     }
 
     /// Takes the payload `range` of a segment, and the FIN after it if there is one; `fresh` receives each part that was
-    /// not there before.
+    /// not there before. Returns true if the segment is a full one for its sender.
     #[inline]
     pub(crate) fn arrive(
         &mut self,
@@ -190,9 +190,28 @@ impl Subflow {
         range: DataRange,
         fin: bool,
         fresh: impl FnMut(DataRange),
-    ) {
-        let full_sized = self.recv.measure(segment.payload_len, self.mss);
+    ) -> bool {
+        let full_sized = self.recv.measure(now, segment.payload_len, self.mss);
         self.recv.arrive(now, range, fin, full_sized, fresh);
+        full_sized
+    }
+
+    /// A full segment that ends a burst of its sender has brought what comes next in the stream, and the application has
+    /// read all of it.
+    #[inline]
+    pub(crate) fn on_pushed(&mut self) {
+        self.recv.on_pushed();
+    }
+
+    /// Takes a sample of the round trip at the receiver: `elapsed` since the timestamp `echo` was sent.
+    #[inline]
+    pub(crate) fn sample_arrival(&mut self, echo: u32, elapsed: Duration) {
+        self.recv.growth.sample(echo, elapsed);
+    }
+
+    /// Widens the window that it offers, after the application has read so many bytes in a round trip.
+    pub(crate) fn widen_window(&mut self, read: u64, most: u64) {
+        self.recv.growth.widen(read, most);
     }
 
     /// Takes payload again that is there already, and a FIN.
@@ -229,7 +248,7 @@ impl Subflow {
     ) {
         let fin = segment.flags.has(Flags::FIN);
         let bare = segment.options.are_bare();
-        let full_sized = self.recv.measure(segment.payload_len, self.mss);
+        let full_sized = self.recv.measure(now, segment.payload_len, self.mss);
         let held = self.held.get_or_insert_default();
         self.recv.arrive(now, range, fin, full_sized, |part| {
             held.insert(super::held::Piece { range: part, sum, done: false, bare });

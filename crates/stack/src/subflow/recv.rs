@@ -1,8 +1,9 @@
 //! The receiving half of a subflow: what has arrived, and what to acknowledge when.
 
-use anabranch_units::Time;
+use anabranch_units::{Duration, Time};
 
-use crate::config::AckConfig;
+use super::growth::Growth;
+use crate::config::{AckConfig, ReceiveBuffer};
 use crate::ranges::RangeSet;
 use crate::segment::SackBlocks;
 use crate::seq::{DataRange, Seq};
@@ -10,6 +11,9 @@ use crate::seq::{DataRange, Seq};
 /// How many pieces may lie apart behind a hole: more than any window of real segments has, so that a
 /// peer that sends single octets cannot fill the memory.
 const MAX_PIECES: usize = 16_384;
+
+/// After a silence of this, and the round trip, the sender is taken to begin anew: the least timeout.
+const SILENCE: Duration = Duration::from_millis(200);
 
 /// Which acknowledgement is due.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -38,6 +42,10 @@ pub struct Receiver {
     quick: u32,
     ack_at: Time,
     config: AckConfig,
+    /// When data came last.
+    data_at: Time,
+    /// The offered window, with [`AckConfig::growth`].
+    pub growth: Growth,
     fin: Option<u64>,
     last_ack_sent: u64,
     /// How long the peer's full segments seem to be, and how long the last one was.
@@ -58,8 +66,8 @@ pub struct Arrival {
 }
 
 impl Receiver {
-    /// A receiver that has seen the peer's SYN with number `irs`.
-    pub fn new(irs: Seq, config: AckConfig) -> Receiver {
+    /// A receiver that has seen the peer's SYN with number `irs`, and has this receive buffer.
+    pub fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
         Receiver {
             irs,
             nxt: 1,
@@ -71,6 +79,8 @@ impl Receiver {
             quick: config.quick,
             ack_at: Time::NEVER,
             config,
+            data_at: Time::NEVER,
+            growth: Growth::new(buffer),
             fin: None,
             last_ack_sent: 1,
             full_len: DEFAULT_MSS,
@@ -83,7 +93,10 @@ impl Receiver {
     /// segments in a row have (as Linux estimates its `rcv_mss`). Two of `mss` or more are several that offload
     /// has joined, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
     #[inline]
-    pub fn measure(&mut self, payload_len: u32, mss: u32) -> bool {
+    pub fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
+        if self.config.growth {
+            self.grow(now, payload_len, mss);
+        }
         if payload_len >= 2 * mss {
             self.want_ack();
             return true;
@@ -93,6 +106,28 @@ impl Receiver {
         }
         self.last_len = payload_len;
         payload_len >= self.full_len
+    }
+
+    /// Linux's quick acknowledgements: a segment that raises the offered window has one, and the first ones after a
+    /// silence of more than a timeout have, as at the beginning (`tcp_event_data_recv`).
+    #[inline]
+    fn grow(&mut self, now: Time, payload_len: u32, mss: u32) {
+        if now.since(self.data_at) > SILENCE + self.growth.rtt() {
+            self.quick = self.quick.max(self.config.quick);
+        }
+        self.data_at = now;
+        if self.growth.on_data(payload_len, mss) {
+            self.quick |= 1;
+        }
+    }
+
+    /// The last segment, a full one, ended a burst of its sender, and the application has read all that there is: with
+    /// [`AckConfig::push`] it is acknowledged at once, as the sender may wait for that (`tcp_cleanup_rbuf`).
+    #[inline]
+    pub fn on_pushed(&mut self) {
+        if self.config.push && self.due == AckDue::Later {
+            self.due = AckDue::Now;
+        }
     }
 
     /// The next offset expected.
@@ -187,6 +222,10 @@ impl Receiver {
                 self.dsack = Some(space);
             }
             self.due = AckDue::Now;
+            if self.config.growth {
+                // The peer repeats what is here: it lacks acknowledgements (`tcp_enter_quickack_mode`).
+                self.quick = self.quick.max(self.config.quick);
+            }
             return Arrival { advanced: false, duplicate: true };
         }
         if space.start > self.nxt {
@@ -254,7 +293,6 @@ impl Receiver {
     fn count(&mut self, now: Time, full_sized: bool) {
         self.unacked += 1;
         if self.quick > 0 {
-            self.quick -= 1;
             self.due = AckDue::Now;
         } else if self.unacked >= self.config.every && (full_sized || self.config.every <= 1) {
             self.due = AckDue::Now;
@@ -296,6 +334,9 @@ impl Receiver {
         self.last_ack_sent = self.nxt;
         // A duplicate is reported by the next acknowledgement or not at all (RFC 2883 section 4).
         self.dsack = None;
+        if self.unacked > 0 {
+            self.quick = self.quick.saturating_sub(1);
+        }
         self.due = AckDue::Nothing;
         self.unacked = 0;
         self.ack_at = Time::NEVER;
@@ -357,10 +398,12 @@ mod tests {
     use super::*;
     use crate::config::ConnectionConfig;
 
+    const BUFFER: ReceiveBuffer = ReceiveBuffer::Fixed(anabranch_units::Bytes(60_000));
+
     fn receiver() -> Receiver {
         let mut config = ConnectionConfig::linux().ack;
         config.quick = 0;
-        Receiver::new(Seq(u32::MAX), config)
+        Receiver::new(Seq(u32::MAX), config, BUFFER)
     }
 
     fn arrive(receiver: &mut Receiver, start: u64, end: u64) -> Vec<DataRange> {
@@ -373,20 +416,24 @@ mod tests {
     fn what_a_full_segment_is_follows_the_peer() {
         let mut receiver = Receiver::new(
             Seq(0),
-            AckConfig { every: 2, delay: anabranch_units::Duration::from_millis(40), quick: 0 },
+            AckConfig { quick: 0, growth: false, ..ConnectionConfig::linux().ack },
+            BUFFER,
         );
-        assert!(!receiver.measure(100, 1400));
-        assert!(!receiver.measure(100, 1400), "so little is no full segment, however often");
-        assert!(receiver.measure(1400, 1400));
-        assert!(!receiver.measure(1220, 1400), "the end of something, it seems");
-        assert!(receiver.measure(1220, 1400), "the path has become narrower");
-        assert!(receiver.measure(1220, 1400));
-        assert!(!receiver.measure(180, 1400));
-        assert!(receiver.measure(1400, 1400));
+        assert!(!receiver.measure(Time::ZERO, 100, 1400));
+        assert!(!receiver.measure(Time::ZERO, 100, 1400), "so little is no full segment, however often");
+        assert!(receiver.measure(Time::ZERO, 1400, 1400));
+        assert!(!receiver.measure(Time::ZERO, 1220, 1400), "the end of something, it seems");
+        assert!(receiver.measure(Time::ZERO, 1220, 1400), "the path has become narrower");
+        assert!(receiver.measure(Time::ZERO, 1220, 1400));
+        assert!(!receiver.measure(Time::ZERO, 180, 1400));
+        assert!(receiver.measure(Time::ZERO, 1400, 1400));
         assert_eq!(receiver.due(), AckDue::Nothing);
-        assert!(receiver.measure(2800, 1400));
+        assert!(receiver.measure(Time::ZERO, 2800, 1400));
         assert_eq!(receiver.due(), AckDue::Now, "two in one");
-        assert!(receiver.measure(1400, 1400), "what was joined says nothing of the length of one");
+        assert!(
+            receiver.measure(Time::ZERO, 1400, 1400),
+            "what was joined says nothing of the length of one"
+        );
     }
 
     #[test]
@@ -404,6 +451,58 @@ mod tests {
         receiver.on_timer(Time::from_millis(40));
         assert_eq!(receiver.due(), AckDue::Now);
         assert_eq!(receiver.ack(), Seq(300));
+    }
+
+    fn linux() -> Receiver {
+        let ack = AckConfig { quick: 0, ..ConnectionConfig::linux().ack };
+        Receiver::new(Seq(0), ack, ReceiveBuffer::Fixed(anabranch_units::Bytes(70_000)))
+    }
+
+    fn due_after(receiver: &mut Receiver, now: Time) -> AckDue {
+        let full_sized = receiver.measure(now, 1448, 1448);
+        receiver.take_expected(now, 1448, full_sized);
+        let due = receiver.due();
+        if due == AckDue::Now {
+            receiver.on_ack_sent();
+        }
+        due
+    }
+
+    #[test]
+    fn segments_that_raise_the_offered_window_are_acknowledged_at_once() {
+        let mut receiver = linux();
+        let dues: Vec<AckDue> = (0..6).map(|_| due_after(&mut receiver, Time::ZERO)).collect();
+        // 64,240 + 2 x 2896 is more than 70,000.
+        assert_eq!(dues, [AckDue::Now, AckDue::Now, AckDue::Later, AckDue::Now, AckDue::Later, AckDue::Now]);
+        receiver.growth.widen(100_000, 1 << 20);
+        assert!((0..50).all(|_| due_after(&mut receiver, Time::ZERO) == AckDue::Now));
+    }
+
+    #[test]
+    fn segments_after_a_silence_and_after_a_needless_copy_are_acknowledged_at_once() {
+        let mut receiver = linux();
+        receiver.config.quick = 3;
+        while due_after(&mut receiver, Time::ZERO) == AckDue::Now {}
+        due_after(&mut receiver, Time::ZERO);
+        let dues = |receiver: &mut Receiver, now| [0; 4].map(|_| due_after(receiver, now) == AckDue::Now);
+        assert_eq!(dues(&mut receiver, Time::from_millis(200)), [false, true, false, true]);
+        assert_eq!(dues(&mut receiver, Time::from_millis(401)), [true, true, true, false]);
+        receiver.on_ack_sent();
+        receiver.arrive(Time::from_millis(401), DataRange::new(1, 100), false, false, |_| ());
+        receiver.on_ack_sent();
+        assert_eq!(dues(&mut receiver, Time::from_millis(401)), [true, true, true, false]);
+    }
+
+    #[test]
+    fn the_end_of_a_burst_is_acknowledged_at_once() {
+        for push in [false, true] {
+            let mut receiver = linux();
+            receiver.config.push = push;
+            while due_after(&mut receiver, Time::ZERO) == AckDue::Now {}
+            assert_eq!(receiver.due(), AckDue::Later);
+            receiver.on_pushed();
+            assert_eq!(receiver.due() == AckDue::Now, push);
+        }
     }
 
     #[test]
@@ -589,7 +688,7 @@ mod tests {
         assert_eq!((small.due(), small.ack_at()), (AckDue::Later, Time::from_millis(40)));
         let mut config = ConnectionConfig::linux().ack;
         config.quick = 2;
-        let mut quick = Receiver::new(Seq(u32::MAX), config);
+        let mut quick = Receiver::new(Seq(u32::MAX), config, BUFFER);
         for due in [AckDue::Now, AckDue::Now, AckDue::Later] {
             let next = quick.nxt();
             arrive(&mut quick, next, next + 10);
@@ -598,7 +697,7 @@ mod tests {
         }
         config.quick = 0;
         config.every = 1;
-        let mut each = Receiver::new(Seq(u32::MAX), config);
+        let mut each = Receiver::new(Seq(u32::MAX), config, BUFFER);
         each.arrive(Time::ZERO, DataRange::new(1, 11), false, false, |_| ());
         assert_eq!(each.due(), AckDue::Now);
     }

@@ -7,6 +7,9 @@ use super::{Queued, Subflow};
 use crate::scheduler::AssignKind;
 use crate::seq::DataRange;
 
+/// How much at most Linux hands to segmentation offload at once: what the pacing rate sends in this time.
+const TRAIN: Duration = Duration::from_nanos(976_563);
+
 /// The next retransmission of a subflow.
 pub(crate) enum Repair {
     /// Nothing is lost.
@@ -240,6 +243,32 @@ impl Subflow {
         }
         record.stamp = self.rate.on_sent(now, self.board.in_flight());
         self.board.push(record);
+    }
+
+    /// True if a new segment of `len` bytes, which is recorded already, ends a train of at least two that leave
+    /// together, as one packet of Linux's segmentation offload would: as many as the pacing rate sends in a
+    /// millisecond, at least two (`tcp_tso_autosize`). The last one has PSH, so that the receiver answers it.
+    #[inline]
+    pub(crate) fn ends_train(
+        &mut self,
+        now: Time,
+        len: u64,
+        pacing_rate: impl FnOnce() -> Option<Rate>,
+    ) -> bool {
+        let goes_on = self.last_sent == now;
+        self.train = if goes_on { self.train + 1 } else { 1 };
+        if self.train < 2 {
+            return false;
+        }
+        let mss = u64::from(self.mss);
+        let more = self.queued > 0 && len == mss && self.in_flight() + mss <= self.cwnd;
+        let sent = u64::from(self.train + 1) * mss;
+        let rate = || pacing_rate().unwrap_or_else(|| self.default_pacing_rate());
+        if more && sent <= rate().bytes_in(TRAIN) {
+            return false;
+        }
+        self.train = 0;
+        true
     }
 
     fn retransmit(&mut self, now: Time, index: usize) -> Sent {

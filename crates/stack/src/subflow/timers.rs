@@ -45,6 +45,11 @@ impl Subflow {
         self.recovery.timer(self.timer_base, self.last_new, &self.board, &self.rtt, backoff, ack_delay)
     }
 
+    /// When the retransmission timer expires, or the probe or the reordering timer in its place.
+    pub(crate) fn retransmission_due(&self, context: TimerContext) -> Time {
+        self.retransmit_timer(context).0
+    }
+
     /// When [`Subflow::expire`] is due. Unless `EXACT`, a time after `known`, for which the connection is queued anyway,
     /// need not be exact. `fin_wait` returns how long the peer's FIN is waited for, if the wait has an end.
     #[inline]

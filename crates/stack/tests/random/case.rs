@@ -2,7 +2,7 @@
 
 use anabranch_stack::config::{
     AckConfig, Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, Profile,
-    ReceiveBuffer, Reinjection, RtoConfig, SequenceOrigin,
+    ReceiveBuffer, Reinjection, RtoConfig, SendBuffers, SequenceOrigin,
 };
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::path_manager::PathManagerKind;
@@ -207,6 +207,7 @@ impl Case {
                 every: knobs.ack.0,
                 delay: Duration::from_millis(knobs.ack.1),
                 quick: knobs.ack.2,
+                ..base.ack
             },
             receive_buffer: if growth == 0 {
                 ReceiveBuffer::Fixed(Bytes(buffer))
@@ -214,6 +215,7 @@ impl Case {
                 ReceiveBuffer::Auto { initial: Bytes(buffer), max: Bytes(buffer + growth) }
             },
             send_buffer: Bytes(knobs.send_buffer),
+            send_buffers: Some(SendBuffers::Fixed(Bytes(knobs.send_buffer))),
             user_timeout: Duration::from_millis(self.user_timeout_ms),
             time_wait: Duration::from_millis(self.time_wait_ms),
             close_timeout: Duration::from_secs(10),

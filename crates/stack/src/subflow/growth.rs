@@ -1,0 +1,171 @@
+//! The window that a Linux receiver dares to offer, whose growth decides which segments are acknowledged at once.
+//!
+//! A new connection's window is limited by a threshold (`rcv_ssthresh`) that begins with 64 KB. Each segment of some
+//! length raises it by two segments until it reaches the receive buffer, and a segment that has raised it is
+//! acknowledged at once (`tcp_grow_window` sets a bit of `icsk_ack.quick`). The buffer itself grows once in a round
+//! trip, as measured by dynamic right-sizing (`tcp_rcvbuf_grow`). So nearly every segment is acknowledged at once
+//! while a sender is in slow start, and every second one afterwards; also for a while once a hole was filled.
+//!
+//! **Source**: net/ipv4/tcp_input.c and net/mptcp/protocol.c of Linux 6.18.
+//!
+//! **Constants**: a threshold of 64,240 bytes and an amount of ten segments a round trip at the beginning; 39/64 of
+//! the first buffer are for payload.
+//!
+//! **Read differently**: sizes are payload, so that the kernel's conversion between payload and memory is left out but
+//! for the first buffer. The edge that a subflow has shown counts for the connection, as in Linux.
+
+use anabranch_units::Duration;
+
+use crate::config::ReceiveBuffer;
+
+/// The threshold at the beginning: the multiple of 1460 bytes that half of 128 KiB holds.
+const INITIAL_THRESHOLD: u32 = 64_240;
+/// Bytes of a round trip at the beginning: ten segments.
+const INITIAL_SPACE: u32 = 14_480;
+/// Shorter segments do not raise the threshold.
+const LEAST_LEN: u32 = 128;
+
+/// The threshold, the buffer, and the round trip of one subflow of a receiver.
+#[derive(Clone, Debug)]
+pub struct Growth {
+    threshold: u32,
+    /// What the threshold may reach, and the window.
+    buffer: u32,
+    /// The most bytes that were read in a round trip of the connection, as far as this subflow knows.
+    space: u32,
+    /// The round trip in eighths of a microsecond, 0 before the first sample.
+    rtt: u32,
+    /// The echoed timestamp of the last sample.
+    echo: u32,
+}
+
+impl Growth {
+    /// At the beginning, with this buffer.
+    pub fn new(policy: ReceiveBuffer) -> Growth {
+        let buffer = match policy {
+            ReceiveBuffer::Fixed(size) => size.get(),
+            ReceiveBuffer::Auto { initial, .. } => initial.get() / 64 * 39,
+        };
+        let buffer = u32::try_from(buffer).unwrap_or(u32::MAX);
+        let threshold = buffer.min(INITIAL_THRESHOLD);
+        Growth { threshold, buffer, space: INITIAL_SPACE, rtt: 0, echo: 0 }
+    }
+
+    /// Takes a segment of `len` bytes into account. Returns whether it has raised the threshold.
+    #[inline]
+    pub fn on_data(&mut self, len: u32, mss: u32) -> bool {
+        let rises = self.threshold < self.buffer && len >= LEAST_LEN;
+        if rises {
+            self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(self.buffer);
+        }
+        rises
+    }
+
+    /// How many bytes beyond those that have arrived the subflow offers at the most.
+    #[inline]
+    pub fn window(&self) -> u64 {
+        u64::from(self.threshold)
+    }
+
+    /// Takes the sample of a segment into account, which echoes the timestamp `echo` after `elapsed`: the first of
+    /// those that echo the same. A shorter one counts at once, a longer one by an eighth, and only if nothing waits to
+    /// be read.
+    #[inline]
+    pub fn sample(&mut self, echo: u32, elapsed: Duration) {
+        if echo == self.echo {
+            return;
+        }
+        self.echo = echo;
+        let micros = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX / 8).clamp(1, u32::MAX / 8);
+        if self.rtt == 0 || micros * 8 < self.rtt {
+            self.rtt = micros * 8;
+        } else {
+            self.rtt = self.rtt - self.rtt / 8 + micros;
+        }
+    }
+
+    /// The round trip as seen by the receiver; zero before a sample.
+    #[inline]
+    pub fn rtt(&self) -> Duration {
+        Duration::from_micros(u64::from(self.rtt / 8))
+    }
+
+    /// Dynamic right-sizing: `read` bytes were read in the last round trip, more than in any before it.
+    pub fn widen(&mut self, read: u64, most: u64) {
+        let wanted = wanted_buffer(read, u64::from(self.space)).min(most);
+        self.space = u32::try_from(read).unwrap_or(u32::MAX);
+        self.buffer = self.buffer.max(u32::try_from(wanted).unwrap_or(u32::MAX));
+    }
+}
+
+/// The buffer for a sender that has delivered `read` bytes in the last round trip and `before` at the most in the ones
+/// before it: measured a round trip late, it doubles, and doubles again in proportion to the growth.
+pub fn wanted_buffer(read: u64, before: u64) -> u64 {
+    let window = read.saturating_mul(2);
+    let growth = u128::from(window) * u128::from(read.saturating_sub(before)) / u128::from(before.max(1));
+    window.saturating_add(u64::try_from(growth.saturating_mul(2)).unwrap_or(u64::MAX))
+}
+
+/// The least that [`wanted_buffer`] is compared with on a new connection.
+pub const fn initial_space() -> u64 {
+    INITIAL_SPACE as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_units::Bytes;
+
+    fn growth(size: u64) -> Growth {
+        Growth::new(ReceiveBuffer::Fixed(Bytes(size)))
+    }
+
+    #[test]
+    fn each_segment_raises_the_threshold_by_two_until_it_reaches_the_buffer() {
+        let mut growth = growth(70_000);
+        assert!(!growth.on_data(127, 1448), "too short");
+        assert!(growth.on_data(1448, 1448));
+        assert!(growth.on_data(200, 1448), "as much as a full one");
+        assert!(!growth.on_data(1448, 1448), "64,240 + 2 x 2896 = 70,032");
+        growth.widen(19_000, 1 << 20);
+        assert_eq!(
+            growth.buffer, 70_000,
+            "38,000, and twice as much in proportion to 4520 of 14,480, is less"
+        );
+        growth.widen(40_000, 1 << 20);
+        assert_eq!(growth.buffer, 80_000 + 2 * (80_000 * 21_000 / 19_000));
+        assert_eq!((0..100).filter(|_| growth.on_data(1448, 1448)).count(), 65);
+    }
+
+    #[test]
+    fn a_buffer_below_the_threshold_never_grows_by_itself() {
+        let mut growth = growth(20_000);
+        assert!(!growth.on_data(1448, 1448));
+        growth.widen(1 << 40, 30_000);
+        assert_eq!((growth.buffer, growth.space), (30_000, u32::MAX));
+    }
+
+    #[test]
+    fn a_subflow_that_joins_late_catches_up_with_a_leap() {
+        let auto = ReceiveBuffer::Auto { initial: Bytes(131_072), max: Bytes(6 << 20) };
+        let mut joined = Growth::new(auto);
+        assert_eq!((joined.window(), joined.buffer), (64_240, 79_872));
+        joined.widen(100_000, 6 << 20);
+        assert_eq!(joined.buffer, 200_000 + 2 * (200_000_u64 * 85_520 / 14_480) as u32);
+    }
+
+    #[test]
+    fn a_shorter_round_trip_counts_at_once_and_a_longer_one_by_an_eighth() {
+        let mut growth = growth(131_072);
+        assert_eq!(growth.rtt(), Duration::ZERO);
+        growth.sample(7, Duration::from_millis(40));
+        growth.sample(7, Duration::from_millis(10));
+        assert_eq!(growth.rtt(), Duration::from_millis(40), "the same echo says nothing new");
+        growth.sample(8, Duration::from_millis(48));
+        assert_eq!(growth.rtt(), Duration::from_millis(41));
+        growth.sample(9, Duration::from_millis(20));
+        assert_eq!(growth.rtt(), Duration::from_millis(20));
+        growth.sample(10, Duration::MAX);
+        assert!(growth.rtt() < Duration::from_secs(68));
+    }
+}

@@ -1,0 +1,74 @@
+//! A sender with the send buffers of Linux: how much it takes, and which subflow gets it.
+
+mod harness;
+
+use anabranch_stack::config::{ConnectionConfig, SendBuffers};
+use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
+use anabranch_units::{Bytes, Rate, Time};
+use harness::{Pair, Path, Side};
+
+const SIZE: u64 = 3_000_000;
+/// What the kernel keeps in one page of 32 KiB.
+const PIECE: u64 = 32_728;
+
+fn config(buffers: Option<SendBuffers>) -> ConnectionConfig {
+    ConnectionConfig {
+        send_buffers: buffers,
+        scheduler: SchedulerKind::Linux(LinuxOptions::DEFAULT),
+        ..ConnectionConfig::linux()
+    }
+}
+
+/// A slow first path and a fast second one. Uploads, and ends the stream once all is written.
+fn upload(buffers: Option<SendBuffers>) -> Pair {
+    let path = |mbps| Path { rate: Some(Rate::from_mbps(mbps)), queue: 100_000, ..Path::clean(20) };
+    let config = config(buffers);
+    let mut pair = Pair::new(vec![path(4), path(20)], config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(Side::Client, SIZE);
+    pair.close_after_backlog(Side::Client);
+    assert!(pair.run_until(Time::from_secs(60), |pair| pair.server.read == SIZE), "{:?}", pair.now);
+    pair
+}
+
+fn share_of_first(pair: &Pair) -> f64 {
+    let bytes = |path| -> u64 {
+        let sent = pair.data_segments(Side::Client).filter(|(.., at, _, _)| *at == path);
+        sent.map(|(.., segment, _)| u64::from(segment.payload_len)).sum()
+    };
+    bytes(0) as f64 / (bytes(0) + bytes(1)) as f64
+}
+
+#[test]
+fn a_program_with_a_large_buffer_ends_its_stream_before_a_second_subflow_can_join() {
+    let large = upload(Some(SendBuffers::Fixed(Bytes(8 << 20))));
+    assert_eq!(share_of_first(&large), 1.0);
+    assert!(large.now > Time::from_secs(5), "{:?}", large.now);
+    let auto = SendBuffers::Auto { initial: Bytes::from_kib(16), max: Bytes::from_kib(4 << 10) };
+    for buffers in [Some(auto), None] {
+        let both = upload(buffers);
+        assert!(share_of_first(&both) < 0.35, "{buffers:?}: {}", share_of_first(&both));
+        assert!(both.now < Time::from_secs(3), "{buffers:?}: {:?}", both.now);
+    }
+}
+
+#[test]
+fn a_connection_takes_two_pieces_at_first_and_its_only_subflow_both() {
+    let auto = SendBuffers::Auto { initial: Bytes::from_kib(16), max: Bytes::from_kib(4 << 10) };
+    let config = config(Some(auto));
+    let path = Path { rate: Some(Rate::from_mbps(10)), queue: 100_000, ..Path::clean(20) };
+    let mut pair = Pair::new(vec![path.clone(), path], config.clone(), 1);
+    pair.connect(config);
+    assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.open));
+    let taken = pair.write(Side::Client, SIZE);
+    assert_eq!(taken, 2 * PIECE, "46,080 and 4096 bytes, up to the end of a piece");
+    let id = pair.client.connection.unwrap();
+    pair.pump();
+    let subflows = pair.client.endpoint.subflow_stats(id);
+    assert_eq!(subflows.len(), 1);
+    // What the first subflow was given stays there, although the second joins before it is sent.
+    let done = pair.run_until(Time::from_secs(5), |pair| pair.server.read == 2 * PIECE);
+    assert!(done);
+    assert_eq!(share_of_first(&pair), 1.0);
+    assert!(pair.client.endpoint.subflow_stats(id).len() > 1);
+}
