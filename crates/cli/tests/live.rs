@@ -205,7 +205,7 @@ END
         $ANABRANCH serve $HOST www 2>serving &
         until_up serving serving
         curl -s -o got http://10.80.1.5/hello.txt
-        until_up serving "open from .*, plain TCP: the client's SYN had no Multipath TCP option"
+        until_up serving "open from .*, plain TCP: the client's SYN, or its next ACK, had no Multipath TCP option"
         mptcpize run curl -s -o got http://10.80.1.5/hello.txt
         until_up serving "[#]2 .*open from [^,]*$"
         "#,

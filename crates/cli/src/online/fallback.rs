@@ -23,7 +23,7 @@ impl Fallback {
         let (when, why) = match stats {
             ConnectionStats { fallbacks: 0, .. } if accepted => (
                 "handshake",
-                "the client's SYN had no Multipath TCP option: the client speaks TCP, or a middlebox removed it",
+                "the client's SYN, or its next ACK, had no Multipath TCP option: it speaks TCP, or a middlebox removed it",
             ),
             ConnectionStats { fallbacks: 0, .. } => (
                 "handshake",
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(why(ConnectionStats { mptcp: true, ..plain }, false), None);
         let cases = [
             (plain, false, "plain TCP: the server's SYN/ACK"),
-            (plain, true, "plain TCP: the client's SYN"),
+            (plain, true, "plain TCP: the client's SYN, or"),
             (ConnectionStats { fallbacks: 1, ..plain }, false, "fell back to TCP: segments came without"),
             (
                 ConnectionStats { fallbacks: 1, checksum_failures: 2, ..plain },
