@@ -285,7 +285,7 @@ impl Campaign {
         let results = lock(&self.results);
         [Kind::Emulated, Kind::Kernel].into_iter().find_map(|kind| {
             let of = || results.records().iter().filter(|record| record.kind == kind);
-            let last = of().last().filter(|_| of().all(|record| record.failed))?;
+            let last = of().next_back().filter(|_| of().all(|record| record.failed))?;
             let cause = last.objection.as_deref().unwrap_or("for no known cause");
             Some(format!("every run of kind `{}` has failed, the last one so: {cause}", kind.name()))
         })

@@ -129,9 +129,12 @@ pub struct EngineReport {
 /// A thread that moves packets.
 #[derive(Debug)]
 pub struct Engine {
-    thread: Option<JoinHandle<io::Result<(EngineReport, Option<Tap>)>>>,
+    thread: Option<JoinHandle<io::Result<Ended>>>,
     stop: Arc<Stop>,
 }
+
+/// What a thread leaves: its report, and the capture that is to be finished.
+type Ended = (EngineReport, Option<Tap>);
 
 /// How the thread hears that it shall stop.
 #[derive(Debug)]
@@ -183,7 +186,7 @@ impl Engine {
         Ok(report)
     }
 
-    fn halt(&mut self) -> Option<io::Result<(EngineReport, Option<Tap>)>> {
+    fn halt(&mut self) -> Option<io::Result<Ended>> {
         self.stop.flag.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.stop.event, &1_u64.to_ne_bytes());
         let thread = self.thread.take()?;
