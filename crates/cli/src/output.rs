@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use anabranch_lab::whole_file::WholeFile;
 use serde::Serialize;
@@ -39,7 +41,11 @@ pub struct Destination {
     pub output: Option<PathBuf>,
 }
 
+/// How long a message waits for its reader where it may be given up.
+const PATIENCE: Duration = Duration::from_millis(250);
+
 static QUIET: AtomicBool = AtomicBool::new(false);
+static GIVE_UP: AtomicBool = AtomicBool::new(false);
 static FILE: Mutex<Option<Target>> = Mutex::new(None);
 
 /// The file of `--output`.
@@ -119,8 +125,30 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
+/// Gives up messages to standard error that are not read in time, from now on. A server must end although its log is a
+/// full pipe.
+pub fn give_up_unread() {
+    GIVE_UP.store(true, Ordering::Relaxed);
+}
+
 /// Writes `text` to standard error as it is. If nobody can read it that is no reason to fail.
 pub fn print_error(text: &str) {
+    if !GIVE_UP.load(Ordering::Relaxed) {
+        return write_error(text);
+    }
+    let (done, written) = sync_channel(1);
+    let text = text.to_owned();
+    let write = move || {
+        write_error(&text);
+        let _ = done.send(());
+    };
+    // A thread that is stuck ends with the process.
+    if std::thread::Builder::new().spawn(write).is_ok() {
+        let _ = written.recv_timeout(PATIENCE);
+    }
+}
+
+fn write_error(text: &str) {
     let mut out = anstream::AutoStream::auto(std::io::stderr().lock());
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

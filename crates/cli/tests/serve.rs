@@ -80,7 +80,7 @@ fn serve_is_not_held_up_by_a_log_that_nobody_reads() {
         r#"
         mkfifo $d/log
         exec 7<>$d/log
-        $ANABRANCH serve $HOST $d/www 2>$d/log &
+        $ANABRANCH serve $HOST --pcap $d/capture.pcapng $d/www 2>$d/log &
         server=$!
         until curl -s -m 1 -o /dev/null http://10.80.1.5/hello.txt; do sleep 0.1; done
         # Each is a connection and four lines: more than a pipe holds.
@@ -90,9 +90,10 @@ fn serve_is_not_held_up_by_a_log_that_nobody_reads() {
         done
         curl -sS -m 60 -o $d/got http://10.80.1.5/file
         same $d/got $d/www/file
-        # It ends, too.
+        # It ends, too, and nobody reads that there is a capture.
         kill $server
         wait $server
+        test -s $d/capture.pcapng
         "#,
     );
 }

@@ -68,6 +68,7 @@ mod linux {
     }
 
     async fn serve(args: &Args, files: Files) -> Result<(), Failure> {
+        output::give_up_unread();
         let (notices, heard) = tokio::sync::mpsc::unbounded_channel();
         let log = Log::new(output::is_quiet());
         let timeout = (!args.send_timeout.is_zero()).then_some(args.send_timeout);

@@ -90,6 +90,7 @@ scripts! {
     a_data_fin_is_repeated_until_it_is_acknowledged: BOTH,
     a_repeated_data_fin_is_acknowledged_again: BOTH,
     a_repeated_data_fin_alone_is_acknowledged_again: BOTH,
+    a_probe_beside_a_repeated_data_fin_is_acknowledged: BOTH,
     a_data_fin_waits_for_the_data_before_it: BOTH,
     a_fin_before_the_data_ack_of_the_data_fin: BOTH,
     data_and_both_fins_in_one_segment: BOTH,

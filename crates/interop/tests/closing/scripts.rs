@@ -126,6 +126,20 @@ pub fn a_repeated_data_fin_alone_is_acknowledged_again(s: &mut Peer) {
     s.finish(&[1]);
 }
 
+/// RFC 9293 section 3.10.7.4: a segment before the window is answered. Beside a repeated DATA_FIN it asks for the DATA_ACK.
+pub fn a_probe_beside_a_repeated_data_fin_is_acknowledged(s: &mut Peer) {
+    s.send(data_fin(0, 1, 0));
+    s.expect(ack(0, 1).data_ack(1));
+    s.send(data_fin(0, 1, 0));
+    s.send(seg(0).seq(0).data_ack(0));
+    s.expect(ack(0, 1).data_ack(1));
+    s.read_end();
+    s.end();
+    s.await_data_fin(0);
+    s.send(ack(0, 1).data_ack(1));
+    s.finish(&[1]);
+}
+
 /// A DATA_FIN that overtakes data is acknowledged with the data, and not before.
 pub fn a_data_fin_waits_for_the_data_before_it(s: &mut Peer) {
     s.send(data_fin(0, 1, 1000));
