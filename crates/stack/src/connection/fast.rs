@@ -99,8 +99,7 @@ impl Connection {
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
         self.sample_arrival(now, at, segment);
-        let full_sized = self.take_next(now, at, stream, in_order, placed);
-        if segment.flags.has(Flags::PSH) && in_order && full_sized {
+        if self.take_next(now, at, stream, in_order, placed) && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }
         if !in_order {
@@ -157,15 +156,15 @@ impl Connection {
         if !expected || !placeable || !subflow.recv().is_complete() {
             return false;
         }
-        let full_sized = self.take_next(now, at, stream, in_order, placed);
-        if segment.flags.has(Flags::PSH) && in_order && full_sized {
+        if self.take_next(now, at, stream, in_order, placed) && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }
         true
     }
 
     /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is the next of
-    /// the stream too if it is `in_order`. Returns true if the segment is a full one for its sender.
+    /// the stream too if it is `in_order`. Returns true if the stream has grown in order by a
+    /// segment that is a full one for its sender.
     #[inline]
     fn take_next(
         &mut self,
@@ -183,10 +182,10 @@ impl Connection {
             let (connection, subflow) = (self.id, subflow.id());
             placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
             self.after_arrival(now, true);
+            full_sized
         } else {
-            self.place(now, at, stream, placed);
+            self.place(now, at, stream, placed) && full_sized
         }
-        full_sized
     }
 
     /// Returns the departure that [`Connection::poll_subflows`] finds, where that is a full segment of new data or a

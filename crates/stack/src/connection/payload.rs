@@ -134,9 +134,16 @@ impl Connection {
         self.subflows[at].forget_used_mappings();
     }
 
-    /// The payload of one segment belongs at `stream`, which others may be before or behind.
+    /// The payload of one segment belongs at `stream`, which others may be before or behind. Returns true if
+    /// the stream has grown in order.
     #[inline(never)]
-    pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
+    pub(super) fn place(
+        &mut self,
+        now: Time,
+        at: usize,
+        stream: DataRange,
+        placed: &mut Vec<Placement>,
+    ) -> bool {
         let Connection { recv, subflows, id: connection, .. } = self;
         let subflow = &mut subflows[at];
         let of = subflow.id();
@@ -156,6 +163,7 @@ impl Connection {
             placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
         }
         self.after_arrival(now, advanced);
+        advanced
     }
 
     /// Something has arrived in the stream; `advanced` if it has grown in order.
