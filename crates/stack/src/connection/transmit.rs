@@ -615,13 +615,13 @@ impl Connection {
         }
         let subflow = &mut self.subflows[at];
         let goes_on = subflow.last_sent == now;
-        subflow.train = if goes_on { subflow.train + 1 } else { 1 };
+        subflow.train = if goes_on { subflow.train.saturating_add(1) } else { 1 };
         if subflow.train < 2 {
             return false;
         }
         let mss = u64::from(subflow.mss);
         let more = subflow.queued > 0 && len == mss && subflow.in_flight() + mss <= subflow.cwnd;
-        let sent = u64::from(subflow.train + 1) * mss;
+        let sent = (u64::from(subflow.train) + 1) * mss;
         if more && sent <= self.pacing_rate(at).bytes_in(TRAIN) {
             return false;
         }

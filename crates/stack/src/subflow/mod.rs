@@ -150,10 +150,16 @@ pub struct Subflow {
     pub(crate) dss_seen: bool,
     /// A mapping has contradicted one of them.
     pub(crate) contradicted: bool,
+    /// An acknowledgement has come since the buffer was last looked at.
+    pub(crate) buffer_checked: bool,
+    /// How many segments have left at the time of `last_sent`, since the last with PSH.
+    pub(crate) train: u8,
     /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
     pub(crate) mss: u32,
     pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,
+    /// Its send buffer, in bytes of memory.
+    pub(crate) send_buffer: u32,
     /// The window that we have shown on it, as the peer may hold it.
     pub(crate) window_held: WindowHeld,
     pub(crate) local: Address,
@@ -189,12 +195,6 @@ pub struct Subflow {
     pub(crate) last_new: Time,
     pub(crate) last_sent: Time,
     pub(crate) pace_at: Time,
-    /// How many segments have left at the time of `last_sent`, since the last with PSH.
-    pub(crate) train: u32,
-    /// Its send buffer, in bytes of memory.
-    pub(crate) send_buffer: u64,
-    /// An acknowledgement has come since the buffer was last looked at.
-    pub(crate) buffer_checked: bool,
     pub(crate) max_in_flight: u64,
     pub(crate) usage_seq: u64,
     pub(crate) rtt: RttEstimator,
@@ -300,7 +300,7 @@ impl Subflow {
             last_received: now,
             pace_at: Time::ZERO,
             train: 0,
-            send_buffer: config.send_buffers.map_or(u64::MAX, send_buffer::initial),
+            send_buffer: config.send_buffers.map_or(u32::MAX, send_buffer::initial),
             buffer_checked: true,
             time_wait_until: Time::NEVER,
             removal_deadline: Time::NEVER,
