@@ -127,8 +127,8 @@ pub struct AckConfig {
     /// A segment is acknowledged at once if it raises the window that Linux would offer, as most do while the sender
     /// is in slow start; and so are `quick` segments after a silence or a needless retransmission.
     pub growth: bool,
-    /// The sender marks the last segment of each burst (PSH), and one that is full is acknowledged at once if the
-    /// application has read all of the stream.
+    /// The sender marks the last segment of each burst (PSH), and one that is the next of the stream is
+    /// acknowledged at once if the application has read all of it.
     pub push: bool,
 }
 

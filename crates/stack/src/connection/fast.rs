@@ -99,8 +99,8 @@ impl Connection {
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
         self.sample_arrival(now, at, segment);
-        let full_sized = self.take_next(now, at, stream, in_order, placed);
-        if segment.flags.has(Flags::PSH) && in_order && full_sized {
+        self.take_next(now, at, stream, in_order, placed);
+        if in_order && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }
         if !in_order {
@@ -157,15 +157,15 @@ impl Connection {
         if !expected || !placeable || !subflow.recv().is_complete() {
             return false;
         }
-        let full_sized = self.take_next(now, at, stream, in_order, placed);
-        if segment.flags.has(Flags::PSH) && in_order && full_sized {
+        self.take_next(now, at, stream, in_order, placed);
+        if in_order && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }
         true
     }
 
     /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is the next of
-    /// the stream too if it is `in_order`. Returns true if the segment is a full one for its sender.
+    /// the stream too if it is `in_order`.
     #[inline]
     fn take_next(
         &mut self,
@@ -174,9 +174,9 @@ impl Connection {
         stream: DataRange,
         in_order: bool,
         placed: &mut Vec<Placement>,
-    ) -> bool {
+    ) {
         let subflow = &mut self.subflows[at];
-        let full_sized = subflow.fast_arrive(now, stream.len());
+        subflow.fast_arrive(now, stream.len());
         if in_order {
             self.recv.take_expected(stream);
             subflow.count_delivered(stream.len(), 0);
@@ -186,7 +186,6 @@ impl Connection {
         } else {
             self.place(now, at, stream, placed);
         }
-        full_sized
     }
 
     /// Returns the departure that [`Connection::poll_subflows`] finds, where that is a full segment of new data or a

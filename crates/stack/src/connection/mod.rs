@@ -349,7 +349,7 @@ impl Connection {
                 return size.get();
             }
             let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
-            let sum = subflows.map(|subflow| subflow.send_buffer()).fold(0, u64::saturating_add);
+            let sum = subflows.map(|subflow| u64::from(subflow.send_buffer())).fold(0, u64::saturating_add);
             return send_buffer::CONNECTION + sum.max(1);
         }
         let most = self.config.send_buffer.get();

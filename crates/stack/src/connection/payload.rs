@@ -90,8 +90,13 @@ impl Connection {
         let Connection { recv, subflows, id, .. } = self;
         let subflow = &mut subflows[at];
         let of = subflow.id();
+        // All of it is the next of the stream, and nothing is held there behind a hole.
+        let next = matches!(parts.as_slice(), &[(mapped, data)] if {
+            let start = data + range.start as i64 - mapped.start as i64;
+            start >= 0 && recv.expects(DataRange::new(start as u64, start as u64 + range.len()))
+        });
         let (mut delivered, mut advanced) = (0, false);
-        let full_sized = subflow.arrive(now, segment, range, fin, |fresh| {
+        subflow.arrive(now, segment, range, fin, |fresh| {
             for &(mapped, data) in parts.as_slice() {
                 let part = fresh.intersection(mapped);
                 // Where this part lies in the stream; what lies before the stream is old.
@@ -119,7 +124,7 @@ impl Connection {
             placed.push(Placement::Discard { connection: *id, payload_offset, len });
         }
         self.after_arrival(now, advanced);
-        if advanced && full_sized && segment.flags.has(Flags::PSH) {
+        if next && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }
         if self.subflows[at].held().is_some() && self.mode == Mode::Mptcp {

@@ -151,7 +151,7 @@ impl Linux {
     /// What the send buffer of a subflow takes, and whether it takes anything now.
     fn has_memory(&self, subflow: &SubflowView) -> bool {
         if has_buffer(subflow) {
-            return memory(subflow) < subflow.send_buffer;
+            return memory(subflow) < u64::from(subflow.send_buffer);
         }
         let window = subflow.cwnd.max(10 * subflow.mss) as f64;
         (holds(subflow) as f64) < window * self.options.send_buffer
@@ -204,7 +204,7 @@ fn holds(subflow: &SubflowView) -> u64 {
 
 /// Whether its send buffer is modelled, as that of the kernel.
 fn has_buffer(subflow: &SubflowView) -> bool {
-    subflow.send_buffer != u64::MAX
+    subflow.send_buffer != u32::MAX
 }
 
 /// The memory of what it holds.

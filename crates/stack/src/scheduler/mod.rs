@@ -123,7 +123,7 @@ pub struct SubflowView {
     /// When anything last arrived on it.
     pub last_received: Time,
     /// Its own send buffer in bytes, the memory around the payload included; the greatest number if it has none.
-    pub send_buffer: u64,
+    pub send_buffer: u32,
 }
 
 impl SubflowView {
@@ -157,7 +157,7 @@ impl SubflowView {
             bytes_sent: 0,
             established: Time::ZERO,
             last_received: Time::ZERO,
-            send_buffer: u64::MAX,
+            send_buffer: u32::MAX,
         }
     }
 

@@ -139,14 +139,12 @@ impl Subflow {
         }
     }
 
-    /// Takes the next `len` bytes, where nothing is missing before them: what [`Subflow::arrive`] does. Returns true if the
-    /// segment is a full one for its sender.
+    /// Takes the next `len` bytes, where nothing is missing before them: what [`Subflow::arrive`] does.
     #[inline]
-    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) -> bool {
+    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) {
         let full_sized = self.recv.measure(now, len as u32, self.mss);
         self.recv.take_expected(now, len, full_sized);
         self.counters.data_segments_received += 1;
-        full_sized
     }
 
     /// True if an acknowledgement is due, and there is nothing else to send but data.

@@ -107,10 +107,16 @@ pub struct Subflow {
     bare: bool,
     /// A data acknowledgement has come by it.
     dss_seen: bool,
+    /// No acknowledgement has come since the buffer was last looked at.
+    buffer_checked: bool,
+    /// How many segments have left at the time of `last_sent`, since the last with PSH.
+    train: u8,
     /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
     mss: u32,
     iss: Seq,
     ts_recent: u32,
+    /// Its send buffer, in bytes of memory.
+    send_buffer: u32,
     /// The window that we have shown on it, as the peer may hold it.
     window_held: WindowHeld,
     local: Address,
@@ -146,12 +152,6 @@ pub struct Subflow {
     last_new: Time,
     last_sent: Time,
     pace_at: Time,
-    /// How many segments have left at the time of `last_sent`, since the last with PSH.
-    train: u32,
-    /// Its send buffer, in bytes of memory.
-    send_buffer: u64,
-    /// No acknowledgement has come since the buffer was last looked at.
-    buffer_checked: bool,
     max_in_flight: u64,
     usage_seq: u64,
     rtt: RttEstimator,
@@ -256,7 +256,7 @@ impl Subflow {
             last_received: now,
             pace_at: Time::ZERO,
             train: 0,
-            send_buffer: config.send_buffers.map_or(u64::MAX, send_buffer::initial),
+            send_buffer: config.send_buffers.map_or(u32::MAX, send_buffer::initial),
             buffer_checked: true,
             time_wait_until: Time::NEVER,
             removal_deadline: Time::NEVER,

@@ -181,7 +181,7 @@ impl Subflow {
     }
 
     /// Takes the payload `range` of a segment, and the FIN after it if there is one; `fresh` receives each part that was
-    /// not there before. Returns true if the segment is a full one for its sender.
+    /// not there before.
     #[inline]
     pub(crate) fn arrive(
         &mut self,
@@ -190,13 +190,12 @@ impl Subflow {
         range: DataRange,
         fin: bool,
         fresh: impl FnMut(DataRange),
-    ) -> bool {
+    ) {
         let full_sized = self.recv.measure(now, segment.payload_len, self.mss);
         self.recv.arrive(now, range, fin, full_sized, fresh);
-        full_sized
     }
 
-    /// A full segment that ends a burst of its sender has brought what comes next in the stream, and the application has
+    /// A segment that ends a burst of its sender has brought what comes next in the stream, and the application has
     /// read all of it.
     #[inline]
     pub(crate) fn on_pushed(&mut self) {

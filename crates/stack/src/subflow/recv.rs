@@ -35,26 +35,49 @@ pub struct Receiver {
     nxt: u64,
     out_of_order: RangeSet,
     /// Where the latest out-of-order arrivals started, the newest first (RFC 2018 section 4).
-    recent: [u64; 4],
-    dsack: Option<DataRange>,
+    recent: [u32; 4],
+    /// What came although it was here; empty if nothing is to be reported.
+    dsack: DataRange,
     due: AckDue,
     unacked: u32,
-    quick: u32,
+    quick: u16,
     ack_at: Time,
-    config: AckConfig,
-    /// When data came last.
-    data_at: Time,
+    config: Rules,
+    /// When data came last, in milliseconds; the greatest number if none has.
+    data_at: u32,
     /// The offered window, with [`AckConfig::growth`].
     pub growth: Growth,
-    fin: Option<u64>,
+    /// Where the peer's FIN is; the greatest number if none is known.
+    fin: u64,
     last_ack_sent: u64,
     /// How long the peer's full segments seem to be, and how long the last one was.
-    full_len: u32,
-    last_len: u32,
+    full_len: u16,
+    last_len: u16,
 }
 
 /// RFC 9293 section 3.7.1: the MSS of a path of which nothing is known.
 const DEFAULT_MSS: u32 = 536;
+
+/// The place of a FIN that is not known.
+const NO_FIN: u64 = u64::MAX;
+
+/// [`AckConfig`] in less memory.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    delay: Duration,
+    every: u16,
+    quick: u16,
+    growth: bool,
+    push: bool,
+}
+
+impl Rules {
+    fn of(config: AckConfig) -> Rules {
+        let AckConfig { every, delay, quick, growth, push } = config;
+        let short = |n: u32| n.min(u32::from(u16::MAX)) as u16;
+        Rules { delay, every: short(every), quick: short(quick), growth, push }
+    }
+}
 
 /// What an arrived payload means to the subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,17 +96,17 @@ impl Receiver {
             nxt: 1,
             out_of_order: RangeSet::new(),
             recent: [0; 4],
-            dsack: None,
+            dsack: DataRange::default(),
             due: AckDue::Nothing,
             unacked: 0,
-            quick: config.quick,
+            quick: Rules::of(config).quick,
             ack_at: Time::NEVER,
-            config,
-            data_at: Time::NEVER,
+            config: Rules::of(config),
+            data_at: u32::MAX,
             growth: Growth::new(buffer),
-            fin: None,
+            fin: NO_FIN,
             last_ack_sent: 1,
-            full_len: DEFAULT_MSS,
+            full_len: DEFAULT_MSS as u16,
             last_len: 0,
         }
     }
@@ -101,21 +124,24 @@ impl Receiver {
             self.want_ack();
             return true;
         }
-        if payload_len > self.full_len || (payload_len == self.last_len && payload_len >= DEFAULT_MSS) {
-            self.full_len = payload_len;
+        let len = payload_len.min(u32::from(u16::MAX)) as u16;
+        if len > self.full_len || (len == self.last_len && payload_len >= DEFAULT_MSS) {
+            self.full_len = len;
         }
-        self.last_len = payload_len;
-        payload_len >= self.full_len
+        self.last_len = len;
+        len >= self.full_len
     }
 
     /// Linux's quick acknowledgements: a segment that raises the offered window has one, and the first ones after a
     /// silence of more than a timeout have, as at the beginning (`tcp_event_data_recv`).
     #[inline]
     fn grow(&mut self, now: Time, payload_len: u32, mss: u32) {
-        if now.since(self.data_at) > SILENCE + self.growth.rtt() {
+        let now_ms = (now.as_micros() / 1000) as u32;
+        let silence = Duration::from_millis(u64::from(now_ms.saturating_sub(self.data_at)));
+        if silence > SILENCE + self.growth.rtt() {
             self.quick = self.quick.max(self.config.quick);
         }
-        self.data_at = now;
+        self.data_at = now_ms;
         if self.growth.on_data(payload_len, mss) {
             self.quick |= 1;
         }
@@ -178,13 +204,13 @@ impl Receiver {
 
     /// Whether the peer's FIN has been reached in order.
     pub fn finished(&self) -> bool {
-        self.fin.is_some_and(|fin| self.nxt > fin)
+        self.nxt > self.fin
     }
 
     /// Whether nothing is held behind a hole, and no end is known.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.out_of_order.is_empty() && self.fin.is_none()
+        self.out_of_order.is_empty() && self.fin == NO_FIN
     }
 
     /// The next `len` bytes have arrived, where [`Receiver::is_complete`]: what [`Receiver::arrive`] would
@@ -193,7 +219,7 @@ impl Receiver {
     pub fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
         debug_assert!(self.is_complete());
         self.nxt += len;
-        if self.dsack.is_some() {
+        if !self.dsack.is_empty() {
             self.due = AckDue::Now;
         } else {
             self.count(now, full_sized);
@@ -210,16 +236,16 @@ impl Receiver {
         full_sized: bool,
         mut fresh: impl FnMut(DataRange),
     ) -> Arrival {
-        if fin && self.fin.is_none() && range.end >= self.nxt {
-            self.fin = Some(range.end);
+        if fin && self.fin == NO_FIN && range.end >= self.nxt {
+            self.fin = range.end;
         }
         // Nothing counts behind the FIN.
-        let limit = self.fin.unwrap_or(u64::MAX);
+        let limit = self.fin;
         let space = DataRange::new(range.start, range.end.min(limit));
-        if space.end <= self.nxt && !(fin && self.fin == Some(self.nxt)) {
+        if space.end <= self.nxt && !(fin && self.fin == self.nxt) {
             // All of it was here before (RFC 2883 section 4).
             if !space.is_empty() {
-                self.dsack = Some(space);
+                self.dsack = space;
             }
             self.due = AckDue::Now;
             if self.config.growth {
@@ -239,14 +265,14 @@ impl Receiver {
                 fresh(part);
             });
             if new == 0 && !space.is_empty() {
-                self.dsack = Some(space);
+                self.dsack = space;
             }
             self.remember(space.start);
             self.due = AckDue::Now;
             return Arrival { advanced: false, duplicate: new == 0 };
         }
         if space.start < self.nxt && !space.is_empty() {
-            self.dsack = Some(DataRange::new(space.start, self.nxt));
+            self.dsack = DataRange::new(space.start, self.nxt);
         }
         let had_holes = !self.out_of_order.is_empty();
         let new = DataRange::new(self.nxt, space.end);
@@ -276,11 +302,11 @@ impl Receiver {
             self.nxt = self.nxt.max(held.end);
         }
         let mut finished = false;
-        if self.fin == Some(self.nxt) {
+        if self.fin == self.nxt {
             self.nxt += 1;
             finished = true;
         }
-        if had_holes || finished || self.dsack.is_some() {
+        if had_holes || finished || !self.dsack.is_empty() {
             self.due = AckDue::Now;
         } else {
             self.count(now, full_sized);
@@ -294,7 +320,7 @@ impl Receiver {
         self.unacked += 1;
         if self.quick > 0 {
             self.due = AckDue::Now;
-        } else if self.unacked >= self.config.every && (full_sized || self.config.every <= 1) {
+        } else if self.unacked >= u32::from(self.config.every) && (full_sized || self.config.every <= 1) {
             self.due = AckDue::Now;
         } else if self.due == AckDue::Nothing {
             self.due = AckDue::Later;
@@ -304,7 +330,7 @@ impl Receiver {
 
     fn remember(&mut self, start: u64) {
         self.recent.copy_within(0..3, 1);
-        self.recent[0] = start;
+        self.recent[0] = start as u32;
     }
 
     /// An acknowledgement shall go at once.
@@ -333,7 +359,7 @@ impl Receiver {
     pub fn on_ack_sent(&mut self) {
         self.last_ack_sent = self.nxt;
         // A duplicate is reported by the next acknowledgement or not at all (RFC 2883 section 4).
-        self.dsack = None;
+        self.dsack = DataRange::default();
         if self.unacked > 0 {
             self.quick = self.quick.saturating_sub(1);
         }
@@ -344,13 +370,13 @@ impl Receiver {
 
     /// Whether there is anything to report in SACK blocks.
     pub fn has_blocks(&self) -> bool {
-        self.dsack.is_some() || !self.out_of_order.is_empty()
+        !self.dsack.is_empty() || !self.out_of_order.is_empty()
     }
 
     /// Whether more than one block is missing something, and no duplicate says that an
     /// acknowledgement was lost.
     pub fn has_several_holes(&self) -> bool {
-        self.dsack.is_none() && self.out_of_order.as_slice().len() > 1
+        self.dsack.is_empty() && self.out_of_order.as_slice().len() > 1
     }
 
     /// The SACK blocks of the next acknowledgement, at most `room` of them: a duplicate first (RFC
@@ -361,7 +387,8 @@ impl Receiver {
         if room == 0 {
             return blocks;
         }
-        if let Some(dup) = self.dsack.take() {
+        let dup = core::mem::take(&mut self.dsack);
+        if !dup.is_empty() {
             blocks.push(self.irs.add(dup.start), self.irs.add(dup.end));
         }
         if self.out_of_order.is_empty() {
@@ -373,6 +400,7 @@ impl Receiver {
             if blocks.as_slice().len() >= room {
                 return blocks;
             }
+            let start = self.nxt + u64::from(start.wrapping_sub(self.nxt as u32));
             let Some(range) = self.out_of_order.containing(start) else { continue };
             if seen[..count].contains(&range.start) {
                 continue;
@@ -625,7 +653,7 @@ mod tests {
                 quick.take_expected(now, 50, full_sized);
                 quick
             });
-            let reports_duplicate = receiver.dsack.is_some();
+            let reports_duplicate = !receiver.dsack.is_empty();
             receiver.arrive(now, range, false, full_sized, |_| ());
             if let Some(quick) = expected {
                 assert_eq!(format!("{quick:?}"), format!("{receiver:?}"));

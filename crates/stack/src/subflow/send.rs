@@ -256,13 +256,13 @@ impl Subflow {
         pacing_rate: impl FnOnce() -> Option<Rate>,
     ) -> bool {
         let goes_on = self.last_sent == now;
-        self.train = if goes_on { self.train + 1 } else { 1 };
+        self.train = if goes_on { self.train.saturating_add(1) } else { 1 };
         if self.train < 2 {
             return false;
         }
         let mss = u64::from(self.mss);
         let more = self.queued > 0 && len == mss && self.in_flight() + mss <= self.cwnd;
-        let sent = u64::from(self.train + 1) * mss;
+        let sent = (u64::from(self.train) + 1) * mss;
         let rate = || pacing_rate().unwrap_or_else(|| self.default_pacing_rate());
         if more && sent <= rate().bytes_in(TRAIN) {
             return false;

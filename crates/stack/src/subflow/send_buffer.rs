@@ -27,22 +27,27 @@ pub const PIECE: u64 = 32_728;
 pub const CONNECTION: u64 = 4096;
 
 /// The buffer of a new subflow, in bytes of memory.
-pub fn initial(buffers: SendBuffers) -> u64 {
-    match buffers {
+pub fn initial(buffers: SendBuffers) -> u32 {
+    short(match buffers {
         SendBuffers::Fixed(size) => size.get(),
         SendBuffers::Auto { initial, max } => {
             initial.get().max(2 * LEAST_SEGMENTS * SEGMENT).min(max.get().max(initial.get()))
         }
-    }
+    })
+}
+
+/// The greatest number stands for no buffer.
+fn short(size: u64) -> u32 {
+    size.min(u64::from(u32::MAX - 1)) as u32
 }
 
 /// What the buffer becomes for a window of `cwnd` bytes in segments of `mss`, if the kernel looks at it now.
-pub fn expanded(buffers: SendBuffers, now: u64, cwnd: u64, mss: u64) -> u64 {
+pub fn expanded(buffers: SendBuffers, now: u32, cwnd: u64, mss: u64) -> u32 {
     match buffers {
         SendBuffers::Fixed(_) => now,
         SendBuffers::Auto { max, .. } => {
             let segments = (cwnd / mss.max(1)).max(LEAST_SEGMENTS);
-            now.max((2 * segments * SEGMENT).min(max.get()))
+            now.max(short((2 * segments * SEGMENT).min(max.get())))
         }
     }
 }
@@ -61,7 +66,7 @@ pub fn end_of_piece(offset: u64) -> u64 {
 impl Subflow {
     /// Its send buffer, in bytes of memory.
     #[inline]
-    pub(crate) fn send_buffer(&self) -> u64 {
+    pub(crate) fn send_buffer(&self) -> u32 {
         self.send_buffer
     }
 
