@@ -318,9 +318,8 @@ impl Receiver {
     #[inline]
     fn count(&mut self, now: Time, full_sized: bool) {
         self.unacked += 1;
-        if self.quick > 0 {
-            self.due = AckDue::Now;
-        } else if self.unacked >= u32::from(self.config.every) && (full_sized || self.config.every <= 1) {
+        let every = self.config.every;
+        if self.quick > 0 || (self.unacked >= u32::from(every) && (full_sized || every <= 1)) {
             self.due = AckDue::Now;
         } else if self.due == AckDue::Nothing {
             self.due = AckDue::Later;
