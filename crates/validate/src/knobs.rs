@@ -5,7 +5,9 @@
 //! table does not have is refused, so that none can be ignored.
 
 use anabranch_lab::scenario::knobs::ALL;
-use anabranch_stack::config::{Checksums, ConnectionConfig, LossDetection, PathMtuDiscovery, ReceiveBuffer};
+use anabranch_stack::config::{
+    Checksums, ConnectionConfig, LossDetection, PathMtuDiscovery, ReceiveBuffer, SendBuffers,
+};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_units::Duration;
 
@@ -124,8 +126,11 @@ const KNOBS: &[(&str, How)] = &[
     ("ack.every", Applied(ack_every)),
     ("ack.delay", Refused("the kernel adapts its delay to the sender, between 40 and 200 ms")),
     ("ack.quick", Refused("the kernel decides by itself how long it acknowledges every segment")),
+    ("ack.growth", Refused("the kernel always acknowledges what raises its window")),
+    ("ack.push", Refused("the kernel always acknowledges at the end of a burst")),
     ("receive-buffer", Applied(receive_buffer)),
     ("send-buffer", Applied(send_buffer)),
+    ("subflow-send-buffer", Applied(subflow_send_buffer)),
     (
         "user-timeout",
         Applied(|config, kernel| match config.mptcp {
@@ -265,6 +270,11 @@ fn receive_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Res
 }
 
 fn send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    if config.mptcp {
+        return Err(
+            "Multipath TCP in the kernel has those of its subflows; set `subflow-send-buffer`".to_owned()
+        );
+    }
     let size = config.send_buffer.0.min(1 << 30);
     match config.send_buffer_start {
         // The kernel doubles it, and counts little beside the payload.
@@ -273,6 +283,20 @@ fn send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result
             Ok(())
         }
         Some(initial) => kernel.sysctl("net/ipv4/tcp_wmem", format!("4096 {} {size}", initial.0)),
+    }
+}
+
+fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
+    match config.send_buffers {
+        None => Err("the kernel's subflows always have send buffers".to_owned()),
+        Some(SendBuffers::Fixed(size)) => {
+            // It doubles `SO_SNDBUF` by itself.
+            kernel.send_buffer = Some((size.0.min(1 << 31) / 2) as u32);
+            Ok(())
+        }
+        Some(SendBuffers::Auto { initial, max }) => {
+            kernel.sysctl("net/ipv4/tcp_wmem", format!("4096 {} {}", initial.0, max.0))
+        }
     }
 }
 
@@ -330,8 +354,11 @@ mod tests {
         ("ack.every", "1"),
         ("ack.delay", "10 ms"),
         ("ack.quick", "3"),
+        ("ack.growth", "false"),
+        ("ack.push", "false"),
         ("receive-buffer", "20 KB"),
         ("send-buffer", "50 KB"),
+        ("subflow-send-buffer", "500 KB"),
         ("user-timeout", "5 s"),
         ("keepalive", "5 s"),
         ("time-wait", "1 s"),
