@@ -170,11 +170,9 @@ impl Connection {
             self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
-        if self.closing.take_fin(id) {
-            if subflow.is_usable() && !self.send.fin_acked {
-                self.make_data_fin(now, at, out);
-                return self.leave(now, at, out, SendKind::Control, observer);
-            }
+        if self.closing.take_fin(id) && subflow.is_usable() && !self.send.fin_acked {
+            self.make_data_fin(now, at, out);
+            return self.leave(now, at, out, SendKind::Control, observer);
         }
         if subflow.is_ack_due() && subflow.state() == TcpState::PreEstablished {
             // Without its code, an acknowledgement would be no third one (RFC 8684 section 3.2).
