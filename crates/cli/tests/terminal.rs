@@ -69,7 +69,7 @@ fn everything_fits_a_terminal_of_80_columns() {
 fn there_is_colour_where_a_person_looks_and_nowhere_else() {
     let coloured = |text: &str| text.contains("\x1b[");
     let text = on_terminal(80, &[], COMPARE);
-    let row = text.lines().find(|line| plain(line).starts_with("min_rtt")).unwrap();
+    let row = text.lines().find(|line| plain(line).starts_with("dmptcp")).unwrap();
     assert!(coloured(row), "{text}");
     assert!(coloured(&on_terminal(80, &[], "check figure8")));
     assert!(coloured(&on_terminal(80, &[], "compare nope")));

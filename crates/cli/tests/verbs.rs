@@ -504,7 +504,7 @@ fn fairness_is_shown_beside_tcps_and_for_several_bulk_flows() {
     assert!(!view("answer").contains("air"));
     assert!(view("fairness").starts_with("fairness\n") && !view("fairness").contains("vs tcp, %"));
     let object = json(&[BESIDE, &["--json"]].concat());
-    assert_eq!(object["fairness"].as_array().unwrap().len(), 3);
+    assert_eq!(object["fairness"].as_array().unwrap().len(), 4);
     let [own, tcp] = object["fairness"][1]["parties"].as_array().unwrap().as_slice() else {
         panic!("{object}")
     };

@@ -175,7 +175,8 @@ fn a_slow_first_path_matters_more_than_the_scheduler() {
         assert!(difference.mean < -50.0 && difference.ci95.unwrap().1 < 0.0, "{change:?}");
     }
     let decisive = setting.decisive_start.as_ref().expect("the first path matters more");
-    assert!(decisive.difference_pct.mean < -50.0 && decisive.spread_pct < 50.0, "{decisive:?}");
+    // Five times as fast, where the schedulers differ by less than twice: the kernel's takes no join once all is written.
+    assert!(decisive.difference_pct.mean < -75.0 && decisive.spread_pct < 100.0, "{decisive:?}");
     let both = [
         format!("{:.1} % lower", -decisive.difference_pct.mean),
         format!("within {:.1} %", decisive.spread_pct),

@@ -81,12 +81,14 @@ fn gated(paths: usize) -> (Host, Host, Arc<Gate>) {
 
 /// A connection from `client` to `server` with a large window at its start, all of whose subflows are established.
 async fn connected(client: &Host, server: &Host, max_subflows: u8) -> (MptcpStream, MptcpStream) {
-    let config = ConnectionConfig {
+    let mut config = ConnectionConfig {
         initial_window: 1000,
         receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(8 << 10)),
         max_subflows,
         ..config()
     };
+    // The whole buffer is offered at once.
+    config.ack.growth = false;
     let mut listener = server.listen(common::PORT, config.clone(), 1).unwrap();
     let mut near = client.connect(server_address(), config).await.unwrap();
     let (mut far, _) = listener.accept().await.unwrap();

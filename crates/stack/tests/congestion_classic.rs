@@ -288,7 +288,9 @@ fn names_are_unique_and_lead_back_to_the_kind() {
         let coupled = ["lia", "olia", "balia", "wvegas", "sbd", "dwc"].contains(&kind.name());
         assert_eq!(kind.is_coupled(), coupled, "{kind:?}");
     }
-    assert_eq!(CongestionKind::from_name("reno"), None);
+    // The kernel's name for it.
+    assert_eq!(CongestionKind::from_name("reno"), Some(CongestionKind::NewReno));
+    assert_eq!(CongestionKind::from_name("renoo"), None);
 }
 
 /// A window that never changes.

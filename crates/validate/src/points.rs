@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn segments_fill_the_packets_of_either_family_unless_a_knob_says_otherwise() {
         let mss = |sets: &[&str]| point(sets).config().mss;
-        assert_eq!((mss(&[]), mss(&["ipv6=true"]), mss(&["mss=1000"])), (1424, 1404, 1000));
+        assert_eq!((mss(&[]), mss(&["ipv6=true"]), mss(&["mss=1000"])), (1420, 1400, 1000));
         assert_eq!(mss(&["mtu=1400", "mss=1300"]), 1300);
     }
 }

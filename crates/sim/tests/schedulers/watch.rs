@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
 use anabranch_sim::{FlowId, FlowReport, Recorder, Scope, Sim};
-use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::observer::{SendKind, Windows};
 use anabranch_stack::parameter::Parameterised;
@@ -27,9 +27,12 @@ pub fn link(kbit: u64, rtt_ms: u64, queue: QueueLimit) -> Duplex {
     Duplex::symmetric(Rate(kbit * 1000), Duration::from_millis(rtt_ms)).with(|link| link.queue = queue)
 }
 
-/// The settings of Linux with this scheduler.
+/// The settings of Linux with this scheduler, but windows and acknowledgements as the schedulers' papers have them: all of
+/// the buffer is offered from the beginning, and every second segment is acknowledged.
 pub fn with(scheduler: SchedulerKind) -> ConnectionConfig {
-    ConnectionConfig { scheduler, ..ConnectionConfig::linux() }
+    let linux = ConnectionConfig::linux();
+    let ack = AckConfig { growth: false, push: false, ..linux.ack };
+    ConnectionConfig { scheduler, ack, ..linux }
 }
 
 /// The same with a receive buffer of so many bytes, which is the window from the beginning.

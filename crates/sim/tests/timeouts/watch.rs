@@ -17,6 +17,10 @@ pub enum Cause {
     FlightAndProbeLost,
     /// The probe arrived, and its acknowledgement was dropped.
     ProbeAckLost,
+    /// Outside recovery: the last flight was dropped, and an earlier probe, a retransmission, was still outstanding: it was
+    /// acknowledged, but the DSACK that would tell it from the original has not come (RFC 8985 section 7.4.2, and
+    /// Linux: there is one probe at a time).
+    ProbeOutstanding,
     /// In recovery: a retransmission was dropped, and nothing that was sent later arrived.
     RetransmissionLost,
     /// In recovery: data sent for the first time was dropped, and nothing that was sent later arrived.
@@ -109,6 +113,8 @@ struct Half {
     data_acked: bool,
     /// When a probe was last sent, and where it ends.
     probe: Option<(Time, u64)>,
+    /// It was a retransmission.
+    probe_repeats: bool,
     moved: Time,
     last_new: Time,
     /// Pure acknowledgements to this half that were dropped since it moved.
@@ -129,6 +135,7 @@ impl Default for Half {
             state: State::Open,
             data_acked: false,
             probe: None,
+            probe_repeats: false,
             moved: Time::ZERO,
             last_new: Time::ZERO,
             acks_dropped: 0,
@@ -269,6 +276,9 @@ impl Half {
                         _ => Cause::FlightAndProbeLost,
                     }
                 }
+                Some((_, end)) if end == self.una && self.probe_repeats => Cause::ProbeOutstanding,
+                // A recovery that began with the acknowledgement that ended the one before.
+                _ if head.sendings.len() > 1 => Cause::RetransmissionLost,
                 _ => Cause::NoProbe,
             },
         }
@@ -372,7 +382,7 @@ impl Recorder for Watch {
                 packet.sendings.push(sending);
                 packet.lost = false;
                 if kind == SendKind::Probe {
-                    half.probe = Some((now, end));
+                    (half.probe, half.probe_repeats) = (Some((now, end)), true);
                 }
             }
             None => {
@@ -380,7 +390,7 @@ impl Recorder for Watch {
                 let srtt = half.windows.and_then(|windows| windows.srtt).unwrap_or(Duration::MAX);
                 let silent = !half.packets.is_empty() && now.since(half.last_new.max(half.moved)) >= srtt * 2;
                 if kind == SendKind::Probe || (silent && half.state == State::Open) {
-                    half.probe = Some((now, end));
+                    (half.probe, half.probe_repeats) = (Some((now, end)), false);
                 }
                 half.last_new = now;
                 let sendings = vec![sending];

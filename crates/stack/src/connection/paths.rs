@@ -26,6 +26,8 @@ pub(crate) struct NewSubflow {
     pub remote: Address,
     pub remote_id: u8,
     pub backup: bool,
+    /// When it is opened, once that is decided.
+    pub at: Time,
 }
 
 /// An announcement that has not been echoed.
@@ -48,8 +50,6 @@ pub(crate) struct PathsState {
     initial_local: Option<IpAddr>,
     announcements: Vec<Announcement>,
     pub(crate) new_subflows: Vec<NewSubflow>,
-    /// When they are opened, if that is not at once.
-    open_at: Time,
 }
 
 impl PathsState {
@@ -60,7 +60,6 @@ impl PathsState {
             initial_local: None,
             announcements: Vec::new(),
             new_subflows: Vec::new(),
-            open_at: Time::NEVER,
         }
     }
 
@@ -80,7 +79,6 @@ impl PathsState {
     pub(crate) fn forget(&mut self) {
         self.announcements.clear();
         self.new_subflows.clear();
-        self.open_at = Time::NEVER;
     }
 
     pub(crate) fn learn_remote(&mut self, id: u8, address: Address) {
@@ -89,9 +87,9 @@ impl PathsState {
         }
     }
 
-    /// When delayed subflows are opened.
+    /// When the first of the new subflows is opened.
     pub(crate) fn open_at(&self) -> Time {
-        self.open_at
+        self.new_subflows.iter().map(|new| new.at).min().unwrap_or(Time::NEVER)
     }
 
     pub(crate) fn next_timer(&self) -> Time {
@@ -149,6 +147,7 @@ impl Connection {
                             remote,
                             remote_id,
                             backup,
+                            at: Time::NEVER,
                         });
                     }
                 }
@@ -177,21 +176,18 @@ impl Connection {
     /// True if the new subflows are to be opened now: at once, or when `join_delay` has passed since they were
     /// first wanted. Those that have no use by then are dropped.
     pub(crate) fn is_time_to_open(&mut self, now: Time) -> bool {
-        if self.paths.new_subflows.is_empty() {
-            self.paths.open_at = Time::NEVER;
+        if self.paths.new_subflows.is_empty() || self.config.join_delay.is_zero() {
+            return !self.paths.new_subflows.is_empty();
+        }
+        for new in &mut self.paths.new_subflows {
+            if !new.at.is_armed() {
+                new.at = now + self.config.join_delay;
+                self.timers_moved = true;
+            }
+        }
+        if self.paths.open_at() > now {
             return false;
         }
-        if self.config.join_delay.is_zero() {
-            return true;
-        }
-        if !self.paths.open_at.is_armed() {
-            self.paths.open_at = now + self.config.join_delay;
-            self.timers_moved = true;
-        }
-        if self.paths.open_at > now {
-            return false;
-        }
-        self.paths.open_at = Time::NEVER;
         if !self.has_use_for_subflows() {
             self.paths.new_subflows.clear();
         }
@@ -208,7 +204,14 @@ impl Connection {
         let known = self.paths.remote.iter().find(|(_, known)| *known == remote);
         let remote_id = known.map_or(0, |(id, _)| *id);
         let local_id = self.paths.local_id(local);
-        self.paths.new_subflows.push(NewSubflow { local, local_id, remote, remote_id, backup });
+        self.paths.new_subflows.push(NewSubflow {
+            local,
+            local_id,
+            remote,
+            remote_id,
+            backup,
+            at: Time::NEVER,
+        });
         true
     }
 
