@@ -127,6 +127,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Gives up messages to standard error that are not read in time, from now on. A server must end although its log is a
 /// full pipe.
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub fn give_up_unread() {
     GIVE_UP.store(true, Ordering::Relaxed);
 }
@@ -221,11 +222,13 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// A rate: `12.3 Mbit/s`.
+#[cfg(any(test, all(target_os = "linux", feature = "network")))]
 pub fn rate(bits_per_second: f64) -> String {
     scaled(bits_per_second, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
 }
 
 /// A time: `12.3 ms`.
+#[cfg(any(test, all(target_os = "linux", feature = "network")))]
 pub fn span(seconds: f64) -> String {
     match seconds {
         s if s >= 0.9995 => format!("{} s", digits(s)),
@@ -235,6 +238,7 @@ pub fn span(seconds: f64) -> String {
 }
 
 /// A percentage: in tenths, and from 100 on whole.
+#[cfg(any(test, all(target_os = "linux", feature = "network")))]
 pub fn percent(value: f64) -> String {
     if value.abs() >= 99.95 { format!("{value:.0}") } else { format!("{value:.1}") }
 }

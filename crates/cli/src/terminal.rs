@@ -1,6 +1,6 @@
 //! The terminal: how wide it is, and colours in it.
 
-use std::io::{IsTerminal, stderr, stdout};
+use std::io::{IsTerminal, stdout};
 
 use anstyle::{AnsiColor, Style};
 
@@ -76,7 +76,9 @@ pub fn text_width() -> usize {
 }
 
 /// The width of tables on standard error.
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub fn error_width() -> usize {
+    use std::io::stderr;
     of(if stderr().is_terminal() { terminal_size::terminal_size_of(stderr()) } else { None })
 }
 

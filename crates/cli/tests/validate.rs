@@ -1,6 +1,6 @@
 //! `anabranch validate` and `compare --check` where something stands in the way. What they measure is tested in
 //! `crates/validate`.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "network"))]
 
 #[path = "../../../tests/skipped.rs"]
 mod skipped;
