@@ -207,7 +207,7 @@ impl Emulation {
     }
 
     /// Starts to move packets, and takes down those that `tap` is for. The client's ports come first, one for each
-    /// path, and then the server's. [`Live::finish`] finishes the capture.
+    /// path, and then the server's. The end of the run finishes the capture.
     ///
     /// # Errors
     /// Those of [`Emulation::go`].
