@@ -1,7 +1,7 @@
 //! Fairness: how the flows of a run share the paths.
 //!
 //! A flow's *share* is its goodput over the goodputs of all flows that are counted, its *fair share* the
-//! same of the max-min fair rates (see [`fair_share`](super::fair_share)). Shares over several runs are
+//! same of the max-min fair rates (see `fair_share`). Shares over several runs are
 //! ratios of sums, like all differences of a comparison.
 
 use serde::Serialize;
