@@ -12,7 +12,8 @@ fn on_terminal(columns: usize, variables: &[(&str, &str)], args: &str) -> String
     let command = format!("stty cols {columns} rows 24; exec {BINARY} {args}");
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::null());
-    script.env_remove("NO_COLOR").env("TERM", "xterm").env("SHELL", "/bin/sh");
+    // In CI there is colour on a dumb terminal too.
+    script.env_remove("NO_COLOR").env_remove("CI").env("TERM", "xterm").env("SHELL", "/bin/sh");
     script.envs(variables.iter().copied());
     let output = script.output().expect("`script` (Debian: apt install bsdutils)");
     let text = String::from_utf8(output.stdout).unwrap().replace('\r', "");
