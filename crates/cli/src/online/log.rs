@@ -202,8 +202,6 @@ mod tests {
             log.line(number, &text);
         }
         log.end();
-        let dropped = log.dropped.load(Ordering::Relaxed);
-        assert!(dropped > 10_000, "{dropped}");
         let reading = std::thread::spawn(move || {
             let mut all = String::new();
             reader.read_to_string(&mut all).unwrap();
@@ -220,7 +218,9 @@ mod tests {
             rest.strip_prefix('(')?.parse::<u64>().ok()
         });
         let lines = all.lines().filter(|line| line.contains('#')).count() as u64;
-        assert_eq!(lost.sum::<u64>(), 20_000 - lines);
+        let lost = lost.sum::<u64>();
+        assert!(lost > 10_000, "{lost}");
+        assert_eq!(lost, 20_000 - lines);
         assert!(all.ends_with("the last\n"));
     }
 }
