@@ -323,10 +323,16 @@ def update():
             if block.language != "console":
                 continue
             new = []
-            for command, shown in block.commands():
+            commands = list(block.commands())
+            stays = lambda shown: "..." in shown or not any(shown)  # noqa: E731
+            changes = any(not stays(shown) for _, shown in commands)
+            for command, shown in commands:
                 new.append("$ " + command)
-                if "..." in shown or not any(shown):
+                if stays(shown):
                     new.extend(shown)
+                    # A later command of the block may need what this one leaves.
+                    if changes:
+                        sandbox.run(command)
                 else:
                     new.extend(CLOCK.sub(r"\1...\2...\3", line) for line in sandbox.run(command)[1])
                     new.extend([""] if not shown[-1] else [])
