@@ -31,7 +31,7 @@ use crate::failure::Failure;
     version,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Try `anabranch compare` for the DMPTCP paper's eight paths, or\n    \
+    after_help = "Try `anabranch compare` for a phone with Wi-Fi and LTE, or for your own paths\n    \
                   anabranch compare --path 50Mbit/s,20ms --path 10Mbit/s,60ms,loss=0.1% --size 300KB"
 )]
 struct Cli {

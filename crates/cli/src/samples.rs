@@ -8,6 +8,7 @@ use anabranch_lab::samples::Samples;
 use anabranch_lab::scenario::Scenario;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Whether and where samples are written.
 #[derive(clap::Args)]
@@ -37,7 +38,7 @@ impl Wanted {
     /// Gives the file its name, and reports it on standard error.
     pub fn commit(self) -> Result<(), Failure> {
         if let Some(samples) = self.0 {
-            eprintln!("samples in {}", samples.commit()?.display());
+            output::remark(format_args!("samples in {}", samples.commit()?.display()));
         }
         Ok(())
     }
