@@ -87,6 +87,14 @@ impl PathsState {
         }
     }
 
+    /// Adds a subflow that the endpoint opens, with the IDs of its addresses.
+    fn add_new_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) {
+        let known = self.remote.iter().find(|(_, known)| *known == remote);
+        let remote_id = known.map_or(0, |(id, _)| *id);
+        let local_id = self.local_id(local);
+        self.new_subflows.push(NewSubflow { local, local_id, remote, remote_id, backup, at: Time::NEVER });
+    }
+
     /// When the first of the new subflows is opened.
     pub(crate) fn open_at(&self) -> Time {
         self.new_subflows.iter().map(|new| new.at).min().unwrap_or(Time::NEVER)
@@ -134,21 +142,7 @@ impl Connection {
                     if live < usize::from(self.config.max_subflows.clamp(1, 32))
                         && self.has_use_for_subflows()
                     {
-                        let remote_id = self
-                            .paths
-                            .remote
-                            .iter()
-                            .find(|(_, known)| *known == remote)
-                            .map_or(0, |(id, _)| *id);
-                        let local_id = self.paths.local_id(local);
-                        self.paths.new_subflows.push(NewSubflow {
-                            local,
-                            local_id,
-                            remote,
-                            remote_id,
-                            backup,
-                            at: Time::NEVER,
-                        });
+                        self.paths.add_new_subflow(local, remote, backup);
                     }
                 }
                 PathCommand::SubflowDestroy(id) => {
@@ -201,17 +195,7 @@ impl Connection {
         if !self.confirmed || !self.admits_join() || !room {
             return false;
         }
-        let known = self.paths.remote.iter().find(|(_, known)| *known == remote);
-        let remote_id = known.map_or(0, |(id, _)| *id);
-        let local_id = self.paths.local_id(local);
-        self.paths.new_subflows.push(NewSubflow {
-            local,
-            local_id,
-            remote,
-            remote_id,
-            backup,
-            at: Time::NEVER,
-        });
+        self.paths.add_new_subflow(local, remote, backup);
         true
     }
 
