@@ -7,7 +7,7 @@ use anabranch_lab::stats::Interval;
 use crate::output;
 use crate::table::{Align, Table, wrap};
 
-/// What is shown of a comparison.
+/// The parts of a comparison that are shown.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum View {
     /// The answer, and fairness where TCPs run beside or several flows are bulk

@@ -431,10 +431,10 @@ pub fn compare_each(
     })
 }
 
-/// What other starts change, and the one that matters more than the scheduler.
+/// The effects of other starts, and the one that matters more than the scheduler.
 type Starts = (Vec<OtherStart>, Option<DecisiveStart>);
 
-/// What other starts change in each condition, and the one that matters more than the scheduler.
+/// The effects of other starts in each condition, and the one that matters more than the scheduler.
 fn other_starts(
     scenario: &Scenario,
     prepared: &[Prepared<'_>],

@@ -1,4 +1,4 @@
-//! What starting on another path would change.
+//! The effect of starting on another path.
 //!
 //! The first subflow carries the handshake and the first windows alone, so its path may decide more than the scheduler.
 //! Every multipath contender is therefore run once more with each other path first: in all runs of the comparison where
@@ -27,11 +27,11 @@ pub struct OtherStart {
     pub path: String,
     /// How many runs of each contender have started there.
     pub runs: u32,
-    /// What that changes for each multipath contender.
+    /// Its effect on each multipath contender.
     pub changes: Vec<StartChange>,
 }
 
-/// What another start changes for a contender.
+/// The effect of another start on a contender.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StartChange {
     /// The contender.
@@ -48,7 +48,7 @@ pub struct DecisiveStart {
     pub path: String,
     /// The best multipath contender.
     pub scheduler: String,
-    /// What starting there changes for it.
+    /// The effect of starting there.
     pub difference_pct: Difference,
     /// By how much the worst multipath contender is above the best, in percent (goodput: the best above the worst).
     pub spread_pct: f64,

@@ -8,7 +8,7 @@ use anabranch_units::{Bytes, Rate, Time};
 use harness::{Pair, Path, Side};
 
 const SIZE: u64 = 3_000_000;
-/// What the kernel keeps in one page of 32 KiB.
+/// The payload that the kernel keeps in one page of 32 KiB.
 const PIECE: u64 = 32_728;
 
 fn config(buffers: Option<SendBuffers>) -> ConnectionConfig {

@@ -53,7 +53,7 @@ const TOGETHER_FLOWS: &str = "30";
 /// The lines of the grid, from 0, that `--quick` looks at: transfers of less than 2 s whose end is no matter of one packet.
 const QUICK: &[usize] = &[1, 6, 11, 14, 19];
 
-/// What was drawn.
+/// The drawn values.
 pub const DRAWN: &str = include_str!("../drawn.txt");
 /// How long a flow without an end sends, in the points that were drawn.
 const BULK: &str = "5 s";

@@ -13,14 +13,14 @@ use anabranch_units::Duration;
 
 /// The headers of a full segment over IPv4 and IPv6.
 const HEADERS: [u32; 2] = [40, 60];
-/// What the timestamps option takes.
+/// The length of the timestamps option.
 const TIMESTAMPS: u32 = 12;
 /// What the kernel's DSS takes, with a data ACK of 32 bits and a data sequence number of 64.
 const DSS: u32 = 24;
 /// The MTU of a device.
 const MTU: u32 = 1500;
 
-/// What the kernel is given for the knobs that are not at their defaults.
+/// The kernel's settings for the knobs that are not at their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelSettings {
     /// Values under `/proc/sys`, on both hosts.
@@ -213,7 +213,7 @@ fn within(name: &str, value: u64, low: u64, high: u64, unit: &str) -> Result<(),
     }
 }
 
-/// What options take of a full segment.
+/// The length of the options of a full segment.
 fn options(config: &ConnectionConfig) -> u32 {
     (if config.timestamps { TIMESTAMPS } else { 0 }) + (if config.mptcp { DSS } else { 0 })
 }
@@ -300,7 +300,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
     }
 }
 
-/// What the kernel is given for the knobs of `config` that are not as in `default`.
+/// Returns the kernel's settings for the knobs of `config` that differ from `default`.
 ///
 /// # Errors
 /// Which knob it cannot be given, and why.

@@ -45,7 +45,7 @@ pub struct Point {
     pub congestion: &'static str,
     /// The kernel's congestion control of flows in the background.
     pub background: &'static str,
-    /// What the kernel is given for the knobs of the scenario.
+    /// The kernel's settings for the knobs of the scenario.
     pub kernel: KernelSettings,
     /// Where it comes from.
     pub set: Set,

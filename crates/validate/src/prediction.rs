@@ -18,7 +18,7 @@ pub const TOLERANCE: f64 = 5.0;
 /// How often a run is made until the machine is in time for it.
 const ATTEMPTS: u32 = 3;
 
-/// What came of checking a difference.
+/// The result of checking a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -56,7 +56,7 @@ pub struct StackCheck {
     pub measured_pct: Option<f64>,
     /// How many runs count.
     pub runs: usize,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 

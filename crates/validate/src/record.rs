@@ -131,7 +131,7 @@ pub struct Held {
     pub row: Row,
     /// What was recorded, or plus and minus 5 % where that is wider.
     pub allowed: Option<Interval>,
-    /// What came of it.
+    /// The result.
     pub judgement: Judgement,
 }
 

@@ -114,7 +114,7 @@ fn percent(value: f64) -> String {
     format!("{:.1} % {}", value.abs(), if value < 0.0 { "below" } else { "above" })
 }
 
-/// What came of the checks, in a sentence for each condition and stack.
+/// The results of the checks, in a sentence for each condition and stack.
 fn sentence(checks: &[Check], runs: u32) -> String {
     if checks.is_empty() {
         return "There is no difference to check.".to_owned();

@@ -27,7 +27,7 @@ pub struct Setting {
     pub initial_choice: &'static str,
     /// What a host can expect of each path beforehand, in seconds: `best` is the one with the least.
     pub estimates_s: Vec<f64>,
-    /// What starting on other paths changes; empty where that was not measured.
+    /// The effects of starting on other paths; empty where they were not measured.
     pub other_starts: Vec<OtherStart>,
     /// The other start that matters more than the scheduler; none where the first path does not.
     pub decisive_start: Option<DecisiveStart>,

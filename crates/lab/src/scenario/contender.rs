@@ -159,7 +159,7 @@ impl Contender {
     }
 }
 
-/// What the contenders of a condition start from.
+/// The configuration that the contenders of a condition start from.
 pub(super) struct Base {
     pub config: ConnectionConfig,
     /// Segments have the size that the MTU leaves, as no `mss` is given and the profile fills packets.

@@ -233,7 +233,7 @@ impl Connection {
         observer: &mut O,
     ) -> Option<Departure> {
         let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
-        // What is dropped makes space for other data.
+        // Dropped data makes space for other data.
         self.schedule_wanted |= dropped;
         let queued = queued?;
         let cwnd = self.subflows[at].cwnd();

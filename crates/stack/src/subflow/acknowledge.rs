@@ -400,7 +400,7 @@ pub(super) fn one_way_delay_us(tick: TimestampTick, theirs: u32, sent: Time) -> 
     i64::from(theirs.wrapping_sub(tick.value(sent)) as i32) * tick.period().as_micros() as i64
 }
 
-/// What an acknowledgement has newly acknowledged.
+/// The newly acknowledged data of an acknowledgement.
 struct Newly {
     bytes: u64,
     segments: u32,

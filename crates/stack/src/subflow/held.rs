@@ -33,7 +33,7 @@ pub(crate) struct Piece {
 /// A mapping whose checksum is not verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// What it maps of the subflow.
+    /// The mapped range of the subflow.
     pub mapped: DataRange,
     /// Where that belongs in the stream; negative for what is before the stream.
     pub data: i64,
@@ -43,7 +43,7 @@ pub(crate) struct Claim {
     pub data_fin: bool,
 }
 
-/// What is held for one subflow; both lists ascend and do not overlap.
+/// The held payload of one subflow; both lists ascend and do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub pieces: Vec<Piece>,

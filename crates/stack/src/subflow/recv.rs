@@ -36,7 +36,7 @@ pub struct Receiver {
     out_of_order: RangeSet,
     /// Where the latest out-of-order arrivals started, the newest first (RFC 2018 section 4).
     recent: [u32; 4],
-    /// What came although it was here; empty if nothing is to be reported.
+    /// The range that arrived twice; empty if there is nothing to report.
     dsack: DataRange,
     due: AckDue,
     unacked: u32,

@@ -10,7 +10,7 @@ use crate::observer::LossReason;
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
 
-/// What the timers of a subflow depend on and its connection knows.
+/// The state of the connection that the timers of a subflow depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerContext {
     /// Each timeout in a row doubles the next.

@@ -119,7 +119,7 @@ fn is_unclear(change: &StartChange) -> bool {
     interval.is_some_and(|interval| interval.contains(0.0) && interval.half_width() > 0.0)
 }
 
-/// What starting on other paths changes.
+/// The effect of starting on other paths.
 fn other_starts(setting: &Setting) -> Vec<String> {
     let change = |change: &StartChange| {
         let Some(difference) = change.difference_pct else {
