@@ -297,6 +297,12 @@ class Reference(unittest.TestCase):
         text = (ROOT / "docs" / "schedulers.md").read_text(encoding="utf-8")
         self.assertIn(parameters(self.sandbox), text)
 
+    def test_the_counts_of_rules_are_those_of_the_tables(self):
+        text = (ROOT / "docs" / "rfc8684.md").read_text(encoding="utf-8")
+        kept, rest = text.split("\n## Rules that do not apply\n")
+        rows = [len(re.findall(r"(?m)^\| [A-Z]+\d+ \|", part)) for part in (kept, rest)]
+        self.assertIn(f"{rows[0]} rules are kept; [{rows[1]} do not apply]", text)
+
     def test_the_readme_has_the_figures_of_fidelity(self):
         table = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")
         row = r"(?m)^\| drawn \| %s \| kernel \| (\d+) \| ([\d.]+) \| (\d+) within 5 % \|"
