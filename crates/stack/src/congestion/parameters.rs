@@ -79,7 +79,7 @@ const DWC: &[Parameter<DwcOptions>] = &[
     parameter!(DwcOptions, "delay-range", "least range of RTTs in which there are signs", time Duration::ZERO, LONGEST_INTERVAL, delay_range),
 ];
 
-/// The entries of a table with their values.
+/// Returns the entries of a table with their values.
 fn all<O>(table: &[Parameter<O>], options: &O) -> Vec<(Spec, Value)> {
     table.iter().map(|parameter| (parameter.spec, (parameter.get)(options))).collect()
 }
