@@ -30,7 +30,7 @@ use crate::timestamp::TimestampTick;
 const EPOCH: Duration = Duration::from_secs(64);
 
 /// The MSS values that a cookie can encode. The lowest is the minimum payload of a segment of this stack;
-/// 1220 is that of IPv6's minimum MTU; 1380 and 1440 are typical of tunnels.
+/// 1220 is that of IPv6's minimum MTU; 1380 and 1440 are 1460 less the overhead of common tunnels.
 const MSS: [u16; 8] = [64, 536, 1220, 1300, 1380, 1440, 1460, 8940];
 const MSS_SHIFT: u32 = 28;
 const SECRET_SHIFT: u32 = 31;
