@@ -48,7 +48,7 @@ macro_rules! schedulers {
             pub fn description(&self) -> &str {
                 match self {
                     $(SchedulerKind::$variant { .. } => $what,)*
-                    SchedulerKind::Custom(_) => "a user's own",
+                    SchedulerKind::Custom(_) => "user-defined",
                 }
             }
 
@@ -161,7 +161,7 @@ macro_rules! schedulers {
 
 schedulers! {
     /// The subflow with the lowest RTT among those with free window.
-    MinRtt => "min_rtt", "the subflow with the lowest round-trip time that has room";
+    MinRtt => "min_rtt", "the subflow with the lowest round-trip time among those with free window";
     /// Every subflow in turn.
     RoundRobin(RoundRobinOptions = RoundRobinOptions::DEFAULT) => "round_robin",
         "every subflow in turn, a few segments each";
@@ -169,52 +169,53 @@ schedulers! {
     Redundant => "redundant", "every subflow carries everything";
     /// The lowest RTT among the subflows that a flow of this size can benefit from.
     Dmptcp(DmptcpOptions = DmptcpOptions::DEFAULT) => "dmptcp",
-        "the lowest round-trip time among the subflows that what remains of the flow has use for";
+        "the lowest round-trip time among the subflows from which the rest of the flow benefits";
     /// Upstream Linux: the subflow that is predicted to send its queued data soonest.
     Linux(LinuxOptions = LinuxOptions::DEFAULT) => "linux",
-        "upstream Linux: the subflow that will have sent the soonest what it holds, 64 KB at a time";
+        "upstream Linux: the subflow predicted to send its queued data soonest, 64 KB at a time";
     /// Every subflow carries its share.
     WeightedRoundRobin(WeightedRoundRobinOptions = WeightedRoundRobinOptions::DEFAULT) =>
-        "weighted_round_robin", "every subflow gets its share of the segments, evenly spread";
+        "weighted_round_robin", "every subflow carries its share of the segments, evenly interleaved";
     /// minRTT with opportunistic retransmission and penalisation.
     LlRp(LlRpOptions = LlRpOptions::DEFAULT) => "ll_rp",
-        "min_rtt that sends again what blocks the window, and halves the window of the blocker";
+        "min_rtt that reinjects data blocking the window, and halves the window of the blocking subflow";
     /// minRTT with bufferbloat mitigation.
     LlBm(LlBmOptions = LlBmOptions::DEFAULT) => "ll_bm",
-        "min_rtt that uses less of a window whose round-trip time has grown";
+        "min_rtt that uses less of a window when the round-trip time has grown";
     /// Leaves a slow subflow idle if its data would block the fast one.
     Blest(BlestOptions = BlestOptions::DEFAULT) => "blest",
         "min_rtt that leaves a slow subflow idle if it would block the receive window";
     /// Waits for the fast subflow if the remaining data then completes sooner.
     Ecf(EcfOptions = EcfOptions::DEFAULT) => "ecf",
-        "min_rtt that waits for the fast subflow if what remains is done sooner so";
+        "min_rtt that waits for the fast subflow if the remaining data then completes sooner";
     /// A schedule precomputed from the delays.
     Daps(DapsOptions = DapsOptions::DEFAULT) => "daps",
-        "a schedule made beforehand from delays and windows, for arrival in order";
+        "a schedule precomputed from delays and windows, for arrival in order";
     /// Queues each segment on the subflow where it is predicted to arrive first.
     Otias(OtiasOptions = OtiasOptions::DEFAULT) => "otias",
-        "each segment waits on the subflow on which it will arrive the soonest";
+        "each segment is queued on the subflow where it is predicted to arrive first";
     /// Queues each segment on the subflow that is predicted to deliver it first.
     Sttf(SttfOptions = SttfOptions::DEFAULT) => "sttf",
-        "each segment waits where it is delivered the soonest, as windows are foreseen to grow";
+        "each segment is queued where it is delivered first, with the expected growth of the window";
     /// The highest sending rate.
-    Hsr(HsrOptions = HsrOptions::DEFAULT) => "hsr", "the subflow with the highest sending rate that has room";
+    Hsr(HsrOptions = HsrOptions::DEFAULT) => "hsr",
+        "the subflow with the highest sending rate among those with free window";
     /// The largest window space.
     Lws => "lws", "the subflow with the largest free part of its window";
     /// The lowest time over space.
     Lts => "lts", "the subflow with the least round-trip time over the free part of its window";
     /// CP scheduling, radical.
     CpRadical(CpOptions = CpOptions::RADICAL) => "cp_radical",
-        "a slower subflow only while the receive buffer has room for what arrives early";
+        "a slower subflow only while the receive buffer has space for data that arrives early";
     /// CP scheduling, conservative.
     CpConservative(CpOptions = CpOptions::CONSERVATIVE) => "cp_conservative",
-        "the same, with room for all that is outstanding, and after the fastest's slow start";
+        "the same, with space for all outstanding data, and after the fastest subflow's slow start";
     /// Sends later data first on the slow subflow, by a computed gap.
     StmsC(StmsCOptions = StmsCOptions::DEFAULT) => "stms_c",
-        "slow subflows send later data first, which arrives in its turn; the gap is computed";
+        "slow subflows send later data first, so that it arrives in order; the gap is computed";
     /// Sends later data first on the slow subflow, by a learned gap.
     StmsA(StmsAOptions = StmsAOptions::DEFAULT) => "stms_a",
-        "the same with a gap that is learnt from the data acknowledgements";
+        "the same with a gap learned from the data acknowledgements";
     /// Freezes slow subflows.
     Freeze(FreezeOptions = FreezeOptions::DEFAULT) => "freeze",
         "min_rtt without subflows whose round-trip time is far above the fastest's";
@@ -223,7 +224,7 @@ schedulers! {
         "the first subflow by priority that works, and no other";
     /// The first subflow by priority with free window.
     StrictPriority(PriorityOptions = PriorityOptions::DEFAULT) => "strict_priority",
-        "the first subflow by priority that has room";
+        "the first subflow by priority with free window";
     /// The first subflow with an RTT below a threshold.
     DelayThreshold(DelayThresholdOptions = DelayThresholdOptions::DEFAULT) => "delay_threshold",
         "the first subflow whose round-trip time is below a threshold";

@@ -71,46 +71,46 @@ impl BlestOptions {
         parameter!(
             BlestOptions,
             "profile",
-            "whose formula and constants",
+            "version of the formula and the constants",
             choice ["kernel" => BlestProfile::Kernel, "paper" => BlestProfile::Paper],
             profile
         ),
         parameter!(
             BlestOptions,
             "lambda",
-            "first factor on what the fast subflow would send (kernel 1.2, paper 1)",
+            "initial factor on the estimated data of the fast subflow (kernel 1.2, paper 1)",
             open number 0.0, 100.0, "profile",
             lambda
         ),
         parameter!(
             BlestOptions,
             "lambda-min",
-            "least value of lambda (kernel 1, paper 0)",
+            "minimum of lambda (kernel 1, paper 0)",
             open number 0.0, 100.0, "profile",
             lambda_min
         ),
         parameter!(
             BlestOptions,
             "lambda-max",
-            "greatest value of lambda (kernel 1.3, paper 100)",
+            "maximum of lambda (kernel 1.3, paper 100)",
             open number 0.0, 100.0, "profile",
             lambda_max
         ),
         parameter!(
             BlestOptions,
             "step-down",
-            "off lambda after a time without blocking (kernel 0.01, paper 0.005)",
+            "decrease of lambda after an interval without blocking (kernel 0.01, paper 0.005)",
             open number 0.0, 100.0, "profile",
             step_down
         ),
         parameter!(
             BlestOptions,
             "step-up",
-            "on lambda after a time with blocking (kernel 0.04, paper 0.005)",
+            "increase of lambda after an interval with blocking (kernel 0.04, paper 0.005)",
             open number 0.0, 100.0, "profile",
             step_up
         ),
-        parameter!(BlestOptions, "slow-start", "the kernel's formula knows slow start", bool, slow_start),
+        parameter!(BlestOptions, "slow-start", "the kernel's formula models slow start", bool, slow_start),
     ];
 
     fn kernel(&self) -> bool {

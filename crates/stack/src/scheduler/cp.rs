@@ -102,7 +102,7 @@ impl CpOptions {
         parameter!(
             CpOptions,
             "probing",
-            "whether the guard time grows with the pauses",
+            "growth of the guard time with the pauses",
             choice ["static" => Probing::Static, "dynamic" => Probing::Dynamic],
             probing
         ),
@@ -110,43 +110,43 @@ impl CpOptions {
         parameter!(
             CpOptions,
             "guard-max",
-            "greatest guard time",
+            "maximum guard time",
             time Duration::ZERO, Duration::from_secs(3600),
             guard_max
         ),
-        parameter!(CpOptions, "probes", "packets to probe a paused subflow with", integer 0, 65535, probes),
+        parameter!(CpOptions, "probes", "packets in a probe of a paused subflow", integer 0, 65535, probes),
         parameter!(
             CpOptions,
             "avail",
-            "what the required buffer is compared with",
+            "buffer with which the required buffer is compared",
             choice ["free" => Available::Free, "whole" => Available::Whole],
             avail
         ),
         parameter!(
             CpOptions,
             "model",
-            "how much a faster subflow delivers meanwhile",
+            "model of the data that a faster subflow delivers meanwhile",
             choice ["paper" => DeliveryModel::Paper, "code" => DeliveryModel::Code],
             model
         ),
         parameter!(
             CpOptions,
             "delay-constraint",
-            "subflows of more RTTs of the fastest are not used",
+            "maximum RTT of a subflow, in RTTs of the fastest",
             open number 1.0, 1e6, "off",
             delay_constraint
         ),
         parameter!(
             CpOptions,
             "delay-constraint-time",
-            "subflows of a greater RTT are not used, unless the fastest",
+            "maximum RTT of a subflow other than the fastest",
             open time Duration::ZERO, Duration::from_secs(3600), "off",
             delay_constraint_time
         ),
         parameter!(
             CpOptions,
             "reset-pauses",
-            "an RTT with enough buffer ends the count of pauses",
+            "a round trip with sufficient buffer resets the count of pauses",
             bool,
             reset_pauses
         ),

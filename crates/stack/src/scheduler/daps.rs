@@ -63,7 +63,7 @@ impl DapsOptions {
         parameter!(
             DapsOptions,
             "round-delay",
-            "delays are rounded to multiples of this; 0: to 1 ms",
+            "unit to which delays are rounded; 0: 1 ms",
             time Duration::ZERO, Duration::from_secs(1),
             round_delay
         ),
@@ -71,18 +71,24 @@ impl DapsOptions {
         parameter!(
             DapsOptions,
             "slow-start",
-            "a schedule while a subflow is in slow start; else minRTT",
+            "use a schedule while a subflow is in slow start; else minRTT",
             bool,
             slow_start
         ),
         parameter!(
             DapsOptions,
             "retransmit",
-            "what blocks the receive window is sent again",
+            "data that blocks the receive window is reinjected",
             bool,
             retransmit
         ),
-        parameter!(DapsOptions, "reorder", "slower subflows take data from further on", bool, reorder),
+        parameter!(
+            DapsOptions,
+            "reorder",
+            "slower subflows take data from further on in the stream",
+            bool,
+            reorder
+        ),
     ];
 }
 

@@ -38,7 +38,7 @@ impl DelayThresholdOptions {
     pub(super) const PARAMETERS: &[Parameter<DelayThresholdOptions>] = &[parameter!(
         DelayThresholdOptions,
         "threshold",
-        "subflows with a lower RTT are used",
+        "exclusive upper limit of the RTT",
         time Duration::ZERO, MINUTE,
         threshold
     )];
@@ -106,21 +106,21 @@ impl FreezeOptions {
         parameter!(
             FreezeOptions,
             "gap",
-            "frozen if the RTT exceeds the fastest's by more",
+            "excess over the fastest's RTT above which a subflow is frozen",
             open time Duration::ZERO, MINUTE, "none",
             gap
         ),
         parameter!(
             FreezeOptions,
             "ratio",
-            "frozen if the RTT is more than so many times the fastest's",
+            "ratio to the fastest's RTT above which a subflow is frozen",
             open number 1.0, 1e6, "none",
             ratio
         ),
         parameter!(
             FreezeOptions,
             "remaining",
-            "frozen only while at most so many bytes remain",
+            "maximum of remaining bytes for which subflows are frozen",
             open integer 0, u64::MAX >> 1, "none",
             remaining
         ),

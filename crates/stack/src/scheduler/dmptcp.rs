@@ -120,7 +120,7 @@ impl DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "timeout-window",
-            "the window after a timeout",
+            "window after a timeout",
             choice ["one" => TimeoutWindow::One, "initial" => TimeoutWindow::Initial],
             model.timeout_window
         ),
@@ -134,14 +134,14 @@ impl DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "increase",
-            "segments that a round of congestion avoidance adds",
+            "segments added by a round of congestion avoidance",
             number 0.0, 1.0,
             model.increase
         ),
         parameter!(
             DmptcpOptions,
             "coupled-increase",
-            "of that, the share that LIA leaves each subflow",
+            "use only the share of that which LIA grants each subflow",
             bool,
             model.coupled_increase
         ),
@@ -155,28 +155,28 @@ impl DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "survivors",
-            "segments that have to arrive for a fast recovery",
+            "segments that must arrive for a fast recovery",
             choice ["three" => Survivors::Three, "four" => Survivors::Four],
             model.survivors
         ),
         parameter!(
             DmptcpOptions,
             "window-limit",
-            "no window in the model grows beyond, segments",
+            "maximum window in the model, in segments",
             open integer 1, 1 << 30, "none",
             model.window_limit
         ),
         parameter!(
             DmptcpOptions,
             "unknown-size",
-            "what remains of a flow of unknown size",
+            "remaining data of a flow of unknown size",
             choice ["buffered" => UnknownSize::Buffered, "infinite" => UnknownSize::Infinite],
             unknown_size
         ),
         parameter!(
             DmptcpOptions,
             "filesize",
-            "what the prediction is compared with",
+            "size with which the prediction is compared",
             choice ["remaining" => FileSize::Remaining, "whole" => FileSize::Whole],
             filesize
         ),
@@ -190,14 +190,14 @@ impl DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "first-round",
-            "the window that the model of a full subflow begins with",
+            "first window in the model of a full subflow",
             choice ["next" => FirstRound::Next, "current" => FirstRound::Current],
             first_round
         ),
         parameter!(
             DmptcpOptions,
             "kept-timeouts",
-            "timeouts in a row up to which a subflow stays in the model; 0: none",
+            "maximum consecutive timeouts of a subflow in the model",
             integer 0, 1_000_000,
             kept_timeouts
         ),

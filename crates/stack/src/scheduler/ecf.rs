@@ -48,11 +48,11 @@ impl EcfOptions {
         parameter!(
             EcfOptions,
             "profile",
-            "whose formula",
+            "version of the formula",
             choice ["kernel" => EcfProfile::Kernel, "paper" => EcfProfile::Paper],
             profile
         ),
-        parameter!(EcfOptions, "beta", "share by which waiting outlasts its reason", number 0.0, 100.0, beta),
+        parameter!(EcfOptions, "beta", "hysteresis: the share by which waiting is prolonged", number 0.0, 100.0, beta),
     ];
 }
 

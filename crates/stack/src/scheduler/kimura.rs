@@ -72,7 +72,7 @@ impl HsrOptions {
     pub(super) const PARAMETERS: &[Parameter<HsrOptions>] = &[parameter!(
         HsrOptions,
         "rate",
-        "the sending rate; the window over the RTT where there is none",
+        "measure of the sending rate; the window divided by the RTT if it is missing",
         choice [
             "window" => SendingRate::Window,
             "pacing" => SendingRate::Pacing,

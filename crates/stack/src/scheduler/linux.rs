@@ -55,7 +55,7 @@ impl LinuxOptions {
         parameter!(
             LinuxOptions,
             "stale-loss-count",
-            "checks without anything received before a subflow is stale",
+            "checks without anything received after which a subflow is stale",
             integer 1, 255,
             stale_loss_count
         ),

@@ -32,7 +32,7 @@ impl LlBmOptions {
     pub(super) const PARAMETERS: &[Parameter<LlBmOptions>] = &[parameter!(
         LlBmOptions,
         "lambda",
-        "how many times its least value the RTT may reach",
+        "ratio of the RTT to its minimum above which the window is capped",
         number 1.0, 1000.0,
         lambda
     )];

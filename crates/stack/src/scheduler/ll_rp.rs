@@ -29,7 +29,7 @@ impl LlRpOptions {
     pub(super) const PARAMETERS: &[Parameter<LlRpOptions>] = &[parameter!(
         LlRpOptions,
         "mode",
-        "what happens when the windows block",
+        "action when the windows block",
         choice [
             "off" => OpportunisticRetransmission::Off,
             "retransmit" => OpportunisticRetransmission::Retransmit,

@@ -45,7 +45,7 @@ impl OtiasOptions {
     pub(super) const PARAMETERS: &[Parameter<OtiasOptions>] = &[parameter!(
         OtiasOptions,
         "wait",
-        "how many round trips a queued segment waits",
+        "round trips that a queued segment waits",
         choice ["ceil-plus-one" => OtiasWait::CeilPlusOne, "floor" => OtiasWait::Floor],
         wait
     )];

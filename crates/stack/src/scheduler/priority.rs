@@ -31,7 +31,7 @@ impl PriorityOptions {
     pub(super) const PARAMETERS: &[Parameter<PriorityOptions>] = &[parameter!(
         PriorityOptions,
         "priorities",
-        "priorities of the subflows by ID, the least first; empty: by ID",
+        "priorities of the subflows by ID, lowest number first; empty: by ID",
         numbers 0.0, 1e9,
         priorities
     )];

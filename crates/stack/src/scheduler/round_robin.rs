@@ -37,7 +37,7 @@ impl RoundRobinOptions {
         parameter!(
             RoundRobinOptions,
             "cwnd-limited",
-            "pass over a subflow whose window is full; else wait for it",
+            "skip a subflow whose window is full; else wait for it",
             bool,
             cwnd_limited
         ),

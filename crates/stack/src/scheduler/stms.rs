@@ -49,7 +49,7 @@ impl StmsCOptions {
     pub(super) const PARAMETERS: &[Parameter<StmsCOptions>] = &[parameter!(
         StmsCOptions,
         "bandwidth",
-        "how the bandwidth of a subflow is estimated",
+        "estimate of a subflow's bandwidth",
         choice ["window" => Bandwidth::Window, "delivery" => Bandwidth::Delivery],
         bandwidth
     )];
@@ -78,7 +78,7 @@ impl StmsAOptions {
         parameter!(
             StmsAOptions,
             "bandwidth",
-            "how the bandwidth is estimated for the first gap",
+            "estimate of the bandwidth for the initial gap",
             choice ["window" => Bandwidth::Window, "delivery" => Bandwidth::Delivery],
             bandwidth
         ),
@@ -86,11 +86,11 @@ impl StmsAOptions {
         parameter!(
             StmsAOptions,
             "interval",
-            "how often the gap is adjusted",
+            "interval between adjustments of the gap",
             open time Duration::ZERO, Duration::from_secs(3600), "rtt",
             interval
         ),
-        parameter!(StmsAOptions, "gap", "first gap, segments", open integer 0, 1 << 24, "stms_c", gap),
+        parameter!(StmsAOptions, "gap", "initial gap, in segments", open integer 0, 1 << 24, "stms_c", gap),
     ];
 }
 

@@ -59,12 +59,12 @@ impl SttfOptions {
         SttfOptions { alpha: 0.1, max_rounds: 0, rtt: SttfRtt::Smoothed, clip_at_ssthresh: false };
 
     pub(super) const PARAMETERS: &[Parameter<SttfOptions>] = &[
-        parameter!(SttfOptions, "alpha", "RTTs that differ by a smaller share are equal", number 0.0, 100.0, alpha),
-        parameter!(SttfOptions, "max-rounds", "rounds that are looked ahead; 0: all", integer 0, 65535, max_rounds),
+        parameter!(SttfOptions, "alpha", "relative difference below which RTTs count as equal", number 0.0, 100.0, alpha),
+        parameter!(SttfOptions, "max-rounds", "maximum rounds in the prediction; 0: unlimited", integer 0, 65535, max_rounds),
         parameter!(
             SttfOptions,
             "rtt",
-            "which RTT is taken",
+            "RTT used for predictions",
             choice ["smoothed" => SttfRtt::Smoothed, "last" => SttfRtt::Last],
             rtt
         ),

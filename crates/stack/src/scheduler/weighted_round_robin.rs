@@ -30,7 +30,7 @@ impl WeightedRoundRobinOptions {
     pub(super) const PARAMETERS: &[Parameter<WeightedRoundRobinOptions>] = &[parameter!(
         WeightedRoundRobinOptions,
         "weights",
-        "weights of the subflows by ID; empty: window over RTT",
+        "weights of the subflows by ID; empty: window divided by RTT",
         numbers 0.0, 1e9,
         weights
     )];
