@@ -61,7 +61,7 @@ fn run_cell(
     let goodput_mbps = SIZE as f64 * 8.0 / pair.now.since(begin).as_secs_f64() / 1e6;
     pair.close_after_backlog(Side::Server);
     assert!(pair.run_until(Time::from_secs(600), |pair| pair.client.closed.is_some()));
-    let (_, subflows) = pair.client.final_stats.as_ref().expect("it has ended");
+    let (_, subflows) = pair.client.final_stats.as_ref().expect("the connection has ended");
     let sum = |count: fn(&anabranch_stack::stats::SubflowCounters) -> u64| -> u64 {
         subflows.iter().map(|subflow| count(&subflow.counters)).sum()
     };
@@ -92,7 +92,7 @@ fn the_grid_is_as_it_was() {
                 for loss in [0.0, 0.01, 0.05] {
                     for buffer_kib in [16, 64, 512] {
                         let row = cell(scheduler, congestion, delays, loss, buffer_kib);
-                        writeln!(table, "{row}").expect("a string takes everything");
+                        writeln!(table, "{row}").expect("writing to a string succeeds");
                     }
                 }
             }
@@ -145,7 +145,7 @@ fn the_schedulers_do_as_they_did() {
             for loss in [0.0, 0.02] {
                 for buffer_kib in [32, 512] {
                     let row = scheduler_cell(&scheduler, ratio, loss, buffer_kib);
-                    writeln!(table, "{row}").expect("a string takes everything");
+                    writeln!(table, "{row}").expect("writing to a string succeeds");
                 }
             }
         }
@@ -164,7 +164,7 @@ fn is_as_it_was(golden: &str, table: &str) {
     for (at, row) in table.lines().enumerate() {
         let before = known.lines().nth(at).unwrap_or("");
         if before != row {
-            writeln!(difference, "- {before}\n+ {row}").expect("a string takes everything");
+            writeln!(difference, "- {before}\n+ {row}").expect("writing to a string succeeds");
         }
     }
     let same = difference.is_empty() && known.lines().count() == table.lines().count();

@@ -296,7 +296,7 @@ fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
 /// Returns the position of a congestion control in the list of all.
 fn place(name: &str) -> u8 {
     let all = anabranch_stack::congestion::CongestionKind::ALL;
-    all.iter().position(|kind| kind.name() == name).expect("it is there") as u8
+    all.iter().position(|kind| kind.name() == name).expect("a built-in congestion control") as u8
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn matrix() -> Vec<Column> {
 
 impl Column {
     fn kind(&self) -> SchedulerKind {
-        let mut kind = SchedulerKind::from_name(self.name).expect("it is built in");
+        let mut kind = SchedulerKind::from_name(self.name).expect("a built-in scheduler");
         if let Some((parameter, value)) = self.set {
             assert!(kind.set_parameter(parameter, value), "{} {parameter}", self.name);
         }
@@ -129,7 +129,7 @@ fn run(connection: &mut Connection, kind: &SchedulerKind) -> bool {
     for _ in 0..100_000 {
         let decision = scheduler.decide(&connection.view());
         if let Decision::Assign { subflow, range, .. } = decision {
-            let s = connection.subflows.iter().find(|s| s.id == subflow).expect("it is there");
+            let s = connection.subflows.iter().find(|s| s.id == subflow).expect("an existing subflow");
             queues |= s.inflight + s.queued + range.len() > s.cwnd;
         }
         connection.apply(&decision).unwrap_or_else(|what| panic!("{what}"));
@@ -250,7 +250,7 @@ fn who_asks_for_the_size_of_the_flow() {
 fn ecf_asks_for_the_send_buffer() {
     let longer = |name: &str| {
         let carrier = |connection: &Connection| {
-            let kind = SchedulerKind::from_name(name).expect("it is built in");
+            let kind = SchedulerKind::from_name(name).expect("a built-in scheduler");
             match kind.build().decide(&connection.view()) {
                 Decision::Assign { subflow, .. } => Some(subflow),
                 _ => None,
@@ -261,7 +261,7 @@ fn ecf_asks_for_the_send_buffer() {
             views.iter().filter(|view| view.unassigned.first().is_some_and(|range| range.len() > 20 * MSS));
         let differs = |view: &&Connection| {
             let mut more = (*view).clone();
-            more.unassigned.last_mut().expect("there is some").end += 40_000 * MSS;
+            more.unassigned.last_mut().expect("unassigned data").end += 40_000 * MSS;
             carrier(view) != carrier(&more)
         };
         with_data.filter(differs).count()

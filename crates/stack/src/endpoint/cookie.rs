@@ -294,7 +294,7 @@ mod tests {
         let cases = [(0, 64), (64, 64), (535, 64), (536, 536), (1219, 536), (1220, 1220), (1460, 1460)];
         for (offered, kept) in cases.into_iter().chain([(1299, 1220), (1461, 1460), (65_535, 8940)]) {
             let cookie = cookies.make(Time::ZERO, &mut entropy, &syn(offered));
-            let (_, again) = cookies.check(Time::ZERO, &third(cookie)).expect("a good cookie");
+            let (_, again) = cookies.check(Time::ZERO, &third(cookie)).expect("a valid cookie");
             assert_eq!(again.options.syn.map(|syn| syn.mss), Some(kept), "{offered}");
             assert_eq!((again.seq, again.source), (Seq(7), syn(0).source));
         }

@@ -387,7 +387,7 @@ impl<O: Observer> Endpoint<O> {
                 self.timers.push(due, id);
             }
         }
-        debug_assert!(connection.exact_timeout(now) >= connection.queued_at, "a timer that nobody waits for");
+        debug_assert!(connection.exact_timeout(now) >= connection.queued_at, "a timer that is not queued");
     }
 
     #[cold]

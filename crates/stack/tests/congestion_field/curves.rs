@@ -72,7 +72,7 @@ fn table() -> String {
             for (point, (first, second)) in curve(name, ratio).into_iter().enumerate() {
                 let round = point as u64 * EVERY;
                 writeln!(text, "{name},{ratio},{round},{first:.3},{second:.3}")
-                    .expect("a string takes everything");
+                    .expect("writing to a string succeeds");
             }
         }
     }

@@ -178,7 +178,7 @@ impl Checks {
         let Some((acked, data, window)) = self.admits(to, segment) else { return };
         let (edge, read, una) = self.told[index(to)];
         let room = read.saturating_sub(una);
-        #[expect(clippy::disallowed_methods, reason = "each flow is changed for itself, in any order")]
+        #[expect(clippy::disallowed_methods, reason = "each flow is changed independently of the order")]
         for (_, flow) in self.flows.iter_mut().filter(|((side, ..), _)| *side == to) {
             flow.held.1 = flow.held.1.max(room);
         }

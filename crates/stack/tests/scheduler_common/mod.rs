@@ -103,7 +103,7 @@ impl Connection {
         let (id, range, kind) = match *decision {
             Decision::Assign { subflow, range, kind, .. } => (subflow, range, kind),
             Decision::Recall { subflow, .. } if self.licence.queues => return self.recall(subflow),
-            Decision::Recall { .. } => return Err("nothing here is ever recalled".into()),
+            Decision::Recall { .. } => return Err("this scheduler may not recall".into()),
             Decision::Wait { .. } => return Ok(()),
         };
         let fail = |what: &str| Err(format!("{what}: {decision:?} in {self:#?}"));
@@ -136,7 +136,7 @@ impl Connection {
                     return fail("not the next in order");
                 }
                 let Some(entry) = self.unassigned.iter().position(inside) else {
-                    return fail("that is not unassigned");
+                    return fail("the data is not unassigned");
                 };
                 let old = self.unassigned.remove(entry);
                 insert_rest(&mut self.unassigned, entry, old, range);
@@ -146,16 +146,16 @@ impl Connection {
             }
             AssignKind::Copy => {
                 let Some(entry) = self.outstanding.iter().position(|p| inside(&p.range)) else {
-                    return fail("that is not outstanding");
+                    return fail("the data is not outstanding");
                 };
                 if self.outstanding[entry].tried.has(id) {
-                    return fail("a copy for a subflow that has it");
+                    return fail("a copy for a subflow that carries it");
                 }
                 self.mark_tried(id, range);
             }
             AssignKind::Reinject => {
                 let Some(entry) = self.reinject.iter().position(|p| inside(&p.range)) else {
-                    return fail("that is not to be sent again");
+                    return fail("the data is not to be reinjected");
                 };
                 let old = self.reinject.remove(entry);
                 for (place, rest) in rests(old.range, range).into_iter().enumerate() {
@@ -174,10 +174,10 @@ impl Connection {
     /// which is unknown.
     fn recall(&mut self, id: SubflowId) -> Result<(), String> {
         let Some(subflow) = self.subflows.iter_mut().find(|subflow| subflow.id == id) else {
-            return Err(format!("recall from {id:?}, which is not there"));
+            return Err(format!("recall from {id:?}, which does not exist"));
         };
         if subflow.queued == 0 {
-            return Err(format!("recall from {id:?}, where nothing waits"));
+            return Err(format!("recall from {id:?}, whose queue is empty"));
         }
         let mut waiting = subflow.queued;
         subflow.queued = 0;

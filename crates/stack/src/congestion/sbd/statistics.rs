@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn intervals_without_a_bottleneck_leave_neither_crossings_nor_variability() {
         let (summary, found) = noise_and_then_a_bottleneck(&OPTIONS);
-        let first = found.iter().rposition(|is| !is).expect("there is none at first") + 1;
+        let first = found.iter().rposition(|is| !is).expect("no bottleneck at first") + 1;
         assert!((64..72).contains(&first), "{found:?}");
         // One crossing, to the persistent queue; the mean distance of a sample from the mean is 1500.
         assert!((summary.oscillation - 1.0 / 50.0).abs() < 1e-12, "{}", summary.oscillation);

@@ -406,7 +406,7 @@ impl Script {
 
     /// Returns the endpoint's key.
     pub fn own(&self) -> Key {
-        self.own_key.expect("the endpoint has not said its key")
+        self.own_key.expect("the endpoint has not sent its key")
     }
 
     /// Returns an announcement by the peer with its authentication code.
