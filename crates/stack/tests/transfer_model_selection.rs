@@ -197,7 +197,11 @@ fn a_coupled_increase_is_what_lia_leaves_each_path() {
             TransferModel::new(ModelOptions { increase, coupled_increase, ..ModelOptions::default() });
         let explanation = explain_selection(paths, Bytes(1 << 40), &model);
         let slow = explanation.candidates.iter().find(|one| paths[one.path].srtt > Duration::from_millis(20));
-        slow.expect("the path was considered").contributions.iter().map(|one| one.segments).collect::<Vec<_>>()
+        slow.expect("the path was considered")
+            .contributions
+            .iter()
+            .map(|one| one.segments)
+            .collect::<Vec<_>>()
     };
     let two = [avoiding(20), avoiding(80)];
     // Four round trips: one more segment after the second and after the fourth, not after each.
