@@ -2,10 +2,10 @@
 
 use anabranch_units::Time;
 
-use super::receive::{NEXT, STOP, Step};
+use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::congestion::CongestionControl;
-use crate::event::{Event, SubflowSet};
+use crate::event::SubflowSet;
 use crate::observer::Observer;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Flags, Segment};
@@ -96,20 +96,6 @@ impl Connection {
             Ending::TimeWait => self.enter_time_wait(now, at),
             Ending::Done => self.close_subflow(now, at),
             Ending::Continues => {}
-        }
-    }
-
-    /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
-    /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
-    #[inline(always)]
-    pub(crate) fn tell_writable(&mut self) {
-        if self.send.blocked {
-            let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
-            // What is not acknowledged at the data level is the least that is held, and all that Linux counts.
-            if self.send.buffered() <= enough && (self.models_buffers() || self.buffered() <= enough) {
-                self.send.blocked = false;
-                self.push_event(Event::Writable);
-            }
         }
     }
 

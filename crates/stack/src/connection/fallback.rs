@@ -10,7 +10,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::receive::{NEXT, STOP, Step};
+use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::CloseReason;

@@ -8,7 +8,6 @@ use crate::config::{OpportunisticRetransmission, Reinjection};
 use crate::congestion::CongestionControl;
 use crate::event::{SubflowId, SubflowSet};
 use crate::scheduler::{AssignKind, RecoveryState};
-use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::Subflow;
 use crate::subflow::scoreboard::Sent;
@@ -58,31 +57,6 @@ impl Connection {
                 *schedule_wanted = true;
             },
         );
-    }
-
-    /// A path that swallows everything must not hold the connection: what it carried has long arrived by
-    /// others, and still takes the room of what could be sent now. When half of a full send buffer is such,
-    /// and the subflow has not got through three times, it is reset, for too much outstanding data (RFC 8684
-    /// section 3.6, reason 0x04). Three, as a path that was cut for half a second is often probed twice in vain.
-    pub(crate) fn give_up_laggard(&mut self, now: Time) {
-        if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
-            return;
-        }
-        let freed = self.freed();
-        if (self.send.una - freed) < self.send_limit() / 2 {
-            return;
-        }
-        let laggard = self.subflows.iter().position(|subflow| {
-            subflow.recovery().timeouts() >= 3
-                && subflow.board().lowest_data().is_some_and(|low| low <= freed)
-        });
-        let works = |subflow: &Subflow| subflow.is_usable() && !subflow.potentially_failed();
-        if let Some(at) = laggard
-            && self.subflows.iter().any(works)
-        {
-            self.kill_subflow(now, at, ResetReason::TooMuchOutstanding);
-            self.tell_writable();
-        }
     }
 
     fn reinject_all_of(&mut self, at: usize) {

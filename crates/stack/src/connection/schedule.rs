@@ -1,88 +1,21 @@
 //! Asks the scheduler and carries out what it decides.
 
-use anabranch_units::{Rate, Time};
+use anabranch_units::Time;
 
 use super::timer_table::Timer;
+use super::views::view;
 use super::{Connection, Mode, Phase};
-use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
-use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
+use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, Why};
 use crate::seq::DataRange;
-use crate::subflow::Subflow;
 
-use super::send_state::SendState;
-use crate::config::{ConnectionConfig, OpportunisticRetransmission};
+use crate::config::OpportunisticRetransmission;
 
 /// More decisions than this at one moment mean that a scheduler runs in circles.
 const MAX_DECISIONS: u32 = 100_000;
 
-#[inline]
-fn view<'a>(
-    now: Time,
-    subflows: &'a [SubflowView],
-    send: &'a SendState,
-    config: &ConnectionConfig,
-    congestion: &'a AnyCongestion,
-    data_timeouts: u64,
-) -> View<'a> {
-    let unassigned = send.unassigned.total();
-    // What the application has named counts until it has written more than that.
-    let named = config.flow_size.map(|size| size.get().saturating_sub(send.written) + unassigned);
-    View {
-        now,
-        subflows,
-        unassigned: send.unassigned.as_slice(),
-        reinject: send.reinject_now(),
-        outstanding: send.outstanding.as_slice(),
-        data_una: send.una,
-        data_nxt: send.nxt,
-        window_end: send.window_end,
-        peer_window: send.peer_window,
-        remaining: named.unwrap_or(unassigned),
-        size_known: named.is_some(),
-        send_buffer_full: send.blocked,
-        written: send.written,
-        data_timeouts,
-        coupled: config.congestion.is_coupled(),
-        congestion: Some(congestion),
-    }
-}
-
-/// Apart, as the view is then written where it belongs, and not copied there.
-#[inline(never)]
-fn renew(view: &mut SubflowView, subflow: &Subflow, pacing_rate: Option<Rate>) {
-    *view = subflow.view(pacing_rate);
-}
-
 impl Connection {
-    fn refresh_views(&mut self) {
-        let Connection { views, subflows, congestion, .. } = self;
-        let mut live = subflows.iter().filter(|subflow| !subflow.is_closed());
-        // Written over what stands there: this happens for every acknowledgement.
-        let mut used = 0;
-        for (place, subflow) in views.iter_mut().zip(&mut live) {
-            renew(place, subflow, congestion.pacing_rate(subflow.id()));
-            used += 1;
-        }
-        views.truncate(used);
-        views.extend(live.map(|subflow| subflow.view(congestion.pacing_rate(subflow.id()))));
-    }
-
-    /// Tells the scheduler what has happened, if it wants to know.
-    #[inline]
-    pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
-        if self.scheduler_events.has(event.kind()) {
-            self.tell_listening_scheduler(now, event);
-        }
-    }
-
-    fn tell_listening_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
-        self.refresh_views();
-        let view = view(now, &self.views, &self.send, &self.config, &self.congestion, self.data_timeouts);
-        self.scheduler.on_event(&view, event);
-    }
-
     /// Asks the scheduler until it says wait.
     pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.schedule_wanted = false;
