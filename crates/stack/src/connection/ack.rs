@@ -30,7 +30,8 @@ impl Connection {
                 self.challenge(now, at);
                 return STOP;
             }
-            AckOutcome::Idle(window_moved) => self.schedule_wanted |= window_moved,
+            AckOutcome::Idle(true) => self.wanted.schedule(),
+            AckOutcome::Idle(false) => {}
             AckOutcome::Applied(acked) => self.inform(now, at, &acked, observer),
         }
         NEXT
@@ -58,7 +59,7 @@ impl Connection {
         if verdict.ended && !verdict.undone && acked.was_recovering {
             self.congestion.on_recovered(id, now);
         }
-        self.schedule_wanted = true;
+        self.wanted.schedule();
         if acked.advanced > 0 {
             self.after_advance(now, at, acked.advanced);
         }
@@ -138,11 +139,7 @@ impl Connection {
             self.on_fin_acked(now);
         }
         let una = offset.min(self.send.written);
-        // The right edge only ever grows (section 3.3.4).
-        if una + window > self.send.window_end {
-            self.send.window_end = una + window;
-            self.schedule_wanted = true;
-        }
+        self.send.widen(una + window);
         if offset >= self.send.una {
             self.send.peer_window = window;
         }
@@ -156,7 +153,6 @@ impl Connection {
             self.stats.last_data_ack = now;
             self.repair_further();
             self.arm_data_timer(now);
-            self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
             if self.send.blocked && self.mode == Mode::Mptcp {

@@ -26,7 +26,6 @@ impl Connection {
             }
             self.send.write(accepted);
             self.stats.written += accepted;
-            self.schedule_wanted = true;
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
         }
         self.send.blocked = accepted < n;
@@ -70,7 +69,7 @@ impl Connection {
         if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
             self.subflows[at].ask_backup(backup);
             self.subflows[at].signal(MptcpOption::Priority { backup });
-            self.schedule_wanted = true;
+            self.wanted.schedule();
         }
     }
 

@@ -69,9 +69,8 @@ impl Connection {
         if self.send.closed || self.phase == Phase::Ended {
             return;
         }
-        self.send.closed = true;
+        self.send.close();
         self.progress_at = now;
-        self.schedule_wanted = true;
     }
 
     /// The application gives up: everything ends at once.

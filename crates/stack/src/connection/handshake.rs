@@ -96,8 +96,7 @@ impl Connection {
             self.on_join_syn_ack(now, at, segment);
             return;
         }
-        self.send.window_end = self.subflows[at].scaled_window(segment);
-        self.send.peer_window = self.send.window_end;
+        self.send.open(self.subflows[at].scaled_window(segment));
         if self.mode == Mode::Mptcp {
             // Only the form of a SYN/ACK counts: one key.
             let capable = find_capable(&segment.options).filter(|capable| {
@@ -116,11 +115,10 @@ impl Connection {
         self.subflow_up(now, at);
         self.phase = Phase::Open;
         self.push_event(Event::Connected);
-        self.schedule_wanted = true;
         self.subflows[at].want_ack();
         if self.mode == Mode::Mptcp {
             self.subflows[at].skip_ack();
-            self.third_ack_wanted = true;
+            self.wanted.third_ack();
         }
     }
 
@@ -148,15 +146,13 @@ impl Connection {
             // The keys were agreed beforehand: data or an acknowledgement is the third segment, and
             // there is no fourth.
             if self.phase == Phase::Opening {
-                self.send.window_end = self.subflows[at].scaled_window(segment);
-                self.send.peer_window = self.send.window_end;
+                self.send.open(self.subflows[at].scaled_window(segment));
                 self.phase = Phase::Open;
                 self.push_event(Event::Connected);
             }
             self.confirmed = true;
             self.subflows[at].want_ack();
             self.subflow_up(now, at);
-            self.schedule_wanted = true;
             return;
         }
         // From the third ACK on the peer may send by it.
@@ -211,15 +207,13 @@ impl Connection {
         }
         self.subflow_up(now, at);
         if self.phase == Phase::Opening {
-            self.send.window_end = self.subflows[at].scaled_window(segment);
-            self.send.peer_window = self.send.window_end;
+            self.send.open(self.subflows[at].scaled_window(segment));
             self.phase = Phase::Open;
             self.push_event(if self.initiator { Event::Connected } else { Event::Accepted });
         }
         if self.config.simultaneous {
             self.confirmed = true;
         }
-        self.schedule_wanted = true;
         if crossing { STOP } else { NEXT }
     }
 
@@ -278,7 +272,6 @@ impl Connection {
     pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
         self.subflows[at].sample_handshake(now);
         self.subflow_up(now, at);
-        self.schedule_wanted = true;
     }
 
     #[cold]
@@ -312,6 +305,7 @@ impl Connection {
         self.push_event(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
+        self.wanted.schedule();
         self.timers.disarm(Timer::Orphan);
         self.answer_fins();
         self.relieve_signals(at);

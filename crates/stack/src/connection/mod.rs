@@ -49,6 +49,7 @@ mod timer_table;
 mod timers;
 mod transmit;
 mod views;
+mod wanted;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -78,6 +79,7 @@ use reinject::HeadRepair;
 use send_state::SendState;
 use timer_table::TimerTable;
 pub(crate) use transmit::TURN;
+use wanted::Wanted;
 
 /// Whether option 30 is spoken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,8 +112,7 @@ pub struct Connection {
     /// Shared by the connections that were told the same.
     pub(crate) config: Arc<ConnectionConfig>,
     pub(crate) id: ConnectionId,
-    /// For the endpoint: when it has this connection in its timer queue.
-    pub(crate) queued_at: Time,
+    pub(crate) wanted: Wanted,
     /// The subflow that sent last: asked first.
     cursor: usize,
     /// How many segments it has sent in a row.
@@ -126,11 +127,8 @@ pub struct Connection {
     pub(crate) checksummed: bool,
     /// How often our timestamps tick.
     pub(crate) tick: TimestampTick,
-    /// The third ACK with both keys shall leave.
-    pub(crate) third_ack_wanted: bool,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
-    schedule_wanted: bool,
     /// The events that it wants to hear of.
     scheduler_events: EventKinds,
     /// It may take back what waits in a subflow's queue.
@@ -139,14 +137,6 @@ pub struct Connection {
     scheduler_alone: bool,
     readable_pending: bool,
     remote_fin_told: bool,
-    /// For the endpoint: it is in the queue of those that may have something to send.
-    pub(crate) in_ready: bool,
-    /// For the endpoint: something may be due sooner than when it last asked.
-    pub(crate) timers_moved: bool,
-    /// For the endpoint: it is in the queue of those that have events.
-    pub(crate) in_eventful: bool,
-    /// For the endpoint: the addresses of a subflow that has closed may still be in the tables.
-    pub(crate) lists_closed: bool,
     /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     pub(crate) fast_paths: bool,
     limit: Limit,
@@ -203,8 +193,6 @@ pub struct Connection {
     data_timeouts: u64,
     /// When a penalty was last imposed, by fast subflow; not at all before the first.
     last_opportunistic: Vec<Time>,
-    /// For the endpoint: the application has heard that it is closed.
-    pub(crate) closed_told: bool,
 }
 
 /// What a new connection is made from.
@@ -246,7 +234,6 @@ impl Connection {
             challenges: Challenges::default(),
             keepalive_sent: Time::ZERO,
             joins_denied: false,
-            third_ack_wanted: false,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
@@ -265,7 +252,6 @@ impl Connection {
             data_ack_told: 0,
             room_told: 0,
             views: Vec::new(),
-            schedule_wanted: false,
             cursor: 0,
             turn: 0,
             limit: Limit::Application,
@@ -275,18 +261,13 @@ impl Connection {
             events: VecDeque::new(),
             readable_pending: false,
             remote_fin_told: false,
-            closed_told: false,
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
             persist: Persist::default(),
             closing: Closing::default(),
             progress_at: now,
-            queued_at: Time::NEVER,
-            in_ready: false,
-            timers_moved: true,
-            in_eventful: false,
-            lists_closed: false,
+            wanted: Wanted::NEW,
             fast_paths: birth.fast_paths,
             config,
         }

@@ -175,7 +175,7 @@ impl Connection {
         for new in &mut self.paths.new_subflows {
             if !new.at.is_armed() {
                 new.at = now + self.config.join_delay;
-                self.timers_moved = true;
+                self.wanted.timers();
             }
         }
         if self.paths.open_at() > now {

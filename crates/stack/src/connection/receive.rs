@@ -22,7 +22,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
         observer: &mut O,
     ) {
-        self.timers_moved = true;
+        self.wanted.timers();
         observer.on_received(now, self.id, id, segment);
         let _ = self.process_segment(now, id.index(), segment, placed, observer);
     }
@@ -148,7 +148,7 @@ impl Connection {
             }
             Acceptance::Syn => {
                 if self.challenge(now, at) && self.keys_pending(at) {
-                    self.third_ack_wanted = true;
+                    self.wanted.third_ack();
                 }
             }
             Acceptance::Accepted | Acceptance::Dropped => {}
@@ -168,7 +168,9 @@ impl Connection {
     ) {
         let (connection, id) = (self.id, self.subflows[at].id());
         let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
-        self.schedule_wanted |= self.subflows[at].on_too_big(now, seq, mtu, lost);
+        if self.subflows[at].on_too_big(now, seq, mtu, lost) {
+            self.wanted.schedule();
+        }
     }
 
     #[inline(never)]
@@ -187,7 +189,7 @@ impl Connection {
                 MptcpOption::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 MptcpOption::Priority { backup } => {
                     self.subflows[at].on_backup_asked(*backup);
-                    self.schedule_wanted = true;
+                    self.wanted.schedule();
                 }
                 MptcpOption::FastClose(key) => {
                     if *key == self.local_key {

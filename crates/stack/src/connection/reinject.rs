@@ -46,15 +46,12 @@ impl Connection {
     /// What waits on a subflow that has timed out was never sent there, and would wait until it works again, which
     /// may be never: it goes elsewhere. Copies stay, as those have other subflows anyway.
     fn empty_queue(&mut self, at: usize) {
-        let Connection { subflows, send, schedule_wanted, .. } = self;
+        let Connection { subflows, send, .. } = self;
         subflows[at].empty_queue(
             |kind| kind != AssignKind::Copy,
-            |queued| {
-                match queued.kind {
-                    AssignKind::Reinject => send.request_reinjection(queued.range),
-                    _ => send.take_back(queued.range),
-                }
-                *schedule_wanted = true;
+            |queued| match queued.kind {
+                AssignKind::Reinject => send.request_reinjection(queued.range),
+                _ => send.take_back(queued.range),
             },
         );
     }
@@ -75,7 +72,6 @@ impl Connection {
             }
         }
         self.send.request_reinjection(run);
-        self.schedule_wanted = true;
     }
 
     /// A dead subflow's data: what it never sent is as if never assigned, the rest is reinjected.
@@ -139,7 +135,6 @@ impl Connection {
         let una = self.send.una;
         let end = end_of_piece(una).min(self.send.nxt);
         self.send.request_reinjection(DataRange::new(una, end));
-        self.schedule_wanted = true;
     }
 
     /// The data level has been acknowledged further. If that is so because its head was sent again, and the new
@@ -177,7 +172,6 @@ impl Connection {
             self.send.outstanding.forget(SubflowId(subflow as u8));
         }
         self.send.request_reinjection(DataRange::new(una, end));
-        self.schedule_wanted = true;
     }
 
     /// Whether the head of the stream was given to a subflow, and is not acknowledged.

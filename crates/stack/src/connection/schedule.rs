@@ -18,8 +18,9 @@ const MAX_DECISIONS: u32 = 100_000;
 impl Connection {
     /// Asks the scheduler until it says wait.
     pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
-        self.schedule_wanted = false;
-        self.timers_moved = true;
+        self.wanted.on_schedule();
+        self.wanted.timers();
+        self.send.forget_news();
         self.timers.disarm(Timer::Schedule);
         if self.phase != Phase::Open {
             return;
@@ -57,6 +58,8 @@ impl Connection {
                 subflow.on_app_limited();
             }
         }
+        // Data that the scheduler itself has recalled is no news.
+        self.send.forget_news();
     }
 
     /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its

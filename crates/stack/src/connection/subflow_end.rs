@@ -12,7 +12,7 @@ use crate::subflow::{ResetCause, Subflow, TcpState};
 impl Connection {
     pub(super) fn set_closed(&mut self, at: usize) {
         self.subflows[at].set_closed();
-        self.lists_closed = true;
+        self.wanted.cleanup();
     }
 
     /// A subflow is gone without a word.
@@ -63,7 +63,7 @@ impl Connection {
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
                 self.subflows[at].request_fin();
-                self.schedule_wanted = true;
+                self.wanted.schedule();
             }
         }
     }
@@ -111,7 +111,7 @@ impl Connection {
         self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);
-        self.schedule_wanted = true;
+        self.wanted.schedule();
         self.tell_writable();
     }
 

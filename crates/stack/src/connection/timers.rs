@@ -23,20 +23,20 @@ impl Connection {
         (self.mode == Mode::Mptcp).then(|| self.config.time_wait.max(self.max_rto() * 2))
     }
 
-    /// When [`Connection::handle_timeout`] is due next; if that is no sooner than the endpoint looks after this
-    /// connection anyway, any time from then on.
+    /// When [`Connection::handle_timeout`] is due next; if that is not before `known`, when the endpoint calls it
+    /// anyway, any time from then on.
     #[inline]
-    pub(crate) fn next_timeout(&self, now: Time) -> Time {
-        if self.fast_paths { self.next_due::<false>(now) } else { self.exact_timeout(now) }
+    pub(crate) fn next_timeout(&self, now: Time, known: Time) -> Time {
+        if self.fast_paths { self.next_due::<false>(now, known) } else { self.exact_timeout(now) }
     }
 
     /// When [`Connection::handle_timeout`] is due next, found without any shortcut: what assertions compare with.
     pub(crate) fn exact_timeout(&self, now: Time) -> Time {
-        self.next_due::<true>(now)
+        self.next_due::<true>(now, Time::NEVER)
     }
 
     #[inline]
-    fn next_due<const EXACT: bool>(&self, now: Time) -> Time {
+    fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
         let mut due = self.timers.next().min(self.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
             due = due.min(self.keepalive_due());
@@ -51,7 +51,7 @@ impl Connection {
         }
         let context = self.timer_context();
         for subflow in &self.subflows {
-            due = due.min(subflow.next_timeout::<EXACT>(now, self.queued_at, context, || self.fin_wait()));
+            due = due.min(subflow.next_timeout::<EXACT>(now, known, context, || self.fin_wait()));
         }
         due
     }
@@ -63,7 +63,7 @@ impl Connection {
         }
         if self.timers.has_expired(Timer::Schedule, now) {
             self.timers.disarm(Timer::Schedule);
-            self.schedule_wanted = true;
+            self.wanted.schedule();
         }
         if self.timers.has_expired(Timer::Data, now) && !self.follow_silent_peer(now) {
             self.data_timeouts += 1;
@@ -119,7 +119,7 @@ impl Connection {
             self.congestion.on_congestion(id, &event);
             self.refresh_window(at);
         }
-        self.schedule_wanted = true;
+        self.wanted.schedule();
     }
 
     #[cold]
@@ -139,6 +139,6 @@ impl Connection {
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);
         self.give_up_laggard(now);
-        self.schedule_wanted = true;
+        self.wanted.schedule();
     }
 }

@@ -31,11 +31,17 @@ impl Connection {
     /// Whether a poll may find something to send. False for a receiver whose acknowledgement may
     /// wait, which is every second segment.
     pub(crate) fn wants_to_send(&self) -> bool {
-        self.schedule_wanted
-            || self.third_ack_wanted
+        self.wants_schedule()
+            || self.wanted.wants_third_ack()
             || self.closing.wants_fin()
             || (self.send.closed && !self.send.fin_sent)
             || self.subflows.iter().any(Subflow::wants_to_send)
+    }
+
+    /// True if the scheduler is to be asked before the next segment is chosen.
+    #[inline]
+    fn wants_schedule(&self) -> bool {
+        self.wanted.wants_schedule() || self.send.has_news()
     }
 
     /// The next segment to send.
@@ -47,7 +53,7 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        if self.schedule_wanted {
+        if self.wants_schedule() {
             self.schedule(now, observer);
         }
         let ending = self.send.closed && !self.send.fin_sent;
@@ -57,9 +63,9 @@ impl Connection {
         if let Some(departure) = self.fast_poll_subflows(now, out, burst, observer) {
             return Some(departure);
         }
-        self.timers_moved = true;
+        self.wanted.timers();
         let mut next = self.poll_subflows(now, out, sums, burst, observer);
-        if next.is_none() && self.schedule_wanted {
+        if next.is_none() && self.wants_schedule() {
             self.schedule(now, observer);
             next = self.poll_subflows(now, out, sums, burst, observer);
         }
@@ -123,8 +129,8 @@ impl Connection {
             *out = self.make_handshake(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if self.third_ack_wanted && !subflow.is_join() {
-            self.third_ack_wanted = false;
+        if self.wanted.wants_third_ack() && !subflow.is_join() {
+            self.wanted.cancel_third_ack();
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
@@ -229,7 +235,9 @@ impl Connection {
     ) -> Option<Departure> {
         let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
         // Dropped data makes space for other data.
-        self.schedule_wanted |= dropped;
+        if dropped {
+            self.wanted.schedule();
+        }
         let queued = queued?;
         let cwnd = self.subflows[at].cwnd();
         if self.config.idle_restart && self.subflows[at].was_idle(now) {
