@@ -12,7 +12,7 @@
 //!    `depart.rs` does the bookkeeping of one that is sent.
 //! 4. What ends: `close.rs` (our stream, the application's wish), `subflow_end.rs`, `end.rs` (the connection).
 //! 5. The parts: `data_timer.rs`, `reinject.rs`, `paths.rs`, `persist.rs`, `keepalive.rs`, `deliver.rs`, `send_space.rs`,
-//!    `negotiate.rs`, `challenge.rs`, `views.rs`.
+//!    `negotiate.rs`, `challenge.rs`, `scheduling.rs`.
 //! 6. The state: this file, with the questions that all ask, the halves of the data level in `send_state.rs` and
 //!    `recv_state.rs`, and `timer_table.rs`.
 
@@ -40,6 +40,7 @@ mod receive;
 mod recv_state;
 mod reinject;
 mod schedule;
+mod scheduling;
 mod send_space;
 mod send_state;
 mod simultaneous_open;
@@ -48,7 +49,6 @@ mod subflow_end;
 mod timer_table;
 mod timers;
 mod transmit;
-mod views;
 mod wanted;
 
 use std::collections::VecDeque;
@@ -59,9 +59,9 @@ use anabranch_units::{Duration, Time};
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{ConnectionId, Event, SubflowId};
-use crate::observer::{Limit, Observer};
+use crate::observer::Observer;
 use crate::path_manager::PathManager;
-use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SchedulerKind, SubflowView};
+use crate::scheduler::{Scheduler, SchedulerKind};
 use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
@@ -76,6 +76,7 @@ use paths::PathsState;
 use persist::Persist;
 pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;
+use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
 pub(crate) use transmit::TURN;
@@ -129,17 +130,11 @@ pub struct Connection {
     pub(crate) tick: TimestampTick,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
-    /// The events that it wants to hear of.
-    scheduler_events: EventKinds,
-    /// It may take back what waits in a subflow's queue.
-    scheduler_revises: bool,
-    /// It is asked for one subflow alone as well.
-    scheduler_alone: bool,
     readable_pending: bool,
     remote_fin_told: bool,
     /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     pub(crate) fast_paths: bool,
-    limit: Limit,
+    scheduling: Scheduling,
     pub(crate) fallback: Fallback,
 
     // The two halves of the data level.
@@ -168,8 +163,6 @@ pub struct Connection {
     pub(crate) stats: ConnectionStats,
     pub(crate) events: VecDeque<Event>,
     pub(crate) congestion: AnyCongestion,
-    /// Apart from the rest: one subflow alone never needs it, and many connections have one.
-    pub(crate) scheduler: AnyScheduler,
     pub(crate) paths: PathsState,
 
     // The rest.
@@ -183,14 +176,10 @@ pub struct Connection {
     pub(crate) joins_denied: bool,
     pub(crate) past: Vec<SubflowStats>,
     pub(crate) path_manager: PathManager,
-    /// Scratch for the scheduler's view.
-    views: Vec<SubflowView>,
     /// When the connection began.
     born: Time,
     /// As the scheduler wants it, or else the configuration.
     opportunistic: crate::config::OpportunisticRetransmission,
-    /// How often the data-level retransmission timer has run out.
-    data_timeouts: u64,
     /// When a penalty was last imposed, by fast subflow; not at all before the first.
     last_opportunistic: Vec<Time>,
 }
@@ -210,7 +199,7 @@ pub(crate) struct Birth {
 
 impl Connection {
     pub(crate) fn new(now: Time, birth: Birth, config: Arc<ConnectionConfig>) -> Connection {
-        let scheduler = config.scheduler.build();
+        let scheduling = Scheduling::new(&config.scheduler);
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
             // What a SYN can say.
@@ -238,11 +227,8 @@ impl Connection {
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
             congestion: config.congestion.build().with_lisa(config.lisa),
-            scheduler_events: scheduler.wants_events(),
-            scheduler_revises: scheduler.revises_queues(),
-            scheduler_alone: scheduler.decides_alone(),
-            opportunistic: scheduler.opportunistic().unwrap_or(config.opportunistic),
-            scheduler,
+            opportunistic: scheduling.opportunistic().unwrap_or(config.opportunistic),
+            scheduling,
             path_manager: PathManager::new(config.path_manager, &birth.addresses),
             paths: PathsState::new(birth.addresses),
             send: SendState::default(),
@@ -251,12 +237,9 @@ impl Connection {
             last_edge_sent: 0,
             data_ack_told: 0,
             room_told: 0,
-            views: Vec::new(),
             cursor: 0,
             turn: 0,
-            limit: Limit::Application,
             last_opportunistic: Vec::new(),
-            data_timeouts: 0,
             born: now,
             events: VecDeque::new(),
             readable_pending: false,

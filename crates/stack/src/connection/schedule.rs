@@ -2,8 +2,8 @@
 
 use anabranch_units::Time;
 
+use super::scheduling::view_of;
 use super::timer_table::Timer;
-use super::views::view;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
@@ -32,7 +32,7 @@ impl Connection {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.is_closed());
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
-                (Some(only), None) if !self.scheduler_alone || self.mode == Mode::Plain => {
+                (Some(only), None) if !self.scheduling.decides_alone() || self.mode == Mode::Plain => {
                     let at = only.id().index();
                     self.assign_to_only(now, at)
                 }
@@ -48,8 +48,7 @@ impl Connection {
         if helps && (limit == Limit::ReceiveWindow || self.send.blocked) {
             self.try_opportunistic(now, limit == Limit::ReceiveWindow);
         }
-        if limit != self.limit {
-            self.limit = limit;
+        if self.scheduling.note_limit(limit) {
             observer.on_limit(now, self.id, limit);
         }
         self.arm_persist(now);
@@ -115,7 +114,7 @@ impl Connection {
 
     /// Whether something waits in a queue that the scheduler may take back.
     fn may_revise(&self) -> bool {
-        self.scheduler_revises && self.subflows.iter().any(|subflow| subflow.queued() > 0)
+        self.scheduling.revises() && self.subflows.iter().any(|subflow| subflow.queued() > 0)
     }
 
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
@@ -136,29 +135,23 @@ impl Connection {
 
     #[inline(never)]
     fn ask_scheduler<O: Observer>(&mut self, now: Time, observer: &mut O) -> Limit {
-        self.refresh_views();
+        self.scheduling.refresh(&self.subflows, &self.congestion);
         for _ in 0..MAX_DECISIONS {
-            let decision = {
-                let view =
-                    view(now, &self.views, &self.send, &self.config, &self.congestion, self.data_timeouts);
-                self.scheduler.decide(&view)
-            };
+            let Connection { scheduling, send, config, congestion, .. } = self;
+            let decision = scheduling.decide(now, send, config, congestion);
             self.stats.decisions += 1;
             observer.on_decision(now, self.id, &decision);
             match decision {
                 Decision::Assign { subflow, range, kind, .. } => {
                     let Some(at) = self.allowed(subflow, range, kind) else { return Limit::Scheduler };
                     self.assign(now, at, range, kind);
-                    if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
-                        view.queued += range.len();
-                        view.window_room = view.window_room.saturating_sub(range.len());
-                    }
+                    self.scheduling.on_assigned(subflow, range.len());
                 }
                 Decision::Recall { subflow, range, .. } => {
                     if !self.recall(subflow, range) {
                         return Limit::Scheduler;
                     }
-                    self.refresh_views();
+                    self.scheduling.refresh(&self.subflows, &self.congestion);
                 }
                 Decision::Wait { until, why } => {
                     self.timers
@@ -228,7 +221,8 @@ impl Connection {
         let fastest = (0..self.subflows.len())
             .filter(|&at| {
                 let subflow = &self.subflows[at];
-                !subflow.is_closed() && self.view_of(at).may_carry() && self.view_of(at).room() > 0
+                let view = || view_of(subflow, &self.congestion);
+                !subflow.is_closed() && view().may_carry() && view().room() > 0
             })
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };

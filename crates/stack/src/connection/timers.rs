@@ -66,7 +66,7 @@ impl Connection {
             self.wanted.schedule();
         }
         if self.timers.has_expired(Timer::Data, now) && !self.follow_silent_peer(now) {
-            self.data_timeouts += 1;
+            self.scheduling.on_data_timeout();
             if self.models_buffers() {
                 self.reinject_piece();
             } else {
