@@ -125,7 +125,7 @@ impl<O: Observer> Endpoint<O> {
             join,
             nonce: self.entropy.next_u32(),
         };
-        let connection = self.connections.get_mut(id)?;
+        let connection = self.connection_mut(id)?;
         if connection.subflows.is_empty() {
             connection.paths.set_initial_local(segment.destination.ip);
         }
@@ -284,7 +284,7 @@ impl<O: Observer> Endpoint<O> {
 }
 
 fn is_half_open(connections: &Table, id: ConnectionId) -> bool {
-    connections.get(id).is_some_and(|connection| connection.phase == Phase::Opening)
+    connections.get(id).is_some_and(|entry| entry.connection.phase == Phase::Opening)
 }
 
 /// The parameters, besides its SYN, of a subflow initiated by the peer.

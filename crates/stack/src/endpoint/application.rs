@@ -86,7 +86,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// Aborts the connection.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id) {
+        if let Some(connection) = self.connection_mut(id) {
             connection.abort(now, CloseReason::Aborted);
             self.touch(now, id);
         }
@@ -96,7 +96,7 @@ impl<O: Observer> Endpoint<O> {
     pub fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         let all: Vec<ConnectionId> = self.connections.ids().collect();
         for id in all {
-            if let Some(connection) = self.connections.get_mut(id) {
+            if let Some(connection) = self.connection_mut(id) {
                 connection.set_address_up(now, ip, up);
                 self.touch(now, id);
             }

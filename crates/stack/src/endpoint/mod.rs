@@ -141,11 +141,11 @@ impl<O: Observer> Endpoint<O> {
     }
 
     fn connection(&self, id: ConnectionId) -> Option<&Connection> {
-        self.connections.get(id)
+        self.connections.get(id).map(|entry| &entry.connection)
     }
 
     fn connection_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.connections.get_mut(id)
+        self.connections.get_mut(id).map(|entry| &mut entry.connection)
     }
 
     /// Handles a segment received on `path`, and appends the placement of its payload to `placed`.
@@ -158,10 +158,15 @@ impl<O: Observer> Endpoint<O> {
     ) {
         let (local, remote) = (segment.destination, segment.source);
         if let Some((id, subflow)) = self.demux.find(local, remote)
-            && let Some(connection) = self.connections.get_mut(id)
+            && let Some(entry) = self.connections.get_mut(id)
         {
+            let connection = &mut entry.connection;
             let predicted = connection.fast_handle_segment(now, subflow, segment, placed, &mut self.observer);
-            if !predicted {
+            if let Some(ack_at) = predicted {
+                if ack_at < entry.queued_at {
+                    connection.wanted.timers();
+                }
+            } else {
                 if connection.refuses(subflow, segment) {
                     self.refuse(path, segment);
                     return;
@@ -169,14 +174,14 @@ impl<O: Observer> Endpoint<O> {
                 connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
                 connection.report_windows(now, &mut self.observer);
             }
-            if !connection.in_ready {
+            if !entry.in_ready {
                 if connection.wants_to_send() {
-                    connection.in_ready = true;
+                    entry.in_ready = true;
                     self.ready.push_back(id);
-                } else if connection.timers_moved || !connection.events.is_empty() {
+                } else if connection.wanted.wants_timers() || !connection.events.is_empty() {
                     self.settle(now, id);
                 } else {
-                    debug_assert!(connection.exact_timeout(now) >= connection.queued_at);
+                    debug_assert!(connection.exact_timeout(now) >= entry.queued_at);
                 }
             }
             return;
@@ -199,20 +204,21 @@ impl<O: Observer> Endpoint<O> {
     /// "fragmentation needed" and "packet too big"; 0 if the report has no MTU).
     pub fn handle_too_big(&mut self, now: Time, local: Address, remote: Address, seq: Seq, mtu: u32) {
         let Some((id, subflow)) = self.demux.find(local, remote) else { return };
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.on_too_big(now, subflow.index(), seq, mtu, &mut self.observer);
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        entry.connection.on_too_big(now, subflow.index(), seq, mtu, &mut self.observer);
         self.touch(now, id);
     }
 
     /// Handles the timers due at the time of [`Endpoint::poll_timeout`] (calling early or late is harmless).
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((due, id)) = self.timers.pop_due(now) {
-            let Some(connection) = self.connections.get_mut(id) else { continue };
-            if connection.queued_at != due {
+            let Some(entry) = self.connections.get_mut(id) else { continue };
+            if entry.queued_at != due {
                 continue;
             }
-            connection.queued_at = Time::NEVER;
-            if connection.next_timeout(now) <= now {
+            entry.queued_at = Time::NEVER;
+            let connection = &mut entry.connection;
+            if connection.next_timeout(now, Time::NEVER) <= now {
                 connection.handle_timeout(now, &mut self.observer);
                 connection.report_windows(now, &mut self.observer);
             }
@@ -245,17 +251,18 @@ impl<O: Observer> Endpoint<O> {
             return self.next_reply(segment);
         }
         while let Some(id) = self.next_ready() {
-            let Some(connection) = self.connections.get_mut(id) else {
+            let Some(entry) = self.connections.get_mut(id) else {
                 self.ready.pop_front();
                 continue;
             };
+            let connection = &mut entry.connection;
             let departure =
                 connection.poll_transmit(now, segment, sums, self.burst_limit, &mut self.observer);
             connection.report_windows(now, &mut self.observer);
             self.turn += connection.turns_of(segment);
             // Usually it is known without another call that there is nothing more.
             if departure.is_none() || !connection.wants_to_send() {
-                connection.in_ready = false;
+                entry.in_ready = false;
                 self.ready.pop_front();
                 self.turn = 0;
                 self.opens = !core::mem::take(&mut self.opening_now);
@@ -327,17 +334,17 @@ impl<O: Observer> Endpoint<O> {
             self.release(id);
         }
         while let Some(&id) = self.eventful.front() {
-            if let Some(connection) = self.connections.get_mut(id) {
-                if let Some(event) = connection.events.pop_front() {
+            if let Some(entry) = self.connections.get_mut(id) {
+                if let Some(event) = entry.connection.events.pop_front() {
                     if matches!(event, Event::Closed(_)) {
-                        connection.closed_told = true;
-                        if connection.is_dead() {
+                        entry.closed_told = true;
+                        if entry.connection.is_dead() {
                             self.ending.push(id);
                         }
                     }
                     return Some((id, event));
                 }
-                connection.in_eventful = false;
+                entry.in_eventful = false;
             }
             self.eventful.pop_front();
         }
@@ -346,22 +353,23 @@ impl<O: Observer> Endpoint<O> {
 
     /// Queues the connection to be polled for segments and events.
     fn touch(&mut self, _now: Time, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.timers_moved = true;
-        if !connection.in_ready {
-            connection.in_ready = true;
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        entry.connection.wanted.timers();
+        if !entry.in_ready {
+            entry.in_ready = true;
             self.ready.push_back(id);
         }
     }
 
     /// Updates timers, events, and new and ended subflows, after all segments of the connection were sent.
     fn settle(&mut self, now: Time, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if !connection.events.is_empty() && !connection.in_eventful {
-            connection.in_eventful = true;
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        let connection = &mut entry.connection;
+        if !connection.events.is_empty() && !entry.in_eventful {
+            entry.in_eventful = true;
             self.eventful.push_back(id);
         }
-        if core::mem::take(&mut connection.lists_closed) {
+        if connection.wanted.take_cleanup() {
             for subflow in &mut connection.subflows {
                 if subflow.is_demuxed() && subflow.is_closed() {
                     subflow.set_demuxed(false);
@@ -375,24 +383,26 @@ impl<O: Observer> Endpoint<O> {
             return;
         }
         if connection.phase == Phase::Ended && connection.is_dead() {
-            if connection.closed_told {
+            if entry.closed_told {
                 self.release(id);
             }
             return;
         }
-        if core::mem::take(&mut connection.timers_moved) {
-            let due = connection.next_timeout(now);
-            if due < connection.queued_at {
-                connection.queued_at = due;
-                self.timers.push(due, id);
-            }
+        let mut due = Time::NEVER;
+        if connection.wanted.take_timers() {
+            due = connection.next_timeout(now, entry.queued_at);
         }
-        debug_assert!(connection.exact_timeout(now) >= connection.queued_at, "a timer that is not queued");
+        if due < entry.queued_at {
+            entry.queued_at = due;
+            self.timers.push(due, id);
+        }
+        debug_assert!(connection.exact_timeout(now) >= entry.queued_at, "a timer that is not queued");
     }
 
     #[cold]
     fn release(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.remove(id) else { return };
+        let Some(entry) = self.connections.remove(id) else { return };
+        let connection = &entry.connection;
         self.demux.release_token(connection.local_token, id);
         for subflow in connection.subflows.iter().filter(|subflow| subflow.is_demuxed()) {
             self.demux.remove(subflow.local(), subflow.remote());

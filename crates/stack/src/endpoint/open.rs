@@ -97,9 +97,10 @@ impl<O: Observer> Endpoint<O> {
             join: false,
             nonce: self.entropy.next_u32(),
         };
-        if let Some(connection) = self.connection_mut(id) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.in_ready = true;
+            let connection = &mut entry.connection;
             connection.paths.set_initial_local(local);
-            connection.in_ready = true;
             if let Some(at) = connection.add_subflow(now, birth) {
                 connection.subflows[at].set_demuxed(true);
                 let to = (id, connection.subflows[at].id());
@@ -302,6 +303,6 @@ impl<O: Observer> Endpoint<O> {
             Some(shared) if **shared == config => Arc::clone(shared),
             _ => Arc::clone(self.shared.insert(Arc::new(config))),
         };
-        self.connections.insert(Box::new(Connection::new(now, birth, config)));
+        self.connections.insert(Connection::new(now, birth, config));
     }
 }

@@ -1,5 +1,7 @@
 //! The table of a host's connections.
 
+use anabranch_units::Time;
+
 use crate::connection::Connection;
 use crate::event::ConnectionId;
 
@@ -15,7 +17,29 @@ pub(super) struct Table {
 #[derive(Clone, Default)]
 struct Place {
     generation: u32,
-    connection: Option<Box<Connection>>,
+    entry: Option<Box<Entry>>,
+}
+
+/// A connection, and the bookkeeping of the endpoint for it.
+// In this order what each segment looks at lies together.
+#[derive(Clone)]
+#[repr(C)]
+pub(super) struct Entry {
+    /// When it is next due in the timer queue.
+    pub queued_at: Time,
+    /// It is in the queue of those that may have something to send.
+    pub in_ready: bool,
+    /// It is in the queue of those that have events.
+    pub in_eventful: bool,
+    /// The application has polled its [`Event::Closed`](crate::event::Event::Closed).
+    pub closed_told: bool,
+    pub connection: Connection,
+}
+
+impl Entry {
+    fn new(connection: Connection) -> Entry {
+        Entry { queued_at: Time::NEVER, in_ready: false, in_eventful: false, closed_told: false, connection }
+    }
 }
 
 impl Table {
@@ -27,29 +51,29 @@ impl Table {
         }
     }
 
-    pub(super) fn insert(&mut self, connection: Box<Connection>) -> ConnectionId {
+    pub(super) fn insert(&mut self, connection: Connection) -> ConnectionId {
         let id = self.next_id();
         if self.free.pop().is_none() {
             self.places.push(Place::default());
         }
-        self.places[id.slot as usize].connection = Some(connection);
+        self.places[id.slot as usize].entry = Some(Box::new(Entry::new(connection)));
         self.live += 1;
         id
     }
 
     #[inline]
-    pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+    pub(super) fn get(&self, id: ConnectionId) -> Option<&Entry> {
         let place = self.places.get(id.slot as usize)?;
-        if place.generation == id.generation { place.connection.as_deref() } else { None }
+        if place.generation == id.generation { place.entry.as_deref() } else { None }
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
         let place = self.places.get_mut(id.slot as usize)?;
-        if place.generation == id.generation { place.connection.as_deref_mut() } else { None }
+        if place.generation == id.generation { place.entry.as_deref_mut() } else { None }
     }
 
-    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Connection>> {
+    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Entry>> {
         self.get(id)?;
         let place = &mut self.places[id.slot as usize];
         // A slot whose generations are exhausted is never reused.
@@ -58,7 +82,7 @@ impl Table {
             self.free.push(id.slot);
         }
         self.live -= 1;
-        place.connection.take()
+        place.entry.take()
     }
 
     /// Returns the number of connections.
@@ -75,7 +99,7 @@ impl Table {
     pub(super) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
         (0..).zip(&self.places).filter_map(|(slot, place)| {
             let id = ConnectionId { slot, generation: place.generation };
-            place.connection.as_deref().map(|connection| (id, connection))
+            place.entry.as_deref().map(|entry| (id, &entry.connection))
         })
     }
 }

@@ -11,6 +11,7 @@ pub mod middlebox;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use anabranch_stack::config::{ConnectionConfig, LocalAddress};
@@ -251,6 +252,14 @@ impl Pair {
             assert_eq!(one.final_stats, two.final_stats);
         }
         assert_eq!(self.now, other.now);
+    }
+
+    /// A digest of every segment, placement and event of a pair that kept its log.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        let ends = [&self.client, &self.server].map(|host| (&host.events, &host.final_stats));
+        format!("{:?} {:?} {ends:?} {:?}", self.log, self.placed, self.now).hash(&mut hasher);
+        hasher.finish()
     }
 
     pub fn host(&mut self, side: Side) -> &mut Host {
