@@ -173,7 +173,9 @@ impl<W: Write + Send> Table<W> {
         if cells.len() != self.columns.len() {
             return Err(invalid(format!("{} cells for {} columns", cells.len(), self.columns.len())));
         }
-        if let Some((column, _)) = self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column.kind)) {
+        if let Some((column, _)) =
+            self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column.kind))
+        {
             return Err(invalid(format!("a value of column `{}` has another type", column.name)));
         }
         match &mut self.writer {

@@ -56,7 +56,10 @@ impl Values {
     }
 
     /// Writes the values as the next column of `group`, and forgets them.
-    fn write<W: Write + Send>(&mut self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<(), ParquetError> {
+    fn write<W: Write + Send>(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
         fn write<T: DataType, W: Write + Send>(
             group: &mut SerializedRowGroupWriter<'_, W>,
             values: &mut Vec<T::T>,
@@ -102,7 +105,8 @@ impl<W: Write + Send> ParquetTable<W> {
             .set_created_by("anabranch".to_owned())
             .set_compression(Compression::SNAPPY)
             .build();
-        let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(failed)?;
+        let writer =
+            SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(failed)?;
         let columns = columns.iter().map(|column| Values::new(column.kind)).collect();
         Ok(ParquetTable { writer, columns, rows: 0 })
     }

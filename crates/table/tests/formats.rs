@@ -59,8 +59,11 @@ fn csv_and_json_lines_hold_every_value() {
     let records: Vec<csv::StringRecord> =
         csv::Reader::from_reader(&bytes[..]).records().collect::<Result<_, _>>().unwrap();
     let lines = table(Format::Ndjson, 9);
-    let lines: Vec<serde_json::Value> =
-        lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> = lines
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
     assert_eq!((records.len(), lines.len()), (9, 9));
     for (record, line) in records.iter().zip(&lines) {
         for (at, (name, _)) in KINDS.iter().enumerate() {

@@ -309,7 +309,7 @@ impl Files<'_> {
 }
 
 /// SHA-256 in hexadecimal.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     use core::fmt::Write;
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -94,7 +94,8 @@ impl Journal {
         {
             use rustix::fs::{FlockOperation, flock};
             // A file system without locks goes without.
-            if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive)
+            {
                 return Err(JournalError::InUse(path.to_owned()));
             }
         }
@@ -116,7 +117,8 @@ impl Journal {
         let failed = |error| JournalError::Io(path.to_owned(), error);
         let mut line = String::new();
         BufReader::new(File::open(path).map_err(failed)?).read_line(&mut line).map_err(failed)?;
-        serde_json::from_str(&line).map_err(|error| JournalError::Damaged(path.to_owned(), 1, error.to_string()))
+        serde_json::from_str(&line)
+            .map_err(|error| JournalError::Damaged(path.to_owned(), 1, error.to_string()))
     }
 
     fn read_lines(&mut self) -> Result<(), JournalError> {
@@ -131,12 +133,14 @@ impl Journal {
             }
             let damaged = |why: String| JournalError::Damaged(self.path.clone(), number, why);
             if number == 1 {
-                let found: Header = serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
+                let found: Header =
+                    serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
                 if let Some(why) = foreign(&found, &self.header) {
                     return Err(JournalError::Foreign(self.path.clone(), why));
                 }
             } else {
-                let Numbered { point } = serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
+                let Numbered { point } =
+                    serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
                 let Some(place) = self.lines.get_mut(point) else {
                     return Err(damaged(format!("there is no point {point}")));
                 };
@@ -167,8 +171,8 @@ impl Journal {
     /// # Errors
     /// If it cannot be written; then the journal is as it was before.
     pub fn add(&mut self, result: &PointResult) -> Result<(), JournalError> {
-        let line =
-            serde_json::to_string(result).map_err(|error| JournalError::Io(self.path.clone(), error.into()))?;
+        let line = serde_json::to_string(result)
+            .map_err(|error| JournalError::Io(self.path.clone(), error.into()))?;
         let begin = self.end;
         self.append(&line)?;
         if let Some(place) = self.lines.get_mut(result.point) {
@@ -207,7 +211,8 @@ impl Journal {
         file.seek(SeekFrom::Start(begin)).map_err(failed)?;
         let mut line = String::new();
         BufReader::new(file.take(self.end - begin)).read_line(&mut line).map_err(failed)?;
-        serde_json::from_str(&line).map_err(|error| JournalError::Damaged(self.path.clone(), 0, error.to_string()))
+        serde_json::from_str(&line)
+            .map_err(|error| JournalError::Damaged(self.path.clone(), 0, error.to_string()))
     }
 }
 

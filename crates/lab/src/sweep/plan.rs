@@ -138,14 +138,15 @@ impl Plan {
         let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
         let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
         let stop = reader.optional("stop", |node| stop(node))?;
-        let vary = reader.required("vary", "{ \"path.1.rate\" = [\"5 Mbit/s\", \"20 Mbit/s\"] }", |node| {
-            let mut dimensions = Vec::new();
-            flatten(node.table("`vary`")?, "", text, design, &mut dimensions)?;
-            if dimensions.is_empty() {
-                return Err(Problem::at(&node.span, "`vary` has no key"));
-            }
-            Ok(dimensions)
-        })?;
+        let vary =
+            reader.required("vary", "{ \"path.1.rate\" = [\"5 Mbit/s\", \"20 Mbit/s\"] }", |node| {
+                let mut dimensions = Vec::new();
+                flatten(node.table("`vary`")?, "", text, design, &mut dimensions)?;
+                if dimensions.is_empty() {
+                    return Err(Problem::at(&node.span, "`vary` has no key"));
+                }
+                Ok(dimensions)
+            })?;
         let given = reader.optional("points", |node| node.integer(1, MOST_POINTS as i64))?;
         let points = match (design, given) {
             (Design::Grid, None) => vary.iter().try_fold(1_usize, |all, dimension| {
@@ -171,11 +172,14 @@ impl Plan {
         if design == Design::Sobol
             && (points > Design::MOST_SOBOL || vary.len() > Design::MOST_SOBOL_DIMENSIONS)
         {
-            return Err(Problem::at(reader.span, format!(
-                "a Sobol sequence has at most {} points in {} dimensions",
-                Design::MOST_SOBOL,
-                Design::MOST_SOBOL_DIMENSIONS
-            ))
+            return Err(Problem::at(
+                reader.span,
+                format!(
+                    "a Sobol sequence has at most {} points in {} dimensions",
+                    Design::MOST_SOBOL,
+                    Design::MOST_SOBOL_DIMENSIONS
+                ),
+            )
             .help("choose `design = \"latin-hypercube\"`"));
         }
         let coordinates = match design {
@@ -377,7 +381,8 @@ fn plain(value: &str) -> &str {
 /// The number and the unit of `20 ms`.
 fn quantity(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
     let number = text[..end].parse().ok().filter(|number: &f64| number.is_finite())?;
     Some((number, text[end..].trim()))
 }
@@ -440,7 +445,9 @@ fn flatten(
             }
         }
         let values = match &node.value {
-            Value::Array(items) if items.is_empty() => return Err(Problem::at(&node.span, "this list is empty")),
+            Value::Array(items) if items.is_empty() => {
+                return Err(Problem::at(&node.span, "this list is empty"));
+            }
             Value::Array(items) => Values::List(items.iter().map(|item| toml(item, text)).collect()),
             Value::Table(_) => range(node, design)?,
             _ => {
@@ -461,7 +468,10 @@ fn number(node: &Node) -> Result<(f64, String, bool), Problem> {
         Value::String(text) => quantity(text)
             .map(|(number, unit)| (number, unit.to_owned(), false))
             .ok_or_else(|| Problem::at(&node.span, format!("`{text}` is not a number with a unit"))),
-        _ => Err(Problem::at(&node.span, "a range has numbers at its ends").help("write for example `\"5 ms\"`")),
+        _ => {
+            Err(Problem::at(&node.span, "a range has numbers at its ends")
+                .help("write for example `\"5 ms\"`"))
+        }
     }
 }
 
@@ -470,8 +480,11 @@ fn range(node: &Node, design: Design) -> Result<Values, Problem> {
     let (from, unit, from_whole) = reader.required("from", "\"1 ms\"", number)?;
     let (to, to_unit, to_whole) = reader.required("to", "\"75 ms\"", number)?;
     if unit != to_unit {
-        return Err(Problem::at(&node.span, format!("the ends have different units, `{unit}` and `{to_unit}`"))
-            .help("write both in the same unit"));
+        return Err(Problem::at(
+            &node.span,
+            format!("the ends have different units, `{unit}` and `{to_unit}`"),
+        )
+        .help("write both in the same unit"));
     }
     if from > to {
         return Err(Problem::at(&node.span, "`from` is greater than `to`"));
@@ -484,7 +497,8 @@ fn range(node: &Node, design: Design) -> Result<Values, Problem> {
     let steps = reader.optional("steps", |node| node.integer(2, MOST_POINTS as i64))?;
     match (design, steps) {
         (Design::Grid, None) => {
-            Err(Problem::at(&node.span, "a range in a grid has no `steps`").help("add for example `steps = 5`"))
+            Err(Problem::at(&node.span, "a range in a grid has no `steps`")
+                .help("add for example `steps = 5`"))
         }
         (_, Some(_)) if design != Design::Grid => Err(Problem::at(
             &node.span,

@@ -115,7 +115,8 @@ impl PointResult {
 
 impl PointRow {
     fn new(comparison: &Comparison, row: &Row) -> PointRow {
-        let ends = |interval: Option<crate::stats::Interval>| interval.map(|interval| (interval.0, interval.1));
+        let ends =
+            |interval: Option<crate::stats::Interval>| interval.map(|interval| (interval.0, interval.1));
         let verdict = comparison
             .verdicts
             .iter()

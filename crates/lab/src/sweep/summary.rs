@@ -48,10 +48,9 @@ impl Summary {
     pub fn add(&mut self, result: &PointResult) {
         self.points += 1;
         for row in &result.rows {
-            let known = self
-                .contenders
-                .iter()
-                .position(|standing| standing.condition == row.condition && standing.scheduler == row.scheduler);
+            let known = self.contenders.iter().position(|standing| {
+                standing.condition == row.condition && standing.scheduler == row.scheduler
+            });
             let at = known.unwrap_or_else(|| {
                 let (condition, scheduler) = (row.condition.clone(), row.scheduler.clone());
                 self.contenders.push(Standing { condition, scheduler, ..Standing::default() });
@@ -67,7 +66,8 @@ impl Summary {
                 Some(Reading::Incomplete) => standing.incomplete += 1,
                 None => {}
             }
-            let Some(difference) = row.vs_reference_pct.filter(|_| row.reading != Some(Reading::Incomplete)) else {
+            let Some(difference) = row.vs_reference_pct.filter(|_| row.reading != Some(Reading::Incomplete))
+            else {
                 continue;
             };
             standing.differences.push(difference);

@@ -84,8 +84,7 @@ impl From<JournalError> for SweepError {
 /// If a scenario is not valid, a run fails, the journal cannot be written, or the sweep was cancelled. All points that have
 /// ended by then are in the journal.
 pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Result<(), SweepError> {
-    let mut open: Vec<usize> =
-        (0..plan.points()).filter(|point| options.shard.has(*point)).collect();
+    let mut open: Vec<usize> = (0..plan.points()).filter(|point| options.shard.has(*point)).collect();
     let total = open.len();
     for point in &open {
         if options.cancelled.load(Ordering::Relaxed) {
@@ -179,7 +178,9 @@ fn is_known(comparison: &Comparison, stop: Stop) -> bool {
             (None, Some(mean)) => narrow(row.fct_s.ci95.map(|interval| 100.0 * interval.half_width() / mean)),
             // No flow was delivered, or nothing is measured by time.
             (None, None) => match (row.goodput_bps, row.goodput_ci95_bps) {
-                (Some(mean), Some(interval)) if mean > 0.0 => narrow(Some(100.0 * interval.half_width() / mean)),
+                (Some(mean), Some(interval)) if mean > 0.0 => {
+                    narrow(Some(100.0 * interval.half_width() / mean))
+                }
                 (Some(mean), None) if mean > 0.0 => false,
                 _ => true,
             },
