@@ -57,7 +57,7 @@ pub struct PointRow {
     pub vs_reference_ci95_pct: Option<(f64, f64)>,
     /// How that difference is to be read; none for the reference and without one.
     pub reading: Option<Reading>,
-    /// True if it is best, or cannot be told apart from the best, or is practically equal to it.
+    /// True if the verdict names it among the best; nobody is best where the verdict is undecided.
     pub best: bool,
     /// Segments retransmitted on their own subflow, over data segments sent.
     pub retransmitted_ratio: f64,

@@ -21,7 +21,7 @@ pub struct Standing {
     pub condition: String,
     /// The contender.
     pub scheduler: String,
-    /// Points at which it is best, or cannot be told apart from the best, or is practically equal to it.
+    /// Points at which the verdict names it among the best.
     pub best: usize,
     /// Points at which it is better than the reference.
     pub better: usize,
