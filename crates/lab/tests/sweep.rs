@@ -161,18 +161,19 @@ fn runs_are_added_until_the_differences_are_known() {
         runs = 4
         set = { path.loss = "1%", traffic.size = "100 KB", schedulers = ["tcp", "min_rtt"] }
         vary = { path.1.rtt = ["20 ms", "30 ms"] }
-        stop = { half-width = "8%", most-runs = 300 }
+        stop = { half-width = "3%", most-runs = 300 }
     "#;
     let plan = plan(text);
     let mut journal = journal(directory.path(), "journal", &plan);
     go_on(&plan, &mut journal, 0, Shard::default(), usize::MAX).unwrap();
-    for result in results(&journal) {
-        assert!(result.runs > 4, "the losses of four runs cannot tell");
+    let results = results(&journal);
+    assert!(results.iter().any(|result| result.runs > 4), "the losses of four runs cannot tell");
+    for result in results {
         let known = result
             .rows
             .iter()
             .filter_map(|row| row.vs_reference_ci95_pct)
-            .all(|(low, high)| high - low <= 16.0);
+            .all(|(low, high)| high - low <= 6.0);
         assert!(known || result.runs == 300, "{result:?}");
     }
 }

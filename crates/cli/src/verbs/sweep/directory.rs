@@ -67,9 +67,18 @@ impl Directory {
                 path.display()
             )));
         }
-        if !path.join(PLAN).exists() {
-            whole_file::write(&path.join(PLAN), plan.text().as_bytes())
-                .map_err(|error| directory.failed(PLAN, &error))?;
+        match std::fs::read(path.join(PLAN)) {
+            Ok(text) if text == plan.text().as_bytes() => {}
+            Ok(_) => {
+                return Err(Failure::Failed(format!(
+                    "{} belongs to another plan; choose another directory, or remove this one",
+                    path.join(PLAN).display()
+                )));
+            }
+            Err(_) => {
+                whole_file::write(&path.join(PLAN), plan.text().as_bytes())
+                    .map_err(|error| directory.failed(PLAN, &error))?;
+            }
         }
         Ok(directory)
     }
