@@ -42,7 +42,7 @@ impl Connection {
     /// The application has read `n` bytes.
     pub(crate) fn consume(&mut self, n: u64) {
         self.recv.consume(n);
-        self.readable_pending = false;
+        self.events.on_consumed();
         let mss = u64::from(self.config.mss);
         let most = (0..self.subflows.len()).map(|at| self.offered(at)).max().unwrap_or(u64::MAX);
         if self.recv.should_update(mss, most) {
@@ -96,10 +96,9 @@ impl Connection {
     #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         if up {
-            self.path_manager.on_event(&PathEvent::LocalUp(ip));
+            self.paths.notify(&PathEvent::LocalUp(ip));
         } else {
-            self.path_manager.on_event(&PathEvent::LocalDown(ip));
-            self.paths.new_subflows.retain(|new| new.local != ip);
+            self.paths.on_local_down(ip);
             for at in 0..self.subflows.len() {
                 if self.subflows[at].local().ip == ip && !self.subflows[at].is_closed() {
                     self.kill_subflow(now, at, ResetReason::Unspecified);

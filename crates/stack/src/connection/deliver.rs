@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::Connection;
-use crate::event::{Event, Placement};
+use crate::event::Placement;
 use crate::segment::Segment;
 use crate::seq::DataRange;
 
@@ -45,7 +45,7 @@ impl Connection {
                 self.autotune(now);
             }
             if self.recv.nxt() >= self.config.readable_from.get() {
-                self.push_event(Event::Readable);
+                self.events.push_readable(!self.config.consume_at_once);
             }
             self.after_remote_fin();
         }
@@ -101,9 +101,7 @@ impl Connection {
 
     /// If the peer's stream has ended and all of it is here, the application hears it.
     pub(crate) fn after_remote_fin(&mut self) {
-        if self.recv.finished() && !self.remote_fin_told {
-            self.remote_fin_told = true;
-            self.push_event(Event::PeerClosed);
+        if self.recv.finished() && self.events.push_peer_closed() {
             // One acknowledgement is enough, but the subflow that ends the stream may not be the one
             // that carried the DATA_FIN.
             if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {

@@ -12,7 +12,7 @@ impl Connection {
     pub(crate) fn end(&mut self, reason: CloseReason) {
         if self.phase != Phase::Ended {
             self.phase = Phase::Ended;
-            self.events.push_back(Event::Closed(reason));
+            self.events.push(Event::Closed(reason));
             self.timers.disarm(Timer::Data);
             self.timers.disarm(Timer::Persist);
             self.timers.disarm(Timer::Fin);
@@ -61,7 +61,7 @@ impl Connection {
         let fin_done = !self.send.closed || self.send.fin_acked;
         if fin_done && self.freed() == self.send.written {
             self.closing.note_told(end);
-            self.push_event(Event::AllAcked);
+            self.events.push(Event::AllAcked);
         }
     }
 

@@ -7,7 +7,7 @@ use anabranch_units::Time;
 
 use super::mapping::mapped_offset;
 use super::timer_table::Timer;
-use super::{Connection, Mode, TURN};
+use super::{Connection, Mode};
 use crate::event::{Departure, Placement, SubflowId};
 use crate::observer::{Observer, SendKind};
 use crate::scheduler::SchedulerEvent;
@@ -200,10 +200,9 @@ impl Connection {
         if !self.fast_paths || self.wanted.wants_third_ack() || self.send.closed || self.closing.wants_fin() {
             return None;
         }
-        let before = (self.cursor, self.turn);
+        let before = self.rotation;
         for _ in 0..self.subflows.len() {
-            let at = if self.cursor < self.subflows.len() { self.cursor } else { 0 };
-            self.cursor = at;
+            let at = self.rotation.current(self.subflows.len());
             if self.subflows[at].wants_to_send() {
                 let departure = if self.subflows[at].has_data_to_send() {
                     self.fast_send_new(now, at, out, burst, observer)
@@ -213,17 +212,12 @@ impl Connection {
                 if departure.is_none() {
                     break;
                 }
-                self.turn += self.turns_of(out);
-                if self.turn >= TURN {
-                    self.turn = 0;
-                    self.cursor += 1;
-                }
+                self.rotation.on_sent(self.turns_of(out));
                 return departure;
             }
-            self.turn = 0;
-            self.cursor += 1;
+            self.rotation.skip();
         }
-        (self.cursor, self.turn) = before;
+        self.rotation = before;
         None
     }
 

@@ -45,7 +45,7 @@ impl Connection {
             return;
         }
         let mut say = |option| out.options.push(option);
-        match (cause, self.remote_key) {
+        match (cause, self.keys.remote()) {
             (ResetCause::Abort, Some(key)) => say(MptcpOption::FastClose(key)),
             (ResetCause::Abort, None) => return,
             (ResetCause::Because(reason), _) => {
@@ -87,12 +87,12 @@ impl Connection {
         let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
         let (window, _) = self.show_window(at, shift, false);
         let capable_flags = self.capable_flags();
-        let (local_key, peer_key) = (self.local_key, self.remote_key.unwrap_or(self.local_key));
+        let keys = self.keys;
         let subflow = &mut self.subflows[at];
         subflow.on_handshake_sent(now, wait);
         let mut segment = subflow.handshake_segment(now, self.tick, window, scale, &self.config);
         let nonces = (subflow.handshake().local_nonce, subflow.handshake().remote_nonce);
-        let code = || crypto::join_hmac(local_key, peer_key, nonces.0, nonces.1);
+        let code = || keys.join_code(nonces.0, nonces.1);
         if !is_syn {
             segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code()) }));
             return segment;
@@ -108,14 +108,17 @@ impl Connection {
             (false, _) => MptcpOption::Capable(Capable {
                 version: 1,
                 flags: capable_flags,
-                sender_key: answering.then_some(local_key),
+                sender_key: answering.then_some(keys.local()),
                 receiver_key: None,
                 data_len: None,
                 checksum: None,
             }),
-            (true, false) => {
-                MptcpOption::Join(Join::Syn { backup, address_id, token: self.remote_token, nonce: nonces.0 })
-            }
+            (true, false) => MptcpOption::Join(Join::Syn {
+                backup,
+                address_id,
+                token: keys.remote_token(),
+                nonce: nonces.0,
+            }),
             (true, true) => MptcpOption::Join(Join::SynAck {
                 backup,
                 address_id,
@@ -149,8 +152,8 @@ impl Connection {
         MptcpOption::Capable(Capable {
             version: 1,
             flags: self.capable_flags(),
-            sender_key: Some(self.local_key),
-            receiver_key: self.remote_key,
+            sender_key: Some(self.keys.local()),
+            receiver_key: self.keys.remote(),
             data_len: data.map(|mapping| mapping.len),
             checksum: data.filter(|_| self.checksummed).map(|mapping| mapping.checksum),
         })
@@ -194,8 +197,7 @@ impl Connection {
             && self.confirmed
             && self.phase == Phase::Open
             && (subflow.has_sack() && subflow.recv().has_several_holes())
-            && self.last_data_ack_sent == self.recv.ack_offset()
-            && self.last_edge_sent >= self.recv.wanted_edge();
+            && self.advertised.is_current(&self.recv);
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
         self.make(now, at, Flags::ACK, seq, level, out);
         if self.fallback.failing.is_some() {
@@ -227,7 +229,8 @@ impl Connection {
     ) {
         // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one has the keys.
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
-        let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() && !keys;
+        let tells =
+            self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
         let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), tells);
         let subflow = &mut self.subflows[at];
         subflow.write_header(now, self.tick, flags, seq, window, out);
@@ -250,7 +253,7 @@ impl Connection {
         let field = self.recv.offer(scale, self.offered(at));
         if !tells {
             let shown = u64::from(field) << scale;
-            self.subflows[at].show_window_alone(shown.max(self.room_told));
+            self.subflows[at].show_window_alone(shown.max(self.advertised.window()));
             return (field, 0);
         }
         // A small scale may show less than this.
@@ -259,14 +262,12 @@ impl Connection {
         // Behind the end of the stream nothing is sent.
         let finished = self.recv.finished();
         let lag = if finished { 0 } else { self.subflows[at].show_window(window) };
-        self.data_ack_told = self.data_ack_told.max(nxt.saturating_sub(lag));
-        let room = nxt + window - self.data_ack_told;
-        if room > self.room_told {
+        let (shown, grown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window);
+        if grown {
             for subflow in &mut self.subflows {
-                subflow.raise_shown_window(room);
+                subflow.raise_shown_window(shown);
             }
         }
-        self.room_told = room;
         if lag == 0 {
             return (field, 0);
         }
@@ -281,8 +282,7 @@ impl Connection {
         // A peer that sends wide numbers is answered in kind (section 3.3.2).
         let wide_ack = wide_dsn || self.peer_wide;
         let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
-        self.last_data_ack_sent = offset;
-        self.last_edge_sent = self.recv.wanted_edge();
+        self.advertised.on_data_ack(offset, self.recv.wanted_edge());
         let DataLevel::Map { data, ssn, mapping } = level else {
             return Dss { data_ack, mapping: None, data_fin: false };
         };

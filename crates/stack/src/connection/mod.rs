@@ -14,9 +14,11 @@
 //! 5. The parts: `data_timer.rs`, `reinject.rs`, `paths.rs`, `persist.rs`, `keepalive.rs`, `deliver.rs`, `send_space.rs`,
 //!    `negotiate.rs`, `challenge.rs`, `scheduling.rs`.
 //! 6. The state: this file, with the questions that all ask, the halves of the data level in `send_state.rs` and
-//!    `recv_state.rs`, and `timer_table.rs`.
+//!    `recv_state.rs`, `timer_table.rs`, `keys.rs`, `advertised.rs`, `events.rs`, `rotation.rs`, and `wanted.rs`: what is
+//!    left for the next poll.
 
 mod ack;
+mod advertised;
 mod application;
 mod challenge;
 mod checksum;
@@ -25,11 +27,13 @@ mod data_timer;
 mod deliver;
 mod depart;
 mod end;
+mod events;
 mod fallback;
 mod fast;
 mod handshake;
 mod hold;
 mod keepalive;
+mod keys;
 mod make;
 mod mapping;
 mod negotiate;
@@ -39,6 +43,7 @@ mod persist;
 mod receive;
 mod recv_state;
 mod reinject;
+mod rotation;
 mod schedule;
 mod scheduling;
 mod send_space;
@@ -51,16 +56,14 @@ mod timers;
 mod transmit;
 mod wanted;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_units::{Duration, Time};
 
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
-use crate::event::{ConnectionId, Event, SubflowId};
+use crate::event::{ConnectionId, SubflowId};
 use crate::observer::Observer;
-use crate::path_manager::PathManager;
 use crate::scheduler::{Scheduler, SchedulerKind};
 use crate::segment::Key;
 use crate::seq::Dsn;
@@ -68,18 +71,22 @@ use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 use crate::timestamp::TimestampTick;
 
+use advertised::Advertised;
 use challenge::Challenges;
 use close::Closing;
+use events::EventQueue;
 use fallback::Fallback;
+use keys::Keys;
 pub(crate) use negotiate::{find_capable, find_join, is_acceptable_offer, own_scale};
 use paths::PathsState;
 use persist::Persist;
 pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;
+use rotation::Rotation;
+pub(crate) use rotation::TURN;
 use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
-pub(crate) use transmit::TURN;
 use wanted::Wanted;
 
 /// Whether option 30 is spoken.
@@ -114,10 +121,7 @@ pub struct Connection {
     pub(crate) config: Arc<ConnectionConfig>,
     pub(crate) id: ConnectionId,
     pub(crate) wanted: Wanted,
-    /// The subflow that sent last: asked first.
-    cursor: usize,
-    /// How many segments it has sent in a row.
-    turn: u32,
+    rotation: Rotation,
     closing: Closing,
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
@@ -130,8 +134,6 @@ pub struct Connection {
     pub(crate) tick: TimestampTick,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
-    readable_pending: bool,
-    remote_fin_told: bool,
     /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     pub(crate) fast_paths: bool,
     scheduling: Scheduling,
@@ -140,18 +142,12 @@ pub struct Connection {
     // The two halves of the data level.
     pub(crate) recv: RecvState,
     pub(crate) send: SendState,
-    pub(crate) last_data_ack_sent: u64,
-    /// The right edge of the window that went with a data acknowledgement.
-    pub(crate) last_edge_sent: u64,
-    /// How far the data acknowledgements have gone that were sent, and how much is free behind that, as the last
-    /// one has told.
-    data_ack_told: u64,
-    room_told: u64,
+    advertised: Advertised,
     /// The DSN of our stream's first byte.
     pub(crate) local_dsn: Dsn,
     /// The DSN of the peer's first byte.
     pub(crate) remote_dsn: Dsn,
-    pub(crate) remote_key: Option<Key>,
+    pub(crate) keys: Keys,
 
     // Timers of the data level.
     timers: TimerTable,
@@ -161,21 +157,15 @@ pub struct Connection {
 
     // What changes with most segments.
     pub(crate) stats: ConnectionStats,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) events: EventQueue,
     pub(crate) congestion: AnyCongestion,
     pub(crate) paths: PathsState,
 
     // The rest.
-    pub(crate) local_key: Key,
-    pub(crate) local_token: u32,
-    pub(crate) remote_token: u32,
     challenges: Challenges,
     /// When a silent peer was last probed.
     keepalive_sent: Time,
-    /// The peer takes no joins at the address and port of the first subflow (flag C).
-    pub(crate) joins_denied: bool,
     pub(crate) past: Vec<SubflowStats>,
-    pub(crate) path_manager: PathManager,
     /// When the connection began.
     born: Time,
     /// As the scheduler wants it, or else the configuration.
@@ -210,10 +200,7 @@ impl Connection {
             initiator: birth.initiator,
             mode: birth.mode,
             phase: Phase::Opening,
-            local_key: birth.local_key,
-            remote_key: None,
-            local_token: birth.local_token,
-            remote_token: 0,
+            keys: Keys::new(birth.local_key, birth.local_token),
             local_dsn: birth.local_dsn,
             remote_dsn: Dsn(0),
             confirmed: false,
@@ -222,28 +209,20 @@ impl Connection {
             fallback: Fallback::default(),
             challenges: Challenges::default(),
             keepalive_sent: Time::ZERO,
-            joins_denied: false,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
             congestion: config.congestion.build().with_lisa(config.lisa),
             opportunistic: scheduling.opportunistic().unwrap_or(config.opportunistic),
             scheduling,
-            path_manager: PathManager::new(config.path_manager, &birth.addresses),
-            paths: PathsState::new(birth.addresses),
+            paths: PathsState::new(config.path_manager, birth.addresses),
             send: SendState::default(),
             recv,
-            last_data_ack_sent: 0,
-            last_edge_sent: 0,
-            data_ack_told: 0,
-            room_told: 0,
-            cursor: 0,
-            turn: 0,
+            advertised: Advertised::default(),
+            rotation: Rotation::default(),
             last_opportunistic: Vec::new(),
             born: now,
-            events: VecDeque::new(),
-            readable_pending: false,
-            remote_fin_told: false,
+            events: EventQueue::default(),
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
@@ -279,16 +258,6 @@ impl Connection {
         (0..self.subflows.len())
             .filter(|&at| self.subflows[at].is_usable())
             .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
-    }
-
-    pub(crate) fn push_event(&mut self, event: Event) {
-        if event == Event::Readable && !self.config.consume_at_once {
-            if self.readable_pending {
-                return;
-            }
-            self.readable_pending = true;
-        }
-        self.events.push_back(event);
     }
 
     /// Takes over what the congestion control says of a subflow, after any call to it.
@@ -364,7 +333,7 @@ impl Connection {
         !self.confirmed
             && self.initiator
             && self.mode == Mode::Mptcp
-            && self.remote_key.is_some()
+            && self.keys.remote().is_some()
             && !self.config.simultaneous
             && !self.subflows[at].is_join()
     }

@@ -90,10 +90,15 @@ impl Connection {
         self.checksummed = false;
     }
 
+    /// The peer's key and token were agreed on beforehand.
+    pub(crate) fn agree_on_keys(&mut self, remote: Key, token: u32) {
+        self.learn_remote_key(remote);
+        self.keys.agree_on_token(token);
+    }
+
     /// The peer's key fixes its token and where its stream starts.
     pub(crate) fn learn_remote_key(&mut self, key: Key) {
-        self.remote_key = Some(key);
-        self.remote_token = crypto::token(key);
+        self.keys.learn(key);
         // RFC 8684 section 3.1: the initial DSN counts as the MP_CAPABLE's octet.
         let initial = match (self.config.sequence_origin, self.initiator) {
             (Some(origin), true) => origin.listener,

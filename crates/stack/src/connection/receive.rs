@@ -192,7 +192,7 @@ impl Connection {
                     self.wanted.schedule();
                 }
                 MptcpOption::FastClose(key) => {
-                    if *key == self.local_key {
+                    if *key == self.keys.local() {
                         self.on_fast_close(now, at, false);
                         return STOP;
                     }
@@ -281,7 +281,7 @@ impl Connection {
                 .mptcp
                 .iter()
                 .flatten()
-                .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.local_key));
+                .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.keys.local()));
             if fast_close {
                 self.on_fast_close(now, at, true);
                 return;

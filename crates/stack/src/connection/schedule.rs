@@ -7,7 +7,7 @@ use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
-use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, Why};
+use crate::scheduler::{AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
 
 use crate::config::OpportunisticRetransmission;

@@ -82,7 +82,7 @@ impl Connection {
             // What is not acknowledged at the data level is the least that is held, and all that Linux counts.
             if self.send.buffered() <= enough && (self.models_buffers() || self.buffered() <= enough) {
                 self.send.blocked = false;
-                self.push_event(Event::Writable);
+                self.events.push(Event::Writable);
             }
         }
     }

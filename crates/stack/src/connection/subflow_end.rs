@@ -103,12 +103,12 @@ impl Connection {
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
             // Nobody hears of anything after the end.
             if self.phase != Phase::Ended {
-                self.push_event(Event::SubflowDown(id));
+                self.events.push(Event::SubflowDown(id));
             }
         }
         let reset = self.subflows[at].peer_reset();
         self.subflows[at].take_held();
-        self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
+        self.paths.notify(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);
         self.wanted.schedule();

@@ -22,11 +22,6 @@ const PACED_BURST: Duration = Duration::from_millis(1);
 /// The most payload that leaves at once: with the headers less than an IP packet may have.
 const MAX_BURST: u32 = 65_000;
 
-/// How many segments one subflow sends in a row before the others are asked, and one connection before the others.
-/// A driver that is slower than the peer's acknowledgements would else never come to them, and not acknowledge what
-/// they receive.
-pub(crate) const TURN: u32 = 64;
-
 impl Connection {
     /// Whether a poll may find something to send. False for a receiver whose acknowledgement may
     /// wait, which is every second segment.
@@ -88,19 +83,12 @@ impl Connection {
     ) -> Option<Departure> {
         let count = self.subflows.len();
         for _ in 0..count {
-            if self.cursor >= count {
-                self.cursor = 0;
-            }
-            if let Some(transmit) = self.poll_subflow(now, self.cursor, out, sums, burst, observer) {
-                self.turn += self.turns_of(out);
-                if self.turn >= TURN {
-                    self.turn = 0;
-                    self.cursor += 1;
-                }
+            let at = self.rotation.current(count);
+            if let Some(transmit) = self.poll_subflow(now, at, out, sums, burst, observer) {
+                self.rotation.on_sent(self.turns_of(out));
                 return Some(transmit);
             }
-            self.turn = 0;
-            self.cursor += 1;
+            self.rotation.skip();
         }
         None
     }
