@@ -90,7 +90,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
             // before the subflow, and with it the connection, comes to its end.
-            let end = self.subflows[at].board().una() as i64 + self.fallback.send_shift;
+            let end = self.fallback.in_sent_stream(self.subflows[at].board().una() as i64);
             self.on_data_ack(now, end, 0);
         }
         match self.subflows[at].on_fin_acked() {
@@ -113,7 +113,7 @@ impl Connection {
         }
         // Offset 1 of the subflow is offset 0 of the stream; the FIN comes behind the last byte.
         let window = subflow.scaled_window(segment);
-        self.on_data_ack(now, ack + self.fallback.send_shift, window);
+        self.on_data_ack(now, self.fallback.in_sent_stream(ack), window);
     }
 
     /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.

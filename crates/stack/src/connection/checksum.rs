@@ -74,7 +74,7 @@ impl Connection {
         };
         let room = self.recv.buffer().max(LEAST_ROOM);
         // What comes next in order is what makes room: it is taken however much waits behind it.
-        let waits = gap.start > nxt || self.fallback.failing.is_some();
+        let waits = gap.start > nxt || self.fallback.is_failing();
         let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // Of no use like this: it comes again from where the acknowledgement stands.
@@ -83,7 +83,7 @@ impl Connection {
             return;
         };
         if let Some(claim) = claim {
-            let whole = claim.mapped == range && gap == range && self.fallback.failing.is_none();
+            let whole = claim.mapped == range && gap == range && !self.fallback.is_failing();
             if whole && is_zero(add(claim.sum, sum)) {
                 self.deliver_verified(now, at, segment, &claim, fin, placed);
                 return;

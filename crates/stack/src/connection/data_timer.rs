@@ -41,7 +41,7 @@ impl Connection {
             .filter(|subflow| subflow.is_usable())
             .map(|subflow| subflow.rtt().srtt_or_zero());
         let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
-        Duration(wait.0 << self.head_repair.attempts.min(10))
+        self.head_repair.back_off(wait)
     }
 
     /// How long Linux waits for progress at the data level: until the last of its subflows' timers, probes among

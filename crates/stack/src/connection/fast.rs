@@ -51,11 +51,11 @@ impl Connection {
         }
         let len = u64::from(segment.payload_len);
         let in_stream = if self.mode == Mode::Plain {
-            let moved = una as i64 + self.fallback.send_shift != send.una as i64;
+            let moved = self.fallback.in_sent_stream(una as i64) != send.una as i64;
             if moved || segment.options.dss.is_some() {
                 return None;
             }
-            start as i64 + self.fallback.recv_shift
+            self.fallback.in_received_stream(start as i64)
         } else {
             // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
             let Some(Dss { data_ack: Some(data_ack), mapping: Some(mapping), data_fin: false }) =
@@ -131,7 +131,7 @@ impl Connection {
             if segment.options.dss.is_some() {
                 return false;
             }
-            start as i64 + self.fallback.recv_shift
+            self.fallback.in_received_stream(start as i64)
         } else {
             match segment.options.dss {
                 // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.

@@ -155,7 +155,7 @@ impl Connection {
             return;
         }
         // From the third ACK on the peer may send by it.
-        self.fallback.joined = true;
+        self.fallback.note_joined();
         subflow.await_fourth_ack();
     }
 
@@ -279,7 +279,9 @@ impl Connection {
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.establish(now);
-        self.fallback.joined |= subflow.is_join();
+        if subflow.is_join() {
+            self.fallback.note_joined();
+        }
         let start = SubflowStart {
             now,
             mss: u64::from(subflow.mss()),

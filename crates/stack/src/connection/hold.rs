@@ -130,8 +130,7 @@ impl Connection {
     /// With checksums: every complete run of mappings is verified and goes to its place.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let mut advanced = false;
-        while self.mode == Mode::Mptcp && self.fallback.failing.is_none() && !self.subflows[at].is_resetting()
-        {
+        while self.mode == Mode::Mptcp && !self.fallback.is_failing() && !self.subflows[at].is_resetting() {
             let Some(held) = self.subflows[at].held_mut() else { break };
             let Some((first, last, right)) = held.complete_run() else { break };
             if !right {
@@ -173,7 +172,7 @@ impl Connection {
         let Some(held) = self.subflows[at].take_held() else { return };
         let mut advanced = false;
         for piece in held.pieces.iter().filter(|piece| !piece.done) {
-            let data = piece.range.start as i64 + self.fallback.recv_shift;
+            let data = self.fallback.in_received_stream(piece.range.start as i64);
             // It was acknowledged, and nobody will send it again.
             self.recv.extend_edge((data + piece.range.len() as i64).max(0) as u64);
             advanced |= self.release(at, piece.range, data, placed);
@@ -183,7 +182,7 @@ impl Connection {
 
     /// Section 3.3.1: if no mapping has come within a receive window of data, the subflow is broken.
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        if self.mode != Mode::Mptcp || self.fallback.failing.is_some() || self.subflows[at].is_resetting() {
+        if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].is_resetting() {
             return;
         }
         let Some(held) = self.subflows[at].held() else { return };

@@ -2,6 +2,7 @@
 
 use anabranch_units::Time;
 
+use super::fallback_state::failed_dsn;
 use super::negotiate::own_scale;
 use super::{Connection, Mode, Phase};
 use crate::checksum::{self, PayloadSums};
@@ -57,7 +58,7 @@ impl Connection {
             (ResetCause::Damage(data), _) => {
                 // RFC 8684 section 3.7.
                 let reason = ResetReason::Middlebox;
-                say(MptcpOption::Fail(self.failed_dsn(data)))
+                say(MptcpOption::Fail(failed_dsn(self.remote_dsn, data)))
                     && say(MptcpOption::Reset { transient: false, reason })
             }
         };
@@ -98,7 +99,9 @@ impl Connection {
             return segment;
         }
         let answering = subflow.state() == TcpState::SynReceived;
-        self.fallback.answered |= answering && subflow.is_join();
+        if answering && subflow.is_join() {
+            self.fallback.note_answered();
+        }
         if self.mode == Mode::Plain {
             return segment;
         }
@@ -178,8 +181,8 @@ impl Connection {
                 out.options.sack = SackBlocks::EMPTY;
             }
         }
-        if self.mode == Mode::Plain && self.says_infinite() {
-            self.say_infinite(record.seq, out);
+        if self.mode == Mode::Plain && self.fallback.is_infinite() {
+            self.fallback.write_infinite(record.seq, out);
         }
         if record.data + u64::from(record.len) == self.send.written {
             out.flags = out.flags.with(Flags::PSH);
@@ -200,8 +203,8 @@ impl Connection {
             && self.advertised.is_current(&self.recv);
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
         self.make(now, at, Flags::ACK, seq, level, out);
-        if self.fallback.failing.is_some() {
-            self.say_failing(out);
+        if self.fallback.is_failing() {
+            self.fallback.write_fail(self.remote_dsn, out);
         }
     }
 

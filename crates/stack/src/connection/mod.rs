@@ -11,10 +11,10 @@
 //! 3. The steps towards a segment that is sent: `schedule.rs` asks the scheduler, `make.rs` builds every segment,
 //!    `depart.rs` does the bookkeeping of one that is sent.
 //! 4. What ends: `close.rs` (our stream, the application's wish), `subflow_end.rs`, `end.rs` (the connection).
-//! 5. The parts: `data_timer.rs`, `reinject.rs`, `paths.rs`, `persist.rs`, `keepalive.rs`, `deliver.rs`, `send_space.rs`,
+//! 5. The parts: `data_timer.rs`, `reinject.rs` with `head_repair.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `keepalive.rs`, `deliver.rs`, `send_space.rs`,
 //!    `negotiate.rs`, `challenge.rs`, `scheduling.rs`.
 //! 6. The state: this file, with the questions that all ask, the halves of the data level in `send_state.rs` and
-//!    `recv_state.rs`, `timer_table.rs`, `keys.rs`, `advertised.rs`, `events.rs`, `rotation.rs`, and `wanted.rs`: what is
+//!    `recv_state.rs`, `fallback_state.rs`, `timer_table.rs`, `keys.rs`, `advertised.rs`, `events.rs`, `rotation.rs`, and `wanted.rs`: what is
 //!    left for the next poll.
 
 mod ack;
@@ -29,14 +29,17 @@ mod depart;
 mod end;
 mod events;
 mod fallback;
+mod fallback_state;
 mod fast;
 mod handshake;
+mod head_repair;
 mod hold;
 mod keepalive;
 mod keys;
 mod make;
 mod mapping;
 mod negotiate;
+mod opportunistic;
 mod paths;
 mod payload;
 mod persist;
@@ -64,7 +67,7 @@ use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{ConnectionId, SubflowId};
 use crate::observer::Observer;
-use crate::scheduler::{Scheduler, SchedulerKind};
+use crate::scheduler::SchedulerKind;
 use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
@@ -75,13 +78,15 @@ use advertised::Advertised;
 use challenge::Challenges;
 use close::Closing;
 use events::EventQueue;
-use fallback::Fallback;
+use fallback_state::Fallback;
+use head_repair::HeadRepair;
 use keys::Keys;
 pub(crate) use negotiate::{find_capable, find_join, is_acceptable_offer, own_scale};
+use opportunistic::Opportunistic;
 use paths::PathsState;
 use persist::Persist;
 pub(crate) use recv_state::RecvState;
-use reinject::HeadRepair;
+
 use rotation::Rotation;
 pub(crate) use rotation::TURN;
 use scheduling::Scheduling;
@@ -137,7 +142,7 @@ pub struct Connection {
     /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     pub(crate) fast_paths: bool,
     scheduling: Scheduling,
-    pub(crate) fallback: Fallback,
+    fallback: Fallback,
 
     // The two halves of the data level.
     pub(crate) recv: RecvState,
@@ -166,12 +171,7 @@ pub struct Connection {
     /// When a silent peer was last probed.
     keepalive_sent: Time,
     pub(crate) past: Vec<SubflowStats>,
-    /// When the connection began.
-    born: Time,
-    /// As the scheduler wants it, or else the configuration.
-    opportunistic: crate::config::OpportunisticRetransmission,
-    /// When a penalty was last imposed, by fast subflow; not at all before the first.
-    last_opportunistic: Vec<Time>,
+    opportunistic: Opportunistic,
 }
 
 /// What a new connection is made from.
@@ -213,15 +213,16 @@ impl Connection {
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
             congestion: config.congestion.build().with_lisa(config.lisa),
-            opportunistic: scheduling.opportunistic().unwrap_or(config.opportunistic),
+            opportunistic: Opportunistic::new(
+                now,
+                scheduling.opportunistic().unwrap_or(config.opportunistic),
+            ),
             scheduling,
             paths: PathsState::new(config.path_manager, birth.addresses),
             send: SendState::default(),
             recv,
             advertised: Advertised::default(),
             rotation: Rotation::default(),
-            last_opportunistic: Vec::new(),
-            born: now,
             events: EventQueue::default(),
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,

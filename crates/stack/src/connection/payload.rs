@@ -37,7 +37,7 @@ impl Connection {
             return;
         };
         let mut mapped_to = parts.end.max(range.start);
-        let limit = (self.recv.edge() as i64 - self.fallback.recv_shift).max(0) as u64;
+        let limit = self.fallback.in_received_subflow(self.recv.edge() as i64).max(0) as u64;
         if self.mode == Mode::Plain && range.end > limit {
             // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
             // section 3.10.7.4, first), as nobody would send it again.

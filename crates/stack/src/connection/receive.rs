@@ -233,7 +233,7 @@ impl Connection {
         if let Some(data_ack) = dss.data_ack {
             if self.subflows[at].note_data_ack(segment) {
                 // What waited for this word need not wait longer (`Connection::reinject_head`).
-                self.head_repair.attempts = 0;
+                self.head_repair.forget_attempts();
                 self.on_progress_below(now);
             }
             let expected = self.local_dsn.add(self.send.una);
@@ -331,7 +331,7 @@ impl Connection {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
-            let end = self.subflows[at].recv().nxt() as i64 - 1 + self.fallback.recv_shift;
+            let end = self.fallback.in_received_stream(self.subflows[at].recv().nxt() as i64 - 1);
             self.recv.set_fin(end.max(0) as u64);
             self.after_remote_fin();
         } else {

@@ -10,8 +10,6 @@ use crate::observer::{Limit, Observer};
 use crate::scheduler::{AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
 
-use crate::config::OpportunisticRetransmission;
-
 /// More decisions than this at one moment mean that a scheduler runs in circles.
 const MAX_DECISIONS: u32 = 100_000;
 
@@ -44,8 +42,7 @@ impl Connection {
         if self.send.blocked && self.models_buffers() {
             self.expand_buffers();
         }
-        let helps = self.opportunistic != OpportunisticRetransmission::Off;
-        if helps && (limit == Limit::ReceiveWindow || self.send.blocked) {
+        if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
             self.try_opportunistic(now, limit == Limit::ReceiveWindow);
         }
         if self.scheduling.note_limit(limit) {
@@ -226,7 +223,7 @@ impl Connection {
             })
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
-        if let Some(range) = self.opportunistic(now, fast, mandatory) {
+        if let Some(range) = self.help_out(now, fast, mandatory) {
             self.assign(now, fast, range, AssignKind::Reinject);
         }
     }

@@ -37,7 +37,7 @@ impl Connection {
 
     #[inline]
     fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
-        let mut due = self.timers.next().min(self.fail_timer()).min(self.paths.open_at());
+        let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
             due = due.min(self.keepalive_due());
         }
@@ -77,7 +77,7 @@ impl Connection {
         if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {
             self.on_keepalive(now);
         }
-        if self.fail_timer() <= now {
+        if self.fallback.fail_timer() <= now {
             self.on_fail_timer(now);
         }
         if self.timers.has_expired(Timer::Persist, now) {

@@ -307,7 +307,7 @@ impl Connection {
         // A DSS checksum over a mapping of several segments makes the receiver hold back all of them until
         // the last is there (RFC 8684 section 3.3.1). An infinite mapping goes on one segment, and so does what is said
         // of a reduction (RFC 3168 section 6.1.2).
-        if self.checksummed || self.says_infinite() || self.subflows[at].announces_reduction() {
+        if self.checksummed || self.fallback.is_infinite() || self.subflows[at].announces_reduction() {
             return whole;
         }
         let mut room = room;
