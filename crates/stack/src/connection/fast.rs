@@ -257,11 +257,7 @@ impl Connection {
         let (id, len, start) = (subflow.id(), u64::from(record.len), record.data);
         let ends = self.ends_train(now, at, len);
         self.after_data(now, at, len);
-        self.make_data(now, at, &record, out);
-        if ends {
-            out.flags = out.flags.with(Flags::PSH);
-        }
-        self.subflows[at].mark_new_data(out);
+        self.make_new_data(now, at, &record, ends, out);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }

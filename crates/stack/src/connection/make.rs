@@ -18,7 +18,7 @@ use crate::subflow::{ResetCause, TcpState};
 
 /// What a segment says at the data level.
 #[derive(Clone, Copy)]
-pub(super) enum DataLevel {
+enum DataLevel {
     /// A mapping, and where it starts.
     Map { data: u64, ssn: u32, mapping: SentMapping },
     /// The data acknowledgement alone.
@@ -164,7 +164,7 @@ impl Connection {
 
     /// A data segment as the record says.
     #[inline]
-    pub(super) fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
+    fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
         let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
@@ -186,6 +186,61 @@ impl Connection {
         }
         if record.data + u64::from(record.len) == self.send.written {
             out.flags = out.flags.with(Flags::PSH);
+        }
+    }
+
+    /// Makes a segment of data that is sent for the first time on its subflow, as the record says; with PSH if it `ends` a
+    /// train.
+    #[inline]
+    pub(super) fn make_new_data(
+        &mut self,
+        now: Time,
+        at: usize,
+        record: &Sent,
+        ends: bool,
+        out: &mut Segment,
+    ) {
+        self.make_data(now, at, record, out);
+        if ends {
+            out.flags = out.flags.with(Flags::PSH);
+        }
+        self.subflows[at].mark_new_data(out);
+    }
+
+    /// Makes the segment of a record anew: data, a FIN, or both.
+    pub(super) fn make_again(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
+        if record.len == 0 {
+            self.make_fin(now, at, record.seq, out);
+            return;
+        }
+        self.make_data(now, at, record, out);
+        if record.fin {
+            out.flags = out.flags.with(Flags::FIN);
+        }
+    }
+
+    /// Makes a FIN without data.
+    pub(super) fn make_fin(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
+        self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
+    }
+
+    /// Makes a probe of the peer's window: an acknowledgement from before its window, where `seq` lies. The peer answers
+    /// with its window. RFC 9293 section 3.8.6.1 describes a probe with an octet of new data; Linux probes like this, and
+    /// it works at both levels because the answer carries the data acknowledgement too.
+    #[cold]
+    pub(super) fn make_window_probe(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
+        self.make(now, at, Flags::ACK, seq, DataLevel::Ack, out);
+    }
+
+    /// Makes an acknowledgement for an option that belongs to no segment, so that the option never crowds out the data
+    /// level (RFC 8684 section 3).
+    #[cold]
+    pub(super) fn make_signal(&mut self, now: Time, at: usize, signal: MptcpOption, out: &mut Segment) {
+        let seq = self.subflows[at].board().nxt();
+        self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
+        out.options.push(signal);
+        if out.options.wire_len() > OPTION_SPACE {
+            out.options.timestamps = None;
         }
     }
 
@@ -221,15 +276,7 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn make(
-        &mut self,
-        now: Time,
-        at: usize,
-        flags: Flags,
-        seq: u64,
-        level: DataLevel,
-        out: &mut Segment,
-    ) {
+    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
         // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one has the keys.
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
         let tells =

@@ -2,7 +2,6 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::make::DataLevel;
 use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
@@ -10,7 +9,7 @@ use crate::congestion::CongestionControl;
 use crate::event::Departure;
 use crate::observer::{Observer, SendKind};
 use crate::scheduler::{AssignKind, SchedulerEvent};
-use crate::segment::{Flags, OPTION_SPACE, Segment};
+use crate::segment::Segment;
 use crate::seq::DataRange;
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::send::{Repair, new_record};
@@ -134,14 +133,7 @@ impl Connection {
         }
         let subflow = &mut self.subflows[at];
         if let Some(signal) = subflow.next_signal(now) {
-            // A signal that belongs to no segment goes on an acknowledgement of its own, so that it
-            // never crowds out the data level (RFC 8684 section 3).
-            let seq = subflow.board().nxt();
-            self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
-            out.options.push(signal);
-            if out.options.wire_len() > OPTION_SPACE {
-                out.options.timestamps = None;
-            }
+            self.make_signal(now, at, signal, out);
             // It does not say what an acknowledgement has to say, so one that is due still is.
             self.subflows[at].count_control();
             return self.depart(now, at, out, SendKind::Control, 0, observer);
@@ -153,10 +145,7 @@ impl Connection {
         }
         let subflow = &mut self.subflows[at];
         if let Some(before) = subflow.take_window_probe() {
-            // One octet that the peer has had makes it answer with its window. RFC 9293 section
-            // 3.8.6.1 speaks of an octet of new data; Linux probes like this, and it holds at both
-            // levels because the answer carries the data acknowledgement too.
-            self.make(now, at, Flags::ACK, before, DataLevel::Ack, out);
+            self.make_window_probe(now, at, before, out);
             return self.leave(now, at, out, SendKind::Probe, observer);
         }
         if self.closing.take_fin(id) && subflow.is_usable() && !self.send.fin_acked {
@@ -206,7 +195,7 @@ impl Connection {
             return self.send_again(now, at, &record, SendKind::Probe, out, observer);
         }
         if let Some(seq) = self.subflows[at].take_fin(now) {
-            self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
+            self.make_fin(now, at, seq, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
         None
@@ -281,11 +270,7 @@ impl Connection {
             self.record_burst(now, at, &record);
             self.config.ack.push
         };
-        self.make_data(now, at, &record, out);
-        if ends {
-            out.flags = out.flags.with(Flags::PSH);
-        }
-        self.subflows[at].mark_new_data(out);
+        self.make_new_data(now, at, &record, ends, out);
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
@@ -347,14 +332,7 @@ impl Connection {
         out: &mut Segment,
         observer: &mut O,
     ) -> Option<Departure> {
-        if record.len > 0 {
-            self.make_data(now, at, record, out);
-            if record.fin {
-                out.flags = out.flags.with(Flags::FIN);
-            }
-        } else {
-            self.make(now, at, Flags::FIN.with(Flags::ACK), record.seq, DataLevel::Ack, out);
-        }
+        self.make_again(now, at, record, out);
         self.after_data(now, at, u64::from(record.len));
         self.leave_data(now, at, out, kind, record.data, observer)
     }
