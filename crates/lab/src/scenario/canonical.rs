@@ -1,35 +1,74 @@
 //! The canonical form of a scenario and its hash: two scenarios with the same hash, seed and number
 //! of runs are the same experiment.
+//!
+//! The form is a text with a line `key = value` for each value that differs from the default that
+//! [`form`] has for that key; the rest of the form is frozen there too. A new option whose default is
+//! the old behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`]
+//! does not compile before it has a line here, or is left out by name.
 
-use core::fmt::Write;
+mod form;
+#[cfg(test)]
+mod tests;
+
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::parameter::Parameterised;
+use anabranch_units::{Bytes, Duration, Time};
 
 use super::{
-    Capacity, Change, Experiment, FlowSize, Jitter, LossModel, Path, PhaseChoice, Phases, Scenario, Start,
-    TraceStart, Transport, knobs,
+    Background, Beside, Capacity, Change, CommonLink, Condition, Contender, Direction, Experiment, FlowSize,
+    InitialChoice, Jitter, LossModel, Path, PhaseChoice, Phases, Scenario, Start, TraceFile, TraceStart,
+    Traffic, Transport, knobs,
 };
+use crate::units::QueueSize;
+use form::Form;
 
 impl Scenario {
-    /// The canonical form: a line for each value, in base units. Name, description, seed and number
-    /// of runs are left out, and traces are named by what is in them.
+    /// The canonical form: base units, without values that are the defaults of the form. Name,
+    /// description, seed and number of runs are left out, and traces are named by their contents.
     pub fn canonical(&self) -> String {
-        let mut out = Lines(String::from("anabranch scenario 1\n"));
-        for (index, condition) in self.conditions.iter().enumerate() {
-            out.line("condition", &condition.name);
-            experiment(&mut out, &condition.experiment);
-            for (contender, config) in self.contenders.iter().zip(&condition.configs) {
-                out.line("contender", &contender.name);
-                match &contender.transport {
-                    Transport::Tcp { path } => out.line("transport", format!("tcp {path:?}")),
-                    Transport::Multipath(_) => out.line("transport", format!("{:?}", config.scheduler)),
+        self.canonical_in(Form::new())
+    }
+
+    fn canonical_in(&self, mut form: Form<'_>) -> String {
+        let Scenario {
+            name: _,
+            description: _,
+            runs: _,
+            seed: _,
+            // What a report makes of the results.
+            reference: _,
+            min_effect: _,
+            other_starts: _,
+            contenders,
+            conditions,
+        } = self;
+        for (index, condition) in conditions.iter().enumerate() {
+            let Condition { name, experiment, base, plain, configs } = condition;
+            form.profile = experiment.profile;
+            form.always("condition", name);
+            write_experiment(&mut form, experiment);
+            for (contender, config) in contenders.iter().zip(configs) {
+                let Contender { name, transport, congestion: _, knobs: _, span: _ } = contender;
+                form.always("contender", name);
+                match transport {
+                    Transport::Tcp { path: None } => form.always("transport", "tcp"),
+                    Transport::Tcp { path: Some(path) } => form.always("transport", format!("tcp {path}")),
+                    Transport::Multipath(_) => {
+                        form.always("transport", "multipath");
+                        write_algorithm(&mut form, "scheduler", config.scheduler.name(), &config.scheduler);
+                    }
                 }
-                out.line("congestion", format!("{:?}", config.congestion));
-                for knob in knobs::ALL {
-                    out.line(knob.name, knob.value(config));
-                }
+                write_connection(&mut form, config);
             }
-            out.line("end", index);
+            // The lower bound depends on these two; background flows and those beside on the second.
+            form.always("connection", "base");
+            write_connection(&mut form, base);
+            form.always("connection", "plain");
+            write_connection(&mut form, plain);
+            form.always("end", index);
         }
-        out.0
+        form.text
     }
 
     /// SHA-256 of the canonical form, in hexadecimal.
@@ -38,134 +77,229 @@ impl Scenario {
     }
 }
 
-struct Lines(String);
-
-impl Lines {
-    fn line(&mut self, key: &str, value: impl core::fmt::Display) {
-        // A name may hold a line break; it must not look like two lines.
-        let value = value.to_string().replace('\\', "\\\\").replace('\n', "\\n");
-        let _ = writeln!(self.0, "{key} = {value}");
-    }
-}
-
-fn experiment(out: &mut Lines, experiment: &Experiment) {
-    out.line("profile", experiment.profile.name());
-    out.line("initial", experiment.initial);
-    if experiment.ipv6 {
-        out.line("ipv6", true);
-    }
-    out.line("deadline_ns", experiment.deadline.0);
-    match experiment.phases {
+fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
+    let Experiment {
+        profile,
+        paths,
+        common,
+        initial,
+        // A report says how the path was chosen; the run depends on the path alone.
+        initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
+        ipv6,
+        traffic,
+        deadline,
+        phases,
+    } = experiment;
+    form.line("profile", profile.name());
+    form.line("initial", initial);
+    form.line("ipv6", ipv6);
+    form.line("deadline", time(*deadline));
+    match phases {
         PhaseChoice::Unset => {}
-        PhaseChoice::Off => out.line("phases", "off"),
+        PhaseChoice::Off => form.line("phases", "off"),
         PhaseChoice::On(Phases { start, join, delay, jitter, traces }) => {
-            out.line("phases", format!("{} {} {} {} {traces}", start.0, join.0, delay.0, jitter.0));
+            form.line("phases", "on");
+            form.line("phases.start", time(*start));
+            form.line("phases.join", time(*join));
+            form.line("phases.delay", time(*delay));
+            form.line("phases.jitter", time(*jitter));
+            form.line("phases.traces", traces);
         }
     }
-    experiment.paths.iter().for_each(|one| path(out, one));
-    match &experiment.common {
-        None => out.line("common", "none"),
-        Some(common) => {
-            out.line(
-                "common",
-                format!("{} {} {:?} {}", common.rate.0, common.rtt.0, common.queue, loss(&common.loss)),
-            );
-            if let Some(threshold) = common.ecn_threshold {
-                out.line("common_ecn_threshold", format!("{threshold:?}"));
-            }
+    paths.iter().for_each(|path| write_path(form, path));
+    if let Some(CommonLink { rate, rtt, queue: size, ecn_threshold, loss: model }) = common {
+        form.always("topology", "shared");
+        form.always("topology.rate", format!("{} bit/s", rate.0));
+        form.line("topology.rtt", time(*rtt));
+        form.line("topology.queue", queue(size));
+        form.line("topology.ecn-threshold", optional(ecn_threshold.as_ref(), queue));
+        form.line("topology.loss", loss(model));
+    }
+    write_traffic(form, traffic);
+}
+
+fn write_path(form: &mut Form<'_>, path: &Path) {
+    let Path {
+        name,
+        trace_start,
+        down,
+        up,
+        rtt,
+        queue: size,
+        ecn_threshold,
+        loss: model,
+        loss_up,
+        jitter,
+        reorder,
+        duplicate,
+        drop,
+        luck_apart,
+        keep_when_down,
+        mtu,
+        reports_mtu,
+        backup,
+        changes,
+    } = path;
+    form.always("path", name);
+    form.always("path.down", capacity(down));
+    if up != down {
+        form.always("path.up", capacity(up));
+    }
+    match trace_start {
+        TraceStart::Beginning => {}
+        TraceStart::At(start) => form.line("path.trace-start", time(*start)),
+        TraceStart::Random => form.line("path.trace-start", "random"),
+    }
+    form.always("path.rtt", time(*rtt));
+    form.line("path.queue", queue(size));
+
+    form.line("path.ecn-threshold", optional(ecn_threshold.as_ref(), queue));
+    form.line("path.loss", loss(model));
+    form.line("path.loss-up", loss(loss_up));
+    match jitter {
+        None => {}
+        Some(Jitter::Uniform { max, reorder }) => {
+            form.line("path.jitter", format!("uniform {}", time(*max)));
+            form.line("path.jitter.reorder", reorder);
+        }
+        Some(Jitter::Normal { mean, deviation, reorder }) => {
+            form.line("path.jitter", format!("normal {} {}", time(*mean), time(*deviation)));
+            form.line("path.jitter.reorder", reorder);
         }
     }
-    let traffic = &experiment.traffic;
-    out.line(
-        "size",
-        match traffic.size {
-            FlowSize::Fixed(size) => size.0.to_string(),
-            FlowSize::Web { max } => format!("web {:?}", max.map(|max| max.0)),
-            FlowSize::Bulk => format!("bulk {}", traffic.duration.0),
-        },
-    );
-    out.line("flows", traffic.flows);
-    out.line(
-        "start",
-        match &traffic.start {
-            Start::Together(at) => format!("together {}", at.0),
-            Start::At(times) => format!("at {:?}", times.iter().map(|at| at.0).collect::<Vec<_>>()),
-            Start::Poisson { from, load } => format!("poisson {} {load:?}", from.0),
-        },
-    );
-    out.line("direction", format!("{:?}", traffic.direction));
-    out.line("size_known", traffic.size_known);
-    for background in &traffic.background {
-        out.line("background", format!("{} {} {}", background.path, background.flows, background.start.0));
+    if let Some((probability, extra)) = reorder {
+        form.line("path.reorder", format!("{} {}", number(*probability), time(*extra)));
     }
-    if let Some(beside) = &traffic.beside {
-        out.line("beside", format!("{} {:?}", beside.flows, beside.path));
-        if let Some(congestion) = &beside.congestion {
-            out.line("beside_congestion", format!("{congestion:?}"));
+    form.line("path.duplicate", number(*duplicate));
+    form.line("path.drop", list(drop));
+    form.line("path.luck", if *luck_apart { "apart" } else { "shared" });
+    form.line("path.when-down", if *keep_when_down { "keep" } else { "drop" });
+    if let Some(mtu) = mtu {
+        form.line("path.mtu", mtu);
+        form.line("path.mtu-reports", reports_mtu);
+    }
+    form.line("path.backup", backup);
+    for Change { at, rate, rtt, loss, loss_up, up } in changes {
+        form.always("change", instant(*at));
+        form.line("change.rate", optional(rate.as_ref(), |rate| format!("{} bit/s", rate.0)));
+        form.line("change.rtt", optional(*rtt, time));
+        form.line("change.loss", optional(*loss, number));
+        form.line("change.loss-up", optional(*loss_up, number));
+        form.line("change.link", optional(*up, |up| if up { "up" } else { "down" }.to_owned()));
+    }
+}
+
+fn write_traffic(form: &mut Form<'_>, traffic: &Traffic) {
+    let Traffic { size, flows, start, direction, duration, size_known, background, beside } = traffic;
+    match size {
+        FlowSize::Web { max } => {
+            form.line("traffic.size", "web");
+            form.line("traffic.max", optional(*max, bytes));
+        }
+        FlowSize::Fixed(size) => form.line("traffic.size", bytes(*size)),
+        FlowSize::Bulk => {
+            form.line("traffic.size", "bulk");
+            form.line("traffic.duration", time(*duration));
+        }
+    }
+    form.line("traffic.flows", flows);
+    match start {
+        Start::Together(at) => form.line("traffic.start", instant(*at)),
+        Start::At(times) => form.line("traffic.starts", list(times.iter().map(|at| at.0))),
+        Start::Poisson { from, load } => {
+            form.line("traffic.start", instant(*from));
+            form.line("traffic.load", number(*load));
+        }
+    }
+    form.line(
+        "traffic.direction",
+        match direction {
+            Direction::Upload => "upload",
+            Direction::Download => "download",
+        },
+    );
+    form.line("traffic.size-known", size_known);
+    for Background { path, flows, start } in background {
+        form.always("background", path);
+        form.line("background.flows", flows);
+        form.line("background.start", instant(*start));
+    }
+    if let Some(Beside { flows, path, congestion }) = beside {
+        form.always("beside", flows);
+        form.line("beside.path", optional(*path, |path| path.to_string()));
+        if let Some(congestion) = congestion {
+            write_congestion(form, "beside.congestion", congestion);
         }
     }
 }
 
-fn path(out: &mut Lines, path: &Path) {
-    out.line("path", &path.name);
-    out.line("down", capacity(&path.down));
-    out.line("up", capacity(&path.up));
-    if path.trace_start != TraceStart::Beginning {
-        out.line("trace_start", format!("{:?}", path.trace_start));
-    }
-    out.line("rtt_ns", path.rtt.0);
-    out.line("queue", format!("{:?}", path.queue));
-    if let Some(threshold) = path.ecn_threshold {
-        out.line("ecn_threshold", format!("{threshold:?}"));
-    }
-    out.line("loss", loss(&path.loss));
-    out.line("loss_up", loss(&path.loss_up));
-    out.line(
-        "jitter",
-        match path.jitter {
-            None => "none".to_owned(),
-            Some(Jitter::Uniform { max, reorder }) => format!("uniform {} {reorder}", max.0),
-            Some(Jitter::Normal { mean, deviation, reorder }) => {
-                format!("normal {} {} {reorder}", mean.0, deviation.0)
-            }
-        },
-    );
-    out.line(
-        "reorder",
-        match path.reorder {
-            None => "none".to_owned(),
-            Some((probability, extra)) => format!("{probability:?} {}", extra.0),
-        },
-    );
-    out.line("duplicate", format!("{:?}", path.duplicate));
-    out.line("drop", format!("{:?}", path.drop));
-    if path.luck_apart {
-        out.line("luck", "apart");
-    }
-    out.line("keep_when_down", path.keep_when_down);
-    if let Some(mtu) = path.mtu {
-        out.line("mtu", format!("{mtu} {}", path.reports_mtu));
-    }
-    out.line("backup", path.backup);
-    for change in &path.changes {
-        let Change { at, rate, rtt, loss, loss_up, up } = change;
-        let (rate, rtt) = (rate.map(|rate| rate.0), rtt.map(|rtt| rtt.0));
-        out.line("change", format!("{} {rate:?} {rtt:?} {loss:?} {loss_up:?} {up:?}", at.0));
+/// The congestion control and the settings of a connection.
+fn write_connection(form: &mut Form<'_>, config: &ConnectionConfig) {
+    write_congestion(form, "congestion", &config.congestion);
+    let settings = knobs::ALL.iter().map(|knob| (knob.name.to_owned(), knob.canonical(config)));
+    form.settings(settings.collect());
+}
+
+fn write_congestion(form: &mut Form<'_>, key: &str, kind: &CongestionKind) {
+    write_algorithm(form, key, kind.name(), kind);
+}
+
+/// An algorithm, and those of its parameters that differ from the defaults of the form.
+fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str, kind: &K) {
+    form.line(key, name);
+    let parameters = kind.parameters().into_iter();
+    let values = parameters.map(|(spec, value)| (spec.name.to_owned(), form::value(&spec.domain, &value)));
+    form.parameters(key, name, values.collect());
+}
+
+/// A number: the shortest decimal, without an exponent, that reads back as the same.
+fn number(value: f64) -> String {
+    format!("{value}")
+}
+
+fn time(value: Duration) -> String {
+    format!("{} ns", value.0)
+}
+
+fn instant(value: Time) -> String {
+    format!("{} ns", value.0)
+}
+
+fn bytes(value: Bytes) -> String {
+    format!("{} B", value.0)
+}
+
+fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or("none".to_owned(), show)
+}
+
+fn list(values: impl IntoIterator<Item = impl ToString>) -> String {
+    values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn queue(size: &QueueSize) -> String {
+    match size {
+        QueueSize::Bdp(n) => format!("{} BDP", number(*n)),
+        QueueSize::Packets(n) => format!("{n} packets"),
+        QueueSize::Bytes(n) => format!("{n} B"),
+        QueueSize::Time(span) => time(*span),
+        QueueSize::Unlimited => "unlimited".to_owned(),
     }
 }
 
 fn capacity(capacity: &Capacity) -> String {
     match capacity {
-        Capacity::Rate(rate) => format!("rate {}", rate.0),
-        Capacity::Trace(file) => format!("trace {}", file.sha256),
+        Capacity::Rate(rate) => format!("{} bit/s", rate.0),
+        Capacity::Trace(TraceFile { name: _, sha256, trace: _ }) => format!("trace {sha256}"),
     }
 }
 
 fn loss(model: &LossModel) -> String {
     match model {
-        LossModel::Bernoulli(p) => format!("bernoulli {p:?}"),
+        LossModel::Bernoulli(p) => number(*p),
         LossModel::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad } => {
-            format!("gilbert-elliott {} {} {loss_good:?} {loss_bad:?}", mean_good.0, mean_bad.0)
+            let [good, bad] = [mean_good, mean_bad].map(|mean| time(*mean));
+            format!("gilbert-elliott {good} {bad} {} {}", number(*loss_good), number(*loss_bad))
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Where the connections of a host are kept.
+//! The table of a host's connections.
 
 use anabranch_units::Time;
 
 use crate::connection::Connection;
 use crate::event::ConnectionId;
 
-/// The connections by their IDs. A place is used again, under another ID, so that a host that has
-/// served a million connections is no larger than one that has served as many at once.
+/// The connections by their IDs. A slot is reused under another ID, so a host that has served a million
+/// connections is no larger than one that has served the same number at once.
 #[derive(Clone, Default)]
 pub(super) struct Table {
     places: Vec<Place>,
@@ -43,7 +43,7 @@ impl Entry {
 }
 
 impl Table {
-    /// The ID that the next [`Table::insert`] gives.
+    /// Returns the ID that the next [`Table::insert`] assigns.
     pub(super) fn next_id(&self) -> ConnectionId {
         match self.free.last() {
             Some(&slot) => ConnectionId { slot, generation: self.places[slot as usize].generation },
@@ -76,7 +76,7 @@ impl Table {
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Entry>> {
         self.get(id)?;
         let place = &mut self.places[id.slot as usize];
-        // A place whose generations are used up is never used again.
+        // A slot whose generations are exhausted is never reused.
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
             self.free.push(id.slot);
@@ -85,17 +85,17 @@ impl Table {
         place.entry.take()
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(super) fn live(&self) -> usize {
         self.live
     }
 
-    /// The IDs of all, in the order of their places.
+    /// Returns the IDs of all connections, in the order of their slots.
     pub(super) fn ids(&self) -> impl Iterator<Item = ConnectionId> + use<'_> {
         self.iter().map(|(id, _)| id)
     }
 
-    /// All, in the order of their places.
+    /// Returns all connections, in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
         (0..).zip(&self.places).filter_map(|(slot, place)| {
             let id = ConnectionId { slot, generation: place.generation };
