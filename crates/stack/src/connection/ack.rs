@@ -14,7 +14,7 @@ use crate::subflow::acknowledge::{AckOutcome, Acked};
 
 impl Connection {
     /// The subflow's acknowledgement.
-    pub(crate) fn process_ack<O: Observer>(
+    pub(super) fn process_ack<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
@@ -102,7 +102,7 @@ impl Connection {
 
     /// In a plain TCP the acknowledgement of the subflow is that of the stream.
     #[inline(always)]
-    pub(crate) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
+    pub(super) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
@@ -118,7 +118,7 @@ impl Connection {
 
     /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.
     #[inline(always)]
-    pub(crate) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
+    pub(super) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
         if offset == self.send.una as i64 && self.send.una + window <= self.send.window_end {
             // Nothing new, as in most segments that bring data.
             self.send.peer_window = window;

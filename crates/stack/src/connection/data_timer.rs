@@ -11,7 +11,7 @@ use crate::subflow::timers::TimerContext;
 pub(super) const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
 
 impl Connection {
-    pub(crate) fn arm_data_timer(&mut self, now: Time) {
+    pub(super) fn arm_data_timer(&mut self, now: Time) {
         let due = if self.mode != Mode::Mptcp || self.send.outstanding.is_empty() {
             Time::NEVER
         } else if self.models_buffers() {

@@ -100,7 +100,7 @@ impl Connection {
     }
 
     /// If the peer's stream has ended and all of it is here, the application hears it.
-    pub(crate) fn after_remote_fin(&mut self) {
+    pub(super) fn after_remote_fin(&mut self) {
         if self.recv.finished() && self.events.push_peer_closed() {
             // One acknowledgement is enough, but the subflow that ends the stream may not be the one
             // that carried the DATA_FIN.

@@ -22,7 +22,7 @@ impl Connection {
 
     /// Whether the connection has come to its end.
     #[cold]
-    pub(crate) fn check_ended(&mut self, now: Time) {
+    pub(super) fn check_ended(&mut self, now: Time) {
         if self.phase == Phase::Ended {
             return;
         }
@@ -68,7 +68,7 @@ impl Connection {
     /// Starts the wait for a further subflow if none of the present ones can carry the rest of both streams (RFC 8684
     /// section 3.3.3: break before make).
     #[cold]
-    pub(crate) fn expect_subflow(&mut self, now: Time) {
+    pub(super) fn expect_subflow(&mut self, now: Time) {
         let finished = self.recv.finished();
         if self.mode == Mode::Plain || self.phase != Phase::Open || (finished && self.send.fin_acked) {
             return;

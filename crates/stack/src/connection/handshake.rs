@@ -71,7 +71,7 @@ impl Connection {
 
     /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
     #[cold]
-    pub(crate) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
+    pub(super) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
         let acks_syn = segment.flags.has(Flags::ACK) && self.subflows[at].is_ack_of_syn(segment);
         if segment.flags.has(Flags::RST) {
             if acks_syn {
@@ -161,7 +161,7 @@ impl Connection {
 
     /// A segment for a subflow in SYN-RECEIVED.
     #[cold]
-    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
+    pub(super) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
                 self.hear_reset(at, segment);
@@ -270,7 +270,7 @@ impl Connection {
 
     /// The fourth ACK of a join has come.
     #[cold]
-    pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
+    pub(super) fn on_fourth_ack(&mut self, now: Time, at: usize) {
         self.subflows[at].sample_handshake(now);
         self.subflow_up(now, at);
     }

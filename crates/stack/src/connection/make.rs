@@ -265,7 +265,7 @@ impl Connection {
 
     /// A segment that says the DATA_FIN by itself.
     #[cold]
-    pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
+    pub(super) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board().nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let end = DataRange::new(self.send.written, self.send.written);

@@ -124,34 +124,34 @@ pub struct Connection {
     pub(crate) subflows: Vec<Subflow>,
     /// Shared by the connections that were told the same.
     pub(crate) config: Arc<ConnectionConfig>,
-    pub(crate) id: ConnectionId,
+    id: ConnectionId,
     pub(crate) wanted: Wanted,
     rotation: Rotation,
     closing: Closing,
-    pub(crate) mode: Mode,
+    mode: Mode,
     pub(crate) phase: Phase,
-    pub(crate) initiator: bool,
+    initiator: bool,
     /// A DSS has come: the peer has our key, and joins may begin (RFC 8684 section 3.1).
-    pub(crate) confirmed: bool,
+    confirmed: bool,
     /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
-    pub(crate) checksummed: bool,
+    checksummed: bool,
     /// How often our timestamps tick.
-    pub(crate) tick: TimestampTick,
+    tick: TimestampTick,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
-    pub(crate) peer_wide: bool,
+    peer_wide: bool,
     /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
-    pub(crate) fast_paths: bool,
+    fast_paths: bool,
     scheduling: Scheduling,
     fallback: Fallback,
 
     // The two halves of the data level.
-    pub(crate) recv: RecvState,
-    pub(crate) send: SendState,
+    recv: RecvState,
+    send: SendState,
     advertised: Advertised,
     /// The DSN of our stream's first byte.
-    pub(crate) local_dsn: Dsn,
+    local_dsn: Dsn,
     /// The DSN of the peer's first byte.
-    pub(crate) remote_dsn: Dsn,
+    remote_dsn: Dsn,
     pub(crate) keys: Keys,
 
     // Timers of the data level.
@@ -161,7 +161,7 @@ pub struct Connection {
     persist: Persist,
 
     // What changes with most segments.
-    pub(crate) stats: ConnectionStats,
+    stats: ConnectionStats,
     pub(crate) events: EventQueue,
     pub(crate) congestion: AnyCongestion,
     pub(crate) paths: PathsState,
@@ -170,7 +170,7 @@ pub struct Connection {
     challenges: Challenges,
     /// When a silent peer was last probed.
     keepalive_sent: Time,
-    pub(crate) past: Vec<SubflowStats>,
+    past: Vec<SubflowStats>,
     opportunistic: Opportunistic,
 }
 
@@ -248,7 +248,7 @@ impl Connection {
     /// Whether the send buffers are those of Linux, and data of a subflow in trouble stays where it is until the data
     /// level's timer runs out: with Linux's scheduler.
     #[inline]
-    pub(crate) fn models_buffers(&self) -> bool {
+    fn models_buffers(&self) -> bool {
         self.config.send_buffers.is_some()
             && self.mode == Mode::Mptcp
             && matches!(self.config.scheduler, SchedulerKind::Linux(_))
@@ -263,7 +263,7 @@ impl Connection {
 
     /// Takes over what the congestion control says of a subflow, after any call to it.
     #[inline]
-    pub(crate) fn refresh_window(&mut self, at: usize) {
+    fn refresh_window(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.set_windows(self.congestion.window(subflow.id()));
     }
@@ -285,7 +285,7 @@ impl Connection {
 
     /// Reports the windows of the subflow at `at`.
     #[inline]
-    pub(crate) fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+    fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::LISTENS {
             let subflow = &mut self.subflows[at];
             let (id, windows) = (subflow.id(), subflow.report_windows());
@@ -304,7 +304,7 @@ impl Connection {
     }
 
     /// The subflow in that place, if it is there.
-    pub(crate) fn subflow_index(&self, id: SubflowId) -> Option<usize> {
+    fn subflow_index(&self, id: SubflowId) -> Option<usize> {
         (id.index() < self.subflows.len()).then_some(id.index())
     }
 
@@ -330,7 +330,7 @@ impl Connection {
     /// True on the initiator's first subflow until a DSS shows that the listener has both keys (RFC 8684
     /// section 3.1).
     #[inline]
-    pub(super) fn keys_pending(&self, at: usize) -> bool {
+    fn keys_pending(&self, at: usize) -> bool {
         !self.confirmed
             && self.initiator
             && self.mode == Mode::Mptcp
@@ -341,18 +341,18 @@ impl Connection {
 
     /// How many bytes a subflow offers at the most.
     #[inline]
-    pub(super) fn offered(&self, at: usize) -> u64 {
+    fn offered(&self, at: usize) -> u64 {
         if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
     }
 
     /// Whether segments leave at a pacing rate.
     #[inline]
-    pub(super) fn paces(&self) -> bool {
+    fn paces(&self) -> bool {
         self.config.pacing || self.congestion.paces()
     }
 
     /// The greatest retransmission timeout of the usable subflows.
-    pub(crate) fn max_rto(&self) -> Duration {
+    fn max_rto(&self) -> Duration {
         let backoff = self.config.rto.backoff;
         self.subflows
             .iter()
@@ -362,11 +362,11 @@ impl Connection {
             .unwrap_or(self.config.rto.initial)
     }
 
-    pub(super) fn heard_at(&self) -> Time {
+    fn heard_at(&self) -> Time {
         self.subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
     }
 
-    pub(super) fn waiting_for_progress(&self) -> bool {
+    fn waiting_for_progress(&self) -> bool {
         self.send.una < self.send.written || (self.send.closed && !self.send.fin_acked)
     }
 }

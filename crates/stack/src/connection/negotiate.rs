@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// The peer's key fixes its token and where its stream starts.
-    pub(crate) fn learn_remote_key(&mut self, key: Key) {
+    pub(super) fn learn_remote_key(&mut self, key: Key) {
         self.keys.learn(key);
         // RFC 8684 section 3.1: the initial DSN counts as the MP_CAPABLE's octet.
         let initial = match (self.config.sequence_origin, self.initiator) {

@@ -83,7 +83,7 @@ impl PathsState {
     }
 
     /// The ID of a local address: 0 for that of the first subflow.
-    pub(crate) fn local_id(&self, ip: IpAddr) -> u8 {
+    pub(super) fn local_id(&self, ip: IpAddr) -> u8 {
         if self.initial_local == Some(ip) {
             return 0;
         }
@@ -191,11 +191,11 @@ impl PathsState {
     }
 
     /// When the first of the new subflows is opened.
-    pub(crate) fn open_at(&self) -> Time {
+    pub(super) fn open_at(&self) -> Time {
         self.new_subflows.iter().map(|new| new.at).min().unwrap_or(Time::NEVER)
     }
 
-    pub(crate) fn next_timer(&self) -> Time {
+    pub(super) fn next_timer(&self) -> Time {
         self.announcements.iter().take(ANNOUNCE_AT_ONCE).map(|a| a.due).min().unwrap_or(Time::NEVER)
     }
 }
@@ -217,7 +217,7 @@ impl Connection {
 
     /// Carries out what the path manager asks for.
     #[cold]
-    pub(crate) fn run_path_manager(&mut self) {
+    pub(super) fn run_path_manager(&mut self) {
         while let Some(command) = self.paths.manager.poll() {
             if self.mode != Mode::Mptcp || self.phase == Phase::Ended {
                 continue;
@@ -307,7 +307,7 @@ impl Connection {
     }
 
     /// A new subflow sends at once what waits on others only because their rows are full.
-    pub(crate) fn relieve_signals(&mut self, at: usize) {
+    pub(super) fn relieve_signals(&mut self, at: usize) {
         let (before, rest) = self.subflows.split_at_mut(at);
         let Some((new, after)) = rest.split_first_mut() else { return };
         for other in before.iter_mut().chain(after) {
@@ -317,7 +317,7 @@ impl Connection {
 
     /// Announcements that are due. Only once the peer has confirmed that it has our key.
     #[cold]
-    pub(crate) fn send_announcements(&mut self, now: Time) {
+    pub(super) fn send_announcements(&mut self, now: Time) {
         let knows_peer = self.keys.remote().is_some();
         if self.mode != Mode::Mptcp || !self.confirmed || self.phase != Phase::Open || !knows_peer {
             return;
@@ -332,7 +332,7 @@ impl Connection {
 
     /// The peer announces an address, or echoes an announcement of ours.
     #[cold]
-    pub(crate) fn on_add_address(&mut self, now: Time, at: usize, add: &AddAddress) {
+    pub(super) fn on_add_address(&mut self, now: Time, at: usize, add: &AddAddress) {
         let Some(expected) = self.keys.peer_address_code(add) else { return };
         let Some(hmac) = add.hmac else {
             self.paths.on_echo(add.id, add.ip);
@@ -357,7 +357,7 @@ impl Connection {
 
     /// The peer withdraws addresses: each path is probed, and reset if it does not answer (section 3.4.2).
     #[cold]
-    pub(crate) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
+    pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
         for &id in ids.as_slice() {
             self.paths.forget_remote(id);
             for subflow in &mut self.subflows {

@@ -12,7 +12,7 @@ use crate::subflow::send_buffer::end_of_piece;
 impl Connection {
     /// A subflow's retransmission timer has run out: its data may go on another as well.
     #[cold]
-    pub(crate) fn reinject_after_timeout(&mut self, at: usize) {
+    pub(super) fn reinject_after_timeout(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id().index() != at && other.is_usable());
         if self.mode != Mode::Mptcp || !others || self.models_buffers() {
             return;
@@ -56,7 +56,7 @@ impl Connection {
 
     /// A dead subflow's data: what it never sent is as if never assigned, the rest is reinjected.
     #[cold]
-    pub(crate) fn recover_from_dead(&mut self, at: usize) {
+    pub(super) fn recover_from_dead(&mut self, at: usize) {
         self.empty_queue(at);
         // Nobody sends the copies any more.
         self.subflows[at].empty_queue(|_| true, |_| ());
@@ -75,7 +75,7 @@ impl Connection {
 
     /// The data level has made no progress for some time: its head is reinjected if no subflow carries it.
     #[cold]
-    pub(crate) fn reinject_head(&mut self) {
+    pub(super) fn reinject_head(&mut self) {
         let Connection { head_repair, subflows, send, config, fast_paths, stats, .. } = self;
         if head_repair.on_timeout(subflows, send, config.mss, *fast_paths) == HeadTimeout::Repaired {
             stats.head_timeouts += 1;

@@ -15,7 +15,7 @@ const MAX_DECISIONS: u32 = 100_000;
 
 impl Connection {
     /// Asks the scheduler until it says wait.
-    pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
+    pub(super) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.wanted.on_schedule();
         self.wanted.timers();
         self.send.forget_news();
@@ -117,7 +117,7 @@ impl Connection {
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
     /// section 7.3). Of several subflows one that is silent is no place for new data.
     #[cold]
-    pub(crate) fn feed_probe(&mut self, now: Time, at: usize) {
+    pub(super) fn feed_probe(&mut self, now: Time, at: usize) {
         if self.live_subflows().nth(1).is_some() || !self.subflows[at].is_usable() {
             return;
         }

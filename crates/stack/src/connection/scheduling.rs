@@ -161,7 +161,7 @@ fn renew(view: &mut SubflowView, subflow: &Subflow, congestion: &AnyCongestion) 
 impl Connection {
     /// Notifies the scheduler of an event, if it listens to that kind.
     #[inline]
-    pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
+    pub(super) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         if self.scheduling.kinds.has(event.kind()) {
             self.tell_listening_scheduler(now, event);
         }

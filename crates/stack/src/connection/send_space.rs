@@ -19,7 +19,7 @@ impl Connection {
 
     /// Where an acknowledgement has come on a subflow that cannot fill its window while the application waits, its
     /// send buffer follows the window (`tcp_check_space`).
-    pub(crate) fn expand_buffers(&mut self) {
+    pub(super) fn expand_buffers(&mut self) {
         let Some(buffers) = self.config.send_buffers else { return };
         let mut grown = false;
         for subflow in &mut self.subflows {
@@ -31,7 +31,7 @@ impl Connection {
     }
 
     /// How much the send buffer may hold.
-    pub(crate) fn send_limit(&self) -> u64 {
+    pub(super) fn send_limit(&self) -> u64 {
         if self.models_buffers() {
             if let Some(SendBuffers::Fixed(size)) = self.config.send_buffers {
                 return size.get();
@@ -60,7 +60,7 @@ impl Connection {
 
     /// What the send buffer still holds: not acknowledged at the data level, or not yet on every
     /// subflow that carries it (RFC 8684 section 3.3.6).
-    pub(crate) fn buffered(&self) -> u64 {
+    pub(super) fn buffered(&self) -> u64 {
         self.send.written - self.freed()
     }
 
@@ -76,7 +76,7 @@ impl Connection {
     /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
     /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
     #[inline(always)]
-    pub(crate) fn tell_writable(&mut self) {
+    pub(super) fn tell_writable(&mut self) {
         if self.send.blocked {
             let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
             // What is not acknowledged at the data level is the least that is held, and all that Linux counts.

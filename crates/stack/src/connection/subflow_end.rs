@@ -17,7 +17,7 @@ impl Connection {
 
     /// A subflow is gone without a word.
     #[cold]
-    pub(crate) fn close_subflow(&mut self, now: Time, at: usize) {
+    pub(super) fn close_subflow(&mut self, now: Time, at: usize) {
         self.set_closed(at);
         self.subflow_ended(now, at);
         self.check_ended(now);
@@ -26,7 +26,7 @@ impl Connection {
 
     /// A subflow is given up: the peer is told by a reset.
     #[cold]
-    pub(crate) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
+    pub(super) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
         if self.subflows[at].state() == TcpState::SynSent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
@@ -50,7 +50,7 @@ impl Connection {
     /// subflow, and ours follows if another one works. After the end of the peer's stream it is the FIN that appendix
     /// D sends on every subflow, and ours waits until our stream has ended too.
     #[cold]
-    pub(crate) fn answer_fins(&mut self) {
+    pub(super) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
             if subflow.state() != TcpState::CloseWait || subflow.fin_requested() || subflow.is_resetting() {
@@ -71,7 +71,7 @@ impl Connection {
     /// Withdraws the FINs that [`Connection::answer_fins`] has requested and that were not sent yet, where the subflow
     /// that was to carry on is gone.
     #[cold]
-    pub(crate) fn reopen_half_closed(&mut self) {
+    pub(super) fn reopen_half_closed(&mut self) {
         if self.mode == Mode::Plain || self.phase != Phase::Open || self.send.fin_acked {
             return;
         }
@@ -84,7 +84,7 @@ impl Connection {
     }
 
     /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
-    pub(crate) fn subflow_ended(&mut self, now: Time, at: usize) {
+    pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
         if !self.subflows[at].note_end(now) {
             return;
         }
@@ -117,7 +117,7 @@ impl Connection {
 
     /// A subflow could not be opened.
     #[cold]
-    pub(crate) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
+    pub(super) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
         self.set_closed(at);
         self.subflow_ended(now, at);
         if self.phase == Phase::Opening && self.live_subflows().next().is_none() {
@@ -143,7 +143,7 @@ impl Connection {
     /// others, and still takes the room of what could be sent now. When half of a full send buffer is such,
     /// and the subflow has not got through three times, it is reset, for too much outstanding data (RFC 8684
     /// section 3.6, reason 0x04). Three, as a path that was cut for half a second is often probed twice in vain.
-    pub(crate) fn give_up_laggard(&mut self, now: Time) {
+    pub(super) fn give_up_laggard(&mut self, now: Time) {
         if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
             return;
         }
