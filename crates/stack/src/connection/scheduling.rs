@@ -115,7 +115,8 @@ impl Scheduling {
     }
 }
 
-#[inline]
+// Always, so that it is written where it is needed and not copied there.
+#[inline(always)]
 fn view<'a>(
     now: Time,
     subflows: &'a [SubflowView],
@@ -148,6 +149,7 @@ fn view<'a>(
 }
 
 /// The scheduler's view of one subflow.
+#[inline(always)]
 pub(super) fn view_of(subflow: &Subflow, congestion: &AnyCongestion) -> SubflowView {
     subflow.view(congestion.pacing_rate(subflow.id()))
 }
