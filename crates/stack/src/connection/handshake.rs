@@ -118,7 +118,7 @@ impl Connection {
         self.subflows[at].want_ack();
         if self.mode == Mode::Mptcp {
             self.subflows[at].skip_ack();
-            self.wanted.third_ack();
+            self.wanted.request_third_ack();
         }
     }
 

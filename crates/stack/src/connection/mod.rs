@@ -1,21 +1,21 @@
 //! One connection: the data level of RFC 8684 over its subflows, or a plain TCP.
 //!
 //! Calls between the files lead downwards in this list, so that each can be read with those below it alone
-//! (`tools/structure.py` finds call cycles):
+//! (`tests/test_architecture.py` looks for cycles):
 //!
-//! 1. The entrances, which the endpoint calls: `receive.rs` (a segment has arrived), `transmit.rs` (what is sent next),
-//!    `timers.rs` (what is due), `application.rs` (a call of the program). `fast.rs` has the fast paths of the first two.
-//! 2. The steps of a segment that arrives: `handshake.rs` with `simultaneous_open.rs`; `checksum.rs`, `payload.rs`,
-//!    `hold.rs` and `mapping.rs` for the payload; `fallback.rs` for the way back to TCP; `ack.rs` for acknowledgements of
-//!    both levels.
-//! 3. The steps towards a segment that is sent: `schedule.rs` asks the scheduler, `make.rs` builds every segment,
-//!    `depart.rs` does the bookkeeping of one that is sent.
-//! 4. What ends: `close.rs` (our stream, the application's wish), `subflow_end.rs`, `end.rs` (the connection).
-//! 5. The parts: `data_timer.rs`, `reinject.rs` with `head_repair.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `keepalive.rs`, `deliver.rs`, `send_space.rs`,
-//!    `negotiate.rs`, `challenge.rs`, `scheduling.rs`.
-//! 6. The state: this file, with the questions that all ask, the halves of the data level in `send_state.rs` and
-//!    `recv_state.rs`, `fallback_state.rs`, `timer_table.rs`, `keys.rs`, `advertised.rs`, `events.rs`, `rotation.rs`, and `wanted.rs`: what is
-//!    left for the next poll.
+//! 1. The entrances, which the endpoint calls: `receive.rs` (a segment has arrived), `transmit.rs` (the next segment to
+//!    send), `timers.rs` (timeouts), `application.rs` (a call of the program). `fast.rs` has the fast paths of the first two.
+//! 2. The steps of a segment that arrives: `handshake.rs` and `simultaneous_open.rs`; `checksum.rs`, `payload.rs`, `hold.rs`
+//!    and `mapping.rs` for the payload; `fallback.rs` for the fallback to TCP; `ack.rs` for acknowledgements of both levels.
+//! 3. The steps towards a segment that is sent: `schedule.rs` carries out what the scheduler decides, `make.rs` builds every
+//!    segment, `depart.rs` does the bookkeeping of one that is sent.
+//! 4. The endings: `close.rs` (our stream, and the application's wish), `keepalive.rs`, `subflow_end.rs`,
+//!    `end.rs` (the connection).
+//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `deliver.rs`,
+//!    `send_space.rs`, `negotiate.rs`, `challenge.rs`.
+//! 6. The state: this file, with the predicates that all use; `send_state.rs` and `recv_state.rs`, the halves of the data
+//!    level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`, `events.rs`, `rotation.rs` and
+//!    `timer_table.rs`; and `wanted.rs`, the work that is left for the next poll. Each of these structs owns its fields.
 
 mod ack;
 mod advertised;

@@ -148,7 +148,7 @@ impl Connection {
             }
             Acceptance::Syn => {
                 if self.challenge(now, at) && self.keys_pending(at) {
-                    self.wanted.third_ack();
+                    self.wanted.request_third_ack();
                 }
             }
             Acceptance::Accepted | Acceptance::Dropped => {}
