@@ -10,12 +10,12 @@ use crate::segment::Segment;
 use crate::seq::DataRange;
 
 impl Connection {
-    /// What counts as so many segments of a turn: several may leave at once.
+    /// The number of segments that a departure counts as in a turn.
     pub(crate) fn turns_of(&self, sent: &Segment) -> u32 {
         if sent.payload_len <= self.config.mss { 1 } else { sent.payload_len / self.config.mss.max(1) }
     }
 
-    /// Bookkeeping after any data segment: congestion control, validation, pacing.
+    /// Does the bookkeeping of any data segment: congestion control, validation, pacing.
     #[inline]
     pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let subflow = &mut self.subflows[at];

@@ -20,7 +20,7 @@ impl Connection {
         }
     }
 
-    /// Whether the connection has come to its end.
+    /// Ends the connection if its streams are complete, or if no subflow is left and none is waited for.
     #[cold]
     pub(super) fn check_ended(&mut self, now: Time) {
         if self.phase == Phase::Ended {
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Tells the application, once, that nothing it has written has to be kept any more.
+    /// Notifies the application, once, that all it has written is acknowledged.
     #[inline(always)]
     pub(super) fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);

@@ -67,8 +67,8 @@ impl Connection {
         Unmapped::Taken
     }
 
-    /// Payload without any option of MPTCP comes next: the peer has gone back to TCP, or a box has begun to take options
-    /// off. While the one subflow is the stream, so do we, as Linux does. Whether we do.
+    /// Follows a peer whose next payload has no MPTCP option: it has fallen back to TCP, or a middlebox has begun to strip
+    /// options. True if this side falls back too, which it does, as Linux, while the one subflow is the stream.
     pub(super) fn follow_bare_payload(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) -> bool {
         let follows = self.may_fall_back(at);
         if follows {
@@ -79,7 +79,7 @@ impl Connection {
         follows
     }
 
-    /// The part of a segment that is not here yet goes to the subflow, and to the driver's care.
+    /// Hands the new part of a segment to the subflow, and to the driver, which keeps its bytes.
     pub(super) fn take_in(
         &mut self,
         now: Time,
@@ -98,7 +98,7 @@ impl Connection {
         });
     }
 
-    /// Without checksums: what is held and mapped by now goes to its place.
+    /// Without checksums: delivers held bytes that are mapped by now.
     #[cold]
     pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let Some(mut held) = self.subflows[at].take_held() else { return };
@@ -127,7 +127,7 @@ impl Connection {
         self.check_unmapped(now, at, placed);
     }
 
-    /// With checksums: every complete run of mappings is verified and goes to its place.
+    /// With checksums: verifies every complete run of mappings, and delivers it.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let mut advanced = false;
         while self.mode == Mode::Mptcp && !self.fallback.is_failing() && !self.subflows[at].is_resetting() {
@@ -166,7 +166,7 @@ impl Connection {
         self.check_unmapped(now, at, placed);
     }
 
-    /// After the way back to TCP: everything that is held is the stream's.
+    /// After the fallback to TCP: delivers all held bytes.
     #[cold]
     pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let Some(held) = self.subflows[at].take_held() else { return };
@@ -180,7 +180,7 @@ impl Connection {
         self.after_arrival(now, advanced);
     }
 
-    /// Section 3.3.1: if no mapping has come within a receive window of data, the subflow is broken.
+    /// Gives up a subflow on which no mapping has come within a receive window of data (section 3.3.1).
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].is_resetting() {
             return;
@@ -198,8 +198,8 @@ impl Connection {
         }
     }
 
-    /// Mappings are missing or contradict each other: back to TCP where the one subflow is the stream,
-    /// else the end of the subflow (sections 3.3.1 and 3.7).
+    /// Falls back to TCP if the one subflow is the stream, and resets the subflow otherwise: mappings are missing or
+    /// contradict each other (sections 3.3.1 and 3.7).
     #[cold]
     pub(super) fn mapping_is_broken(
         &mut self,

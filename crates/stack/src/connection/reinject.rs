@@ -10,7 +10,7 @@ use crate::subflow::Subflow;
 use crate::subflow::send_buffer::end_of_piece;
 
 impl Connection {
-    /// A subflow's retransmission timer has run out: its data may go on another as well.
+    /// Reinjects the data of a subflow whose retransmission timer has expired, if that is configured and another works.
     #[cold]
     pub(super) fn reinject_after_timeout(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id().index() != at && other.is_usable());
@@ -23,8 +23,8 @@ impl Connection {
         }
     }
 
-    /// What waits on a subflow that has timed out was never sent there, and would wait until it works again, which
-    /// may be never: it goes elsewhere. Copies stay, as those have other subflows anyway.
+    /// Takes back the queued data of a subflow that has timed out: it was never sent there, and would wait until the subflow
+    /// works again. Copies stay, as other subflows have them too.
     fn empty_queue(&mut self, at: usize) {
         let Connection { subflows, send, .. } = self;
         subflows[at].empty_queue(
@@ -54,7 +54,7 @@ impl Connection {
         self.send.request_reinjection(run);
     }
 
-    /// A dead subflow's data: what it never sent is as if never assigned, the rest is reinjected.
+    /// Takes back the queued data of a dead subflow, and reinjects the rest.
     #[cold]
     pub(super) fn recover_from_dead(&mut self, at: usize) {
         self.empty_queue(at);

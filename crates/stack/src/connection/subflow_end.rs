@@ -1,4 +1,4 @@
-//! The end of a subflow: by FINs, by a reset, or without a word. Its data goes to the others.
+//! The end of a subflow: by FINs, by a reset, or silently. Its data is reinjected on the others.
 
 use anabranch_units::Time;
 
@@ -15,7 +15,7 @@ impl Connection {
         self.wanted.cleanup();
     }
 
-    /// A subflow is gone without a word.
+    /// Closes a subflow without sending anything.
     #[cold]
     pub(super) fn close_subflow(&mut self, now: Time, at: usize) {
         self.set_closed(at);
@@ -24,7 +24,7 @@ impl Connection {
         self.run_path_manager();
     }
 
-    /// A subflow is given up: the peer is told by a reset.
+    /// Gives up a subflow, and resets it.
     #[cold]
     pub(super) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
         if self.subflows[at].state() == TcpState::SynSent {
@@ -83,7 +83,8 @@ impl Connection {
         self.answer_fins();
     }
 
-    /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
+    /// Ends a subflow, once: its data is reinjected elsewhere, and congestion control, scheduler, path manager and
+    /// application are notified.
     pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
         if !self.subflows[at].note_end(now) {
             return;
@@ -101,7 +102,7 @@ impl Connection {
         if was_up {
             self.congestion.on_subflow_down(id);
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
-            // Nobody hears of anything after the end.
+            // `Closed` is the last event.
             if self.phase != Phase::Ended {
                 self.events.push(Event::SubflowDown(id));
             }
@@ -115,7 +116,7 @@ impl Connection {
         self.tell_writable();
     }
 
-    /// A subflow could not be opened.
+    /// Closes a subflow that could not be opened.
     #[cold]
     pub(super) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
         self.set_closed(at);
@@ -126,7 +127,7 @@ impl Connection {
         self.run_path_manager();
     }
 
-    /// What the peer says with a reset of a subflow (RFC 8684 sections 3.6 and 3.7).
+    /// Takes in the options of the peer's reset of a subflow (RFC 8684 sections 3.6 and 3.7).
     pub(super) fn hear_reset(&mut self, at: usize, segment: &Segment) {
         for option in segment.options.mptcp.iter().flatten() {
             match *option {
@@ -139,10 +140,9 @@ impl Connection {
         }
     }
 
-    /// A path that swallows everything must not hold the connection: what it carried has long arrived by
-    /// others, and still takes the room of what could be sent now. When half of a full send buffer is such,
-    /// and the subflow has not got through three times, it is reset, for too much outstanding data (RFC 8684
-    /// section 3.6, reason 0x04). Three, as a path that was cut for half a second is often probed twice in vain.
+    /// Resets a subflow whose data blocks the connection, for too much outstanding data (RFC 8684 section 3.6, reason 0x04):
+    /// if half of a full send buffer has arrived by other subflows and is not acknowledged on this one, after three timeouts
+    /// in a row. Three, because a path that was cut for half a second is often probed twice in vain.
     pub(super) fn give_up_laggard(&mut self, now: Time) {
         if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
             return;

@@ -1,4 +1,4 @@
-//! When something is due, and what then happens.
+//! The timeouts of a connection: the next one, and what is done about those that have expired.
 //!
 //! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement,
 //! pacing, TIME-WAIT), and the connection has its own (data-level retransmission, window probe,
@@ -18,7 +18,7 @@ use crate::subflow::TcpState;
 use crate::subflow::timers::Expiry;
 
 impl Connection {
-    /// How long the peer's FIN is waited for. In a plain TCP the wait is a half-closed stream and has no end.
+    /// How long a subflow waits for the peer's FIN. In a plain TCP the wait is a half-closed stream and has no end.
     fn fin_wait(&self) -> Option<Duration> {
         (self.mode == Mode::Mptcp).then(|| self.config.time_wait.max(self.max_rto() * 2))
     }
@@ -56,7 +56,7 @@ impl Connection {
         due
     }
 
-    /// Everything that is due.
+    /// Processes all timers that have expired.
     pub(crate) fn handle_timeout<O: Observer>(&mut self, now: Time, observer: &mut O) {
         for at in 0..self.subflows.len() {
             self.handle_subflow_timeout(now, at, observer);

@@ -1,4 +1,4 @@
-//! What leaves next, on which subflow.
+//! Chooses the next segment to send, and its subflow.
 
 use anabranch_units::{Duration, Time};
 
