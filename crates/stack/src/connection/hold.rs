@@ -8,9 +8,10 @@
 
 use anabranch_units::Time;
 
+use super::payload::Incoming;
 use super::{Connection, Mode};
 use crate::event::Placement;
-use crate::segment::{ResetReason, Segment};
+use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
@@ -33,37 +34,27 @@ impl Connection {
     /// Takes payload of a segment that nothing maps. It is acknowledged on the subflow and kept, in the expectation of its
     /// mapping (section 3.3.1), unless it leads back to TCP.
     #[cold]
-    pub(super) fn hold_unmapped(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        placed: &mut Vec<Placement>,
-    ) -> Unmapped {
+    pub(super) fn hold_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) -> Unmapped {
+        let Incoming { now, at, segment, .. } = *incoming;
         let in_order = range.start <= self.subflows[at].recv().nxt();
-        if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, placed) {
+        if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, incoming.placed) {
             return Unmapped::IsStream;
         }
         let held = self.subflows[at].hold();
         if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
         {
             if in_order {
-                self.mapping_is_broken(now, at, ResetReason::Middlebox, placed);
+                self.mapping_is_broken(now, at, ResetReason::Middlebox, incoming.placed);
             } else {
                 self.subflows[at].want_ack();
             }
-            placed.push(Placement::Discard {
-                connection: self.id,
-                payload_offset: segment.payload_len - range.len() as u32,
-                len: range.len() as u32,
-            });
+            incoming.discard(self.id, range.len());
             return Unmapped::Taken;
         }
         // It reaches to the end of the segment, and so to its FIN.
-        self.take_in(now, at, segment, range, 0, placed);
+        self.take_in(incoming, range, 0);
         // Its own mapping may be that of earlier bytes.
-        self.release_mapped(now, at, placed);
+        self.release_mapped(now, at, incoming.placed);
         Unmapped::Taken
     }
 
@@ -80,15 +71,9 @@ impl Connection {
     }
 
     /// Hands the new part of a segment to the subflow, and to the driver, which keeps its bytes.
-    pub(super) fn take_in(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        sum: u16,
-        placed: &mut Vec<Placement>,
-    ) {
+    pub(super) fn take_in(&mut self, incoming: &mut Incoming<'_>, range: DataRange, sum: u16) {
+        let Incoming { now, at, segment, .. } = *incoming;
+        let placed = &mut *incoming.placed;
         let connection = self.id;
         let subflow = &mut self.subflows[at];
         let (id, start) = (subflow.id(), subflow.seq_offset(segment).max(0) as u64);

@@ -2,6 +2,7 @@
 
 use anabranch_units::Time;
 
+use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
@@ -359,10 +360,11 @@ impl Connection {
         if segment.payload_len > 0 {
             self.subflows[at].count_data_segment();
         }
+        let mut incoming = Incoming { now, at, segment, fin, placed };
         if self.checksummed {
-            self.receive_checked(now, at, segment, range, fin, placed);
+            self.receive_checked(&mut incoming, range);
         } else {
-            self.process_part(now, at, segment, range, fin, placed);
+            self.process_part(&mut incoming, range);
         }
     }
 }
