@@ -28,7 +28,7 @@ impl Connection {
     }
 
     /// True if a new segment of `len` bytes, which is recorded already, ends a train ([`Subflow::ends_train`]).
-    #[inline]
+    #[inline(always)]
     pub(super) fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
         if !self.config.ack.push {
             return false;
