@@ -3,6 +3,7 @@
 use anabranch_units::{Rate, Time};
 
 use super::Connection;
+use super::transmit::Poll;
 use crate::congestion::CongestionControl;
 use crate::event::Departure;
 use crate::observer::{Observer, SendKind};
@@ -43,46 +44,41 @@ impl Connection {
         self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
-    pub(super) fn leave<O: Observer>(
+    /// Does the bookkeeping of a segment without data.
+    pub(super) fn leave<S, O: Observer>(
         &mut self,
-        now: Time,
         at: usize,
-        out: &Segment,
         kind: SendKind,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         self.subflows[at].count_control();
-        self.leave_data(now, at, out, kind, 0, observer)
+        self.leave_data(at, kind, 0, poll)
     }
 
+    /// Does the bookkeeping of a segment, whose payload begins at `stream_offset`.
     #[inline]
-    pub(super) fn leave_data<O: Observer>(
+    pub(super) fn leave_data<S, O: Observer>(
         &mut self,
-        now: Time,
         at: usize,
-        out: &Segment,
         kind: SendKind,
         stream_offset: u64,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        subflow.on_segment_sent(out);
-        self.depart(now, at, out, kind, stream_offset, observer)
+        self.subflows[at].on_segment_sent(poll.out);
+        self.depart(at, kind, stream_offset, poll)
     }
 
     #[inline]
-    pub(super) fn depart<O: Observer>(
+    pub(super) fn depart<S, O: Observer>(
         &self,
-        now: Time,
         at: usize,
-        out: &Segment,
         kind: SendKind,
         stream_offset: u64,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         let subflow = &self.subflows[at];
-        let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
-        observer.on_sent(now, self.id, subflow.id(), out, kind, data);
+        let data = DataRange::new(stream_offset, stream_offset + u64::from(poll.out.payload_len));
+        poll.observer.on_sent(poll.now, self.id, subflow.id(), poll.out, kind, data);
         Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
     }
 }
