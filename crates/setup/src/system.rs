@@ -103,7 +103,7 @@ fn run(argv: &[String], stdin: Option<&str>) -> Result<String, String> {
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("there is no `{program}`; {}", install(program)),
+        ErrorKind::NotFound => format!("`{program}` is missing; {}", install(program)),
         _ => format!("`{}`: {error}", line()),
     })?;
     if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
