@@ -155,6 +155,6 @@ mod tests {
         let error = system.act(&Action::run("ls /there/is/no/such/file")).unwrap_err();
         assert!(error.contains("`ls /there/is/no/such/file`") && error.contains("No such file"), "{error}");
         let error = system.act(&Action::run("no-such-program-at-all")).unwrap_err();
-        assert!(error.contains("there is no `no-such-program-at-all`"), "{error}");
+        assert!(error.contains("`no-such-program-at-all` is missing"), "{error}");
     }
 }

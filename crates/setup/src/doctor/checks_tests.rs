@@ -159,7 +159,7 @@ fn each_trouble_is_seen_and_named() {
         ("iproute2", Level::Warn, "`ip` is missing", |f| f.programs[0].1 = None),
         ("nftables", Level::Warn, "`nft` is missing", |f| f.programs[1].1 = None),
         ("interfaces", Level::Fail, "no interface", |f| host(f).links.clear()),
-        ("routes", Level::Warn, "no interface that could", |f| host(f).links.clear()),
+        ("routes", Level::Warn, "no interface could", |f| host(f).links.clear()),
         ("interfaces", Level::Fail, "no interface", |f| {
             host(f).links.iter_mut().for_each(|link| link.flags.clear());
         }),
