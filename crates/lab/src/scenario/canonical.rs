@@ -3,9 +3,11 @@
 
 use core::fmt::Write;
 
+use anabranch_link::{Capacity, Change, Jitter, JitterShape, Loss, Luck, Step, WhenDown};
+
 use super::{
-    Capacity, Change, Experiment, FlowSize, Jitter, LossModel, Path, PhaseChoice, Phases, Scenario, Start,
-    TraceStart, Transport, knobs,
+    Experiment, FlowSize, Form, Link, Path, PhaseChoice, Phases, Scenario, Start, TraceStart, Transport,
+    knobs,
 };
 
 impl Scenario {
@@ -62,18 +64,12 @@ fn experiment(out: &mut Lines, experiment: &Experiment) {
             out.line("phases", format!("{} {} {} {} {traces}", start.0, join.0, delay.0, jitter.0));
         }
     }
-    experiment.paths.iter().for_each(|one| path(out, one));
-    match &experiment.common {
-        None => out.line("common", "none"),
-        Some(common) => {
-            out.line(
-                "common",
-                format!("{} {} {:?} {}", common.rate.0, common.rtt.0, common.queue, loss(&common.loss)),
-            );
-            if let Some(threshold) = common.ecn_threshold {
-                out.line("common_ecn_threshold", format!("{threshold:?}"));
-            }
+    match experiment.graph.form {
+        Form::Paths { shared } => {
+            experiment.paths().iter().for_each(|one| path(out, experiment, one));
+            common(out, experiment, shared);
         }
+        Form::Graph => graph(out, experiment),
     }
     let traffic = &experiment.traffic;
     out.line(
@@ -96,76 +92,175 @@ fn experiment(out: &mut Lines, experiment: &Experiment) {
     out.line("direction", format!("{:?}", traffic.direction));
     out.line("size_known", traffic.size_known);
     for background in &traffic.background {
-        out.line("background", format!("{} {} {}", background.path, background.flows, background.start.0));
+        let pair = if background.pair > 0 { format!(" {}", background.pair) } else { String::new() };
+        out.line(
+            "background",
+            format!("{} {} {}{pair}", background.path, background.flows, background.start.0),
+        );
     }
     if let Some(beside) = &traffic.beside {
         out.line("beside", format!("{} {:?}", beside.flows, beside.path));
+        if experiment.graph.form == Form::Graph {
+            out.line("beside_pairs", format!("{:?}", beside.pairs));
+        }
         if let Some(congestion) = &beside.congestion {
             out.line("beside_congestion", format!("{congestion:?}"));
         }
     }
 }
 
-fn path(out: &mut Lines, path: &Path) {
+fn path(out: &mut Lines, experiment: &Experiment, path: &Path) {
+    let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
     out.line("path", &path.name);
-    out.line("down", capacity(&path.down));
-    out.line("up", capacity(&path.up));
-    if path.trace_start != TraceStart::Beginning {
-        out.line("trace_start", format!("{:?}", path.trace_start));
+    out.line("down", capacity(&data.config.capacity));
+    out.line("up", capacity(&acks.config.capacity));
+    if data.trace_start != TraceStart::Beginning {
+        out.line("trace_start", format!("{:?}", data.trace_start));
     }
-    out.line("rtt_ns", path.rtt.0);
-    out.line("queue", format!("{:?}", path.queue));
-    if let Some(threshold) = path.ecn_threshold {
+    out.line("rtt_ns", data.rtt.0);
+    out.line("queue", format!("{:?}", data.config.queue));
+    if let Some(threshold) = data.config.ecn_threshold {
         out.line("ecn_threshold", format!("{threshold:?}"));
     }
-    out.line("loss", loss(&path.loss));
-    out.line("loss_up", loss(&path.loss_up));
+    out.line("loss", loss(&data.config.loss));
+    out.line("loss_up", loss(&acks.config.loss));
+    impairments(out, data);
+    out.line("backup", path.backup);
+    changes(out, &data.config.timeline, &acks.config.timeline);
+}
+
+/// The settings of a link from jitter to MTU.
+fn impairments(out: &mut Lines, link: &Link) {
+    let config = &link.config;
     out.line(
         "jitter",
-        match path.jitter {
+        match config.jitter {
             None => "none".to_owned(),
-            Some(Jitter::Uniform { max, reorder }) => format!("uniform {} {reorder}", max.0),
-            Some(Jitter::Normal { mean, deviation, reorder }) => {
-                format!("normal {} {} {reorder}", mean.0, deviation.0)
+            Some(Jitter { shape: JitterShape::Uniform { max }, reorder }) => {
+                format!("uniform {} {reorder}", max.0)
+            }
+            Some(Jitter { shape: JitterShape::Normal { mean, std_dev }, reorder }) => {
+                format!("normal {} {} {reorder}", mean.0, std_dev.0)
             }
         },
     );
     out.line(
         "reorder",
-        match path.reorder {
+        match config.reordering {
             None => "none".to_owned(),
-            Some((probability, extra)) => format!("{probability:?} {}", extra.0),
+            Some(reordering) => format!("{:?} {}", reordering.probability, reordering.extra.0),
         },
     );
-    out.line("duplicate", format!("{:?}", path.duplicate));
-    out.line("drop", format!("{:?}", path.drop));
-    if path.luck_apart {
+    out.line("duplicate", format!("{:?}", config.duplicate));
+    out.line("drop", format!("{:?}", config.drop_list));
+    if config.luck == Luck::Apart {
         out.line("luck", "apart");
     }
-    out.line("keep_when_down", path.keep_when_down);
-    if let Some(mtu) = path.mtu {
-        out.line("mtu", format!("{mtu} {}", path.reports_mtu));
+    out.line("keep_when_down", config.when_down == WhenDown::Keep);
+    if let Some(mtu) = config.mtu {
+        out.line("mtu", format!("{mtu} {}", config.reports_mtu));
     }
-    out.line("backup", path.backup);
-    for change in &path.changes {
-        let Change { at, rate, rtt, loss, loss_up, up } = change;
-        let (rate, rtt) = (rate.map(|rate| rate.0), rtt.map(|rtt| rtt.0));
-        out.line("change", format!("{} {rate:?} {rtt:?} {loss:?} {loss_up:?} {up:?}", at.0));
+}
+
+/// The link that all paths share; its two directions are the first links.
+fn common(out: &mut Lines, experiment: &Experiment, shared: bool) {
+    let link = |route: &[usize]| {
+        let own = |link: &&usize| **link < 2;
+        route.iter().find(own).map(|link| &experiment.graph.links[*link])
+    };
+    let route = experiment.paths().first().and_then(|path| path.data.first());
+    let Some(link) = route.and_then(|route| link(route)).filter(|_| shared) else {
+        out.line("common", "none");
+        return;
+    };
+    let config = &link.config;
+    let rate = config.capacity.mean_rate().0;
+    out.line("common", format!("{rate} {} {:?} {}", link.rtt.0, config.queue, loss(&config.loss)));
+    if let Some(threshold) = config.ecn_threshold {
+        out.line("common_ecn_threshold", format!("{threshold:?}"));
+    }
+}
+
+/// Any graph: its nodes, its links, and for each pair its routes.
+fn graph(out: &mut Lines, experiment: &Experiment) {
+    let graph = &experiment.graph;
+    for node in &graph.nodes {
+        out.line("node", format!("{} {}", if node.is_router { "router" } else { "host" }, node.name));
+    }
+    for link in &graph.links {
+        out.line("link", &link.name);
+        out.line("ends", format!("{} {}", link.from, link.to));
+        out.line("capacity", capacity(&link.config.capacity));
+        if link.trace_start != TraceStart::Beginning {
+            out.line("trace_start", format!("{:?}", link.trace_start));
+        }
+        out.line("delay_ns", link.config.delay.0);
+        out.line("queue", format!("{:?}", link.config.queue));
+        if let Some(threshold) = link.config.ecn_threshold {
+            out.line("ecn_threshold", format!("{threshold:?}"));
+        }
+        out.line("loss", loss(&link.config.loss));
+        impairments(out, link);
+        changes(out, &link.config.timeline, &[]);
+    }
+    for pair in &experiment.pairs {
+        out.line("pair", format!("{} {}", pair.client, pair.server));
+        for path in &pair.paths {
+            out.line("path", format!("{} {:?} {:?}", path.backup, path.data, path.acks));
+        }
+    }
+    out.line("flow_pairs", experiment.traffic.pairs);
+}
+
+/// The changes of a path, of which each is several steps of its two links.
+fn changes(out: &mut Lines, data: &[Step], acks: &[Step]) {
+    // What only the acknowledgements' direction has is its loss.
+    let place = |step: &Step, is_data: bool| match (&step.change, is_data) {
+        (Change::Delay(_), true) => Some(0),
+        (Change::Rate(_), true) => Some(1),
+        (Change::Up | Change::Down, true) => Some(2),
+        (Change::Loss(_), true) => Some(3),
+        (Change::Loss(_), false) => Some(4),
+        _ => None,
+    };
+    let data = data.iter().filter_map(|step| Some((step, place(step, true)?)));
+    let acks = acks.iter().filter_map(|step| Some((step, place(step, false)?)));
+    let mut steps: Vec<(&Step, usize)> = data.chain(acks).collect();
+    steps.sort_by_key(|(step, _)| step.at);
+    let mut rest = steps.as_slice();
+    while let Some(&(first, _)) = rest.first() {
+        let together =
+            rest.windows(2).take_while(|two| two[1].0.at == first.at && two[1].1 > two[0].1).count() + 1;
+        let (mut rate, mut rtt, mut losses, mut up) = (None, None, [None; 2], None);
+        for (step, place) in &rest[..together] {
+            match &step.change {
+                Change::Rate(to) => rate = Some(to.0),
+                Change::Delay(to) => rtt = Some(to.0 * 2),
+                Change::Up => up = Some(true),
+                Change::Down => up = Some(false),
+                Change::Loss(to) => losses[place - 3] = Some(to.mean_loss()),
+                Change::Trace { .. } => {}
+            }
+        }
+        let [loss, loss_up] = losses;
+        out.line("change", format!("{} {rate:?} {rtt:?} {loss:?} {loss_up:?} {up:?}", first.at.0));
+        rest = &rest[together..];
     }
 }
 
 fn capacity(capacity: &Capacity) -> String {
     match capacity {
         Capacity::Rate(rate) => format!("rate {}", rate.0),
-        Capacity::Trace(file) => format!("trace {}", file.sha256),
+        Capacity::Trace { trace, .. } => format!("trace {}", trace.label()),
     }
 }
 
-fn loss(model: &LossModel) -> String {
+fn loss(model: &Loss) -> String {
     match model {
-        LossModel::Bernoulli(p) => format!("bernoulli {p:?}"),
-        LossModel::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad } => {
-            format!("gilbert-elliott {} {} {loss_good:?} {loss_bad:?}", mean_good.0, mean_bad.0)
-        }
+        Loss::GilbertElliott(channel) => format!(
+            "gilbert-elliott {} {} {:?} {:?}",
+            channel.mean_good.0, channel.mean_bad.0, channel.loss_good, channel.loss_bad
+        ),
+        independent => format!("bernoulli {:?}", independent.mean_loss()),
     }
 }
