@@ -1,4 +1,4 @@
-//! Cases that once failed, by hand, with the rule that each holds.
+//! Cases that once failed, each with the rule it violated.
 
 mod harness;
 mod random;
@@ -21,7 +21,7 @@ fn redundant_goes_on_after_a_write_that_did_not_fit() {
 
 #[test]
 fn redundant_sends_what_was_taken_back_behind_its_mark() {
-    // A subflow dies with a byte that it has not sent, behind which the other one has gone on.
+    // A subflow ends with an unsent byte, after which the other subflow has continued.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     run(&Case {
         seed: 10_715_499_780_892_086_779,
@@ -78,7 +78,7 @@ fn a_window_of_one_byte_moves() {
 
 #[test]
 fn what_was_never_sent_is_not_starved_by_what_goes_again_behind_it() {
-    // A path that becomes 400 times as long: the timers of both subflows run out in turn.
+    // A path that becomes 400 times as long: the timers of both subflows expire alternately.
     run(&Case {
         ns3: true,
         servers: 2,
@@ -99,8 +99,8 @@ fn what_was_never_sent_is_not_starved_by_what_goes_again_behind_it() {
 
 #[test]
 fn a_copy_that_is_reported_does_not_hide_that_the_peer_speaks_tcp() {
-    // A box takes off all options after the handshake. The client's first acknowledgement is lost; its second has one
-    // SACK block, beside which a data acknowledgement would fit.
+    // A middlebox removes all options after the handshake. The client's first acknowledgement is lost; its
+    // second has one SACK block, and space for a data acknowledgement.
     run(&Case {
         seed: 12_657_591_334_747_892_221,
         path_manager: 0,
@@ -116,8 +116,8 @@ fn a_copy_that_is_reported_does_not_hide_that_the_peer_speaks_tcp() {
 
 #[test]
 fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
-    // A box takes the mappings off some segments. What they mapped is held, and has come again; as many bytes as the
-    // subflow has brought are here, but not where a TCP would have them.
+    // A middlebox removes the mappings of some segments. The data they mapped is held, and has been received
+    // again; as many bytes have arrived as the subflow has carried, but not at the offsets of a TCP stream.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     run(&Case {
         seed: 886_744_535_999_302_457,
@@ -140,8 +140,8 @@ fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
 
 #[test]
 fn a_peer_that_speaks_tcp_is_not_sent_again_what_it_has() {
-    // A box takes all options off what the server sends, from its first data on. Where the client's acknowledgements are
-    // full of SACK blocks, that they say nothing of the data level has to be noticed all the same.
+    // A middlebox removes all options of the server's segments, from its first data on. Although the client's
+    // acknowledgements are full of SACK blocks, it must notice that they lack data-level information.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     run(&Case {
         seed: 12_365_191_528_353_824_086,
@@ -293,10 +293,10 @@ fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
     });
 }
 
-/// The place of a congestion control among all.
+/// Returns the position of a congestion control in the list of all.
 fn place(name: &str) -> u8 {
     let all = anabranch_stack::congestion::CongestionKind::ALL;
-    all.iter().position(|kind| kind.name() == name).expect("it is there") as u8
+    all.iter().position(|kind| kind.name() == name).expect("a built-in congestion control") as u8
 }
 
 #[test]
@@ -337,8 +337,9 @@ fn a_copy_that_need_not_go_any_more_makes_room() {
     });
 }
 
-/// Timeouts of 200 ms without backoff or timestamps, and round trips of 449 ms: every segment is sent again before it
-/// is acknowledged, by one subflow and then by the other, until the user timeout. It must end, if not well.
+/// Timeouts of 200 ms without backoff or timestamps, and round trips of 449 ms: every segment is
+/// retransmitted before it is acknowledged, by the subflows alternately, until the user timeout. The
+/// connection must end, even if not cleanly.
 #[test]
 fn a_timeout_that_never_learns_ends_with_the_user_timeout() {
     let plain = Knobs { receive_buffer: (20_000, 0), ..Knobs::PLAIN };
@@ -375,8 +376,8 @@ fn hasty() -> Case {
     Case { rto_min_ms: 200, rto_max_ms: 3000, user_timeout_ms: 900_000, time_wait_ms: 500, ..Case::plain() }
 }
 
-/// All acknowledgements with a data acknowledgement are lost, and then a box takes options off: what is sent again at the
-/// data level would pass for new.
+/// All acknowledgements with a data acknowledgement are lost, and then a middlebox removes options: data
+/// retransmitted at the data level would be taken for new data.
 #[test]
 fn nothing_is_sent_again_to_a_peer_that_may_be_a_tcp() {
     run(&Case {
@@ -420,7 +421,7 @@ fn payload_without_options_that_came_too_early_leads_back_to_tcp_in_its_turn() {
     });
 }
 
-/// Damage is found in what is not needed any more, after the end of the stream.
+/// Damage is detected in data that is no longer needed, after the end of the stream.
 #[test]
 fn nobody_hears_of_a_subflow_after_the_end() {
     run(&Case {
@@ -442,7 +443,7 @@ fn nobody_hears_of_a_subflow_after_the_end() {
     });
 }
 
-/// The peer has gone back to TCP and said so, and then comes what it had sent before.
+/// The peer has fallen back to TCP and signalled it, and then data it had sent before arrives.
 #[test]
 fn an_overtaken_data_acknowledgement_does_not_bring_mptcp_back() {
     run(&Case {
@@ -465,7 +466,8 @@ fn an_overtaken_data_acknowledgement_does_not_bring_mptcp_back() {
     });
 }
 
-/// Both sides find damage, and one word of it is lost: one goes back to TCP and the other sends again what was damaged.
+/// Both sides detect damage, and one signal of it is lost: one falls back to TCP and the other retransmits
+/// the damaged data.
 #[test]
 fn what_is_mapped_to_an_earlier_place_never_passes_for_new() {
     run(&Case {
@@ -488,7 +490,8 @@ fn what_is_mapped_to_an_earlier_place_never_passes_for_new() {
 
 #[test]
 fn the_first_data_acknowledgement_on_a_subflow_shortens_the_wait_for_the_head_on_the_fast_path_too() {
-    // It comes with the next expected data. The fast path noted it without a look at the data-level timer.
+    // It arrives with the next expected data. The fast path recorded it without checking the data-level
+    // timer.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (1000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     let path = |delay_us| PathSetup { delay_us, ..PATH };
     compare_fast_paths(&Case {

@@ -1,37 +1,78 @@
 //! The canonical form of a scenario and its hash: two scenarios with the same hash, seed and number
 //! of runs are the same experiment.
+//!
+//! The form is a text with a line `key = value` for each value that differs from the default that
+//! [`form`] has for that key; the rest of the form is frozen there too. A new option whose default is
+//! the old behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`]
+//! does not compile before it has a line here, or is left out by name.
 
-use core::fmt::Write;
+mod form;
+#[cfg(test)]
+mod tests;
 
-use anabranch_link::{Capacity, Change, Jitter, JitterShape, Loss, Luck, Step, WhenDown};
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::parameter::Parameterised;
+use anabranch_units::{Bytes, Duration, Time};
 
-use super::{
-    Experiment, FlowSize, Form, Link, Path, PhaseChoice, Phases, Scenario, Start, TraceStart, Transport,
-    knobs,
+use anabranch_link::{
+    Capacity, Change, Jitter, JitterShape, LinkConfig, Loss, Luck, QueueLimit, Step, WhenDown,
 };
 
+use super::link::IMPAIRMENTS;
+use super::{
+    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form as Shape, Graph,
+    InitialChoice, Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Start, TraceStart, Traffic,
+    Transport, knobs,
+};
+use form::Form;
+
 impl Scenario {
-    /// The canonical form: a line for each value, in base units. Name, description, seed and number
-    /// of runs are left out, and traces are named by what is in them.
+    /// The canonical form: base units, without values that are the defaults of the form. Name,
+    /// description, seed and number of runs are left out, and traces are named by their contents.
     pub fn canonical(&self) -> String {
-        let mut out = Lines(String::from("anabranch scenario 1\n"));
-        for (index, condition) in self.conditions.iter().enumerate() {
-            out.line("condition", &condition.name);
-            experiment(&mut out, &condition.experiment);
-            for (contender, config) in self.contenders.iter().zip(&condition.configs) {
-                out.line("contender", &contender.name);
-                match &contender.transport {
-                    Transport::Tcp { path } => out.line("transport", format!("tcp {path:?}")),
-                    Transport::Multipath(_) => out.line("transport", format!("{:?}", config.scheduler)),
+        self.canonical_in(Form::new())
+    }
+
+    fn canonical_in(&self, mut form: Form<'_>) -> String {
+        let Scenario {
+            name: _,
+            description: _,
+            runs: _,
+            seed: _,
+            // What a report makes of the results.
+            reference: _,
+            min_effect: _,
+            other_starts: _,
+            contenders,
+            conditions,
+        } = self;
+        for (index, condition) in conditions.iter().enumerate() {
+            let Condition { name, experiment, base, plain, configs } = condition;
+            form.profile = experiment.profile;
+            form.always("condition", name);
+            write_experiment(&mut form, experiment);
+            for (contender, config) in contenders.iter().zip(configs) {
+                let Contender { name, transport, congestion: _, knobs: _, span: _ } = contender;
+                form.always("contender", name);
+                match transport {
+                    Transport::Tcp { path: None } => form.always("transport", "tcp"),
+                    Transport::Tcp { path: Some(path) } => form.always("transport", format!("tcp {path}")),
+                    Transport::Multipath(_) => {
+                        form.always("transport", "multipath");
+                        write_algorithm(&mut form, "scheduler", config.scheduler.name(), &config.scheduler);
+                    }
                 }
-                out.line("congestion", format!("{:?}", config.congestion));
-                for knob in knobs::ALL {
-                    out.line(knob.name, knob.value(config));
-                }
+                write_connection(&mut form, config);
             }
-            out.line("end", index);
+            // The lower bound depends on these two; background flows and those beside on the second.
+            form.always("connection", "base");
+            write_connection(&mut form, base);
+            form.always("connection", "plain");
+            write_connection(&mut form, plain);
+            form.always("end", index);
         }
-        out.0
+        form.text
     }
 
     /// SHA-256 of the canonical form, in hexadecimal.
@@ -40,181 +81,171 @@ impl Scenario {
     }
 }
 
-struct Lines(String);
-
-impl Lines {
-    fn line(&mut self, key: &str, value: impl core::fmt::Display) {
-        // A name may hold a line break; it must not look like two lines.
-        let value = value.to_string().replace('\\', "\\\\").replace('\n', "\\n");
-        let _ = writeln!(self.0, "{key} = {value}");
-    }
-}
-
-fn experiment(out: &mut Lines, experiment: &Experiment) {
-    out.line("profile", experiment.profile.name());
-    out.line("initial", experiment.initial);
-    if experiment.ipv6 {
-        out.line("ipv6", true);
-    }
-    out.line("deadline_ns", experiment.deadline.0);
-    match experiment.phases {
+fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
+    let Experiment {
+        profile,
+        graph,
+        pairs,
+        initial,
+        // A report says how the path was chosen; the run depends on the path alone.
+        initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
+        ipv6,
+        traffic,
+        deadline,
+        phases,
+    } = experiment;
+    form.line("profile", profile.name());
+    form.line("initial", initial);
+    form.line("ipv6", ipv6);
+    form.line("deadline", time(*deadline));
+    match phases {
         PhaseChoice::Unset => {}
-        PhaseChoice::Off => out.line("phases", "off"),
+        PhaseChoice::Off => form.line("phases", "off"),
         PhaseChoice::On(Phases { start, join, delay, jitter, traces }) => {
-            out.line("phases", format!("{} {} {} {} {traces}", start.0, join.0, delay.0, jitter.0));
+            form.line("phases", "on");
+            form.line("phases.start", time(*start));
+            form.line("phases.join", time(*join));
+            form.line("phases.delay", time(*delay));
+            form.line("phases.jitter", time(*jitter));
+            form.line("phases.traces", traces);
         }
     }
-    match experiment.graph.form {
-        Form::Paths { shared } => {
-            experiment.paths().iter().for_each(|one| path(out, experiment, one));
-            common(out, experiment, shared);
+    match graph.form {
+        Shape::Paths { shared } => {
+            pairs.iter().flat_map(|pair| &pair.paths).for_each(|path| write_path(form, experiment, path));
+            // Its two directions are the first links.
+            let common = pairs[0].paths[0].data[0].iter().find(|link| **link < 2).filter(|_| shared);
+            if let Some(Link { rtt, config, .. }) = common.map(|link| &graph.links[*link]) {
+                form.always("topology", "shared");
+                form.always("topology.rate", capacity(&config.capacity));
+                form.line("topology.rtt", time(*rtt));
+                form.line("topology.queue", queue(&config.queue));
+                form.line("topology.ecn-threshold", optional(config.ecn_threshold.as_ref(), queue));
+                form.line("topology.loss", loss(&config.loss));
+            }
         }
-        Form::Graph => graph(out, experiment),
+        Shape::Graph => write_graph(form, graph, pairs),
     }
-    let traffic = &experiment.traffic;
-    out.line(
-        "size",
-        match traffic.size {
-            FlowSize::Fixed(size) => size.0.to_string(),
-            FlowSize::Web { max } => format!("web {:?}", max.map(|max| max.0)),
-            FlowSize::Bulk => format!("bulk {}", traffic.duration.0),
-        },
-    );
-    out.line("flows", traffic.flows);
-    out.line(
-        "start",
-        match &traffic.start {
-            Start::Together(at) => format!("together {}", at.0),
-            Start::At(times) => format!("at {:?}", times.iter().map(|at| at.0).collect::<Vec<_>>()),
-            Start::Poisson { from, load } => format!("poisson {} {load:?}", from.0),
-        },
-    );
-    out.line("direction", format!("{:?}", traffic.direction));
-    out.line("size_known", traffic.size_known);
-    for background in &traffic.background {
-        let pair = if background.pair > 0 { format!(" {}", background.pair) } else { String::new() };
-        out.line(
-            "background",
-            format!("{} {} {}{pair}", background.path, background.flows, background.start.0),
-        );
-    }
-    if let Some(beside) = &traffic.beside {
-        out.line("beside", format!("{} {:?}", beside.flows, beside.path));
-        if experiment.graph.form == Form::Graph {
-            out.line("beside_pairs", format!("{:?}", beside.pairs));
-        }
-        if let Some(congestion) = &beside.congestion {
-            out.line("beside_congestion", format!("{congestion:?}"));
-        }
-    }
+    write_traffic(form, traffic, graph.form);
 }
 
-fn path(out: &mut Lines, experiment: &Experiment, path: &Path) {
+fn write_path(form: &mut Form<'_>, experiment: &Experiment, path: &Path) {
+    let Path { name, backup, data: _, acks: _ } = path;
     let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
-    out.line("path", &path.name);
-    out.line("down", capacity(&data.config.capacity));
-    out.line("up", capacity(&acks.config.capacity));
-    if data.trace_start != TraceStart::Beginning {
-        out.line("trace_start", format!("{:?}", data.trace_start));
+    form.always("path", name);
+    form.always("path.down", capacity(&data.config.capacity));
+    let up = capacity(&acks.config.capacity);
+    if up != capacity(&data.config.capacity) {
+        form.always("path.up", up);
     }
-    out.line("rtt_ns", data.rtt.0);
-    out.line("queue", format!("{:?}", data.config.queue));
-    if let Some(threshold) = data.config.ecn_threshold {
-        out.line("ecn_threshold", format!("{threshold:?}"));
-    }
-    out.line("loss", loss(&data.config.loss));
-    out.line("loss_up", loss(&acks.config.loss));
-    impairments(out, data);
-    out.line("backup", path.backup);
-    changes(out, &data.config.timeline, &acks.config.timeline);
+    write_trace_start(form, "path", data.trace_start);
+    form.always("path.rtt", time(data.rtt));
+    write_link(form, "path", &data.config, Some(&acks.config.loss));
+    form.line("path.backup", backup);
+    write_changes(form, &data.config.timeline, &acks.config.timeline);
 }
 
-/// The settings of a link from jitter to MTU.
-fn impairments(out: &mut Lines, link: &Link) {
-    let config = &link.config;
-    out.line(
-        "jitter",
-        match config.jitter {
-            None => "none".to_owned(),
-            Some(Jitter { shape: JitterShape::Uniform { max }, reorder }) => {
-                format!("uniform {} {reorder}", max.0)
-            }
-            Some(Jitter { shape: JitterShape::Normal { mean, std_dev }, reorder }) => {
-                format!("normal {} {} {reorder}", mean.0, std_dev.0)
-            }
+fn write_trace_start(form: &mut Form<'_>, of: &str, start: TraceStart) {
+    match start {
+        TraceStart::Beginning => {}
+        TraceStart::At(start) => form.line(&format!("{of}.trace-start"), time(start)),
+        TraceStart::Random => form.line(&format!("{of}.trace-start"), "random"),
+    }
+}
+
+/// The settings of a link from its queue on; on a path those of the data direction, and beside them the loss of
+/// acknowledgements.
+fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Option<&Loss>) {
+    let LinkConfig {
+        queue: size,
+        ecn_threshold,
+        loss: model,
+        jitter,
+        luck,
+        when_down,
+        mtu,
+        reports_mtu,
+        // The impairments.
+        drop_list: _,
+        reordering: _,
+        duplicate: _,
+        // Others write these.
+        capacity: _,
+        delay: _,
+        timeline: _,
+        // This follows from the network.
+        rtt: _,
+    } = config;
+    let key = |name: &str| format!("{of}.{name}");
+    form.line(&key("queue"), queue(size));
+    form.line(&key("ecn-threshold"), optional(ecn_threshold.as_ref(), queue));
+    form.line(&key("loss"), loss(model));
+    if let Some(loss_up) = loss_up {
+        form.line(&key("loss-up"), loss(loss_up));
+    }
+    if let Some(Jitter { shape, reorder }) = jitter {
+        let shape = match shape {
+            JitterShape::Uniform { max } => format!("uniform {}", time(*max)),
+            JitterShape::Normal { mean, std_dev } => format!("normal {} {}", time(*mean), time(*std_dev)),
+        };
+        form.line(&key("jitter"), shape);
+        form.line(&key("jitter.reorder"), reorder);
+    }
+    for impairment in IMPAIRMENTS {
+        if let Some(value) = (impairment.canonical)(config) {
+            form.always(&key(impairment.key), value);
+        }
+    }
+    form.line(
+        &key("luck"),
+        match luck {
+            Luck::Apart => "apart",
+            Luck::Shared => "shared",
         },
     );
-    out.line(
-        "reorder",
-        match config.reordering {
-            None => "none".to_owned(),
-            Some(reordering) => format!("{:?} {}", reordering.probability, reordering.extra.0),
+    form.line(
+        &key("when-down"),
+        match when_down {
+            WhenDown::Keep => "keep",
+            WhenDown::Drop => "drop",
         },
     );
-    out.line("duplicate", format!("{:?}", config.duplicate));
-    out.line("drop", format!("{:?}", config.drop_list));
-    if config.luck == Luck::Apart {
-        out.line("luck", "apart");
-    }
-    out.line("keep_when_down", config.when_down == WhenDown::Keep);
-    if let Some(mtu) = config.mtu {
-        out.line("mtu", format!("{mtu} {}", config.reports_mtu));
+    if let Some(mtu) = mtu {
+        form.line(&key("mtu"), mtu);
+        form.line(&key("mtu-reports"), reports_mtu);
     }
 }
 
-/// The link that all paths share; its two directions are the first links.
-fn common(out: &mut Lines, experiment: &Experiment, shared: bool) {
-    let link = |route: &[usize]| {
-        let own = |link: &&usize| **link < 2;
-        route.iter().find(own).map(|link| &experiment.graph.links[*link])
-    };
-    let route = experiment.paths().first().and_then(|path| path.data.first());
-    let Some(link) = route.and_then(|route| link(route)).filter(|_| shared) else {
-        out.line("common", "none");
-        return;
-    };
-    let config = &link.config;
-    let rate = config.capacity.mean_rate().0;
-    out.line("common", format!("{rate} {} {:?} {}", link.rtt.0, config.queue, loss(&config.loss)));
-    if let Some(threshold) = config.ecn_threshold {
-        out.line("common_ecn_threshold", format!("{threshold:?}"));
+/// Any graph: its nodes, its links, and for each pair of hosts its routes.
+fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
+    let Graph { form: _, nodes, links } = graph;
+    for Node { name, is_router } in nodes {
+        form.always(if *is_router { "router" } else { "host" }, name);
+    }
+    for link in links {
+        let Link { name, from, to, config, trace_start, rtt: _, trace_stream: _, phase_stream: _ } = link;
+        form.always("link", name);
+        form.always("link.ends", format!("{from} {to}"));
+        form.always("link.capacity", capacity(&config.capacity));
+        write_trace_start(form, "link", *trace_start);
+        form.always("link.delay", time(config.delay));
+        write_link(form, "link", config, None);
+        write_changes(form, &config.timeline, &[]);
+    }
+    for Pair { client, server, paths } in pairs {
+        form.always("pair", format!("{client} {server}"));
+        for Path { name, backup, data, acks } in paths {
+            form.always("path", name);
+            form.line("path.backup", backup);
+            data.iter().for_each(|route| form.always("path.data", list(route)));
+            acks.iter().for_each(|route| form.always("path.acks", list(route)));
+        }
     }
 }
 
-/// Any graph: its nodes, its links, and for each pair its routes.
-fn graph(out: &mut Lines, experiment: &Experiment) {
-    let graph = &experiment.graph;
-    for node in &graph.nodes {
-        out.line("node", format!("{} {}", if node.is_router { "router" } else { "host" }, node.name));
-    }
-    for link in &graph.links {
-        out.line("link", &link.name);
-        out.line("ends", format!("{} {}", link.from, link.to));
-        out.line("capacity", capacity(&link.config.capacity));
-        if link.trace_start != TraceStart::Beginning {
-            out.line("trace_start", format!("{:?}", link.trace_start));
-        }
-        out.line("delay_ns", link.config.delay.0);
-        out.line("queue", format!("{:?}", link.config.queue));
-        if let Some(threshold) = link.config.ecn_threshold {
-            out.line("ecn_threshold", format!("{threshold:?}"));
-        }
-        out.line("loss", loss(&link.config.loss));
-        impairments(out, link);
-        changes(out, &link.config.timeline, &[]);
-    }
-    for pair in &experiment.pairs {
-        out.line("pair", format!("{} {}", pair.client, pair.server));
-        for path in &pair.paths {
-            out.line("path", format!("{} {:?} {:?}", path.backup, path.data, path.acks));
-        }
-    }
-    out.line("flow_pairs", experiment.traffic.pairs);
-}
-
-/// The changes of a path, of which each is several steps of its two links.
-fn changes(out: &mut Lines, data: &[Step], acks: &[Step]) {
-    // What only the acknowledgements' direction has is its loss.
+/// The changes of a path, each of which is several steps of its two links, or of a link.
+fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
+    // Only the loss differs in the direction of the acknowledgements.
     let place = |step: &Step, is_data: bool| match (&step.change, is_data) {
         (Change::Delay(_), true) => Some(0),
         (Change::Rate(_), true) => Some(1),
@@ -229,38 +260,151 @@ fn changes(out: &mut Lines, data: &[Step], acks: &[Step]) {
     steps.sort_by_key(|(step, _)| step.at);
     let mut rest = steps.as_slice();
     while let Some(&(first, _)) = rest.first() {
-        let together =
-            rest.windows(2).take_while(|two| two[1].0.at == first.at && two[1].1 > two[0].1).count() + 1;
-        let (mut rate, mut rtt, mut losses, mut up) = (None, None, [None; 2], None);
-        for (step, place) in &rest[..together] {
+        let more = |two: &&[(&Step, usize)]| two[1].0.at == first.at && two[1].1 > two[0].1;
+        let (together, later) = rest.split_at(rest.windows(2).take_while(more).count() + 1);
+        let (mut rate, mut rtt, mut link, mut losses) = (None, None, None, [const { None }; 2]);
+        for (step, place) in together {
             match &step.change {
-                Change::Rate(to) => rate = Some(to.0),
-                Change::Delay(to) => rtt = Some(to.0 * 2),
-                Change::Up => up = Some(true),
-                Change::Down => up = Some(false),
-                Change::Loss(to) => losses[place - 3] = Some(to.mean_loss()),
+                Change::Rate(to) => rate = Some(format!("{} bit/s", to.0)),
+                Change::Delay(to) => rtt = Some(time(*to * 2)),
+                Change::Up => link = Some("up"),
+                Change::Down => link = Some("down"),
+                Change::Loss(to) => losses[place - 3] = Some(loss(to)),
                 Change::Trace { .. } => {}
             }
         }
-        let [loss, loss_up] = losses;
-        out.line("change", format!("{} {rate:?} {rtt:?} {loss:?} {loss_up:?} {up:?}", first.at.0));
-        rest = &rest[together..];
+        form.always("change", instant(first.at));
+        form.line("change.rate", rate.as_deref().unwrap_or("none"));
+        form.line("change.rtt", rtt.as_deref().unwrap_or("none"));
+        form.line("change.loss", losses[0].as_deref().unwrap_or("none"));
+        form.line("change.loss-up", losses[1].as_deref().unwrap_or("none"));
+        form.line("change.link", link.unwrap_or("none"));
+        rest = later;
+    }
+}
+
+fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
+    let Traffic { size, flows, pairs, start, direction, duration, size_known, background, beside } = traffic;
+    if shape == Shape::Graph {
+        form.always("traffic.pairs", pairs);
+    }
+    match size {
+        FlowSize::Web { max } => {
+            form.line("traffic.size", "web");
+            form.line("traffic.max", optional(*max, bytes));
+        }
+        FlowSize::Fixed(size) => form.line("traffic.size", bytes(*size)),
+        FlowSize::Bulk => {
+            form.line("traffic.size", "bulk");
+            form.line("traffic.duration", time(*duration));
+        }
+    }
+    form.line("traffic.flows", flows);
+    match start {
+        Start::Together(at) => form.line("traffic.start", instant(*at)),
+        Start::At(times) => form.line("traffic.starts", list(times.iter().map(|at| at.0))),
+        Start::Poisson { from, load } => {
+            form.line("traffic.start", instant(*from));
+            form.line("traffic.load", number(*load));
+        }
+    }
+    form.line(
+        "traffic.direction",
+        match direction {
+            Direction::Upload => "upload",
+            Direction::Download => "download",
+        },
+    );
+    form.line("traffic.size-known", size_known);
+    for Background { pair, path, flows, start } in background {
+        form.always("background", path);
+        if shape == Shape::Graph {
+            form.always("background.pair", pair);
+        }
+        form.line("background.flows", flows);
+        form.line("background.start", instant(*start));
+    }
+    if let Some(Beside { flows, pairs, path, congestion }) = beside {
+        form.always("beside", flows);
+        if shape == Shape::Graph {
+            form.always("beside.pairs", list(pairs));
+        }
+        form.line("beside.path", optional(*path, |path| path.to_string()));
+        if let Some(congestion) = congestion {
+            write_congestion(form, "beside.congestion", congestion);
+        }
+    }
+}
+
+/// The congestion control and the settings of a connection.
+fn write_connection(form: &mut Form<'_>, config: &ConnectionConfig) {
+    write_congestion(form, "congestion", &config.congestion);
+    let settings = knobs::ALL.iter().map(|knob| (knob.name.to_owned(), knob.canonical(config)));
+    form.settings(settings.collect());
+}
+
+fn write_congestion(form: &mut Form<'_>, key: &str, kind: &CongestionKind) {
+    write_algorithm(form, key, kind.name(), kind);
+}
+
+/// An algorithm, and those of its parameters that differ from the defaults of the form.
+fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str, kind: &K) {
+    form.line(key, name);
+    let parameters = kind.parameters().into_iter();
+    let values = parameters.map(|(spec, value)| (spec.name.to_owned(), form::value(&spec.domain, &value)));
+    form.parameters(key, name, values.collect());
+}
+
+/// A number: the shortest decimal, without an exponent, that reads back as the same.
+pub(super) fn number(value: f64) -> String {
+    format!("{value}")
+}
+
+pub(super) fn time(value: Duration) -> String {
+    format!("{} ns", value.0)
+}
+
+fn instant(value: Time) -> String {
+    format!("{} ns", value.0)
+}
+
+fn bytes(value: Bytes) -> String {
+    format!("{} B", value.0)
+}
+
+fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or("none".to_owned(), show)
+}
+
+pub(super) fn list(values: impl IntoIterator<Item = impl ToString>) -> String {
+    values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn queue(size: &QueueLimit) -> String {
+    match size {
+        QueueLimit::Bdp(n) => format!("{} BDP", number(*n)),
+        QueueLimit::Packets(n) => format!("{n} packets"),
+        QueueLimit::Bytes(n) => format!("{n} B"),
+        QueueLimit::Time(span) => time(*span),
+        QueueLimit::Unlimited => "unlimited".to_owned(),
     }
 }
 
 fn capacity(capacity: &Capacity) -> String {
     match capacity {
-        Capacity::Rate(rate) => format!("rate {}", rate.0),
-        Capacity::Trace { trace, .. } => format!("trace {}", trace.label()),
+        Capacity::Rate(rate) => format!("{} bit/s", rate.0),
+        // The label is the hash of its text.
+        Capacity::Trace { trace, start: _ } => format!("trace {}", trace.label()),
     }
 }
 
 fn loss(model: &Loss) -> String {
     match model {
-        Loss::GilbertElliott(channel) => format!(
-            "gilbert-elliott {} {} {:?} {:?}",
-            channel.mean_good.0, channel.mean_bad.0, channel.loss_good, channel.loss_bad
-        ),
-        independent => format!("bernoulli {:?}", independent.mean_loss()),
+        Loss::None => number(0.0),
+        Loss::Bernoulli(p) => number(*p),
+        Loss::GilbertElliott(channel) => {
+            let [good, bad] = [channel.mean_good, channel.mean_bad].map(time);
+            format!("gilbert-elliott {good} {bad} {} {}", number(channel.loss_good), number(channel.loss_bad))
+        }
     }
 }

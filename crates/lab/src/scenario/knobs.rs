@@ -21,12 +21,19 @@ pub struct Knob {
     pub what: &'static str,
     set: fn(&mut ConnectionConfig, &Node) -> Result<(), Problem>,
     get: fn(&ConnectionConfig) -> String,
+    /// Its value in the canonical form, where that differs.
+    canonical: Option<fn(&ConnectionConfig) -> String>,
 }
 
 impl Knob {
     /// Its value as a scenario would write it.
     pub fn value(&self, config: &ConnectionConfig) -> String {
         (self.get)(config)
+    }
+
+    /// Its value in the canonical form: in base units.
+    pub(super) fn canonical(&self, config: &ConnectionConfig) -> String {
+        self.canonical.unwrap_or(self.get)(config)
     }
 }
 
@@ -37,6 +44,7 @@ macro_rules! knob {
             name: $name,
             what: $what,
             set: |config, node| { config.$($field).+ = node.boolean()?; Ok(()) },
+            canonical: None,
             get: |config| config.$($field).+.to_string(),
         }
     };
@@ -46,6 +54,7 @@ macro_rules! knob {
             what: $what,
             set: |config, node| { config.$($field).+ = node.delay()?; Ok(()) },
             get: |config| config.$($field).+.to_string(),
+            canonical: Some(|config| format!("{} ns", config.$($field).+.0)),
         }
     };
     ($name:literal, $what:literal, $low:literal..=$high:literal, $($field:ident).+) => {
@@ -53,6 +62,7 @@ macro_rules! knob {
             name: $name,
             what: $what,
             set: |config, node| { config.$($field).+ = node.integer($low, $high)? as _; Ok(()) },
+            canonical: None,
             get: |config| config.$($field).+.to_string(),
         }
     };
@@ -65,6 +75,7 @@ macro_rules! knob {
                 config.$($field).+ = values[node.choice($what, &[$($word),+])?];
                 Ok(())
             },
+            canonical: None,
             get: |config| {
                 let known = [$(($word, $value)),+];
                 let found = known.iter().find(|(_, value)| *value == config.$($field).+);
@@ -91,6 +102,7 @@ pub const ALL: &[Knob] = &[
             };
             Ok(())
         },
+        canonical: None,
         get: |config| config.initial_ssthresh.map_or("none".to_owned(), |n| n.to_string()),
     },
     Knob {
@@ -103,6 +115,7 @@ pub const ALL: &[Knob] = &[
             };
             Ok(())
         },
+        canonical: None,
         get: |config| config.byte_counting_limit.map_or("none".to_owned(), |n| n.to_string()),
     },
     knob!("loss-detection", "loss detection", ["rack-tlp" => LossDetection::RackTlp, "duplicate-acks" => LossDetection::DuplicateAcks], loss_detection),
@@ -136,6 +149,7 @@ pub const ALL: &[Knob] = &[
         name: "receive-buffer",
         what: "receive buffer: a size, or `{ initial, max }` for autotuning",
         set: set_receive_buffer,
+        canonical: None,
         get: |config| match config.receive_buffer {
             ReceiveBuffer::Fixed(size) => format!("{} B", size.0),
             ReceiveBuffer::Auto { initial, max } => {
@@ -147,6 +161,7 @@ pub const ALL: &[Knob] = &[
         name: "send-buffer",
         what: "bytes written and not yet acknowledged: a size, or `{ initial, max }` for autotuning",
         set: set_send_buffer,
+        canonical: None,
         get: |config| match config.send_buffer_start {
             None => format!("{} B", config.send_buffer.0),
             Some(initial) => {
@@ -158,6 +173,7 @@ pub const ALL: &[Knob] = &[
         name: "subflow-send-buffer",
         what: "send buffer of each subflow, their sum the connection's: a size, `{ initial, max }` or `none`",
         set: set_send_buffers,
+        canonical: None,
         get: |config| match config.send_buffers {
             None => "none".to_owned(),
             Some(SendBuffers::Fixed(size)) => format!("{} B", size.0),
@@ -177,6 +193,7 @@ pub const ALL: &[Knob] = &[
             };
             Ok(())
         },
+        canonical: Some(|config| config.keepalive.map_or("none".to_owned(), |time| format!("{} ns", time.0))),
         get: |config| config.keepalive.map_or("none".to_owned(), |time| time.to_string()),
     },
     knob!("time-wait", "how long a closed subflow is remembered", time, time_wait),
@@ -185,6 +202,7 @@ pub const ALL: &[Knob] = &[
         name: "path-manager",
         what: "path manager: none, full_mesh or n_diff_ports:N",
         set: set_path_manager,
+        canonical: None,
         get: |config| match config.path_manager {
             PathManagerKind::None => "none".to_owned(),
             PathManagerKind::FullMesh => "full_mesh".to_owned(),
@@ -201,6 +219,7 @@ pub const ALL: &[Knob] = &[
         name: "sequence-origin",
         what: "first sequence numbers for tests: `{ isn, initiator, listener }` or `random`",
         set: set_sequence_origin,
+        canonical: None,
         get: |config| match config.sequence_origin {
             None => "random".to_owned(),
             Some(origin) => format!(

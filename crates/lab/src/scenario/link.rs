@@ -6,7 +6,7 @@ use anabranch_link::{
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
 
-use super::TraceStart;
+use super::{TraceStart, canonical};
 use crate::reader::Reader;
 use crate::source::Problem;
 use crate::tree::{Node, Value};
@@ -73,12 +73,53 @@ pub(super) fn loss(table: &Reader<'_>, what: &str) -> Result<Loss, Problem> {
     }
 }
 
+/// An impairment with a key of its own.
+pub(super) struct Impairment {
+    pub key: &'static str,
+    read: fn(&Node, &mut LinkConfig) -> Result<(), Problem>,
+    /// Its value in the canonical form; none without it.
+    pub canonical: fn(&LinkConfig) -> Option<String>,
+}
+
+/// The impairments other than loss and jitter, in the order of the canonical form.
+pub(super) const IMPAIRMENTS: &[Impairment] = &[
+    Impairment {
+        key: "reorder",
+        read: |node, config| {
+            config.reordering = Some(reordering(node)?);
+            Ok(())
+        },
+        canonical: |config| {
+            let Reordering { probability, extra } = config.reordering?;
+            Some(format!("{} {}", canonical::number(probability), canonical::time(extra)))
+        },
+    },
+    Impairment {
+        key: "duplicate",
+        read: |node, config| {
+            config.duplicate = node.probability()?;
+            Ok(())
+        },
+        canonical: |config| (config.duplicate > 0.0).then(|| canonical::number(config.duplicate)),
+    },
+    Impairment {
+        key: "drop",
+        read: |node, config| {
+            config.drop_list = numbers(node)?;
+            Ok(())
+        },
+        canonical: |config| (!config.drop_list.is_empty()).then(|| canonical::list(&config.drop_list)),
+    },
+];
+
 /// Adds the impairments other than loss to `config`.
 pub(super) fn impair(table: &Reader<'_>, config: &mut LinkConfig) -> Result<(), Problem> {
     config.jitter = table.optional("jitter", jitter)?;
-    config.reordering = table.optional("reorder", reordering)?;
-    config.duplicate = table.optional("duplicate", Node::probability)?.unwrap_or(0.0);
-    config.drop_list = table.optional("drop", numbers)?.unwrap_or_default();
+    for impairment in IMPAIRMENTS {
+        if let Some(node) = table.get(impairment.key) {
+            (impairment.read)(node, config)?;
+        }
+    }
     Ok(())
 }
 

@@ -95,7 +95,7 @@ impl PhaseChoice {
 }
 
 /// The keys of `[phases]`.
-const KEYS: &[&str] = &["start", "join", "delay", "jitter", "traces"];
+pub(super) const KEYS: &[&str] = &["start", "join", "delay", "jitter", "traces"];
 
 /// Reads `phases`: true, false, or a table of limits.
 pub(super) fn read(node: &Node) -> Result<PhaseChoice, Problem> {

@@ -1,4 +1,4 @@
-//! Which congestion controls there are, and one of them chosen at run time.
+//! The list of congestion controls, and one chosen at run time.
 
 use core::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::event::SubflowId;
 
-/// Which congestion control a connection uses.
+/// The congestion control of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CongestionKind {
     /// Reno with NewReno's recovery (RFC 5681, RFC 6582).
@@ -22,7 +22,7 @@ pub enum CongestionKind {
     Cubic(CubicOptions),
     /// CUBIC with HyStart++ in slow start (RFC 9406).
     CubicHystart(CubicOptions),
-    /// CUBIC and HyStart as Linux has them.
+    /// CUBIC and HyStart as in Linux.
     CubicLinux,
     /// The linked increases algorithm (RFC 6356).
     Lia,
@@ -42,12 +42,12 @@ pub enum CongestionKind {
     Sbd(SbdOptions),
     /// Dynamic window coupling (ICNP 2011).
     Dwc(DwcOptions),
-    /// A user's own.
+    /// A user-defined congestion control.
     Custom(CustomCongestionKind),
 }
 
 impl CongestionKind {
-    /// All that are built in.
+    /// All built-in congestion controls.
     pub const ALL: [CongestionKind; 13] = [
         CongestionKind::NewReno,
         CongestionKind::Cubic(CubicOptions::DEFAULT),
@@ -64,7 +64,7 @@ impl CongestionKind {
         CongestionKind::Dwc(DwcOptions::DEFAULT),
     ];
 
-    /// The names of all that are built in, in the same order.
+    /// The names of all built-in congestion controls, in the same order.
     pub(super) const NAMES: [&'static str; 13] = [
         "newreno",
         "cubic",
@@ -81,7 +81,7 @@ impl CongestionKind {
         "dwc",
     ];
 
-    /// Its name in scenarios, on the command line, in Python and in columns of results.
+    /// Returns the name used in scenarios, on the command line, in Python and in result columns.
     pub fn name(&self) -> &str {
         match self {
             CongestionKind::NewReno => "newreno",
@@ -101,9 +101,9 @@ impl CongestionKind {
         }
     }
 
-    /// The built-in congestion control of that name.
+    /// Returns the built-in congestion control with the given name.
     pub fn from_name(name: &str) -> Option<CongestionKind> {
-        // Other names for the same: the Linux kernel's, and that of RFC 6356.
+        // Aliases: the Linux kernel's name, and that of RFC 6356.
         let name = match name {
             "reno" => "newreno",
             "coupled" => "lia",
@@ -112,29 +112,27 @@ impl CongestionKind {
         CongestionKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What it does, in one line.
+    /// Returns a one-line description.
     pub fn description(&self) -> &str {
         match self {
             CongestionKind::NewReno => {
-                "every subflow by itself: one segment more per round trip, half at a loss (RFC 5681)"
+                "uncoupled: one segment more per round trip, half at a loss (RFC 5681)"
             }
             CongestionKind::Cubic(_) => {
-                "every subflow by itself: a cubic function of the time since the last loss (RFC 9438)"
+                "uncoupled: a cubic function of the time since the last loss (RFC 9438)"
             }
             CongestionKind::CubicHystart(_) => {
                 "CUBIC that leaves slow start when the round-trip time grows (RFC 9406)"
             }
             CongestionKind::CubicLinux => {
-                "CUBIC and HyStart as the Linux kernel has them: what to predict a Linux sender with"
+                "CUBIC and HyStart as in the Linux kernel, to predict Linux senders"
             }
             CongestionKind::Lia => {
-                "coupled: all subflows together take what one TCP takes on the best path (RFC 6356)"
+                "coupled: all subflows together take as much as one TCP on the best path (RFC 6356)"
             }
-            CongestionKind::Vegas(_) => {
-                "every subflow by itself: keeps 2 to 4 segments in the path's queue (JSAC 1995)"
-            }
+            CongestionKind::Vegas(_) => "uncoupled: keeps 2 to 4 segments in the path's queue (JSAC 1995)",
             CongestionKind::Veno(_) => {
-                "every subflow by itself: Reno that yields less to losses while the queue is short (JSAC 2003)"
+                "uncoupled: Reno that yields less to losses while the queue is short (JSAC 2003)"
             }
             CongestionKind::Olia => {
                 "coupled: like LIA, and moves traffic to the paths that lose least (CoNEXT 2012)"
@@ -146,19 +144,17 @@ impl CongestionKind {
                 "coupled: all subflows together keep 10 segments in queues (ICNP 2012)"
             }
             CongestionKind::Bbr(_) => {
-                "every subflow by itself: a model of bandwidth and least RTT, version 3 (draft-ietf-ccwg-bbr)"
+                "uncoupled: a model of bandwidth and minimum RTT, version 3 (draft-ietf-ccwg-bbr)"
             }
             CongestionKind::Sbd(_) => {
-                "coupled by OLIA where delays show a shared bottleneck (RFC 8382, INFOCOM 2016)"
+                "coupled by OLIA if delays show a shared bottleneck (RFC 8382, INFOCOM 2016)"
             }
-            CongestionKind::Dwc(_) => {
-                "coupled by LIA where losses and delays come together (after ICNP 2011)"
-            }
-            CongestionKind::Custom(_) => "a user's own",
+            CongestionKind::Dwc(_) => "coupled by LIA if losses and delays coincide (after ICNP 2011)",
+            CongestionKind::Custom(_) => "user-defined",
         }
     }
 
-    /// Whether the subflows' windows depend on each other. A user's own is taken to be coupled if it says so.
+    /// True if the subflows' windows depend on each other. A user-defined one declares it.
     pub fn is_coupled(&self) -> bool {
         match self {
             CongestionKind::NewReno
@@ -178,7 +174,7 @@ impl CongestionKind {
         }
     }
 
-    /// A congestion control of this kind for a new connection, without subflows.
+    /// Builds a congestion control of this kind for a new connection, without subflows.
     pub fn build(&self) -> AnyCongestion {
         match self {
             CongestionKind::NewReno => AnyCongestion::NewReno(Classic::new(NewReno)),
@@ -203,9 +199,9 @@ impl CongestionKind {
     }
 }
 
-/// A congestion control of a user's own: its name, and how one is made for each connection.
+/// A user-defined congestion control: its name, and a function that builds one for each connection.
 ///
-/// Two are equal if their names are.
+/// Two are equal if their names are equal.
 #[derive(Clone)]
 pub struct CustomCongestionKind {
     name: Arc<str>,
@@ -214,7 +210,7 @@ pub struct CustomCongestionKind {
 }
 
 impl CustomCongestionKind {
-    /// The congestion control that `build` makes, known as `name`.
+    /// Returns a kind named `name` whose congestion controls are made by `build`.
     pub fn new(
         name: &str,
         coupled: bool,
@@ -263,12 +259,12 @@ pub enum AnyCongestion {
     Sbd(Box<Classic<Sbd>>),
     /// DWC.
     Dwc(Box<Classic<Dwc>>),
-    /// A user's own.
+    /// A user-defined congestion control.
     Custom(Box<dyn CustomCongestion>),
 }
 
-/// Evaluates `$call` with what is in the variant, `$bbr` for one that is not of the classic frame, and `$custom`
-/// for a user's own.
+/// Evaluates `$call` with the content of a classic variant, `$bbr` for BBR, and `$custom` for a user-defined
+/// one.
 macro_rules! dispatch {
     ($self:expr, $inner:ident => $call:expr, bbr $model:ident => $bbr:expr, custom $own:ident => $custom:expr) => {
         match $self {
@@ -299,20 +295,21 @@ impl fmt::Debug for AnyCongestion {
 }
 
 impl AnyCongestion {
-    /// The same, with the slow starts of its subflows linked (LISA) where `on` and where it has any: a
-    /// user's own does as it likes.
+    /// Links the slow starts of the subflows (LISA) if `on` and if the control has slow starts; a
+    /// user-defined one is not changed.
     pub fn with_lisa(mut self, on: bool) -> AnyCongestion {
         dispatch!(&mut self, inner => inner.link_slow_starts(on), bbr _model => (), custom _own => ());
         self
     }
 
-    /// Whether segments leave at its pacing rate, whatever the configuration says.
+    /// True if segments are sent at its pacing rate, regardless of the configuration.
     #[inline]
     pub fn paces(&self) -> bool {
         matches!(self, AnyCongestion::Bbr(_))
     }
 
-    /// The windows with their fractions; none of a control that does not count in windows of segments.
+    /// Returns the windows with their fractions; `None` for a control that does not count in windows of
+    /// segments.
     pub fn windows(&self) -> Option<&Windows> {
         dispatch!(self, inner => Some(inner.windows()), bbr _model => None, custom _own => None)
     }

@@ -12,18 +12,18 @@ use crate::parameter::{Parameter, Parameterised, Spec, Value, set};
 const CUBIC: &[Parameter<CubicOptions>] = &[parameter!(
     CubicOptions,
     "fast-convergence",
-    "a loss below the last maximum aims lower still",
+    "a loss below the last maximum sets a lower one",
     bool,
     fast_convergence
 )];
 
 const BBR: &[Parameter<BbrOptions>] = &[
-    parameter!(BbrOptions, "loss-threshold", "loss in a round trip that is too much", number 0.0, 0.9, loss_threshold),
-    parameter!(BbrOptions, "beta", "what a loss leaves of the bounds", number 0.0, 1.0, beta),
-    parameter!(BbrOptions, "headroom", "part of the long-term bound that is left to others", number 0.0, 0.9, headroom),
-    parameter!(BbrOptions, "probe-rtt-interval", "time from one ProbeRTT to the next", time LEAST_PROBE, LONGEST_PROBE, probe_rtt_interval),
-    parameter!(BbrOptions, "probe-rtt-duration", "how long ProbeRTT lasts at least", time Duration::ZERO, LONGEST_INTERVAL, probe_rtt_duration),
-    parameter!(BbrOptions, "min-rtt-window", "how long the least RTT is remembered", time LEAST_PROBE, LONGEST_PROBE, min_rtt_window),
+    parameter!(BbrOptions, "loss-threshold", "maximum tolerated loss rate in a round trip", number 0.0, 0.9, loss_threshold),
+    parameter!(BbrOptions, "beta", "fraction of the bounds that remains after a loss", number 0.0, 1.0, beta),
+    parameter!(BbrOptions, "headroom", "fraction of the long-term bound left to other flows", number 0.0, 0.9, headroom),
+    parameter!(BbrOptions, "probe-rtt-interval", "interval between two ProbeRTT", time LEAST_PROBE, LONGEST_PROBE, probe_rtt_interval),
+    parameter!(BbrOptions, "probe-rtt-duration", "minimum duration of ProbeRTT", time Duration::ZERO, LONGEST_INTERVAL, probe_rtt_duration),
+    parameter!(BbrOptions, "min-rtt-window", "lifetime of the minimum RTT", time LEAST_PROBE, LONGEST_PROBE, min_rtt_window),
 ];
 
 const LEAST_PROBE: Duration = Duration::from_millis(100);
@@ -31,9 +31,15 @@ const LONGEST_PROBE: Duration = Duration::from_secs(3600);
 
 const VEGAS: &[Parameter<VegasOptions>] = &[
     parameter!(VegasOptions, "alpha", "segments in the queue below which the window grows", number 0.0, 1e6, alpha),
-    parameter!(VegasOptions, "beta", "segments in the queue above which it falls", number 0.0, 1e6, beta),
-    parameter!(VegasOptions, "gamma", "segments in the queue that end slow start", number 0.0, 1e6, gamma),
-    parameter!(VegasOptions, "over-base", "count the queue over the base RTT, as Linux", bool, over_base),
+    parameter!(VegasOptions, "beta", "segments in the queue above which the window shrinks", number 0.0, 1e6, beta),
+    parameter!(VegasOptions, "gamma", "segments in the queue above which slow start ends", number 0.0, 1e6, gamma),
+    parameter!(
+        VegasOptions,
+        "over-base",
+        "compute the queue relative to the base RTT, as Linux does",
+        bool,
+        over_base
+    ),
 ];
 
 const VENO: &[Parameter<VenoOptions>] =
@@ -41,8 +47,8 @@ const VENO: &[Parameter<VenoOptions>] =
 
 const WVEGAS: &[Parameter<WvegasOptions>] = &[
     parameter!(WvegasOptions, "total-alpha", "segments in all queues together", number 0.0, 1e6, total_alpha),
-    parameter!(WvegasOptions, "initial-alpha", "segments in one queue, at first and at least", number 0.0, 1e6, initial_alpha),
-    parameter!(WvegasOptions, "gamma", "segments in the queue that end slow start", number 0.0, 1e6, gamma),
+    parameter!(WvegasOptions, "initial-alpha", "segments in one queue, initially and at least", number 0.0, 1e6, initial_alpha),
+    parameter!(WvegasOptions, "gamma", "segments in the queue above which slow start ends", number 0.0, 1e6, gamma),
 ];
 
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
@@ -52,34 +58,41 @@ const SBD: &[Parameter<SbdOptions>] = &[
     parameter!(SbdOptions, "interval", "T: length of an interval", time LEAST_INTERVAL, LONGEST_INTERVAL, interval),
     parameter!(SbdOptions, "n", "N: intervals for loss and oscillation", integer 2, 64, n),
     parameter!(SbdOptions, "m", "M: intervals for skewness and variability", integer 1, 64, m),
-    parameter!(SbdOptions, "f", "F: newest intervals, which count in full", integer 1, 64, f),
-    parameter!(SbdOptions, "c-s", "skewness below which there is a bottleneck", number - 1.0, 1.0, c_s),
-    parameter!(SbdOptions, "c-h", "and below which there still is one", number - 1.0, 1.0, c_h),
-    parameter!(SbdOptions, "p-l", "loss above which there is one", number 0.0, 1.0, p_l),
-    parameter!(SbdOptions, "p-f", "difference in oscillation that divides", number 0.0, 1.0, p_f),
-    parameter!(SbdOptions, "p-mad", "difference in variability that divides, of the higher", number 0.0, 1.0, p_mad),
-    parameter!(SbdOptions, "p-s", "difference in skewness that divides", number 0.0, 2.0, p_s),
-    parameter!(SbdOptions, "p-d", "difference in loss that divides, of the higher", number 0.0, 1.0, p_d),
-    parameter!(SbdOptions, "p-v", "significant crossing of the mean, in variabilities", number 0.0, 10.0, p_v),
+    parameter!(SbdOptions, "f", "F: newest intervals, with full weight", integer 1, 64, f),
+    parameter!(SbdOptions, "c-s", "skewness below which a bottleneck is detected", number - 1.0, 1.0, c_s),
+    parameter!(
+        SbdOptions,
+        "c-h",
+        "skewness below which a detected bottleneck persists",
+        number - 1.0,
+        1.0,
+        c_h
+    ),
+    parameter!(SbdOptions, "p-l", "loss rate above which a bottleneck is detected", number 0.0, 1.0, p_l),
+    parameter!(SbdOptions, "p-f", "maximum difference of the oscillation in a group", number 0.0, 1.0, p_f),
+    parameter!(SbdOptions, "p-mad", "maximum difference of the variability in a group, relative to the higher", number 0.0, 1.0, p_mad),
+    parameter!(SbdOptions, "p-s", "maximum difference of the skewness in a group", number 0.0, 2.0, p_s),
+    parameter!(SbdOptions, "p-d", "maximum difference of the loss rate in a group, relative to the higher", number 0.0, 1.0, p_d),
+    parameter!(SbdOptions, "p-v", "distance of a significant crossing from the mean, in variabilities", number 0.0, 10.0, p_v),
     parameter!(
         SbdOptions,
         "remove-noise",
-        "crossings and variability count behind a bottleneck only",
+        "ignore crossings and variability of intervals without a bottleneck",
         bool,
         remove_noise
     ),
     parameter!(SbdOptions, "warm-up", "intervals before the first grouping", integer 0, 100_000, warm_up),
     parameter!(SbdOptions, "observations", "groupings before each decision", integer 1, 1000, observations),
-    parameter!(SbdOptions, "majority", "so many of them must agree", integer 1, 1000, majority),
+    parameter!(SbdOptions, "majority", "groupings that must agree", integer 1, 1000, majority),
 ];
 
 const DWC: &[Parameter<DwcOptions>] = &[
-    parameter!(DwcOptions, "near", "what is at the same time, in round trips", number 0.0, 100.0, near),
-    parameter!(DwcOptions, "delay-share", "upper part of the range of RTTs that is a sign, from below", number 0.0, 1.0, delay_share),
-    parameter!(DwcOptions, "delay-range", "least range of RTTs in which there are signs", time Duration::ZERO, LONGEST_INTERVAL, delay_range),
+    parameter!(DwcOptions, "near", "interval in which signs count as simultaneous, in round trips", number 0.0, 100.0, near),
+    parameter!(DwcOptions, "delay-share", "fraction of the RTT range above which the RTT is a sign", number 0.0, 1.0, delay_share),
+    parameter!(DwcOptions, "delay-range", "minimum width of the RTT range", time Duration::ZERO, LONGEST_INTERVAL, delay_range),
 ];
 
-/// The entries of a table with their values.
+/// Returns the entries of a table with their values.
 fn all<O>(table: &[Parameter<O>], options: &O) -> Vec<(Spec, Value)> {
     table.iter().map(|parameter| (parameter.spec, (parameter.get)(options))).collect()
 }

@@ -1,4 +1,5 @@
-//! The scoreboard against a model that keeps each octet by itself, and a few rules by name.
+//! Compares the scoreboard with a model that stores each octet separately, and tests a few rules
+//! individually.
 
 use super::*;
 use crate::subflow::rate::RateEstimator;
@@ -35,7 +36,7 @@ struct Octet {
     in_flight: bool,
     transmissions: u8,
     sent: Time,
-    /// Where it lies in the stream, and where its mapping starts and how long it is.
+    /// Its position in the stream, and the start and length of its mapping.
     data: u64,
     mapped_from: u64,
     mapped_len: u32,
@@ -130,7 +131,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
         }
         Operation::Sack { start, len, known } => {
             let (start, end) = (una + start, una + start + len);
-            // What may be called known: what was told of this block before.
+            // The part of this block that was reported before and may be called known.
             let told = board
                 .records()
                 .iter()
@@ -228,7 +229,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
     if board.records().front().is_none_or(|record| record.len > 0) {
         assert_eq!(board.lowest_data(), data.min());
     }
-    // The edges of what is carried, and of its mapping.
+    // The edges of the carried data, and of its mapping.
     for record in board.records().clone() {
         let start = record.data - u64::from(record.mapping.back);
         let end = start + u64::from(record.mapping.len);
@@ -241,7 +242,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
             assert!(carries || !board.carries_nearby(offset), "{offset}");
         }
     }
-    // Asked twice, because the answer moves the hint.
+    // Called twice, because the result moves the hint.
     let first = board.records().iter().position(|record| record.is_lost());
     assert_eq!(board.clone().next_lost(), first);
     if now.0.is_multiple_of(2) {
@@ -340,7 +341,7 @@ fn a_block_that_has_grown_tells_its_growth_alone() {
     let mut heard = Vec::new();
     board.sack(101, 401, 201, |record| heard.push(record.seq));
     assert_eq!(heard, [201, 301]);
-    // What is known is not looked at: the caller has cut it off.
+    // The known part is not searched: the caller has removed it.
     let mut fresh = self::board(4);
     fresh.sack(101, 401, 201, |_| ());
     assert_eq!(fresh.sacked_segments(), 2);

@@ -88,7 +88,7 @@ fn a_reordering_window_that_ends_after_the_timeout_leaves_it_the_timer() {
     bench.ack(112 + rto, 0, &[]);
     let mut late = Bench::rack(2);
     late.ack(11 + rto + 100, 0, &[1]);
-    // Sent at 10, its window ends at 10 + rto + 100 + 25.
+    // Sent at 10; its window ends at 10 + rto + 100 + 25.
     let due = 10 + rto + 125;
     assert_eq!(late.timer_from(125 + 10, 0), (ms(due), RetransmitTimer::Reordering));
     assert_eq!(late.timer_from(125 + 9, 0), (ms(due - 1), TIMEOUT));
@@ -165,7 +165,7 @@ fn a_probe_with_new_data_is_no_sign_of_loss() {
     assert!(!bench.ack(220, 4, &[]).probe_repaired);
 }
 
-/// The last of three segments is sent again as a probe, at 250.
+/// Returns a bench in which the last of three segments is retransmitted as a probe, at 250.
 fn probed() -> Bench {
     let mut bench = Bench::rack(3);
     bench.recovery.on_probe(3 * MSS, true);
@@ -173,7 +173,7 @@ fn probed() -> Bench {
     bench
 }
 
-// RFC 8985 section 7.4.2: acknowledged behind the probe, and no DSACK came: one of the two was lost.
+// RFC 8985 section 7.4.2: data after the probe is acknowledged without a DSACK, so one of the two was lost.
 #[test]
 fn a_probe_has_repaired_a_loss_when_more_is_acknowledged_and_no_dsack_came() {
     let mut bench = probed();
@@ -195,7 +195,7 @@ fn a_dsack_of_the_probe_shows_that_nothing_was_lost() {
     assert!(!verdict.undone && !verdict.probe_repaired);
     bench.send(351);
     assert!(!bench.ack(451, 4, &[]).probe_repaired);
-    // And the next probe may go.
+    // The next probe may be sent.
     bench.measure(100);
     bench.send(452);
     assert_eq!(bench.timer().1, PROBE);
@@ -229,7 +229,7 @@ fn a_loss_that_recovery_repairs_is_not_counted_for_the_probe_again() {
     assert!(!bench.ack(360, 4, &[]).probe_repaired);
 }
 
-// RFC 8985 section 7.4.2: one reduction, whether the probe's acknowledgement tells of it or what follows.
+// RFC 8985 section 7.4.2: one reduction, whether the probe's acknowledgement or a later one reports the loss.
 #[test]
 fn a_probe_that_starts_fast_recovery_has_repaired_nothing_besides() {
     let mut bench = probed();
@@ -246,7 +246,7 @@ fn a_probe_that_starts_fast_recovery_has_repaired_nothing_besides() {
     assert_eq!(bench.timer_from(553, 553).1, PROBE, "and another one may be sent");
 }
 
-// RFC 3708: the probe's own duplicate is none of what recovery retransmits.
+// RFC 3708: the probe's own duplicate is not a retransmission of recovery.
 #[test]
 fn a_dsack_of_the_probe_that_started_recovery_undoes_nothing() {
     let mut bench = probed();
