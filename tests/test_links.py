@@ -2,7 +2,8 @@
 """Every link between the pages of the repository leads to a file and a heading that exist, and every page has an index.
 
 Links are read as GitHub reads them: a path relative to the page, and `#` with the anchor that GitHub makes of a
-heading. Links to other sites are not opened. Needs no build.
+heading. Links to other sites are not opened. Source files and functions that the decisions and the page of the
+architecture name must exist too. Needs no build.
 
     tests/test_links.py
 """
@@ -79,6 +80,50 @@ def dead(name, texts, exists):
     return found
 
 
+def sources(text):
+    """The source files that a page names in backquotes, with the names that it places in each."""
+    found = {}
+    for file in re.findall(r"`([\w./-]+\.(?:rs|py|toml|csv|txt))`", prose(text)):
+        found.setdefault(file, set())
+    for name, file in re.findall(r"`([\w:]+)`\s+in\s+`([\w./-]+\.rs)`", prose(text)):
+        found[file].add(name.split("::")[-1])
+    for file, name in re.findall(r"(?:In|in)\s+`([\w./-]+\.rs)`,\s+`([\w:]+)`", prose(text)):
+        found[file].add(name.split("::")[-1])
+    return found
+
+
+def missing(named, files):
+    """The files among `named` that are none of `files`, by the end of the path, and the names that none of them defines."""
+    wrong = []
+    for file, names in sorted(named.items()):
+        texts = [text for path, text in files.items() if f"/{path}".endswith(f"/{file}")]
+        wrong += [file] if not texts else []
+        for name in sorted(names) if texts else []:
+            defined = rf"\b(?:fn|struct|enum|trait|type|const|static|mod|let mut|let)\s+{name}\b|^\s*(?:pub(?:\(\w+\))? )?{name}:"
+            wrong += [] if any(re.search(defined, text, re.M) for text in texts) else [f"{file}: {name}"]
+    return wrong
+
+
+class Sources(unittest.TestCase):
+    def test_decisions_and_architecture_name_files_and_functions_that_exist(self):
+        files = {}
+        for suffix in ("rs", "py", "toml", "csv", "txt"):
+            for path in ROOT.rglob(f"*.{suffix}"):
+                if "target" not in path.relative_to(ROOT).parts:
+                    files[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
+        named = 0
+        for name, text in pages().items():
+            if name.startswith("docs/decisions/") or name == "docs/architecture.md":
+                named += len(sources(text))
+                self.assertEqual(missing(sources(text), files), [], name)
+        self.assertGreater(named, 30)
+
+    def test_what_is_gone_is_noticed(self):
+        text = "`third_ack` in `connection/ack.rs` and `gone.rs`. In `close.rs`, `check_closing`: drop it."
+        files = {"src/connection/ack.rs": "self.third_ack()", "src/close.rs": "fn check_closing()"}
+        self.assertEqual(missing(sources(text), files), ["connection/ack.rs: third_ack", "gone.rs"])
+
+
 class Links(unittest.TestCase):
     def test_every_link_leads_to_a_file_and_a_heading(self):
         texts = pages()
@@ -90,9 +135,9 @@ class Links(unittest.TestCase):
         texts = pages()
         for folder, index in INDEXES.items():
             linked = {(ROOT / index).parent.joinpath(target.split("#")[0]).resolve() for target in links(texts[index])}
-            for name in texts:
-                if str(Path(name).parent) == folder and name != index:
-                    self.assertIn((ROOT / name).resolve(), linked, f"{index} has no link to {name}")
+            listed = [name for name in texts if str(Path(name).parent) == folder and name != index]
+            missing = [name for name in listed if (ROOT / name).resolve() not in linked]
+            self.assertEqual(missing, [], f"{index} has no link to these pages")
 
     def test_dead_links_are_noticed(self):
         texts = {"a.md": "[x](b.md#one-two) [y](b.md#three) [z](gone.md) [w](#here) `[v](no.md)`\n\n## Here",

@@ -49,7 +49,7 @@ fn repeated(pair: &Pair) -> Vec<Vec<Segment>> {
 }
 
 #[test]
-fn a_lost_segment_of_a_burst_is_sent_again_alone() {
+fn a_lost_segment_of_a_burst_is_retransmitted_alone() {
     // The first flight: one burst of 40 segments, each with the keys and the length of the whole burst.
     let config = ConnectionConfig { initial_window: 40, ..ConnectionConfig::linux() };
     for lost in [2, 6, 25, 39, 40] {
@@ -134,7 +134,7 @@ fn a_burst_ends_with_the_limit_and_with_the_data() {
 }
 
 #[test]
-fn with_checksums_each_segment_leaves_by_itself() {
+fn with_checksums_each_segment_is_sent_separately() {
     let config = ConnectionConfig { checksums: Checksums::Required, ..ConnectionConfig::linux() };
     let mut pair = pair(vec![Path::clean(10)], &config, LIMIT);
     transfer(&mut pair, &config);
@@ -142,7 +142,7 @@ fn with_checksums_each_segment_leaves_by_itself() {
 }
 
 #[test]
-fn a_paced_burst_is_what_the_rate_allows_in_a_millisecond() {
+fn a_paced_burst_is_one_millisecond_at_the_pacing_rate() {
     let config = ConnectionConfig { pacing: true, send_buffer: Bytes(BYTES), ..ConnectionConfig::linux() };
     let mut pair = pair(vec![Path::clean(50)], &config, LIMIT);
     transfer(&mut pair, &config);

@@ -83,7 +83,7 @@ fn the_window_does_not_grow_in_recovery() {
 }
 
 #[test]
-fn what_limited_transmit_has_sent_does_not_count_in_the_flight() {
+fn limited_transmit_does_not_count_in_the_flight() {
     let mut congestion = connection("newreno", &[(20, 20)]);
     congestion.on_congestion(A, &loss(NOW, 22));
     assert_eq!(congestion.cwnd(A), 10 * MSS);

@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fork_goes_the_same_way(
+    fn a_fork_behaves_identically(
         ops in prop::collection::vec((0..3_u8, 0..100_000_000_u64, any_op()), 1..60), at in 0..60_usize,
     ) {
         for kind in classic() {

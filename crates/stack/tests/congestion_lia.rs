@@ -162,7 +162,7 @@ fn a_subflow_in_recovery_counts_with_its_threshold() {
 }
 
 #[test]
-fn what_happens_to_one_subflow_counts_for_the_others_at_once() {
+fn a_change_of_one_subflow_affects_the_others_at_once() {
     let growth = |happens: fn(&mut anabranch_stack::congestion::AnyCongestion)| {
         let mut congestion = connection("lia", &[(100, 20), (100, 20)]);
         congestion.on_ack(A, &ack(NOW, 1));

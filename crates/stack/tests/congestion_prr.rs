@@ -99,7 +99,7 @@ fn figure_2_fifteen_losses_in_twenty_segments() {
 }
 
 #[test]
-fn one_segment_goes_at_once_where_a_timer_has_found_the_loss() {
+fn one_segment_is_sent_at_once_if_a_timer_detected_the_loss() {
     let mut congestion = subflow("newreno", 20);
     lose(&mut congestion, 20, 18);
     let mut inflight = 15;
@@ -111,7 +111,7 @@ fn one_segment_goes_at_once_where_a_timer_has_found_the_loss() {
 }
 
 #[test]
-fn the_first_retransmission_goes_even_where_the_flight_is_at_the_threshold() {
+fn the_first_retransmission_is_sent_even_if_the_flight_is_at_the_threshold() {
     let mut congestion = subflow("newreno", 20);
     congestion.on_congestion(A, &congestion_common::loss(NOW, 20));
     sack(&mut congestion, 10, 9);

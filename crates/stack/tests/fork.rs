@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, rng_seed: random::rng_seed(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_copy_goes_the_same_way(case in any_case(), at in 0usize..30) {
+    fn a_copy_behaves_identically(case in any_case(), at in 0usize..30) {
         run_forked(&case, at);
     }
 }

@@ -86,7 +86,7 @@ fn options_taken_off_the_syn_or_its_answer_leave_a_tcp() {
 
 // Row B2: a SYN with option 30 never passes.
 #[test]
-fn a_box_that_drops_such_syns_is_passed_by_a_plain_one() {
+fn a_plain_syn_passes_a_middlebox_that_drops_option_30() {
     let boxes = Middlebox { drops_syn: true, ..Middlebox::default() };
     let pair = run(&ConnectionConfig::linux(), 2, &[boxes; 2], 0);
     assert_eq!(carried(&pair, 1), 0);

@@ -10,7 +10,7 @@ use random::run::{compare_fast_paths, run};
 const PATH: PathSetup = PathSetup { delay_us: 1000, loss: 0, reorder: 0, duplicate: 0, absent: false };
 
 #[test]
-fn redundant_goes_on_after_a_write_that_did_not_fit() {
+fn redundant_continues_after_a_write_that_did_not_fit() {
     run(&Case {
         knobs: [Knobs { scheduler: 2, send_buffer: 1, ..Knobs::PLAIN }, Knobs::PLAIN],
         paths: vec![PATH],
@@ -20,7 +20,7 @@ fn redundant_goes_on_after_a_write_that_did_not_fit() {
 }
 
 #[test]
-fn redundant_sends_what_was_taken_back_behind_its_mark() {
+fn redundant_sends_recalled_data_before_its_position() {
     // A subflow ends with an unsent byte, after which the other subflow has continued.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     run(&Case {
@@ -77,7 +77,7 @@ fn a_window_of_one_byte_moves() {
 }
 
 #[test]
-fn what_was_never_sent_is_not_starved_by_what_goes_again_behind_it() {
+fn unsent_data_is_not_starved_by_later_reinjections() {
     // A path that becomes 400 times as long: the timers of both subflows expire alternately.
     run(&Case {
         ns3: true,
@@ -115,7 +115,7 @@ fn a_copy_that_is_reported_does_not_hide_that_the_peer_speaks_tcp() {
 }
 
 #[test]
-fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
+fn data_retransmitted_under_another_mapping_causes_no_fallback() {
     // A middlebox removes the mappings of some segments. The data they mapped is held, and has been received
     // again; as many bytes have arrived as the subflow has carried, but not at the offsets of a TCP stream.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
@@ -139,7 +139,7 @@ fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
 }
 
 #[test]
-fn a_peer_that_speaks_tcp_is_not_sent_again_what_it_has() {
+fn a_peer_that_uses_tcp_gets_no_retransmission_of_received_data() {
     // A middlebox removes all options of the server's segments, from its first data on. Although the client's
     // acknowledgements are full of SACK blocks, it must notice that they lack data-level information.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
@@ -177,7 +177,7 @@ fn a_priority_before_the_keys_does_not_make_a_plain_tcp() {
 }
 
 #[test]
-fn a_subflow_whose_peer_is_gone_does_not_wait_for_its_fin_for_ever() {
+fn a_subflow_whose_peer_is_gone_stops_waiting_for_its_fin() {
     run(&Case {
         seed: 1_760_714_144_234_078_225,
         simultaneous: true,
@@ -242,7 +242,7 @@ fn a_paced_subflow_sends_its_fin() {
 }
 
 #[test]
-fn no_segment_is_lost_in_the_instant_in_which_it_is_sent_again() {
+fn no_segment_is_lost_at_the_time_of_its_retransmission() {
     run(&Case {
         seed: 945_001_220_230_461_184,
         simultaneous: true,
@@ -273,7 +273,7 @@ fn no_segment_is_lost_in_the_instant_in_which_it_is_sent_again() {
 }
 
 #[test]
-fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
+fn unsent_data_of_an_ended_subflow_is_not_requested_twice() {
     let quick = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), ..Knobs::PLAIN };
     run(&Case {
         seed: 4_907_426_730_685_071_595,
@@ -379,7 +379,7 @@ fn hasty() -> Case {
 /// All acknowledgements with a data acknowledgement are lost, and then a middlebox removes options: data
 /// retransmitted at the data level would be taken for new data.
 #[test]
-fn nothing_is_sent_again_to_a_peer_that_may_be_a_tcp() {
+fn nothing_is_retransmitted_to_a_peer_that_may_use_tcp() {
     run(&Case {
         seed: 3_141_998_355_388_994_930,
         path_manager: 1,
@@ -423,7 +423,7 @@ fn payload_without_options_that_came_too_early_leads_back_to_tcp_in_its_turn() {
 
 /// Damage is detected in data that is no longer needed, after the end of the stream.
 #[test]
-fn nobody_hears_of_a_subflow_after_the_end() {
+fn no_subflow_event_is_emitted_after_the_end() {
     run(&Case {
         seed: 92_578_467_392_957_072,
         path_manager: 1,
@@ -469,7 +469,7 @@ fn an_overtaken_data_acknowledgement_does_not_bring_mptcp_back() {
 /// Both sides detect damage, and one signal of it is lost: one falls back to TCP and the other retransmits
 /// the damaged data.
 #[test]
-fn what_is_mapped_to_an_earlier_place_never_passes_for_new() {
+fn data_mapped_to_an_earlier_place_never_counts_as_new() {
     run(&Case {
         seed: 10_434_432_373_120_608_447,
         path_manager: 0,

@@ -89,7 +89,7 @@ fn example(bytes: u64) -> Connection {
 }
 
 #[test]
-fn what_the_next_windows_deliver_waits_for_the_fast_subflow_and_more_uses_both() {
+fn data_of_the_next_windows_waits_for_the_fast_subflow_and_more_uses_both() {
     // 16 + 32 + 64 + 128 segments: the first 8 are in flight.
     for (bytes, slow) in [(240 * MSS, 0), (240 * MSS + 1, 8 * MSS)] {
         let mut connection = example(bytes);
@@ -233,7 +233,7 @@ fn a_subflow_that_recovers_from_a_timeout_stays_in_the_model() {
 }
 
 #[test]
-fn a_timeout_and_what_is_acknowledged_after_it_each_lead_to_a_new_choice() {
+fn a_timeout_and_the_first_acknowledgement_after_it_each_cause_a_new_choice() {
     let mut connection = example(50 * MSS);
     let mut scheduler = Dmptcp::default();
     connection.run(&mut scheduler);
@@ -323,7 +323,7 @@ fn another_fastest_subflow_leads_to_a_new_choice_at_once() {
 }
 
 #[test]
-fn an_unknown_size_is_what_waits_in_the_buffer_or_infinite() {
+fn an_unknown_size_is_the_data_in_the_buffer_or_infinite() {
     let run = |unknown_size, size_known| {
         let mut connection = example(20 * MSS);
         connection.size_known = size_known;

@@ -79,7 +79,7 @@ proptest! {
     // moved to another: the stream is sent completely and once, and at no time do all subflows wait for
     // nothing.
     #[test]
-    fn the_stream_goes_out_whole_and_nobody_leaves_a_hole(
+    fn the_stream_is_sent_completely_and_without_a_hole(
         paths in prop::collection::vec((5..200_u64, 1..25_u64, prop::option::of(2..30_u64)), 2..5),
         segments in 1..300_u64, odd in 0..MSS, window in 2..120_u64, failing in 0..12_usize, back in 1..20_usize,
     ) {
@@ -132,7 +132,7 @@ fn names_are_unique_and_lead_back_to_the_kind() {
 }
 
 #[test]
-fn nothing_to_send_no_subflow_and_a_full_window_are_told_apart() {
+fn nothing_to_send_no_subflow_and_a_full_window_are_distinguished() {
     for kind in all() {
         let rule = |connection| match with_licence(&connection, &kind).run(&mut kind.build()) {
             Decision::Wait { until: None, why } => why.rule,
@@ -209,7 +209,7 @@ fn a_window_with_less_than_a_segment_left_is_full() {
 }
 
 #[test]
-fn the_tail_of_the_data_goes_out_though_shorter_than_a_segment() {
+fn the_tail_of_the_data_is_sent_though_shorter_than_a_segment() {
     for kind in all() {
         let mut connection = Connection::new(vec![subflow(0, 20, 10)], 3 * MSS + 100);
         connection.run(&mut kind.build());

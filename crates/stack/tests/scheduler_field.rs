@@ -57,7 +57,7 @@ fn two_equal_paths_carry_the_sum() {
 
 // A path that drops everything once the connection is up: no data queued on it is lost.
 #[test]
-fn what_waits_on_a_path_that_dies_goes_by_the_other() {
+fn the_queue_of_a_dead_path_is_sent_on_the_other() {
     for kind in SchedulerKind::ALL {
         let config = ConnectionConfig { flow_size: Some(Bytes(2_000_000)), ..with(kind.clone()) };
         let mut pair =

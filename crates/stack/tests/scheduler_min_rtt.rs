@@ -70,7 +70,7 @@ proptest! {
 }
 
 #[test]
-fn all_goes_on_the_fastest_while_its_window_has_room() {
+fn all_data_is_assigned_to_the_fastest_while_its_window_is_free() {
     let mut connection = Connection::new(vec![subflow(0, 100, 10), subflow(1, 20, 10)], 10 * MSS);
     connection.run(&mut MinRtt);
     assert_eq!((connection.bytes_on(0), connection.bytes_on(1)), (0, 10 * MSS));

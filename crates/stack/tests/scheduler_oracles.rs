@@ -435,7 +435,7 @@ fn sttf_keeps_a_short_flow_on_the_fast_one_and_takes_back_what_has_become_uneven
 }
 
 #[test]
-fn what_waits_on_a_failed_subflow_is_taken_back() {
+fn the_queue_of_a_failed_subflow_is_recalled() {
     for name in ["linux", "daps", "otias", "sttf"] {
         let kind = SchedulerKind::from_name(name).unwrap();
         let subflows = vec![subflow(0, 10, 10), subflow(1, 20, 10)];
@@ -521,7 +521,7 @@ fn cp_conservative_waits_for_the_end_of_slow_start() {
 }
 
 #[test]
-fn freeze_leaves_out_what_is_far_from_the_fastest() {
+fn freeze_excludes_subflows_far_from_the_fastest() {
     for (slow_ms, used) in [(70, true), (71, false)] {
         let connection = Connection::new(vec![full(subflow(0, 20, 20)), subflow(1, slow_ms, 20)], 99 * MSS);
         assert_eq!(chosen(&mut Freeze::new(FreezeOptions::DEFAULT), &connection).is_some(), used);
@@ -555,7 +555,7 @@ fn stms_pair() -> Vec<SubflowView> {
 }
 
 #[test]
-fn stms_c_sends_on_the_slow_one_what_equation_2_says() {
+fn stms_c_sends_on_the_slow_subflow_by_equation_2() {
     let connection = Connection { licence: Licence::of("stms_c"), ..Connection::new(stms_pair(), 1_000_000) };
     let mut scheduler = StmsC::new(StmsCOptions::DEFAULT);
     let view = connection.view();
@@ -609,7 +609,7 @@ fn stms_a_widens_the_gap_for_late_slow_data_and_narrows_it_for_late_fast_data() 
 }
 
 #[test]
-fn daps_sends_again_what_blocks_on_another_subflow() {
+fn daps_reinjects_blocking_data_on_another_subflow() {
     let mut connection = Connection::new(vec![subflow(0, 10, 10), subflow(1, 100, 10)], 20 * MSS);
     connection.outstanding =
         vec![anabranch_stack::scheduler::Pending { range: DataRange::new(0, 2 * MSS), tried: set(&[1]) }];
@@ -623,7 +623,7 @@ fn daps_sends_again_what_blocks_on_another_subflow() {
 }
 
 #[test]
-fn every_parameter_takes_what_it_shows_and_refuses_what_is_out_of_range() {
+fn every_parameter_accepts_its_shown_value_and_refuses_values_out_of_range() {
     for kind in SchedulerKind::ALL {
         for (spec, value) in kind.parameters() {
             let mut other = kind.clone();

@@ -104,7 +104,7 @@ fn a_backup_never_carries_copies() {
 }
 
 #[test]
-fn a_place_used_again_starts_from_what_is_not_acknowledged() {
+fn a_reused_id_starts_from_unacknowledged_data() {
     let mut connection = Connection::new(vec![subflow(0, 20, 10), subflow(1, 20, 10)], 10 * MSS);
     let mut scheduler = Redundant::default();
     connection.run(&mut scheduler);

@@ -190,7 +190,7 @@ fn a_window_limit_lets_slower_paths_in() {
 /// RFC 6356 computed by hand: `alpha cwnd_i / cwnd_total` is, with windows of 8 on 20 and 80 ms, 8 (8 /
 /// 0.02^2) / (8 / 0.02 + 8 / 0.08)^2 = 160000 / 250000; with three of 20 ms, 160000 / 1300^2.
 #[test]
-fn a_coupled_increase_is_what_lia_leaves_each_path() {
+fn a_coupled_increase_is_the_share_lia_grants_each_path() {
     let avoiding = |rtt_ms| PathEstimate { ssthresh: Some(1), ..path(rtt_ms) };
     let delivered = |paths: &[PathEstimate], increase: f64, coupled_increase: bool| {
         let model =

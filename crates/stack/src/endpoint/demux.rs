@@ -131,7 +131,7 @@ mod tests {
 
     // RFC 8684 section 3.1: the tokens of a host are unique.
     #[test]
-    fn a_token_belongs_to_whoever_has_claimed_it() {
+    fn a_token_belongs_to_the_connection_that_claimed_it() {
         let id = |slot: u32| ConnectionId { slot, generation: 0 };
         let mut demux = Demux::default();
         assert!(!demux.claim_token(0, id(1)), "some peers take it for none");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_forgotten_when_it_changes() {
+    fn recent_entries_are_discarded_when_the_subflow_changes() {
         let address = |host: u8, port: u16| Address::new(IpAddr::from([10, 0, 0, host]), port);
         let to = |slot: u32| (ConnectionId { slot, generation: 0 }, SubflowId(0));
         let (local, remote) = (address(1, 80), address(2, 1000));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_young_stay_and_the_oldest_goes_once_it_was_given_time() {
+    fn the_young_stay_and_the_oldest_is_evicted_after_its_time() {
         let mut table = full(4);
         let at = |ms| START + Duration::from_millis(ms);
         assert_eq!(table.find_space(at(2999), 4, |_| true), Space::None);

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn with_reordering_the_slow_one_takes_what_arrives_when_it_does() {
+    fn with_reordering_the_slow_one_takes_data_that_then_arrives_in_order() {
         // The slow segment sent at time 3 arrives at time 6. The fast turn at 4 arrives at 5, before it; that
         // at 5 arrives at the same time.
         let options = DapsOptions { reorder: true, ..EXACT };

@@ -36,7 +36,7 @@ const SEND_BURST: u64 = (1 << 16) - 20 - 40 - 40 - 8;
 pub struct LinuxOptions {
     /// The send buffer of a subflow in congestion windows.
     pub send_buffer: f64,
-    /// Number of checks without anything received after which a subflow is stale.
+    /// Maximum number of checks without anything received; a subflow that exceeds it is stale.
     pub stale_loss_count: u8,
 }
 
@@ -55,7 +55,7 @@ impl LinuxOptions {
         parameter!(
             LinuxOptions,
             "stale-loss-count",
-            "checks without anything received after which a subflow is stale",
+            "a subflow is stale after more than this number of checks without reception",
             integer 1, 255,
             stale_loss_count
         ),

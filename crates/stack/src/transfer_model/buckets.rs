@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_is_gone() {
+    fn removed_ranges_are_gone() {
         let mut buckets = Buckets::new();
         for cwnd in [300.0, 70_000.0, 300.5] {
             buckets.add(cwnd, 0.125);

@@ -42,7 +42,7 @@ fn a_train_longer_than_half_of_the_least_rtt_and_a_millisecond_ends_slow_start()
 }
 
 #[test]
-fn the_cushion_is_what_four_of_the_largest_bursts_take() {
+fn the_cushion_is_the_time_of_four_of_the_largest_bursts() {
     // 4 * 65536 bytes at 2 * 1021 * 1400 bytes in 4 ms take 367 us: a train of 2.183 ms is not too long.
     assert_eq!(train(&mut started(1000, false), 100, 4_000), Some(1022));
 }
@@ -182,7 +182,7 @@ fn a_slow_start_after_an_idle_time_is_not_judged() {
 }
 
 #[test]
-fn until_a_loss_a_window_grows_by_a_twentieth_of_what_is_acknowledged_at_least() {
+fn until_a_loss_a_window_grows_by_at_least_a_twentieth_of_acknowledged_data() {
     let mut congestion = connection("cubic_linux", &[(100, 20)]);
     congestion.on_ack(A, &ack(NOW, 20));
     assert!((window(&congestion, A) - 101.0).abs() < 1e-9);

@@ -40,7 +40,7 @@ fn cubic_names_the_windows_of_the_round_trips_to_come() {
 }
 
 #[test]
-fn a_control_without_threshold_says_itself_whether_it_is_in_slow_start() {
+fn a_control_without_threshold_reports_slow_start_itself() {
     let mut reno = connection("newreno", &[(10, 50)]);
     assert_eq!(reno.growth(A), Growth::Acks);
     reno.on_rto(A, Time::from_secs(1), 10 * MSS, false);

@@ -44,7 +44,7 @@ fn of_40_segments_the_new_one_takes_10_and_a_round_trip_later_there_are_80() {
 }
 
 #[test]
-fn what_is_not_in_flight_is_not_ignored() {
+fn only_acknowledgements_of_the_flight_are_ignored() {
     let mut congestion = started("lia", 40);
     acknowledge(&mut congestion, A, 5);
     // 45 segments of window, with none in flight.
@@ -80,7 +80,7 @@ fn the_fastest_gives() {
 }
 
 #[test]
-fn nobody_gives_where_it_is_not_asked_for() {
+fn without_lisa_no_subflow_gives_up_window() {
     let mut congestion = CongestionKind::Lia.build();
     congestion.on_subflow_up(A, &SubflowStart { initial_window: 40, ..start() });
     congestion.on_subflow_up(B, &start());

@@ -102,7 +102,7 @@ fn a_delay_in_the_upper_quarter_of_its_range_is_a_sign_before_a_loss_and_after()
 }
 
 #[test]
-fn a_range_of_less_than_five_milliseconds_tells_nothing() {
+fn a_range_of_less_than_five_milliseconds_is_no_sign() {
     let mut congestion = connection("dwc", &[(40, 50), (40, 50)]);
     delay(&mut congestion, 50, NOW);
     delay(&mut congestion, 54, NOW);
@@ -216,7 +216,7 @@ fn different_queues_are_two_groups_of_one_newreno_each() {
 }
 
 #[test]
-fn one_behind_no_bottleneck_is_coupled_with_all() {
+fn a_subflow_without_bottleneck_is_coupled_with_all() {
     // Its delay is mostly low, with rare peaks.
     let idle = |step: u64| if step % 50 < 5 { 9000 } else { 0 };
     let congestion = sbd_of(quick(), 40, |step| [busy(step), idle(step)]);

@@ -128,7 +128,7 @@ impl Target {
         }
     }
 
-    /// Processes everything that the endpoint sends; it must come to an end.
+    /// Processes everything that the endpoint sends, which must be finite.
     pub fn listen(&mut self) {
         for sent in 0.. {
             assert!(sent < 20_000, "never stops sending");

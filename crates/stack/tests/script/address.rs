@@ -373,7 +373,7 @@ fn a_backup_is_idle_while_another_works_and_takes_over() {
     s.sent();
 }
 
-// RFC 8684 section 3.3.8, rows P2, P4: MP_PRIO changes the subflow it comes by, and back.
+// RFC 8684 section 3.3.8, rows P2, P4: MP_PRIO changes the subflow that carries it, in both directions.
 #[test]
 fn mp_prio_changes_its_own_subflow() {
     let mut s = Script::two(config());

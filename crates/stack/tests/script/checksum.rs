@@ -60,7 +60,7 @@ fn server_after(own: Checksums, syn: u8, third: u8) -> (u8, bool) {
 // RFC 8684 section 3.1, row I29: the listener's side; a client that learns of it late signals it in the third
 // ACK.
 #[test]
-fn the_listener_hears_the_wish_in_the_syn_or_in_the_third_ack() {
+fn the_listener_learns_the_request_from_the_syn_or_the_third_ack() {
     assert_eq!(server_after(Checksums::IfAsked, 0x01, 0x01), (0x01, false));
     assert_eq!(server_after(Checksums::IfAsked, 0x81, 0x81), (0x81, true));
     assert_eq!(server_after(Checksums::IfAsked, 0x01, 0x81), (0x01, true));

@@ -83,7 +83,7 @@ fn a_data_fin_waits_for_the_data_before_it() {
 
 // RFC 8684 section 3.3.3, row X3: the last octet of a mapping with DATA_FIN is not a byte.
 #[test]
-fn a_data_fin_with_data_ends_behind_the_bytes() {
+fn a_data_fin_with_data_ends_after_the_bytes() {
     let mut s = server();
     s.inject(data(0, 11, 100).data_ack(0).map(10, 11, 101).data_fin());
     s.expect(ack(0, 111).data_ack(111));
@@ -93,7 +93,7 @@ fn a_data_fin_with_data_ends_behind_the_bytes() {
 
 // RFC 8684 section 3.3.3, row X7: it is repeated until it is acknowledged, on all subflows, with backoff.
 #[test]
-fn a_data_fin_is_sent_again_until_it_is_acknowledged() {
+fn a_data_fin_is_retransmitted_until_it_is_acknowledged() {
     let mut s = Script::two(config());
     s.close();
     s.expect(seg(0).flags(A).map(0, 0, 1).data_fin());
@@ -271,7 +271,7 @@ fn a_join_revives_a_connection_without_subflows() {
 
 // RFC 8684 section 3.3.3, rows X20, X21: nothing is accepted after the DATA_FIN, and the first one is final.
 #[test]
-fn what_contradicts_the_data_fin_is_dropped() {
+fn data_that_contradicts_the_data_fin_is_dropped() {
     let mut s = server();
     s.inject(data_fin(0, 11, 110));
     s.expect(ack(0, 11));

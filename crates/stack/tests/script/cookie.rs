@@ -113,7 +113,7 @@ fn a_lost_third_ack_is_made_good_by_the_first_data() {
 // RFC 9293 section 3.10.7.2 would reset the second segment of a flight whose first was lost, and the
 // connection with it.
 #[test]
-fn what_follows_a_lost_first_segment_is_not_reset() {
+fn segments_after_a_lost_first_one_are_not_reset() {
     let (mut s, _) = answered(plain());
     s.inject(data(0, 701, 700));
     s.expect_nothing();
@@ -163,7 +163,7 @@ fn window_scale_sack_and_mss_come_back_with_the_timestamp() {
 
 // The peer offers less: neither SACK nor a scale, and the local ones are not used either.
 #[test]
-fn what_the_peer_does_not_offer_is_not_used() {
+fn options_not_offered_by_the_peer_are_not_used() {
     let buffer = ReceiveBuffer::Fixed(Bytes::from_kib(1024));
     let mut s = flooded(ConnectionConfig { receive_buffer: buffer, ..plain() });
     s.subs[0].peer_scale = 0;
@@ -371,7 +371,7 @@ fn a_cookie_opens_no_connection_beyond_the_limit() {
 
 // RFC 8684 section 3.1, row I9: the token of an existing connection is not assigned twice.
 #[test]
-fn a_cookies_key_is_not_told_if_its_token_is_taken() {
+fn a_cookies_key_is_not_sent_if_its_token_is_taken() {
     let (mut s, _) = answered(config());
     let third = third(&s);
     s.inject(third);
@@ -389,7 +389,7 @@ fn a_cookies_key_is_not_told_if_its_token_is_taken() {
 
 // RFC 8684 section 3.2: joins are bounded by their connections, and need no cookie.
 #[test]
-fn a_join_is_half_open_as_ever() {
+fn a_join_is_half_open_as_without_cookies() {
     let (mut s, _) = answered(config());
     let third = third(&s);
     s.inject(third);

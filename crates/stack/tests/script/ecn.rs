@@ -106,7 +106,7 @@ fn an_answer_with_both_flags_or_without_any_is_a_refusal() {
 
 // Section 6.1.1.1: a host may stop requesting ECN in a retransmitted SYN.
 #[test]
-fn a_syn_that_is_sent_again_asks_no_more() {
+fn a_retransmitted_syn_does_not_request_ecn() {
     let mut s = Script::connecting(willing(), 1);
     s.expect(seg(0).flags(S.with(ASKS)).seq(0));
     s.expect_after(1000, seg(0).flags(S).seq(0));
@@ -198,7 +198,7 @@ fn a_mark_is_echoed_until_the_peer_has_reduced_its_window() {
 
 // Section 6.1.2: the window is halved, nothing is retransmitted, and the next new data carries CWR, once.
 #[test]
-fn an_echo_halves_the_window_and_the_next_new_data_says_so() {
+fn an_echo_halves_the_window_and_the_next_new_data_signals_it() {
     let mut s = ten_in_flight();
     s.inject(ack(0, 1001).flags(A.with(ECE)));
     // Ten were in flight.
@@ -242,7 +242,7 @@ fn a_loss_in_the_same_window_does_not_reduce_again() {
 
 // Section 6.1.2: a timeout is also a reduction, which the next new data signals.
 #[test]
-fn a_timeout_is_told_as_well() {
+fn a_timeout_is_signalled_too() {
     let mut s = answered(willing(), ECE);
     s.write(1000);
     s.expect(data(0, 1, 1000));

@@ -90,7 +90,7 @@ fn first_data_without_any_option_makes_a_plain_tcp() {
 // RFC 8684 section 3.7: options are missing from the middle of a segment on. Its head is mapped, or was
 // received before, and is not processed again with the rest.
 #[test]
-fn the_way_back_inside_a_segment_takes_its_rest_alone() {
+fn fallback_inside_a_segment_concerns_only_its_rest() {
     for (buffer, received) in [(64_000, 200), (150, 150)] {
         let receive_buffer = ReceiveBuffer::Fixed(Bytes(buffer));
         let mut s = Script::client(ConnectionConfig { receive_buffer, ..config() });
@@ -109,7 +109,7 @@ fn the_way_back_inside_a_segment_takes_its_rest_alone() {
 
 // RFC 8684 section 3.7, row F17: joins in progress are abandoned.
 #[test]
-fn a_join_under_way_is_given_up_on_the_way_back() {
+fn a_join_in_progress_is_abandoned_at_fallback() {
     let mut s = Script::client_with(mesh(), 2);
     s.expect(seg(1).flags(S));
     s.inject(data(0, 1, 100));
@@ -198,7 +198,7 @@ fn an_infinite_mapping_beside_other_subflows_ends_its_subflow() {
 // on an acknowledgement, for the start of the mapping; nothing is readable until the infinite mapping assigns
 // the bytes to the stream.
 #[test]
-fn damage_on_the_only_subflow_is_told_by_mp_fail() {
+fn damage_on_the_only_subflow_is_signalled_by_mp_fail() {
     let mut s = Script::client(required());
     s.inject(data(0, 1, 100).data_ack(0).map(0, 1, 100).checked());
     s.expect(ack(0, 101).data_ack(100));
@@ -336,7 +336,7 @@ fn data_without_options_in_mid_connection_is_followed() {
 
 // The same with only a FIN (trap T19).
 #[test]
-fn a_bare_fin_on_the_only_subflow_ends_the_stream() {
+fn a_fin_without_options_on_the_only_subflow_ends_the_stream() {
     let mut s = Script::client(config());
     s.inject(seg(0).flags(FA).seq(1).ack(1));
     s.expect(ack(0, 2).no_mptcp());
@@ -347,7 +347,7 @@ fn a_bare_fin_on_the_only_subflow_ends_the_stream() {
 
 // Row F20: a DATA_FIN acknowledged before the fallback is followed by the FIN of a TCP.
 #[test]
-fn after_the_way_back_the_fin_is_said_though_the_data_fin_was() {
+fn after_fallback_the_fin_is_sent_although_the_data_fin_was() {
     let mut s = Script::client(config());
     s.close();
     s.expect(seg(0).map(0, 0, 1).data_fin());

@@ -72,7 +72,7 @@ fn a_syn_offers_mss_scale_sack_and_timestamps() {
 
 // RFC 6298 sections 2.1 and 5.5: one second initially, doubled each time; then the attempt fails.
 #[test]
-fn a_syn_is_sent_again_with_backoff_until_the_attempt_fails() {
+fn a_syn_is_retransmitted_with_backoff_until_the_attempt_fails() {
     let mut s = Script::connecting(config(), 1);
     s.expect(seg(0).flags(S));
     for wait in [1000, 2000, 4000, 8000, 16_000, 32_000] {
@@ -378,7 +378,7 @@ fn a_reset_refuses_the_connection_if_it_acknowledges_the_syn() {
 
 // RFC 9293 section 3.10.7.2: there is no listener; and section 3.10.7.1: a stray segment.
 #[test]
-fn what_belongs_to_nothing_is_reset() {
+fn stray_segments_are_reset() {
     let mut s = Script::listening(config(), 1);
     s.peer_opens(0, 0, 5001);
     s.subs[1].own.port = 81;
@@ -394,7 +394,7 @@ fn what_belongs_to_nothing_is_reset() {
 
 // RFC 6298 section 5.5: the SYN/ACK is retransmitted, and by RFC 9293 on a repeated SYN at once.
 #[test]
-fn a_syn_ack_is_sent_again() {
+fn a_syn_ack_is_retransmitted() {
     let mut s = Script::listening(config(), 1);
     s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
     let first = s.expect(seg(0).flags(SA));

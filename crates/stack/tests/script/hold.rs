@@ -43,7 +43,7 @@ fn unmapped_data_is_held_until_its_mapping_comes() {
 
 // RFC 8684 section 3.3.1, row M22: the head of a mapping is lost, and the data after it is held.
 #[test]
-fn data_behind_a_lost_mapping_is_kept() {
+fn data_after_a_lost_mapping_is_held() {
     let mut s = two();
     s.inject(data(1, 101, 100));
     s.expect(ack(1, 1).sack(&[(101, 201)]));
@@ -119,7 +119,7 @@ fn a_contradicting_mapping_resets_its_subflow() {
 
 // The same if the second mapping names exactly the bytes that the stream expects next.
 #[test]
-fn a_contradicting_mapping_of_what_is_expected_resets_its_subflow() {
+fn a_contradicting_mapping_of_expected_data_resets_its_subflow() {
     let mut s = two();
     s.inject(data(1, 1, 100).data_ack(0).map(0, 1, 300));
     s.expect(ack(1, 101).data_ack(100));
@@ -248,7 +248,7 @@ fn a_data_fin_counts_when_it_is_verified() {
 
 // RFC 8684 section 3.3.1, row K9: data that fills a hole is accepted, regardless of the amount held after it.
 #[test]
-fn a_hole_is_filled_when_no_more_may_wait_behind_it() {
+fn a_hole_is_filled_when_no_more_may_be_held_after_it() {
     let mut s = checked();
     for at in 1..2_000 {
         s.inject(part(1 + at * 10, 10, at * 10, 1 + at as u32 * 10, 10));
@@ -278,7 +278,7 @@ fn exactly_a_window_of_unmapped_data_is_held() {
 }
 
 #[test]
-fn of_held_payload_what_is_mapped_goes_and_the_rest_stays() {
+fn mapped_held_payload_is_released_and_the_rest_stays() {
     let mut s = two();
     s.inject(data(1, 1, 300));
     s.expect(ack(1, 301).data_ack(0));
@@ -326,7 +326,7 @@ fn a_mapping_of_the_syn_or_of_nothing_maps_nothing() {
 // RFC 8684 section 3.7: the peer falls back to TCP from the damage on; data that arrives before its answer is
 // kept.
 #[test]
-fn what_arrives_while_a_failure_is_not_answered_is_not_judged() {
+fn data_that_arrives_before_the_answer_to_mp_fail_is_not_verified() {
     let mut s = checked();
     s.inject(damaged(part(1, 100, 0, 1, 100)));
     s.expect(ack(0, 101).data_ack(0).option(s.own_fails(0)));
@@ -338,7 +338,7 @@ fn what_arrives_while_a_failure_is_not_answered_is_not_judged() {
 
 // It was acknowledged, so the peer does not keep it.
 #[test]
-fn what_is_held_beyond_the_window_is_the_streams_after_the_way_back_to_tcp() {
+fn held_data_beyond_the_window_belongs_to_the_stream_after_fallback() {
     let mut s = Script::client(config());
     let mut seq = 1;
     while seq < 66_001 {

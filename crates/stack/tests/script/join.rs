@@ -75,7 +75,7 @@ fn a_join_before_the_third_ack_is_refused() {
 
 // RFC 8684 section 3.2, rows J11, H1, K3: an unknown token.
 #[test]
-fn an_unknown_token_is_refused_and_harms_nobody() {
+fn an_unknown_token_is_refused_without_effect() {
     let mut s = Script::server(config());
     s.peer_opens(0, 3, 6000);
     let syn = Join::Syn { backup: false, address_id: 4, token: 99, nonce: NONCE_A };
@@ -141,7 +141,7 @@ fn a_third_ack_without_mp_join_is_reset() {
 // RFC 8684 section 3.2, rows J14, J16: the third ACK is repeated until the fourth arrives, and no data is
 // sent before.
 #[test]
-fn the_third_ack_is_repeated_until_the_fourth_and_no_data_goes_before() {
+fn the_third_ack_is_repeated_until_the_fourth_and_no_data_is_sent_before() {
     let mut s = Script::client_with(mesh(), 2);
     s.expect(seg(1).flags(S));
     s.advance(20);
@@ -339,7 +339,7 @@ fn the_listener_may_join() {
 // RFC 8684 section 3.2, row J26: joins that cross between the same two addresses make one subflow, the one
 // opened by the connection's initiator.
 #[test]
-fn of_two_joins_that_cross_one_stands() {
+fn of_two_joins_that_cross_one_is_kept() {
     let mut s = Script::server_with(config(), 2);
     let option = capable(Some(KEY_A), s.own_key, Some(10));
     s.inject(data(0, 1, 10).option(option));
@@ -363,7 +363,7 @@ fn of_two_joins_that_cross_one_stands() {
 
 // RFC 6298 section 5.5: a join's SYN is retransmitted, and finally given up.
 #[test]
-fn a_joins_syn_is_sent_again_until_it_is_given_up() {
+fn a_joins_syn_is_retransmitted_until_it_is_given_up() {
     let mut s = Script::client_with(mesh(), 2);
     let first = s.expect(seg(1).flags(S));
     for wait in [1000, 2000, 4000, 8000, 16_000, 32_000] {

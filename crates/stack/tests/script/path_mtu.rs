@@ -20,7 +20,7 @@ fn probing() -> ConnectionConfig {
 
 // RFC 1191 section 6.4; RFC 8684 section 3.3.1: the pieces repeat the mapping of the whole.
 #[test]
-fn what_is_too_big_is_cut_and_sent_again() {
+fn segments_that_are_too_big_are_cut_and_retransmitted() {
     let mut s = Script::client(config());
     s.write(2000);
     s.expect(data(0, 1, 1000).map(0, 1, 1000));
@@ -40,7 +40,7 @@ fn what_is_too_big_is_cut_and_sent_again() {
 
 // RFC 5927 section 7.2.
 #[test]
-fn a_report_of_what_is_not_under_way_is_ignored() {
+fn a_report_of_a_segment_not_in_flight_is_ignored() {
     let mut s = Script::client(config());
     s.write(2000);
     s.expect(data(0, 1, 1000));

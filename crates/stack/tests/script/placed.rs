@@ -53,7 +53,7 @@ fn each_byte_is_delivered_once_or_is_a_duplicate() {
 }
 
 #[test]
-fn what_has_no_payload_or_none_of_the_streams_is_not_counted() {
+fn segments_without_payload_or_stream_data_are_not_counted() {
     let mut s = Script::server(plain());
     s.inject(data(0, 1, 1000));
     s.expect(ack(0, 1001));
@@ -70,7 +70,7 @@ fn what_has_no_payload_or_none_of_the_streams_is_not_counted() {
 
 // RFC 8684 section 3.3.1: a mapping that begins before the stream delivers its part inside the stream.
 #[test]
-fn what_is_mapped_before_the_stream_is_a_duplicate() {
+fn data_mapped_before_the_stream_is_a_duplicate() {
     let mut s = server();
     s.inject(data(0, 11, 1000).data_ack(0).map(-500, 11, 1000));
     s.expect(ack(0, 1011).data_ack(500));

@@ -367,7 +367,7 @@ fn once_reordering_was_seen_the_window_is_waited_for() {
 
 // RFC 8985 section 6.2, step 5: a lost retransmission is detected by later transmissions.
 #[test]
-fn a_lost_retransmission_is_found_by_what_was_sent_later() {
+fn a_lost_retransmission_is_detected_by_later_transmissions() {
     let mut s = sent(rack(), 10);
     s.write(20_000);
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
@@ -382,7 +382,7 @@ fn a_lost_retransmission_is_found_by_what_was_sent_later() {
 
 // RFC 8985 section 6.2, step 2: the ACK of an original after its retransmission does not age the others.
 #[test]
-fn the_ack_of_an_original_says_nothing_about_its_retransmission() {
+fn the_ack_of_an_original_does_not_concern_its_retransmission() {
     let mut s = sent(ConnectionConfig { undo: false, ..rack() }, 10);
     let original = s.subs[0].last_value;
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
@@ -666,7 +666,7 @@ fn without_prr_the_window_is_halved_at_once() {
 // RFC 2018 section 8: a receiver may discard selectively acknowledged data: after timeouts all is
 // retransmitted.
 #[test]
-fn reneged_segments_are_sent_again() {
+fn reneged_segments_are_retransmitted() {
     let mut s = Script::client(ConnectionConfig { undo: false, ..rack() });
     s.write(5000);
     s.expect_data(0, 1, 5);

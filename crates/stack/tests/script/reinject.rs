@@ -59,10 +59,10 @@ fn reinjection_may_wait_for_the_death() {
     assert!(sent.iter().all(|segment| segment.source.ip == own_ip(0)));
 }
 
-// RFC 8684 section 3.3.6, rows R4, A5, B9: data acknowledged on the subflow but not at the data level is sent
-// again.
+// RFC 8684 section 3.3.6, rows R4, A5, B9: data acknowledged on the subflow but not at the data level is
+// retransmitted.
 #[test]
-fn what_a_box_has_acknowledged_and_dropped_is_sent_again() {
+fn data_that_a_middlebox_acknowledged_and_dropped_is_retransmitted() {
     let mut s = Script::client(config());
     s.write(2000);
     s.expect_data(0, 1, 2);
@@ -119,7 +119,7 @@ fn a_failing_subflow_gets_no_new_data() {
 // subflow has timed out, it is sent on the other: otherwise a path that drops everything would delay the
 // stream for the lifetime of its subflow.
 #[test]
-fn what_a_failing_subflow_has_not_sent_goes_by_the_other() {
+fn unsent_data_of_a_failing_subflow_is_sent_on_the_other() {
     const SEGMENTS: usize = 20;
     let mut s = Script::two(ConnectionConfig { pacing: true, ..config() });
     s.write(SEGMENTS as u64 * 1000);
@@ -168,10 +168,10 @@ fn spread(segments: u64) -> Script {
 
 // RFC 8684 section 3.3.6: Linux acknowledges on the subflow, and discards, data that arrives out of order
 // before it has sent its first DSS. The acknowledgement shows that no subflow carries the head of the stream,
-// which is sent again a round trip and a delayed acknowledgement later; data missing after it follows without
+// which is retransmitted a round trip and a delayed acknowledgement later; data missing after it follows without
 // another wait.
 #[test]
-fn a_head_that_was_dropped_is_sent_again_after_a_round_trip() {
+fn a_dropped_head_is_retransmitted_after_a_round_trip() {
     let mut s = spread(10);
     // The second subflow's part arrives first, and is discarded.
     s.inject(ack(1, 10_001).data_ack(0));
@@ -199,7 +199,7 @@ fn a_head_that_was_dropped_is_sent_again_after_a_round_trip() {
 // The same, repeatedly without success: the intervals grow like those of a timeout, up to that of the data
 // level.
 #[test]
-fn a_head_that_is_always_dropped_is_sent_again_ever_later() {
+fn a_head_that_is_always_dropped_is_retransmitted_with_backoff() {
     let mut s = Script::client(config());
     s.write(1000);
     s.expect(data(0, 1, 1000));

@@ -348,7 +348,7 @@ fn a_fin_waits_for_the_data_before_it() {
 
 // RFC 6298, RFC 9293 section 3.10.4: a lost FIN is retransmitted.
 #[test]
-fn a_fin_is_sent_again() {
+fn a_fin_is_retransmitted() {
     let mut s = Script::client(plain());
     s.close();
     s.expect(seg(0).flags(FA).seq(1));

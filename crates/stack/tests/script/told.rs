@@ -149,7 +149,7 @@ fn each_segment_counts_when_it_is_acknowledged_first() {
 }
 
 #[test]
-fn an_acknowledgement_of_nothing_is_not_heard() {
+fn an_acknowledgement_of_nothing_is_not_reported() {
     let (mut s, ear) = sent(plain(), 5);
     s.inject(ack(0, 1));
     s.inject(ack(0, 1).window(64_000));
@@ -173,7 +173,7 @@ fn an_acknowledgement_of_nothing_is_not_heard() {
 }
 
 #[test]
-fn a_loss_is_heard_once_and_nothing_else_is_a_loss() {
+fn a_loss_is_reported_once_and_nothing_else_is_a_loss() {
     let (mut s, ear) = sent(rack(), 10);
     s.inject(ack(0, 1).sack(&[(1001, 3001)]));
     assert!(ear.lost().is_empty());
@@ -285,7 +285,7 @@ fn impossible_blocks_tell_of_no_duplicate() {
 
 // RFC 8684 section 3.3.6: the subflow's acknowledgement also acknowledges data, regardless of the data level.
 #[test]
-fn what_a_subflow_acknowledges_is_progress() {
+fn an_acknowledgement_of_a_subflow_is_progress() {
     let (mut s, _) = sent(config(), 2);
     s.inject(ack(0, 1001));
     let then = s.now;

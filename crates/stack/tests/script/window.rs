@@ -323,7 +323,7 @@ fn the_end_of_the_stream_does_not_lag() {
 // Linux lets a subflow use the window of the connection (`SndWndShared`): it may store the window advertised
 // on another.
 #[test]
-fn what_another_subflow_has_shown_may_be_held() {
+fn the_window_of_another_subflow_may_be_held() {
     let mut s = Script::confirmed_server(buffer(10_000));
     let sub = s.peer_joins(0, 3, 4, false);
     s.inject(mapped(sub, 1, 10, 3990));

@@ -67,7 +67,7 @@ fn more_than_two_per_cent_lost_is_too_much() {
 }
 
 #[test]
-fn too_much_in_a_probe_bounds_what_is_in_flight_at_seven_tenths_at_least() {
+fn too_much_loss_in_a_probe_bounds_the_flight_at_no_less_than_seven_tenths() {
     for (tx_in_flight, bound) in [(1.5 * BDP, 1.5 * BDP), (0.5 * BDP, 0.7 * BDP)] {
         let mut flow = flow(State::ProbeBwUp);
         flow.handle_inflight_too_high(&Sample { tx_in_flight, ..sample() });
@@ -238,7 +238,7 @@ fn a_precautionary_probe_without_losses_is_followed_by_another() {
 }
 
 #[test]
-fn the_bound_rises_to_what_has_passed_and_in_probes_faster_in_each_round() {
+fn the_bound_rises_to_the_data_that_passed_and_in_probes_faster_in_each_round() {
     let mut flow = flow(State::ProbeBwCruise);
     flow.inflight_longterm = BDP;
     flow.update_probe_bw_cycle_phase(&Sample { tx_in_flight: 1.3 * BDP, ..sample() });
@@ -285,7 +285,7 @@ fn the_rate_is_the_gain_times_the_bandwidth_less_one_per_cent_and_falls_once_the
 }
 
 #[test]
-fn the_window_is_the_gain_times_the_bdp_and_what_came_beyond_the_expected() {
+fn the_window_is_the_gain_times_the_bdp_plus_the_extra_acknowledged() {
     let window = |state, change: &dyn Fn(&mut Flow)| {
         let mut flow = Flow { cwnd: 9.0 * BDP, ..flow(state) };
         change(&mut flow);
@@ -358,7 +358,7 @@ fn after_an_idle_time_it_is_not_asked_for() {
 }
 
 #[test]
-fn what_is_sent_in_probe_rtt_shows_no_bandwidth_and_ends_no_cycle() {
+fn data_sent_in_probe_rtt_shows_no_bandwidth_and_ends_no_cycle() {
     let mut flow = probing_rtt();
     flow.handle_probe_rtt(&sample());
     assert!(flow.limited_until >= flow.delivered);
@@ -383,7 +383,7 @@ fn what_is_sent_in_probe_rtt_shows_no_bandwidth_and_ends_no_cycle() {
 }
 
 #[test]
-fn what_is_in_flight_in_probe_rtt_is_marked_and_its_losses_bound_nothing() {
+fn data_in_flight_in_probe_rtt_is_marked_and_its_losses_bound_nothing() {
     let mut flow = probing_rtt();
     flow.inflight = 30_000;
     flow.handle_probe_rtt(&sample());

@@ -315,7 +315,7 @@ fn the_rest_of_a_split_segment_maps_the_same_bytes() {
 }
 
 #[test]
-fn the_fin_goes_with_the_last_part_of_a_split() {
+fn the_fin_stays_with_the_last_part_of_a_split() {
     let mut board = Scoreboard::starting_at(1);
     board.push(Sent { fin: true, ..record(1, 100) });
     board.split(0, 99);
@@ -335,7 +335,7 @@ fn a_block_that_cuts_segments_counts_the_whole_ones_alone() {
 }
 
 #[test]
-fn a_block_that_has_grown_tells_its_growth_alone() {
+fn a_block_that_has_grown_reports_only_its_growth() {
     let mut board = board(4);
     board.sack(101, 201, 0, |_| ());
     let mut heard = Vec::new();
@@ -396,7 +396,7 @@ fn a_check_that_finds_nothing_wrong_would_find_it() {
 }
 
 #[test]
-fn the_lowest_data_is_found_behind_newer_data_and_a_fin_has_none() {
+fn the_lowest_data_is_found_after_newer_data_and_a_fin_has_none() {
     let mut board = board(1);
     let mut push = |len, fin, data| board.push(Sent { fin, data, ..record(board.nxt(), len) });
     push(100, false, 700_000);

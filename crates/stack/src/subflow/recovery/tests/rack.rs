@@ -76,7 +76,7 @@ fn of_segments_that_left_together_the_later_offset_is_the_newer() {
 }
 
 #[test]
-fn what_left_after_the_newest_delivered_segment_is_not_lost() {
+fn segments_sent_after_the_newest_delivered_one_are_not_lost() {
     let mut bench = Bench::rack(8);
     bench.ack(500, 0, &[1, 2, 3]);
     assert_eq!(bench.lost, [0]);
@@ -230,7 +230,7 @@ fn a_retransmission_too_has_its_reordering_window() {
 }
 
 #[test]
-fn retransmissions_of_what_has_arrived_are_passed_over() {
+fn retransmissions_of_acknowledged_data_are_skipped() {
     let mut bench = Bench::rack(10);
     bench.ack(117, 0, &[1, 2, 3, 5, 6, 7]);
     assert_eq!(bench.lost, [0, 4]);
@@ -294,7 +294,7 @@ fn an_acknowledgement_of_the_original_does_not_stand_for_the_retransmission() {
 }
 
 #[test]
-fn the_scan_finds_what_was_passed_over_while_it_waited() {
+fn the_scan_finds_segments_skipped_while_it_waited() {
     let mut bench = Bench::rack(12);
     bench.ack(111, 0, &[1]);
     bench.ack(112, 2, &[]);
@@ -340,7 +340,7 @@ fn the_first_part_of_a_segment_to_be_acknowledged_measures_its_round_trip() {
 
 // A receiver may acknowledge the first segment selectively rather than cumulatively.
 #[test]
-fn what_a_selectively_acknowledged_retransmission_has_overtaken_is_lost() {
+fn segments_overtaken_by_a_sacked_retransmission_are_lost() {
     let mut bench = Bench::rack(3);
     bench.ack(112, 0, &[2]);
     assert!(bench.reordering_timer(140));
@@ -381,7 +381,7 @@ fn a_selective_acknowledgement_sooner_than_any_round_trip_is_not_of_the_probe() 
 
 // RFC 7323 section 4.3: an acknowledgement of two segments echoes the timestamp of the first.
 #[test]
-fn the_echo_says_nothing_of_a_retransmission_after_a_segment_that_was_sent_once() {
+fn the_echo_does_not_concern_a_retransmission_after_a_segment_that_was_sent_once() {
     let mut bench = Bench::rack(4);
     bench.recovery.on_probe(4 * MSS, true);
     bench.resend(1, 310);
@@ -392,7 +392,7 @@ fn the_echo_says_nothing_of_a_retransmission_after_a_segment_that_was_sent_once(
 
 // One acknowledgement covers two originals of which each was retransmitted; the echo is of one of them.
 #[test]
-fn an_acknowledgement_of_several_originals_stands_for_none_of_their_retransmissions() {
+fn an_acknowledgement_of_several_originals_acknowledges_none_of_their_retransmissions() {
     let mut bench = Bench::new(&ConnectionConfig { undo: false, ..ConnectionConfig::linux() });
     bench.measure(100);
     bench.send_many(10);

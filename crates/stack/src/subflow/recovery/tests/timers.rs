@@ -11,7 +11,7 @@ fn nothing_sent_needs_no_timer() {
 }
 
 #[test]
-fn a_probe_goes_two_round_trips_after_the_later_of_acknowledgement_and_new_data() {
+fn a_probe_is_sent_two_round_trips_after_the_later_of_acknowledgement_and_new_data() {
     let bench = Bench::rack(2);
     assert_eq!(bench.timer_from(10, 11), (ms(211), PROBE));
     assert_eq!(bench.timer_from(20, 11), (ms(220), PROBE));
@@ -108,7 +108,7 @@ fn a_timeout_takes_all_for_lost_that_was_not_sacked() {
 }
 
 #[test]
-fn a_second_timeout_in_a_row_forgets_what_was_sacked() {
+fn a_second_consecutive_timeout_forgets_sacks() {
     let mut bench = Bench::rack(5);
     bench.ack(111, 0, &[1, 2]);
     bench.timeout();
@@ -142,7 +142,7 @@ fn timeouts_double_until_something_is_acknowledged() {
 }
 
 #[test]
-fn after_a_timeout_only_what_leaves_afterwards_can_be_lost_again() {
+fn after_a_timeout_only_later_transmissions_can_be_lost_again() {
     let mut bench = Bench::rack(3);
     bench.timeout();
     bench.resend(0, 400);
@@ -210,7 +210,7 @@ fn a_dsack_of_something_else_does_not_excuse_the_probe() {
 }
 
 #[test]
-fn a_dsack_says_nothing_of_a_probe_with_new_data() {
+fn a_dsack_does_not_concern_a_probe_with_new_data() {
     let mut bench = Bench::rack(3);
     bench.recovery.on_probe(3 * MSS, false);
     bench.dsack(260, 2, 2);

@@ -99,7 +99,7 @@ fn a_profile_without_undo_undoes_nothing() {
 }
 
 #[test]
-fn what_waits_to_be_sent_again_is_in_flight_again_after_an_undo() {
+fn pending_retransmissions_are_in_flight_again_after_an_undo() {
     let mut bench = Bench::rack(10);
     bench.ack(117, 0, &[1, 2, 3, 5, 6, 7]);
     bench.resend(0, 120);
@@ -201,7 +201,7 @@ fn the_answer_to_a_retransmission_of_the_last_recovery_undoes_nothing() {
 }
 
 #[test]
-fn after_an_undo_what_was_retransmitted_can_be_lost_again() {
+fn after_an_undo_retransmissions_can_be_lost_again() {
     let mut bench = Bench::rack(8);
     bench.ack(113, 0, &[1, 2, 3]);
     bench.ack(115, 0, &[5]);
@@ -223,7 +223,7 @@ fn after_an_undo_what_was_retransmitted_can_be_lost_again() {
 
 // RFC 4821 section 7.6.2.
 #[test]
-fn what_a_probe_of_the_path_mtu_has_lost_is_over_at_once_and_not_undone_later() {
+fn a_loss_by_a_path_mtu_probe_ends_at_once_and_is_not_undone_later() {
     let mut bench = Bench::rack(5);
     assert!(bench.ack(115, 0, &[2, 3, 4]).entered);
     bench.resend(0, 116);
