@@ -117,17 +117,20 @@ impl Emulation {
             EmulateError::Usage(format!("the scenario has {} conditions", scenario.conditions.len()))
         })?;
         let experiment = &condition.experiment;
+        experiment
+            .has_fixed_paths()
+            .map_err(|text| EmulateError::Usage(format!("the scenario cannot be emulated: {text}")))?;
         let mut options = options.clone();
         options.engine.seed = scenario.run_seed(options.run);
         let topology = run::topology(experiment, options.engine.seed)
             .map_err(|error| EmulateError::Usage(error.to_string()))?;
         let addresses =
-            Addresses { paths: experiment.paths.len(), initial: experiment.initial, ipv6: experiment.ipv6 };
+            Addresses { paths: experiment.paths().len(), initial: experiment.initial, ipv6: experiment.ipv6 };
         let mut notes = leftovers::clear()?;
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         let record = Record::new(&[client.inode(), server.inode()])?;
         let devices: Vec<String> = (0..addresses.paths).map(network::device).collect();
-        let backup: Vec<bool> = experiment.paths.iter().map(|path| path.backup).collect();
+        let backup: Vec<bool> = experiment.paths().iter().map(|path| path.backup).collect();
         let mut host = |namespace: Namespace, role| {
             for (key, value, needed) in network::SETTINGS {
                 let set = namespace.set(key, value);
@@ -157,7 +160,7 @@ impl Emulation {
         };
         let (client, server) = (host(client, Role::Client)?, host(server, Role::Server)?);
         Ok(Emulation {
-            names: experiment.paths.iter().map(|path| path.name.clone()).collect(),
+            names: experiment.paths().iter().map(|path| path.name.clone()).collect(),
             addresses,
             topology,
             options,

@@ -250,7 +250,7 @@ fn select(
 ) -> Result<Races, RunError> {
     let race = |condition: &crate::scenario::Condition, transport: &Transport| match transport {
         Transport::Tcp { path: None } => {
-            let paths = condition.experiment.paths.len();
+            let paths = condition.experiment.paths().len();
             Some(Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs))
         }
         _ => None,
@@ -273,7 +273,7 @@ fn select_beside(
     cost: &mut Cost,
 ) -> Result<(), RunError> {
     let race = |condition: &crate::scenario::Condition| {
-        let paths = condition.experiment.paths.len();
+        let paths = condition.experiment.paths().len();
         let beside = condition.experiment.traffic.beside.as_ref()?;
         let race = || Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs);
         beside.path.is_none().then(race)
@@ -347,7 +347,7 @@ fn plan(scenario: &Scenario, races: &Races, every_path: bool) -> Vec<Planned> {
         }
         for contender in (0..scenario.contenders.len()).filter(|_| every_path) {
             let Some(chosen) = chosen(contender) else { continue };
-            let paths = 0..scenario.conditions[condition].experiment.paths.len();
+            let paths = 0..scenario.conditions[condition].experiment.paths().len();
             all.extend(paths.filter(|path| *path != chosen).map(|path| Planned {
                 condition,
                 contender,

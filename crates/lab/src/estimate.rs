@@ -9,31 +9,42 @@
 //! control sustains under this loss if that is less: a window of sqrt(3/2p) segments each round trip (Mathis et al.
 //! 1997), for CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7).
 
+use anabranch_link::{Capacity, Jitter, JitterShape};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::Duration;
 
 use crate::lower_bound::Limits;
-use crate::scenario::{Capacity, Experiment, Jitter, LossModel, Path};
+use crate::scenario::{Experiment, Graph, Link, Path};
 
 /// The estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Duration> {
-    let remembered =
-        Experiment { paths: experiment.paths.iter().map(remembered).collect(), ..experiment.clone() };
-    let limits = Limits::new(&remembered);
-    let common = remembered.common.as_ref();
-    let rate = |path: &Path| {
-        let rate = path.down.mean_rate().as_bps_f64();
-        common.map_or(rate, |common| rate.min(common.rate.as_bps_f64()))
+    let remembered = Experiment {
+        graph: Graph {
+            links: experiment.graph.links.iter().map(remembered).collect(),
+            ..experiment.graph.clone()
+        },
+        ..experiment.clone()
     };
-    let fastest = remembered.paths.iter().map(rate).fold(1.0, f64::max);
+    let graph = &remembered.graph;
+    // A path of several equal routes is the first of them.
+    let route = |path: &Path| path.data.first().cloned().unwrap_or_default();
+    let later = |path: &Path| {
+        let there_and_back = path.data.first().into_iter().chain(path.acks.first()).flatten();
+        there_and_back.fold(Duration::ZERO, |sum, &link| sum + mean_jitter(&experiment.graph.links[link]))
+    };
+    let pair = remembered.flow_pairs().iter().position(|pair| pair.paths.len() == remembered.paths().len());
+    let mut limits = Limits::new(&remembered, pair.unwrap_or(0));
+    limits.lengthen(remembered.paths().iter().map(|path| later(path) / 2));
+    let rate = |path: &Path| graph.path_rate(path).as_bps_f64();
+    let fastest = remembered.paths().iter().map(rate).fold(1.0, f64::max);
     // Bulk counts as what the fastest path carries in its time.
     let bulk = fastest / 8.0 * remembered.traffic.duration.as_secs_f64();
     let size = remembered.traffic.size.mean().unwrap_or(bulk).max(1.0);
     let mss = f64::from(config.mss);
     let estimate = |(position, path): (usize, &Path)| {
-        let passes =
-            (1.0 - mean_loss(&path.loss)) * common.map_or(1.0, |common| 1.0 - mean_loss(&common.loss));
+        let losses = route(path).into_iter().map(|link| graph.links[link].config.loss.mean_loss());
+        let passes = losses.fold(1.0, |passes, loss| passes * (1.0 - loss));
         let loss = 1.0 - passes;
         if loss >= 1.0 {
             return Duration(u64::MAX);
@@ -42,49 +53,37 @@ pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Dura
         // The expected number of segments up to the first loss.
         let clean = if loss > 0.0 { (1.0 - passes.powf(segments)) / loss } else { segments };
         let begin = size.min((clean * mss).ceil());
-        let rtt = (path.rtt + common.map_or(Duration::ZERO, |common| common.rtt)).as_secs_f64();
+        let rtt = (graph.path_rtt(path) + later(path)).as_secs_f64();
         let payload = mss / (mss + f64::from(Limits::headers(config)));
         let sustained = window(&config.congestion, loss, rtt) * mss * 8.0 / rtt.max(1e-6);
         let rest = (size - begin) * 8.0 / (rate(path) * payload).min(sustained);
         limits.one_path(config, position).completion(begin as u64) + Duration::from_secs_f64(rest.min(1e9))
     };
-    remembered.paths.iter().enumerate().map(estimate).collect()
+    remembered.paths().iter().enumerate().map(estimate).collect()
 }
 
 /// The path with the least estimate, the first of several; a backup only where there is nothing else.
 pub fn best(experiment: &Experiment, config: &ConnectionConfig) -> usize {
     let estimates = estimates(experiment, config);
-    let paths = 0..experiment.paths.len();
-    paths.min_by_key(|path| (experiment.paths[*path].backup, estimates[*path])).unwrap_or(0)
+    let paths = experiment.paths();
+    (0..paths.len()).min_by_key(|path| (paths[*path].backup, estimates[*path])).unwrap_or(0)
 }
 
-/// The path as earlier connections have found it: its mean rate and mean round trip, without what happens later.
-fn remembered(path: &Path) -> Path {
-    let later = match path.jitter {
+/// The link as earlier connections have found it: its mean rate, without what happens later.
+fn remembered(link: &Link) -> Link {
+    let mut link = link.clone();
+    let config = &mut link.config;
+    config.capacity = Capacity::Rate(config.capacity.mean_rate());
+    (config.jitter, config.reordering, config.duplicate) = (None, None, 0.0);
+    config.timeline.clear();
+    link
+}
+
+fn mean_jitter(link: &Link) -> Duration {
+    match link.config.jitter {
         None => Duration::ZERO,
-        Some(Jitter::Uniform { max, .. }) => max / 2,
-        Some(Jitter::Normal { mean, .. }) => mean,
-    };
-    Path {
-        down: Capacity::Rate(path.down.mean_rate()),
-        up: Capacity::Rate(path.up.mean_rate()),
-        rtt: path.rtt + later,
-        jitter: None,
-        reorder: None,
-        duplicate: 0.0,
-        changes: Vec::new(),
-        ..path.clone()
-    }
-}
-
-/// The share of packets that are lost in the long run.
-fn mean_loss(model: &LossModel) -> f64 {
-    match model {
-        LossModel::Bernoulli(p) => *p,
-        LossModel::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad } => {
-            let (good, bad) = (mean_good.as_secs_f64(), mean_bad.as_secs_f64());
-            (good * loss_good + bad * loss_bad) / (good + bad)
-        }
+        Some(Jitter { shape: JitterShape::Uniform { max }, .. }) => max / 2,
+        Some(Jitter { shape: JitterShape::Normal { mean, .. }, .. }) => mean,
     }
 }
 

@@ -12,16 +12,22 @@
 //! of the handshake three more. The same holds where packets may overtake one another: what is late is sent
 //! again for lost, and the copy calls forth an acknowledgement of its own.
 //!
-//! For a path that changes, its greatest rate and shortest round trip count all the time; for a
+//! A path may have several links, and several routes of equal cost. It is then at most as fast as the slowest link of
+//! its fastest route, and at least as far as the propagation delays of its nearest route. All paths of a pair of hosts
+//! together carry at most the maximum flow from one to the other: so links that some paths share are counted
+//! once, wherever they are.
+//!
+//! For a link that changes, its greatest rate and shortest round trip count all the time; for a
 //! trace, the most that it carries in any span as long as the one since the flow began to send.
 
 use std::sync::Arc;
 
-use anabranch_link::Trace;
+use anabranch_link::{Capacity, LinkConfigError, Trace};
 use anabranch_stack::config::{ConnectionConfig, DsnWidth};
+use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_units::{Duration, Rate};
 
-use crate::scenario::{Capacity, Direction, Experiment, Jitter, Path};
+use crate::scenario::{Direction, Experiment, Link};
 
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
@@ -30,13 +36,18 @@ const FOLLOWED: usize = 1 << 20;
 /// The request of a download.
 const REQUEST: u64 = 100;
 
-/// What the paths of an experiment can do at best; made once and used for all contenders.
+/// What the paths of a pair of hosts can do at best; made once and used for all contenders.
 #[derive(Clone, Debug)]
 pub struct Limits {
     paths: Vec<PathLimit>,
+    /// What all paths carry together, where that is less than each of them alone; in bit/s.
     common: Option<Rate>,
+    /// The maximum flow, if it is known that there is one.
+    flow: Option<Rate>,
     initial: usize,
     direction: Direction,
+    /// How many addresses the server has.
+    addresses: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -44,8 +55,10 @@ struct PathLimit {
     data: Service,
     /// None for a trace, whose acknowledgements may leave at once.
     acks: Option<Rate>,
-    /// Half the round trip.
+    /// Propagation of the data, in nanoseconds.
     delay: u64,
+    /// Propagation of the acknowledgements.
+    back: u64,
     /// How many segments the arrival of one may release.
     released: u64,
 }
@@ -65,6 +78,9 @@ impl Service {
     }
 }
 
+/// A route that may be as fast as any link.
+const UNBOUNDED: Service = Service::Rate(LinkConfigError::MAX_RATE);
+
 /// The time of so many bytes, rounded down to a nanosecond, so that a bound stays one.
 fn at_least(rate: Rate, bytes: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.0.max(1))).unwrap_or(u64::MAX)
@@ -76,54 +92,83 @@ fn packet(rate: Option<Rate>, bytes: u64) -> u64 {
 }
 
 /// Whether a segment may arrive twice although it was not lost.
-fn has_copies(path: &Path) -> bool {
-    let overtakes = match path.jitter {
-        Some(Jitter::Uniform { reorder, .. } | Jitter::Normal { reorder, .. }) => reorder,
-        None => false,
-    };
-    path.duplicate > 0.0 || path.reorder.is_some() || overtakes
+fn has_copies(link: &Link) -> bool {
+    let config = &link.config;
+    config.duplicate > 0.0
+        || config.reordering.is_some()
+        || config.jitter.is_some_and(|jitter| jitter.reorder)
 }
 
 impl Limits {
-    /// Of this experiment.
-    pub fn new(experiment: &Experiment) -> Limits {
+    /// Of the pair at the position `pair` of this experiment.
+    pub fn new(experiment: &Experiment, pair: usize) -> Limits {
+        let (graph, pair) = (&experiment.graph, &experiment.pairs[pair]);
         let mut envelopes: Vec<(Arc<Trace>, Arc<Envelope>)> = Vec::new();
-        let mut service = |capacity: &Capacity, path: &Path| match capacity {
-            Capacity::Rate(_) => {
-                let rate = path.greatest_rate();
-                Service::Rate(experiment.common.as_ref().map_or(rate, |common| common.rate.min(rate)))
-            }
-            Capacity::Trace(file) => {
-                let known = envelopes.iter().find(|(trace, _)| Arc::ptr_eq(trace, &file.trace));
-                let envelope = known.map(|(_, envelope)| envelope.clone()).unwrap_or_else(|| {
-                    let envelope = Arc::new(Envelope::new(&file.trace));
-                    envelopes.push((file.trace.clone(), envelope.clone()));
-                    envelope
-                });
-                Service::Trace(envelope)
-            }
+        let mut envelope = |trace: &Arc<Trace>| {
+            let known = envelopes.iter().find(|(other, _)| Arc::ptr_eq(other, trace));
+            known.map(|(_, envelope)| envelope.clone()).unwrap_or_else(|| {
+                let envelope = Arc::new(Envelope::new(trace));
+                envelopes.push((trace.clone(), envelope.clone()));
+                envelope
+            })
         };
-        let common = experiment.common.as_ref();
-        let paths = experiment.paths.iter().map(|path| {
-            let rtt = path.changes.iter().filter_map(|change| change.rtt).fold(path.rtt, Duration::min);
-            PathLimit {
-                data: service(&path.down, path),
-                acks: match path.up {
-                    Capacity::Rate(_) => {
-                        let rate = path.greatest_rate();
-                        Some(common.map_or(rate, |common| common.rate.min(rate)))
+        // Of the slowest link on the fastest route; none if that may be one with a trace.
+        let rate = |routes: &[Vec<usize>]| {
+            let slowest = |route: &Vec<usize>| {
+                let rates = route.iter().map(|&link| graph.links[link].greatest_rate());
+                rates.collect::<Option<Vec<Rate>>>()?.into_iter().min()
+            };
+            routes.iter().map(slowest).collect::<Option<Vec<Rate>>>()?.into_iter().max()
+        };
+        let delay = |routes: &[Vec<usize>]| {
+            let of = |route: &Vec<usize>| {
+                route.iter().map(|&link| graph.links[link].least_rtt().0).sum::<u64>() / 2
+            };
+            routes.iter().map(of).min().unwrap_or(0)
+        };
+        let paths: Vec<PathLimit> = pair
+            .paths
+            .iter()
+            .map(|path| {
+                let traced = |route: &Vec<usize>| {
+                    route.iter().find_map(|&link| match &graph.links[link].config.capacity {
+                        Capacity::Trace { trace, .. } => Some(trace.clone()),
+                        Capacity::Rate(_) => None,
+                    })
+                };
+                let data = match (rate(&path.data), path.data.as_slice()) {
+                    (Some(rate), _) => Service::Rate(rate),
+                    (None, [only]) => {
+                        traced(only).map_or(UNBOUNDED, |trace| Service::Trace(envelope(&trace)))
                     }
-                    Capacity::Trace(_) => None,
-                },
-                delay: (rtt + common.map_or(Duration::ZERO, |common| common.rtt)).0 / 2,
-                released: if has_copies(path) { 3 } else { 2 },
-            }
-        });
+                    (None, _) => UNBOUNDED,
+                };
+                let copies =
+                    path.data.iter().chain(&path.acks).flatten().any(|&link| has_copies(&graph.links[link]));
+                PathLimit {
+                    data,
+                    acks: rate(&path.acks),
+                    delay: delay(&path.data),
+                    back: delay(&path.acks),
+                    released: if copies { 3 } else { 2 },
+                }
+            })
+            .collect();
+        let flow = Some(graph.max_flow(pair, Link::greatest_rate)).filter(|flow| *flow < u64::MAX).map(Rate);
+        let apart = paths.iter().map(|path| path.data.rate().map_or(u64::MAX, |rate| rate.0));
+        let apart = apart.fold(0, u64::saturating_add);
         Limits {
-            paths: paths.collect(),
-            common: common.map(|common| common.rate),
-            initial: experiment.initial,
+            paths,
+            common: flow.filter(|flow| flow.0 < apart),
+            flow,
+            initial: experiment.initial.min(pair.paths.len().saturating_sub(1)),
             direction: experiment.traffic.direction,
+            // One that only listens has one address.
+            addresses: experiment
+                .pairs
+                .iter()
+                .find(|other| other.client == pair.server)
+                .map_or(1, |other| other.paths.len()),
         }
     }
 
@@ -131,6 +176,15 @@ impl Limits {
     pub fn shorten(&mut self, by: impl Iterator<Item = Duration>) {
         for (path, by) in self.paths.iter_mut().zip(by) {
             path.delay = path.delay.saturating_sub(by.0);
+            path.back = path.back.saturating_sub(by.0);
+        }
+    }
+
+    /// The same with each path's delay longer by its own span.
+    pub(crate) fn lengthen(&mut self, by: impl Iterator<Item = Duration>) {
+        for (path, by) in self.paths.iter_mut().zip(by) {
+            path.delay = path.delay.saturating_add(by.0);
+            path.back = path.back.saturating_add(by.0);
         }
     }
 
@@ -150,8 +204,23 @@ impl Limits {
     /// The bound for connections of this configuration over all paths, the initial subflow on the
     /// experiment's initial path.
     pub fn all_paths(&self, config: &ConnectionConfig) -> LowerBound {
-        let everything: Vec<usize> = (0..self.paths.len()).collect();
-        self.bound(config, &everything, self.initial)
+        let everything = 0..self.paths.len();
+        // So many subflows may begin at one interface: to each address of the server, or between two addresses.
+        let subflows = match config.path_manager {
+            PathManagerKind::NDiffPorts(count) => usize::from(count.max(1)),
+            _ => self.addresses,
+        };
+        let mut bound = self.bound(config, everything, self.initial);
+        if subflows > 1 {
+            let wire = Wire::new(config);
+            for (path, limit) in self.paths.iter().enumerate() {
+                let start = self.join_start(config, &wire, path, self.initial);
+                let further = (1..subflows).map(|_| Curve::new(limit, start, config, &wire));
+                bound.curves.extend(further);
+            }
+            bound.common = self.flow;
+        }
+        bound
     }
 
     /// The headers and options of a data segment with a mapping, in bytes.
@@ -161,14 +230,13 @@ impl Limits {
 
     /// The bound for connections of this configuration over one path alone.
     pub fn one_path(&self, config: &ConnectionConfig, path: usize) -> LowerBound {
-        self.bound(config, &[path], path)
+        self.bound(config, path..path + 1, path)
     }
 
-    fn bound(&self, config: &ConnectionConfig, which: &[usize], initial: usize) -> LowerBound {
+    fn bound(&self, config: &ConnectionConfig, which: core::ops::Range<usize>, initial: usize) -> LowerBound {
         let wire = Wire::new(config);
         let curves: Vec<Curve> = which
-            .iter()
-            .map(|&path| {
+            .map(|path| {
                 let limit = &self.paths[path];
                 let start = self.start(config, &wire, path, initial);
                 Curve::new(limit, start, config, &wire)
@@ -177,46 +245,58 @@ impl Limits {
         LowerBound { curves, common: self.common, wire }
     }
 
+    /// How long packets of these lengths take over `path`, from the client and back.
+    fn trip(&self, path: usize, forth: u64, back: u64) -> u64 {
+        let limit = &self.paths[path];
+        // Upload: the SYN goes with the data. Download: it goes with the acknowledgements.
+        let (there, here) = match self.direction {
+            Direction::Upload => (limit.data.rate(), limit.acks),
+            Direction::Download => (limit.acks, limit.data.rate()),
+        };
+        limit.delay + limit.back + packet(there, forth) + packet(here, back)
+    }
+
     /// When data can first be sent on `path`, in nanoseconds from the flow's start.
     fn start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
-        // Upload: the SYN goes with the data. Download: it goes with the acknowledgements.
-        let trip = |path: usize, forth: u64, back: u64| {
-            let limit = &self.paths[path];
-            let (there, here) = match self.direction {
-                Direction::Upload => (limit.data.rate(), limit.acks),
-                Direction::Download => (limit.acks, limit.data.rate()),
-            };
-            2 * limit.delay + packet(there, forth) + packet(here, back)
-        };
-        let connected = trip(initial, wire.syn, wire.syn_ack);
-        let own = if path == initial {
-            connected
-        } else if config.simultaneous {
-            trip(path, wire.syn, wire.syn_ack)
-        } else {
-            // RFC 8684 section 3.2: the client may send after the fourth ACK.
-            connected + trip(path, wire.join_syn, wire.join_syn_ack) + trip(path, wire.join_ack, wire.ack)
-        };
+        if path != initial {
+            return self.join_start(config, wire, path, initial);
+        }
         match self.direction {
-            Direction::Upload => own,
-            Direction::Download => {
-                // The server sends when it has the request, and when the third ACK of the join has come.
-                let request = |path: usize| {
-                    let limit = &self.paths[path];
-                    trip(path, wire.syn, wire.syn_ack) + limit.delay + packet(limit.acks, wire.data + REQUEST)
-                };
-                let request = match config.simultaneous {
-                    true => (0..self.paths.len()).map(request).min().unwrap_or(0),
-                    false => request(initial),
-                };
-                let limit = &self.paths[path];
-                let ready = match (path == initial, config.simultaneous) {
-                    (true, _) => 0,
-                    (false, true) => limit.delay,
-                    (false, false) => connected + trip(path, wire.join_syn, wire.join_syn_ack) + limit.delay,
-                };
-                request.max(ready)
+            Direction::Upload => self.trip(path, wire.syn, wire.syn_ack),
+            Direction::Download => self.request(config, wire, initial),
+        }
+    }
+
+    /// When data can first be sent on a further subflow over `path`.
+    fn join_start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
+        let connected = self.trip(initial, wire.syn, wire.syn_ack);
+        let limit = &self.paths[path];
+        match (self.direction, config.simultaneous) {
+            (Direction::Upload, true) => self.trip(path, wire.syn, wire.syn_ack),
+            // RFC 8684 section 3.2: the client may send after the fourth ACK.
+            (Direction::Upload, false) => {
+                let joined = self.trip(path, wire.join_syn, wire.join_syn_ack);
+                connected + joined + self.trip(path, wire.join_ack, wire.ack)
             }
+            // The server sends when it has the request, and when the third ACK of the join has come.
+            (Direction::Download, true) => self.request(config, wire, initial).max(limit.back),
+            (Direction::Download, false) => {
+                let ready = connected + self.trip(path, wire.join_syn, wire.join_syn_ack) + limit.back;
+                self.request(config, wire, initial).max(ready)
+            }
+        }
+    }
+
+    /// When the server has the request of a download.
+    fn request(&self, config: &ConnectionConfig, wire: &Wire, initial: usize) -> u64 {
+        let over = |path: usize| {
+            let limit = &self.paths[path];
+            let sent = self.trip(path, wire.syn, wire.syn_ack);
+            sent + limit.back + packet(limit.acks, wire.data + REQUEST)
+        };
+        match config.simultaneous {
+            true => (0..self.paths.len()).map(over).min().unwrap_or(0),
+            false => over(initial),
         }
     }
 }
@@ -338,7 +418,7 @@ impl Curve {
             service: limit.data.clone(),
             start,
             delay: limit.delay,
-            ack: packet(limit.acks, wire.ack) + limit.delay,
+            ack: packet(limit.acks, wire.ack) + limit.back,
             initial_window: u64::from(config.initial_window.max(1)) + if limit.released > 2 { 3 } else { 0 },
             released: limit.released,
             mss: wire.mss,

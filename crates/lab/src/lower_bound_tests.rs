@@ -7,7 +7,7 @@ fn bound(text: &str, profile: Profile) -> LowerBound {
     let text = format!("schedulers = ['tcp']\ntraffic.direction = 'upload'\n{text}");
     let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
     let config = ConnectionConfig { mss: 1400, ..ConnectionConfig::new(profile) };
-    Limits::new(&scenario.conditions[0].experiment).all_paths(&config)
+    Limits::new(&scenario.conditions[0].experiment, 0).all_paths(&config)
 }
 
 const ONE: &str = "path = [{ rate = '100 Mbit/s', rtt = '20 ms' }]";

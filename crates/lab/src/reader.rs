@@ -1,10 +1,11 @@
 //! Reads values out of a [`Table`], with errors that say what would be right.
 
+use anabranch_link::QueueLimit;
 use anabranch_units::{Bytes, Duration, Rate};
 
 use crate::source::{Problem, Span, did_you_mean};
 use crate::tree::{Entry, Node, Table, Value};
-use crate::units::{self, QueueSize, UnitError};
+use crate::units::{self, UnitError};
 
 /// A table whose keys are all known.
 #[derive(Clone, Copy)]
@@ -227,7 +228,7 @@ impl Node {
         self.quantity(units::parse_probability)
     }
 
-    pub fn queue(&self) -> Result<QueueSize, Problem> {
+    pub fn queue(&self) -> Result<QueueLimit, Problem> {
         self.quantity(units::parse_queue)
     }
 

@@ -138,7 +138,7 @@ impl Samples {
         let whole = WholeFile::create(path).map_err(failed)?;
         let file = whole.file().try_clone().map_err(failed)?;
         let mut paths: Vec<(String, String)> = Vec::new();
-        for path in scenario.conditions.iter().flat_map(|condition| &condition.experiment.paths) {
+        for path in scenario.conditions.iter().flat_map(|condition| condition.experiment.paths()) {
             if !paths.iter().any(|(name, _)| *name == path.name) {
                 paths.push((path.name.clone(), format!("{BYTES_BY_PATH}{}", path.name)));
             }
@@ -203,7 +203,7 @@ impl<'a> Columns<'a> {
 
     fn row<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Row<'b> {
         let Columns { scenario, condition, job, entrant, congestion, .. } = self;
-        let paths = &condition.experiment.paths;
+        let paths = condition.experiment.paths();
         let report = &flow.report;
         let name = |position: usize| Cell::Text(&paths[position].name);
         let plain = flow.class == Class::Beside || entrant.path.is_some();

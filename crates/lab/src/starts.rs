@@ -128,7 +128,7 @@ impl Plan {
             .collect();
         let differences = difference::family(&series, scenario.seed);
         let start = |(path, differences): (&usize, &[Option<Difference>])| OtherStart {
-            path: condition.experiment.paths[*path].name.clone(),
+            path: condition.experiment.paths()[*path].name.clone(),
             runs: self.runs,
             changes: self
                 .contenders

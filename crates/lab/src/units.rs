@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use anabranch_link::QueueLimit;
 use anabranch_units::{Bytes, Duration, Rate};
 
 /// What is wrong with a text that should be a quantity, and what would be right.
@@ -23,21 +24,6 @@ impl fmt::Display for UnitError {
 }
 
 impl std::error::Error for UnitError {}
-
-/// The space that waiting packets have at a link, as it was written.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum QueueSize {
-    /// Multiples of the bandwidth-delay product.
-    Bdp(f64),
-    /// Packets.
-    Packets(u32),
-    /// Bytes.
-    Bytes(u64),
-    /// What the link sends in this time.
-    Time(Duration),
-    /// No limit.
-    Unlimited,
-}
 
 const RATES: &[(&str, f64)] = &[
     ("bit/s", 1.0),
@@ -174,11 +160,11 @@ fn check_probability(value: f64, _text: &str) -> Result<f64, ()> {
 }
 
 /// A queue, such as `1 BDP`, `100 packets`, `250 KB` or `50 ms`.
-pub fn parse_queue(text: &str) -> Result<QueueSize, UnitError> {
+pub fn parse_queue(text: &str) -> Result<QueueLimit, UnitError> {
     let help = "write for example `1 BDP`, `100 packets`, `250 KB`, `50 ms` or `unlimited`";
     let error = |message: String| UnitError { message, help: help.to_owned() };
     if text.trim().eq_ignore_ascii_case("unlimited") {
-        return Ok(QueueSize::Unlimited);
+        return Ok(QueueLimit::Unlimited);
     }
     let Some((number, unit)) = split(text) else {
         return Err(error(format!("`{text}` is not a queue")));
@@ -186,22 +172,22 @@ pub fn parse_queue(text: &str) -> Result<QueueSize, UnitError> {
     let lower = unit.to_ascii_lowercase();
     let queue = match lower.as_str() {
         "" => return Err(error(format!("`{text}` has no unit"))),
-        "bdp" => QueueSize::Bdp(number),
+        "bdp" => QueueLimit::Bdp(number),
         "packet" | "packets" | "pkt" | "pkts" => {
             if number.fract() != 0.0 || !(0.0..=4e9).contains(&number) {
                 return Err(error(format!("`{text}` is not a whole number of packets")));
             }
-            QueueSize::Packets(number as u32)
+            QueueLimit::Packets(number as u32)
         }
-        unit if SPANS.iter().any(|(name, _)| *name == unit) => QueueSize::Time(parse_span(text)?),
+        unit if SPANS.iter().any(|(name, _)| *name == unit) => QueueLimit::Time(parse_span(text)?),
         unit if SIZES.iter().any(|(name, _)| name.eq_ignore_ascii_case(unit)) => {
-            QueueSize::Bytes(parse_size(text)?.0)
+            QueueLimit::Bytes(parse_size(text)?.0)
         }
         _ => return Err(error(format!("`{unit}` is not a unit of a queue"))),
     };
     match queue {
-        QueueSize::Bdp(n) if n < 0.0 => Err(error(format!("`{text}` is negative"))),
-        QueueSize::Bdp(n) if !n.is_finite() => Err(error(format!("`{text}` is too large"))),
+        QueueLimit::Bdp(n) if n < 0.0 => Err(error(format!("`{text}` is negative"))),
+        QueueLimit::Bdp(n) if !n.is_finite() => Err(error(format!("`{text}` is too large"))),
         queue if is_nothing(queue) => Err(UnitError {
             message: "the queue has no space".to_owned(),
             help: "it counts the packet in service, so give at least 1 packet, or the bytes of one"
@@ -211,13 +197,13 @@ pub fn parse_queue(text: &str) -> Result<QueueSize, UnitError> {
     }
 }
 
-fn is_nothing(queue: QueueSize) -> bool {
+fn is_nothing(queue: QueueLimit) -> bool {
     match queue {
-        QueueSize::Bdp(n) => n == 0.0,
-        QueueSize::Packets(n) => n == 0,
-        QueueSize::Bytes(n) => n == 0,
-        QueueSize::Time(span) => span.is_zero(),
-        QueueSize::Unlimited => false,
+        QueueLimit::Bdp(n) => n == 0.0,
+        QueueLimit::Packets(n) => n == 0,
+        QueueLimit::Bytes(n) => n == 0,
+        QueueLimit::Time(span) => span.is_zero(),
+        QueueLimit::Unlimited => false,
     }
 }
 
@@ -241,18 +227,6 @@ pub fn parse_load(text: &str) -> Result<f64, UnitError> {
 /// A rate as [`parse_rate`] reads it.
 pub fn show_rate(rate: Rate) -> String {
     format!("{rate}")
-}
-
-impl fmt::Display for QueueSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            QueueSize::Bdp(n) => write!(f, "{n} BDP"),
-            QueueSize::Packets(n) => write!(f, "{n} packets"),
-            QueueSize::Bytes(n) => write!(f, "{}", Bytes(*n)),
-            QueueSize::Time(span) => write!(f, "{span}"),
-            QueueSize::Unlimited => f.write_str("unlimited"),
-        }
-    }
 }
 
 /// A probability as a percentage, with as many digits as it has.
@@ -282,10 +256,10 @@ mod tests {
         for text in ["0.05%", "0.05 %", "0.0005", "5e-4"] {
             assert!((parse_probability(text).unwrap() - 0.0005).abs() < 1e-15, "{text}");
         }
-        assert_eq!(parse_queue("1 BDP"), Ok(QueueSize::Bdp(1.0)));
-        assert_eq!(parse_queue("100packets"), Ok(QueueSize::Packets(100)));
-        assert_eq!(parse_queue("250 KB"), Ok(QueueSize::Bytes(250_000)));
-        assert_eq!(parse_queue("50ms"), Ok(QueueSize::Time(Duration::from_millis(50))));
+        assert_eq!(parse_queue("1 BDP"), Ok(QueueLimit::Bdp(1.0)));
+        assert_eq!(parse_queue("100packets"), Ok(QueueLimit::Packets(100)));
+        assert_eq!(parse_queue("250 KB"), Ok(QueueLimit::Bytes(250_000)));
+        assert_eq!(parse_queue("50ms"), Ok(QueueLimit::Time(Duration::from_millis(50))));
     }
 
     #[test]

@@ -30,8 +30,8 @@ fn a_lone_tcp_on_a_clean_path_meets_the_bound_within_one_segment() {
                 );
                 let scenario = scenario(&text);
                 let flow = &flows(&scenario)[0][0];
-                let segment =
-                    scenario.conditions[0].experiment.paths[0].greatest_rate().transmission_time(1500);
+                let link = &scenario.conditions[0].experiment.graph.links[0];
+                let segment = link.mean_rate().transmission_time(1500);
                 let fct = flow.report.fct.expect("it ends");
                 assert!(fct >= flow.lower_bound, "{text}\n{fct} {}", flow.lower_bound);
                 assert!(fct <= flow.lower_bound + segment, "{text}\n{fct} {}", flow.lower_bound);

@@ -3,6 +3,7 @@
 use anabranch_lab::compare::{Options, compare};
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, Transport, library};
+use anabranch_link::{Loss, Luck, QueueLimit};
 use anabranch_stack::config::{LossDetection, Profile, ReceiveBuffer};
 use anabranch_stack::scheduler::{RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Duration, Rate, Time};
@@ -38,7 +39,7 @@ fn what_is_not_said_is_as_defined() {
     assert_eq!(scenario.conditions.len(), 1);
     let experiment = &scenario.conditions[0].experiment;
     assert_eq!(experiment.profile, Profile::Linux);
-    assert_eq!(experiment.paths[1].name, "2");
+    assert_eq!(experiment.paths()[1].name, "2");
     assert_eq!(experiment.traffic.size, FlowSize::Web { max: None });
     assert_eq!(experiment.deadline, Duration::from_secs(60));
     assert_eq!(experiment.traffic.direction, Direction::Download);
@@ -68,16 +69,14 @@ fn the_papers_comparison_has_its_true_round_trips() {
     assert_eq!(conditions, ["loss=0", "loss=0.05%"]);
     for (condition, loss) in scenario.conditions.iter().zip([0.0, 0.0005]) {
         let experiment = &condition.experiment;
-        let rtts: Vec<u64> = experiment.paths.iter().map(|path| path.rtt.as_micros() / 1000).collect();
+        let rtts: Vec<u64> =
+            (0..experiment.paths().len()).map(|path| experiment.rtt(path).as_micros() / 1000).collect();
         assert_eq!(rtts, [20, 40, 60, 80, 120, 160, 180, 200]);
         assert_eq!(experiment.traffic.direction, Direction::Upload);
-        assert!(experiment.paths.iter().all(|path| path.greatest_rate() == Rate::from_mbps(100)));
-        assert!(
-            experiment
-                .paths
-                .iter()
-                .all(|path| path.loss == anabranch_lab::scenario::LossModel::Bernoulli(loss))
-        );
+        let links = &experiment.graph.links;
+        assert!(links.iter().all(|link| link.greatest_rate() == Some(Rate::from_mbps(100))));
+        let data = experiment.paths().iter().map(|path| experiment.own_link(path));
+        assert!(data.into_iter().all(|link| link.config.loss == Loss::bernoulli(loss)));
         assert_eq!((experiment.traffic.flows, experiment.profile), (30, Profile::Ns3));
         assert_eq!(
             experiment.traffic.start,
@@ -102,7 +101,12 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
         let condition = &scenario.conditions[0];
         let [tcp, multipath] = &condition.configs[..] else { panic!() };
         assert_eq!(condition.beside_config().mss, tcp.mss);
-        let apart: Vec<bool> = condition.experiment.paths.iter().map(|path| path.luck_apart).collect();
+        let experiment = &condition.experiment;
+        let apart: Vec<bool> = experiment
+            .paths()
+            .iter()
+            .map(|path| experiment.own_link(path).config.luck == Luck::Apart)
+            .collect();
         let names = [tcp, multipath].map(|config| config.congestion.name().to_owned());
         (tcp.mss, multipath.mss, names, apart)
     };
@@ -144,10 +148,10 @@ fn set_reaches_every_part() {
     let condition = &scenario.conditions[0];
     assert_eq!((scenario.runs, scenario.contenders.len()), (3, 1));
     assert_eq!(condition.experiment.traffic.size, FlowSize::Fixed(Bytes(1_000_000)));
-    let paths = &condition.experiment.paths;
-    assert!(paths.iter().all(|path| path.queue == anabranch_lab::units::QueueSize::Packets(20)));
-    assert_eq!(paths[0].loss, anabranch_lab::scenario::LossModel::Bernoulli(0.01));
-    assert_eq!(paths[1].rtt, Duration::from_millis(5));
+    let experiment = &condition.experiment;
+    assert!(experiment.graph.links.iter().all(|link| link.config.queue == QueueLimit::Packets(20)));
+    assert_eq!(experiment.own_link(&experiment.paths()[0]).config.loss, Loss::Bernoulli(0.01));
+    assert_eq!(experiment.rtt(1), Duration::from_millis(5));
     let config = &condition.configs[0];
     assert_eq!((config.rto.min, config.mss), (Duration::from_millis(300), 536));
     assert_eq!(config.loss_detection, LossDetection::DuplicateAcks);
@@ -161,17 +165,19 @@ fn a_path_of_the_command_line_is_a_path() {
         let paths = ["8Mbit/s,50ms,loss=1%,queue=100packets".to_owned(), "rate=1Gbit/s, rtt=2ms".to_owned()];
         document.set_paths(&paths).unwrap();
     });
-    let paths = &scenario.conditions[0].experiment.paths;
-    assert_eq!(paths.len(), 2);
-    assert_eq!(paths[0].loss, anabranch_lab::scenario::LossModel::Bernoulli(0.01));
-    assert_eq!((paths[1].greatest_rate(), paths[1].rtt), (Rate::from_mbps(1000), Duration::from_millis(2)));
+    let experiment = &scenario.conditions[0].experiment;
+    let links: Vec<_> = experiment.paths().iter().map(|path| experiment.own_link(path)).collect();
+    assert_eq!(links.len(), 2);
+    assert_eq!(links[0].config.loss, Loss::Bernoulli(0.01));
+    assert_eq!((links[1].mean_rate(), links[1].rtt), (Rate::from_mbps(1000), Duration::from_millis(2)));
     let traced = changed(|document| {
         let down = "../../scenarios/traces/synthetic-lte.down";
         let up = "../../scenarios/traces/synthetic-lte.up";
         document.set_paths(&[format!("trace={down}:{up},40ms")]).unwrap();
     });
-    let path = &traced.conditions[0].experiment.paths[0];
-    assert!(path.down.mean_rate() > path.up.mean_rate());
+    let experiment = &traced.conditions[0].experiment;
+    let path = &experiment.paths()[0];
+    assert!(experiment.own_link(path).mean_rate() > experiment.own_ack_link(path).mean_rate());
 }
 
 #[test]
@@ -363,9 +369,8 @@ fn the_papers_shared_links_have_twice_its_delays() {
     for name in ["shared-bottleneck", "beside-tcp"] {
         let scenario = Document::open(name).unwrap().scenario().unwrap();
         let experiment = &scenario.conditions[0].experiment;
-        let common = experiment.common.as_ref().unwrap().rtt;
         let rtts: Vec<u64> =
-            experiment.paths.iter().map(|path| (path.rtt + common).as_micros() / 1000).collect();
+            (0..experiment.paths().len()).map(|path| experiment.rtt(path).as_micros() / 1000).collect();
         assert_eq!(rtts, [40, 60, 80, 100, 120, 140, 160, 180], "{name}");
     }
 }

@@ -67,11 +67,17 @@ impl GilbertElliott {
 
     /// The long-term probability that a packet is lost.
     pub fn mean_loss(&self) -> f64 {
-        self.loss_good + (self.loss_bad - self.loss_good) * self.share_bad()
+        let (good, bad) = (self.mean_good.as_secs_f64(), self.mean_bad.as_secs_f64());
+        (good * self.loss_good + bad * self.loss_bad) / (good + bad)
     }
 }
 
 impl Loss {
+    /// Independent loss with probability `p`; [`Loss::None`] if that is 0.
+    pub fn bernoulli(p: f64) -> Loss {
+        if p > 0.0 { Loss::Bernoulli(p) } else { Loss::None }
+    }
+
     /// The long-term probability that a packet is lost.
     pub fn mean_loss(&self) -> f64 {
         match self {

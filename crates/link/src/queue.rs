@@ -1,6 +1,8 @@
 //! The drop-tail queue: how much may wait, and what happens to a packet that finds it full.
 
-use anabranch_units::{Duration, Rate};
+use core::fmt;
+
+use anabranch_units::{Bytes, Duration, Rate};
 
 /// How much may wait at a link. The queue counts whole packets with their headers, the packet in service
 /// included (also the part of it that has been sent already).
@@ -39,6 +41,18 @@ impl QueueLimit {
             QueueLimit::Bytes(n) => ResolvedLimit { packets: usize::MAX, bytes: n },
             QueueLimit::Time(span) => by_time(span),
             QueueLimit::Bdp(multiple) => by_time(rtt.mul_f64(multiple)),
+        }
+    }
+}
+
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueueLimit::Bdp(n) => write!(f, "{n} BDP"),
+            QueueLimit::Packets(n) => write!(f, "{n} packets"),
+            QueueLimit::Bytes(n) => write!(f, "{}", Bytes(*n)),
+            QueueLimit::Time(span) => write!(f, "{span}"),
+            QueueLimit::Unlimited => f.write_str("unlimited"),
         }
     }
 }

@@ -18,6 +18,7 @@ const MS: u64 = 1_000_000;
 pub struct Trace {
     /// Milliseconds, never decreasing; the last one is the period and not zero.
     at_ms: Box<[u32]>,
+    label: Box<str>,
 }
 
 /// Why a text or a list is not a trace.
@@ -118,8 +119,19 @@ impl Trace {
         match at_ms.last() {
             None => Err(TraceError::Empty),
             Some(0) => Err(TraceError::ZeroLength),
-            Some(_) => Ok(Trace { at_ms: at_ms.into_boxed_slice() }),
+            Some(_) => Ok(Trace { at_ms: at_ms.into_boxed_slice(), label: "".into() }),
         }
+    }
+
+    /// The same trace with a label, by which a caller tells recordings apart: a file name, or a hash of the text.
+    #[must_use]
+    pub fn labelled(self, label: &str) -> Trace {
+        Trace { label: label.into(), ..self }
+    }
+
+    /// The label; empty unless [`Trace::labelled`] set one.
+    pub fn label(&self) -> &str {
+        &self.label
     }
 
     /// After how long the trace starts over: its last timestamp.

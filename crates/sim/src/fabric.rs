@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anabranch_link::{Change, DropReason, Link, LinkConfigError, Polled, Pushed};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_stack::seq::Seq;
-use anabranch_units::{Duration, Time};
+use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::calendar::Calendar;
 use crate::network::{HostId, LinkId, Network};
@@ -15,6 +15,9 @@ use crate::recorder::Recorder;
 
 /// Marks a hop that is no link but the end of the route.
 const LAST: u32 = 1 << 31;
+
+/// Marks a first hop that is one of several: what is below it is a place in [`Fabric::choices`].
+const CHOICE: u32 = 1 << 31;
 
 /// Out of a deep queue, the packet that arrives after so many others is fetched ahead.
 const AHEAD: usize = 8;
@@ -38,7 +41,7 @@ pub(crate) enum Turn {
 /// The routes that begin at one interface.
 #[derive(Clone, Debug, Default)]
 struct Routes {
-    /// The destination and the place of the first hop, sorted.
+    /// The destination and the place of the first hop, or of a choice of first hops, sorted.
     by_destination: Vec<(IpAddr, u32)>,
     /// The two that were used last: whoever answers on two paths uses them by turns.
     recent: [Option<(IpAddr, u32)>; 2],
@@ -79,6 +82,10 @@ pub(crate) struct Fabric<R> {
     /// All routes one behind the other: the numbers of links, and at the end of each route the number of
     /// its destination, marked [`LAST`].
     hops: Vec<u32>,
+    /// The first hops of routes of equal cost.
+    choices: Vec<Vec<u32>>,
+    /// What the choice among them depends on beside the packet.
+    choice_key: u64,
     destinations: Vec<(u32, PathId)>,
     /// By host, by interface.
     routes: Vec<Vec<Routes>>,
@@ -113,9 +120,20 @@ impl<R: Recorder> Fabric<R> {
         let mut routes: Vec<Vec<Routes>> =
             network.hosts().iter().map(|host| vec![Routes::default(); host.interfaces.len()]).collect();
         let mut hops = Vec::new();
+        let mut choices: Vec<Vec<u32>> = Vec::new();
         for route in network.routes() {
             let table = &mut routes[route.from.index()][usize::from(route.path.0)];
-            table.by_destination.push((route.to, hops.len() as u32));
+            match table.by_destination.last_mut() {
+                // Routes of equal cost follow one another.
+                Some((to, hop)) if *to == route.to => {
+                    if *hop & CHOICE == 0 {
+                        choices.push(vec![*hop]);
+                        *hop = CHOICE | (choices.len() as u32 - 1);
+                    }
+                    choices[(*hop ^ CHOICE) as usize].push(hops.len() as u32);
+                }
+                _ => table.by_destination.push((route.to, hops.len() as u32)),
+            }
             hops.extend(route.links.iter().map(|link| link.0));
             hops.push(LAST | located[&route.to]);
         }
@@ -128,6 +146,8 @@ impl<R: Recorder> Fabric<R> {
             reports: Vec::new(),
             links,
             hops,
+            choices,
+            choice_key: RandomStream::new(seed, "network.equal-cost").next_u64(),
             destinations,
             routes,
             pool: Pool::default(),
@@ -190,6 +210,7 @@ impl<R: Recorder> Fabric<R> {
         }
         match self.first_hop(host, path, segment.destination.ip) {
             Some(hop) => {
+                let hop = if hop & CHOICE == 0 { hop } else { self.choose(hop, segment) };
                 let (packet, wire_bytes) = self.pool.insert(segment);
                 self.enter(now, Ticket { packet, hop }, wire_bytes);
             }
@@ -211,6 +232,29 @@ impl<R: Recorder> Fabric<R> {
             [Some((destination, hop)), _] | [_, Some((destination, hop))] if destination == to => Some(hop),
             _ => table.look_up(to),
         }
+    }
+
+    /// The first hop of the route that a packet takes among those of equal cost.
+    #[cold]
+    fn choose(&self, choice: u32, segment: &Segment) -> u32 {
+        let hops = &self.choices[(choice ^ CHOICE) as usize];
+        let bits = |ip: IpAddr| match ip {
+            IpAddr::V4(v4) => u128::from(v4.to_bits()),
+            IpAddr::V6(v6) => v6.to_bits(),
+        };
+        let (source, destination) = (bits(segment.source.ip), bits(segment.destination.ip));
+        let ports = u64::from(segment.source.port) << 16 | u64::from(segment.destination.port);
+        let words =
+            [source as u64, (source >> 64) as u64, destination as u64, (destination >> 64) as u64, ports];
+        let mut hash = self.choice_key;
+        for word in words {
+            // The finaliser of SplitMix64.
+            hash ^= word;
+            hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            hash ^= hash >> 31;
+        }
+        hops[((u128::from(hash) * hops.len() as u128) >> 64) as usize]
     }
 
     /// Offers a packet to the link that is its present hop.

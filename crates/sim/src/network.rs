@@ -195,6 +195,29 @@ impl Network {
         Ok(())
     }
 
+    /// As [`Network::add_route`], with several routes of equal cost. Each packet takes one of them by a hash of its
+    /// addresses and ports and of the run's seed, so that all packets of a subflow in one direction take the same.
+    ///
+    /// # Errors
+    /// If there is no route, or one of them is wrong; the network may then have some of them.
+    pub fn add_equal_cost_routes(
+        &mut self,
+        from: HostId,
+        path: PathId,
+        to: IpAddr,
+        routes: &[Vec<LinkId>],
+    ) -> Result<(), NetworkError> {
+        let Some((first, others)) = routes.split_first() else {
+            return Err(NetworkError::EmptyRoute { from, to });
+        };
+        self.add_route(from, path, to, first)?;
+        for links in others {
+            self.routed.remove(&(from, path, to));
+            self.add_route(from, path, to, links)?;
+        }
+        Ok(())
+    }
+
     /// Tells `host`, at the time `at`, that the address of `path` is gone or is back. The links are
     /// not touched; their own timelines take them down.
     ///
@@ -222,7 +245,7 @@ impl Network {
         &self.links
     }
 
-    /// The routes, in the order in which they were added.
+    /// The routes, in the order in which they were added; routes of equal cost follow one another.
     pub fn routes(&self) -> &[Route] {
         &self.routes
     }

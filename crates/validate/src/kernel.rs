@@ -417,7 +417,7 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
         Some(_) => complete.zip(begun).map(|(at, begun)| at.duration_since(begun)),
         None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
-    let mut bytes_by_path = vec![0; point.experiment().paths.len()];
+    let mut bytes_by_path = vec![0; point.experiment().paths().len()];
     for (path, info) in infos(point, socket, end.is_client)? {
         bytes_by_path[path] += info.bytes_received;
     }
@@ -445,7 +445,7 @@ fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Vec<(usize, 
                 IpAddr::V6(v6) => usize::from(v6.octets()[7]).saturating_sub(1),
             };
             let all = all.into_iter().map(|(here, there, info)| (path(here, there), info));
-            Ok(all.filter(|(path, _)| *path < point.experiment().paths.len()).collect())
+            Ok(all.filter(|(path, _)| *path < point.experiment().paths().len()).collect())
         }
     }
 }
@@ -484,7 +484,7 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
     }
     let all = infos(point, socket, end.is_client)?;
     let _ = socket.set_linger(Some(Duration::ZERO));
-    let paths = point.experiment().paths.len();
+    let paths = point.experiment().paths().len();
     let sum = |count: fn(&TcpInfo) -> u64| all.iter().map(|(_, info)| count(info)).sum();
     let mut measured = Measured {
         segments: sum(|info| u64::from(info.data_segs_out)),

@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&Output {
             scenario: &args.scenario,
             scenario_hash: scenario.hash(),
-            paths: scenario.conditions[0].experiment.paths.len(),
+            paths: scenario.conditions[0].experiment.paths().len(),
             flows: scenario.conditions[0].experiment.traffic.flows,
             conditions: scenario.conditions.iter().map(|condition| condition.name.as_str()).collect(),
             contenders: scenario.contenders.iter().map(|contender| contender.name.as_str()).collect(),
@@ -67,7 +67,7 @@ fn summary(name: &str, scenario: &Scenario) -> String {
     let first = &scenario.conditions[0].experiment;
     let contenders: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
     let parts = [
-        count(first.paths.len(), "path"),
+        count(first.paths().len(), "path"),
         format!("{} in each run", count(first.traffic.flows as usize, "flow")),
         count(scenario.conditions.len(), "condition"),
         format!("{} ({})", count(contenders.len(), "contender"), contenders.join(", ")),

@@ -281,7 +281,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 fn welcome(addresses: &Addresses, scenario: &Scenario, options: &Options) -> String {
     let experiment = &scenario.conditions[options.condition].experiment;
     let mut text = String::from("a shell on the client's host; `exit` ends it\n");
-    for (at, path) in experiment.paths.iter().enumerate() {
+    for (at, path) in experiment.paths().iter().enumerate() {
         text.push_str(&format!(
             "path {}: {} there, {} here, device path{}\n",
             path.name,

@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn settings(scenario: &Scenario) -> Vec<Setting> {
     let setting = |condition: &anabranch_lab::scenario::Condition| Setting {
         name: condition.name.clone(),
-        paths: condition.experiment.paths.iter().map(|path| path.name.clone()).collect(),
+        paths: condition.experiment.paths().iter().map(|path| path.name.clone()).collect(),
         profile: condition.experiment.profile.name(),
         direction: match condition.experiment.traffic.direction {
             Direction::Upload => "upload",
@@ -174,7 +174,7 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
         },
         condition: condition.name.clone(),
         flow: report.name.clone(),
-        first_path: condition.experiment.paths[result.path].name.clone(),
+        first_path: condition.experiment.paths()[result.path].name.clone(),
         start_s: report.start.as_secs_f64(),
         size_bytes: report.size.map(|size| size.0),
         outcome: samples::outcome(&report.outcome),

@@ -16,12 +16,26 @@ pub struct FairRates {
 }
 
 impl FairRates {
-    /// Of `single[p]` flows on path p alone and `pooled` flows on all paths.
-    pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> FairRates {
-        let capacities: Vec<f64> =
-            experiment.paths.iter().map(|path| path.down.mean_rate().as_bps_f64()).collect();
-        let common = experiment.common.as_ref().map(|common| common.rate.as_bps_f64());
-        fill(&capacities, common, single, pooled)
+    /// Of `single[p]` flows on path p alone and `pooled` flows on all paths. None unless all flows have the same two
+    /// hosts, each path has one route, and a link belongs to one path or to all.
+    pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> Option<FairRates> {
+        let [pair] = experiment.pairs.as_slice() else { return None };
+        let routes: Vec<&[usize]> =
+            pair.paths.iter().flat_map(|path| &path.data).map(Vec::as_slice).collect();
+        if routes.len() != pair.paths.len() {
+            return None;
+        }
+        let rate = |link: &usize| experiment.graph.links[*link].mean_rate().as_bps_f64();
+        let users = |link: &usize| routes.iter().filter(|route| route.contains(link)).count();
+        let all = |link: &usize| routes.len() > 1 && users(link) == routes.len();
+        if routes.iter().copied().flatten().any(|link| users(link) > 1 && !all(link)) {
+            return None;
+        }
+        let slowest = |links: &mut dyn Iterator<Item = &usize>| links.map(rate).reduce(f64::min);
+        let common = slowest(&mut routes.first()?.iter().filter(|link| all(link)));
+        let own = |route: &&[usize]| slowest(&mut route.iter().filter(|link| !all(link))).or(common);
+        let capacities: Vec<f64> = routes.iter().map(own).collect::<Option<_>>()?;
+        Some(fill(&capacities, common, single, pooled))
     }
 }
 

@@ -98,7 +98,7 @@ struct Field<'a> {
     entrant: &'a Entrant<'a>,
     /// By run, always in the same order.
     runs: Vec<&'a [FlowResult]>,
-    /// The fair rate of each flow of a run.
+    /// The fair rate of each flow of a run; empty where it is not known.
     fair: Vec<f64>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Field<'a> {
         let runs: Vec<&[FlowResult]> = entrant.runs.iter().map(|run| run.flows.as_slice()).collect();
         let first = runs.first().copied().unwrap_or_default();
         let is_single = |flow: &FlowResult| flow.class == Class::Beside || entrant.path.is_some();
-        let mut single = vec![0; experiment.paths.len()];
+        let mut single = vec![0; experiment.paths().len()];
         for background in &experiment.traffic.background {
             single[background.path] += background.flows as usize;
         }
@@ -120,8 +120,15 @@ impl<'a> Field<'a> {
             }
         }
         let rates = FairRates::new(experiment, &single, pooled);
-        let rate = |flow: &FlowResult| if is_single(flow) { rates.single[flow.path] } else { rates.pooled };
-        Field { entrant, fair: first.iter().map(rate).collect(), runs }
+        let fair = match rates {
+            Some(rates) => {
+                let rate =
+                    |flow: &FlowResult| if is_single(flow) { rates.single[flow.path] } else { rates.pooled };
+                first.iter().map(rate).collect()
+            }
+            None => Vec::new(),
+        };
+        Field { entrant, fair, runs }
     }
 
     /// The positions of the flows of a class.
@@ -159,7 +166,7 @@ impl<'a> Field<'a> {
     fn by_path(&self, members: &[usize]) -> Vec<Option<f64>> {
         let paths = self.runs.first().and_then(|run| run.first()).map_or(0, |f| f.report.bytes_by_path.len());
         let bytes = |path: usize, at: usize| -> u64 {
-            self.runs.iter().map(|run| run[at].report.bytes_by_path[path]).sum()
+            self.runs.iter().map(|run| run[at].report.bytes_by_path.get(path).copied().unwrap_or(0)).sum()
         };
         let share = |path: usize| {
             let all: u64 = (0..self.fair.len()).map(|at| bytes(path, at)).sum();
@@ -215,13 +222,13 @@ pub(crate) fn fairness(
 ) -> Vec<Fairness> {
     let listed = entrants.iter().filter(|entrant| entrant.listed);
     let fields: Vec<Field<'_>> = listed.map(|entrant| Field::new(condition, entrant)).collect();
-    let count = fields.first().map_or(0, |field| field.fair.len());
+    let count = fields.first().map_or(0, |field| field.runs.first().map_or(0, |run| run.len()));
     if count < 2 {
         return Vec::new();
     }
     let bulk = is_bulk(condition);
     let has_beside = condition.experiment.traffic.beside.is_some();
-    let sides = |field: &Field<'_>| match has_beside {
+    let sides = |field: &Field<'_>| match has_beside && !field.fair.is_empty() {
         true => vec![field.of_class(Class::Contender), field.of_class(Class::Beside)],
         false => Vec::new(),
     };

@@ -31,12 +31,13 @@ fn flow(class: Class, path: usize, kbps: u64) -> FlowResult {
         receiver: EndReport::default(),
     };
     let time = Duration::from_secs(1);
-    FlowResult { class, report, path, reinjected_segments: 0, lower_bound: Duration::ZERO, time }
+    FlowResult { class, pair: 0, report, path, reinjected_segments: 0, lower_bound: Duration::ZERO, time }
 }
 
 /// For each run the rates of the contender's flows and of the TCPs beside them, on path 1.
 fn runs(rates: &[(&[u64], &[u64])]) -> Vec<RunResult> {
     let run = |(own, beside): &(&[u64], &[u64])| RunResult {
+        links: Vec::new(),
         flows: own
             .iter()
             .map(|kbps| flow(Class::Contender, 0, *kbps))

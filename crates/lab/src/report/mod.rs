@@ -45,7 +45,7 @@ impl<'a> Entrant<'a> {
             Transport::Multipath(_) => None,
         };
         let name = match path {
-            Some(path) if !listed => format!("{name}@{}", condition.experiment.paths[path].name),
+            Some(path) if !listed => format!("{name}@{}", condition.experiment.paths()[path].name),
             _ => name.clone(),
         };
         Entrant { name, contender, path, listed, runs }
@@ -196,7 +196,7 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
                 Class::Contender => entrant.path,
                 Class::Beside => only_path(&flows[at]),
             };
-            row.path = path.map(|path| condition.experiment.paths[path].name.clone());
+            row.path = path.map(|path| condition.experiment.paths()[path].name.clone());
             rows.push(row);
         }
     }
@@ -227,7 +227,7 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
     let segments = sum(&|flow| flow.report.data_segments) as f64;
     let ratio = |part: u64| if segments > 0.0 { part as f64 / segments } else { 0.0 };
     let per_flow = |total: u64| if n > 0 { total as f64 / n as f64 } else { 0.0 };
-    let mut bytes_by_path = vec![0_u64; condition.experiment.paths.len()];
+    let mut bytes_by_path = vec![0_u64; condition.experiment.paths().len()];
     for flow in &flows {
         for (total, bytes) in bytes_by_path.iter_mut().zip(&flow.report.bytes_by_path) {
             *total += bytes;

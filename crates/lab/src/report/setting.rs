@@ -1,9 +1,10 @@
 //! The setting of a condition, for the lines under a table and for programs.
 
+use anabranch_link::Capacity;
 use serde::Serialize;
 
 use crate::baseline::{Race, SinglePath};
-use crate::scenario::{Capacity, Condition, Direction, Scenario, TraceStart};
+use crate::scenario::{Condition, Direction, Scenario, TraceStart};
 use crate::starts::{DecisiveStart, OtherStart};
 
 /// The setting of a condition.
@@ -63,25 +64,26 @@ impl Setting {
         ideal_sum_bps: f64,
     ) -> Setting {
         let experiment = &condition.experiment;
-        let paths = &experiment.paths;
+        let (paths, links) = (experiment.paths(), &experiment.graph.links);
         let names = || paths.iter().map(|path| path.name.as_str());
         let race = races.iter().flatten().next().filter(|_| paths.len() > 1);
         debug_assert_eq!(scenario.contenders.len(), races.len());
         let phases = experiment.phases.in_comparison().map(|phases| {
-            let common = experiment.common.as_ref().map_or_else(Default::default, |common| common.rtt);
-            let shortest = paths.iter().map(|path| path.rtt + common).min().unwrap_or_default();
+            let shortest = experiment.shortest_rtt();
+            let with_phases = || links.iter().filter(|link| link.phase_stream.is_some());
             let greatest = |limits: &dyn Fn(anabranch_units::Duration) -> anabranch_units::Duration| {
-                paths.iter().map(|path| limits(path.rtt)).max().unwrap_or_default().as_secs_f64()
+                with_phases().map(|link| limits(link.rtt)).max().unwrap_or_default().as_secs_f64()
             };
-            let begins_anywhere = |path: &crate::scenario::Path| {
-                path.trace_start == TraceStart::Beginning && matches!(path.down, Capacity::Trace(_))
+            let begins_anywhere = |link: &crate::scenario::Link| {
+                link.trace_start == TraceStart::Beginning
+                    && matches!(link.config.capacity, Capacity::Trace { .. })
             };
             PhaseLimits {
                 start_s: phases.start_limit(shortest).as_secs_f64(),
                 join_s: phases.join_limit(shortest).as_secs_f64(),
                 delay_s: greatest(&|rtt| phases.delay_limit(rtt)),
                 jitter_s: greatest(&|rtt| phases.jitter_limit(rtt)),
-                traces: phases.traces && paths.iter().any(begins_anywhere),
+                traces: phases.traces && links.iter().any(begins_anywhere),
             }
         });
         Setting {
@@ -93,7 +95,7 @@ impl Setting {
                 Direction::Upload => "upload",
                 Direction::Download => "download",
             },
-            queues: paths.iter().map(|path| path.queue.to_string()).collect(),
+            queues: paths.iter().map(|path| experiment.own_link(path).config.queue.to_string()).collect(),
             initial: paths[experiment.initial].name.clone(),
             initial_choice: experiment.initial_choice.name(),
             estimates_s: crate::estimate::estimates(experiment, &condition.base)

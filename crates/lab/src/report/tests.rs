@@ -31,6 +31,7 @@ fn flow(millis: Option<u64>) -> FlowResult {
     };
     let time = fct.unwrap_or(Duration::from_secs(60));
     FlowResult {
+        pair: 0,
         class: Class::Contender,
         report,
         lower_bound: Duration::ZERO,

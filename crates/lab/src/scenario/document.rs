@@ -3,13 +3,12 @@
 use std::cell::RefCell;
 use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_link::Trace;
 use sha2::{Digest, Sha256};
 
-use super::{Scenario, TraceFile, library, parse, path};
+use super::{Scenario, library, parse, path};
 use crate::source::{Problem, ScenarioError, Source, Span};
 use crate::tree::{self, Entry, Node, Table, Value};
 
@@ -171,7 +170,9 @@ impl Document {
         }
         let Some(first) = nodes.first() else { return Ok(()) };
         let span = first.span.clone();
-        self.table.remove("path");
+        for key in ["path", "node", "link", "route"] {
+            self.table.remove(key);
+        }
         // Names of the file's paths mean nothing for the new ones.
         self.table.remove("initial");
         self.table.entries.push(Entry {
@@ -266,12 +267,12 @@ fn reason(error: &std::io::Error) -> String {
 /// Reads the files that a document names, each once.
 pub(super) struct Files<'a> {
     document: &'a Document,
-    cache: RefCell<Vec<Rc<(PathBuf, TraceFile)>>>,
+    cache: RefCell<Vec<(PathBuf, Arc<Trace>)>>,
 }
 
 impl Files<'_> {
-    /// The trace that `node` names.
-    pub fn trace(&self, node: &Node) -> Result<TraceFile, Problem> {
+    /// The trace that `node` names, labelled with the SHA-256 of its text.
+    pub fn trace(&self, node: &Node) -> Result<Arc<Trace>, Problem> {
         let name = node.string()?;
         let wrong = |reason: String| {
             Problem::at(&node.span, format!("cannot use the trace `{name}`: {reason}"))
@@ -293,10 +294,9 @@ impl Files<'_> {
         }
         .map_err(&wrong)?;
         let trace = Trace::parse(&text).map_err(|error| wrong(error.to_string()))?;
-        let file =
-            TraceFile { name: name.to_owned(), sha256: sha256(text.as_bytes()), trace: Arc::new(trace) };
-        self.cache.borrow_mut().push(Rc::new((key, file.clone())));
-        Ok(file)
+        let trace = Arc::new(trace.labelled(&sha256(text.as_bytes())));
+        self.cache.borrow_mut().push((key, trace.clone()));
+        Ok(trace)
     }
 }
 

@@ -6,8 +6,11 @@
 mod canonical;
 mod contender;
 mod document;
+mod graph;
 pub mod knobs;
 pub mod library;
+mod link;
+mod network;
 pub mod parameters;
 mod parse;
 mod path;
@@ -17,16 +20,12 @@ mod traffic;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_units::{Bytes, Duration, Rate, Time};
-use std::sync::Arc;
+use anabranch_units::{Bytes, Duration, Time};
 
 pub use contender::{Contender, Transport};
 pub use document::Document;
+pub use graph::{Form, Graph, Link, Node, Pair, Path, TraceStart};
 pub use phases::{PhaseChoice, Phases};
-
-use anabranch_link::Trace;
-
-use crate::units::QueueSize;
 
 /// A checked scenario.
 #[derive(Clone, Debug)]
@@ -72,10 +71,10 @@ pub struct Condition {
 pub struct Experiment {
     /// The sender and receiver.
     pub profile: Profile,
-    /// The paths between client and server, in order.
-    pub paths: Vec<Path>,
-    /// A link that all paths share, in series with each of them.
-    pub common: Option<CommonLink>,
+    /// The hosts, the routers and the links.
+    pub graph: Graph,
+    /// The client and the server of each flow: those of [`Traffic::pairs`], and those of other flows behind them.
+    pub pairs: Vec<Pair>,
     /// The position of the path that the initial subflow takes.
     pub initial: usize,
     /// How that path was chosen.
@@ -113,167 +112,6 @@ impl InitialChoice {
     }
 }
 
-/// One path between client and server: a link for the data and one for the acknowledgements.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Path {
-    /// Its name.
-    pub name: String,
-    /// Where in its traces a run begins.
-    pub trace_start: TraceStart,
-    /// How fast the data direction is.
-    pub down: Capacity,
-    /// How fast the direction of the acknowledgements is.
-    pub up: Capacity,
-    /// The round trip without load, half of it each way.
-    pub rtt: Duration,
-    /// The queue of either direction.
-    pub queue: QueueSize,
-    /// The queue from which on packets are marked, in either direction; none if none are.
-    pub ecn_threshold: Option<QueueSize>,
-    /// Loss in the data direction.
-    pub loss: LossModel,
-    /// Loss in the direction of the acknowledgements.
-    pub loss_up: LossModel,
-    /// Random delay of the data on top of the propagation delay.
-    pub jitter: Option<Jitter>,
-    /// Data packets that are held back to be overtaken: the probability, and how long.
-    pub reorder: Option<(f64, Duration)>,
-    /// The probability that a data packet arrives twice.
-    pub duplicate: f64,
-    /// Packets of the data direction to drop, by number from 1.
-    pub drop: Vec<u64>,
-    /// Packets with data and without are numbered apart, for what is lost and what is dropped.
-    pub luck_apart: bool,
-    /// Whether what waits stays when the path goes down.
-    pub keep_when_down: bool,
-    /// The longest packet that passes, in bytes with its IP header; none if any does.
-    pub mtu: Option<u32>,
-    /// Whether the sender hears of longer ones.
-    pub reports_mtu: bool,
-    /// Whether subflows over it ask to be backups.
-    pub backup: bool,
-    /// What changes, in order of time.
-    pub changes: Vec<Change>,
-}
-
-/// How fast a link is.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Capacity {
-    /// Always this.
-    Rate(Rate),
-    /// The delivery opportunities of a recording.
-    Trace(TraceFile),
-}
-
-impl Capacity {
-    /// The rate, or the mean rate of the trace.
-    pub fn mean_rate(&self) -> Rate {
-        match self {
-            Capacity::Rate(rate) => *rate,
-            Capacity::Trace(file) => file.trace.mean_rate(),
-        }
-    }
-}
-
-/// Where in a trace a run begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum TraceStart {
-    /// At its beginning, or with [`Phases`] at a random point.
-    #[default]
-    Beginning,
-    /// So far behind it.
-    At(Duration),
-    /// In each run somewhere else, drawn from the run's seed: the same for all contenders.
-    Random,
-}
-
-/// A recording in mahimahi's format.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TraceFile {
-    /// The file as the scenario names it.
-    pub name: String,
-    /// SHA-256 of its text, in hexadecimal.
-    pub sha256: String,
-    /// The recording.
-    pub trace: Arc<Trace>,
-}
-
-/// Random loss.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LossModel {
-    /// Each packet with this probability, independently.
-    Bernoulli(f64),
-    /// A channel that is good or bad for random times.
-    GilbertElliott {
-        /// Mean time in the good state.
-        mean_good: Duration,
-        /// Mean time in the bad state.
-        mean_bad: Duration,
-        /// Loss in the good state.
-        loss_good: f64,
-        /// Loss in the bad state.
-        loss_bad: f64,
-    },
-}
-
-impl LossModel {
-    /// No loss.
-    pub const NONE: LossModel = LossModel::Bernoulli(0.0);
-}
-
-/// Random delay.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Jitter {
-    /// Uniform from zero to `max`.
-    Uniform {
-        /// The longest.
-        max: Duration,
-        /// Whether packets may overtake one another by it.
-        reorder: bool,
-    },
-    /// Normal, cut off at zero and at twice the mean.
-    Normal {
-        /// The mean.
-        mean: Duration,
-        /// The standard deviation.
-        deviation: Duration,
-        /// Whether packets may overtake one another by it.
-        reorder: bool,
-    },
-}
-
-/// A change of a path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
-    /// When.
-    pub at: Time,
-    /// A new rate, of both directions.
-    pub rate: Option<Rate>,
-    /// A new round trip.
-    pub rtt: Option<Duration>,
-    /// A new loss in the data direction.
-    pub loss: Option<f64>,
-    /// A new loss in the direction of the acknowledgements.
-    pub loss_up: Option<f64>,
-    /// `Some(false)`: both directions go down; `Some(true)`: they come up again.
-    pub up: Option<bool>,
-}
-
-/// A link in series with every path.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CommonLink {
-    /// Its rate, in both directions.
-    pub rate: Rate,
-    /// What it adds to the round trip of every path.
-    pub rtt: Duration,
-    /// Its queue, in either direction. A BDP is that of the greatest round trip of all paths.
-    pub queue: QueueSize,
-    /// The queue from which on packets are marked, in either direction; none if none are.
-    pub ecn_threshold: Option<QueueSize>,
-    /// Loss in the data direction.
-    pub loss: LossModel,
-}
-
 /// What is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
@@ -281,6 +119,8 @@ pub struct Traffic {
     pub size: FlowSize,
     /// How many flows a run has.
     pub flows: u32,
+    /// The number of pairs, the first of [`Experiment::pairs`], that the flows take in turn.
+    pub pairs: usize,
     /// When they start.
     pub start: Start,
     /// Who sends.
@@ -337,6 +177,8 @@ pub enum Direction {
 /// Plain TCP flows that fill a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Background {
+    /// The position of their pair.
+    pub pair: usize,
     /// The position of the path.
     pub path: usize,
     /// How many.
@@ -350,6 +192,8 @@ pub struct Background {
 pub struct Beside {
     /// How many.
     pub flows: u32,
+    /// The positions of their pairs, which they take in turn.
+    pub pairs: Vec<usize>,
     /// The position of the path they take; none: the best one as measured with them alone.
     pub path: Option<usize>,
     /// Their congestion control; none: that of the connections, or NewReno where it is coupled.

@@ -7,7 +7,7 @@ use anabranch_units::Duration;
 use super::contender::Base;
 use super::document::Files;
 use super::{
-    Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, Traffic, contender, knobs,
+    Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, contender, knobs, network,
     parameters, path, traffic,
 };
 use crate::reader::{Reader, list, unknown_key};
@@ -33,6 +33,9 @@ pub(super) const KEYS: &[&str] = &[
     "ipv6",
     "path",
     "topology",
+    "node",
+    "link",
+    "route",
     "traffic",
     "connection",
     "condition",
@@ -55,14 +58,14 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
     for (name, table) in variations(table)? {
         let (experiment, base) = experiment(&table, end, files)?;
         // A condition may give schedulers other parameters, and other paths to `tcp@`.
-        let here = read_contenders(&reader, table.get("scheduler"), &experiment.paths, end)?;
+        let here = read_contenders(&reader, table.get("scheduler"), experiment.paths(), end)?;
         let configs = here.iter().map(|c| c.config(&base)).collect::<Result<_, _>>()?;
         if contenders.is_empty() {
             contenders = here;
         }
         for contender in &contenders {
             if let super::Transport::Tcp { path: Some(path) } = contender.transport
-                && path >= experiment.paths.len()
+                && path >= experiment.paths().len()
             {
                 return Err(Problem::at(
                     &contender.span,
@@ -184,10 +187,10 @@ pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> R
     merge(table, entry)
 }
 
-/// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one.
+/// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one, and so with `link`.
 fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
     match (entry.key.as_str(), &entry.node.value) {
-        ("path", Value::Table(_)) => {}
+        ("path" | "link", Value::Table(_)) => {}
         // Parameters for the congestion control that is named already.
         ("congestion", Value::Table(changes)) if changes.get("name").is_none() => {
             if let Some(old) = table.get_mut("congestion")
@@ -204,38 +207,50 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             return Ok(());
         }
     }
+    let (what, keys) = match entry.key.as_str() {
+        "path" => ("path", path::KEYS),
+        _ => ("link", network::LINK_KEYS),
+    };
     let Value::Table(changes) = entry.node.value else { return Ok(()) };
-    let Some(Entry { node: Node { value: Value::Array(paths), .. }, .. }) = table.get_mut("path") else {
-        return Err(
-            Problem::at(&entry.key_span, "there is no path to change").help("give paths as `[[path]]`")
-        );
+    let Some(Entry { node: Node { value: Value::Array(items), .. }, .. }) = table.get_mut(what) else {
+        return Err(Problem::at(&entry.key_span, format!("there is no {what} to change"))
+            .help(format!("give {what}s as `[[{what}]]`")));
     };
     for change in changes.entries {
-        if path::KEYS.contains(&change.key.as_str()) {
-            for path in paths.iter_mut() {
-                if let Value::Table(path) = &mut path.value {
-                    path.merge(change.clone());
+        if keys.contains(&change.key.as_str()) {
+            for item in items.iter_mut() {
+                if let Value::Table(item) = &mut item.value {
+                    item.merge(change.clone());
                 }
             }
             continue;
         }
-        let named = paths.iter_mut().enumerate().find(|(index, path)| {
-            let Value::Table(path) = &path.value else { return false };
-            match path.get("name").map(|entry| entry.node.name()) {
-                Some(Ok(name)) => name.replace('_', "-") == change.key,
-                _ => (index + 1).to_string() == change.key,
-            }
+        let named = items.iter_mut().enumerate().find(|(index, item)| {
+            let Value::Table(item) = &item.value else { return false };
+            let text = |key: &str| item.get(key).and_then(|entry| entry.node.name().ok());
+            let name = match (text("name"), text("from"), text("to")) {
+                (Some(name), ..) => name,
+                (None, Some(from), Some(to)) if what == "link" => format!("{from}-{to}"),
+                _ => (index + 1).to_string(),
+            };
+            name.replace('_', "-") == change.key
         });
         match (named, &change.node.value) {
-            (Some((_, Node { value: Value::Table(path), .. })), Value::Table(inner)) => {
-                inner.entries.iter().for_each(|entry| path.merge(entry.clone()));
+            (Some((_, Node { value: Value::Table(item), .. })), Value::Table(inner)) => {
+                inner.entries.iter().for_each(|entry| item.merge(entry.clone()));
             }
             (Some(_), _) => {
-                return Err(Problem::at(&change.node.span, "a path is a table of keys")
-                    .help("write for example `path.wifi.loss = \"1%\"`"));
+                let example = if what == "path" { "path.wifi.loss" } else { "link.uplink.loss" };
+                return Err(Problem::at(&change.node.span, format!("a {what} is a table of keys"))
+                    .help(format!("write for example `{example} = \"1%\"`")));
             }
             (None, _) => {
-                return Err(unknown_key(&change, "a path (and no path is called so)", path::KEYS));
+                let at = if what == "path" {
+                    "a path (and no path is called so)"
+                } else {
+                    "a link (and no link is called so)"
+                };
+                return Err(unknown_key(&change, at, keys));
             }
         }
     }
@@ -245,19 +260,20 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
 /// The experiment of one condition, and the configuration that its contenders start from.
 fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experiment, Base), Problem> {
     let reader = Reader::new(table, end, "the scenario", KEYS)?;
-    let Some(paths) = reader.get("path") else {
-        return Err(Problem::at(end, "there is no path")
-            .help("add for example `[[path]]` with `rate = \"100 Mbit/s\"` and `rtt = \"20 ms\"`"));
-    };
     let profile = reader.optional("profile", |node| {
         let names: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
         Ok(Profile::ALL[node.choice("profile", &names)?])
     })?;
     let profile = profile.unwrap_or_default();
-    let paths = path::read_all(paths, files, profile)?;
+    let traffic = reader.get("traffic").map(|node| Reader::of(node, "traffic", traffic::KEYS)).transpose()?;
+    let direction = traffic::direction(traffic.as_ref())?;
+    let mut network = network::Network::read(&reader, end, files, profile, direction)?;
+    let traffic = traffic::read(traffic.as_ref(), end, &mut network)?;
+    let paths = network.pairs[..traffic.pairs].iter().rev().max_by_key(|pair| pair.paths.len());
+    let paths: Vec<Path> = paths.map(|pair| pair.paths.clone()).unwrap_or_default();
     let mut base = ConnectionConfig::new(profile);
     // Every path of a scenario is there to be used.
-    base.max_subflows = base.max_subflows.max(paths.len() as u8);
+    base.max_subflows = base.max_subflows.max(u8::try_from(paths.len()).unwrap_or(u8::MAX));
     if let Some(congestion) = reader.optional("congestion", contender::congestion)? {
         base.congestion = congestion;
     }
@@ -272,10 +288,6 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
         }
         knobs::check(&base, &node.span)?;
     }
-    let traffic = match reader.get("traffic") {
-        Some(node) => traffic::read(node, &paths)?,
-        None => Traffic::default(),
-    };
     let deadline = reader.optional("deadline", Node::positive_time)?;
     if let (FlowSize::Bulk, Some(deadline), Some(node)) = (traffic.size, deadline, reader.get("deadline"))
         && deadline < traffic.duration
@@ -288,16 +300,17 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     }
     let (initial, initial_choice) =
         reader.optional("initial", |node| initial(node, &paths))?.unwrap_or_default();
+    let (graph, pairs) = network.finish();
     let mut experiment = Experiment {
         profile,
-        common: reader.optional("topology", path::read_topology)?.flatten(),
+        graph,
+        pairs,
         initial,
         initial_choice,
         ipv6,
         deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
         phases: reader.optional("phases", super::phases::read)?.unwrap_or_default(),
         traffic,
-        paths,
     };
     if initial_choice == InitialChoice::Best {
         experiment.initial = crate::estimate::best(&experiment, &base);

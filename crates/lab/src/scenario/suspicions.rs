@@ -1,6 +1,8 @@
 //! Values that are valid and probably not meant.
 
-use super::{LossModel, Scenario};
+use anabranch_link::Loss;
+
+use super::{Form, Scenario};
 use crate::units::show_percent;
 
 /// A loss or a minimum effect from here on is probably a percentage without its sign.
@@ -15,16 +17,30 @@ impl Scenario {
                 warnings.push(warning);
             }
         };
-        for path in self.conditions.iter().flat_map(|condition| &condition.experiment.paths) {
-            for (key, loss) in [("loss", &path.loss), ("loss-up", &path.loss_up)] {
-                let LossModel::Bernoulli(loss) = *loss else { continue };
+        for experiment in self.conditions.iter().map(|condition| &condition.experiment) {
+            let links: Vec<(&str, String, Loss)> = match experiment.graph.form {
+                Form::Paths { .. } => {
+                    let directions = experiment.paths().iter().flat_map(|path| {
+                        let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
+                        let name = format!("path {}", path.name);
+                        [("loss", name.clone(), data.config.loss), ("loss-up", name, acks.config.loss)]
+                    });
+                    directions.collect()
+                }
+                Form::Graph => {
+                    let links = experiment.graph.links.iter();
+                    links.map(|link| ("loss", format!("link {}", link.name), link.config.loss)).collect()
+                }
+            };
+            for (key, name, loss) in links {
+                let Loss::Bernoulli(loss) = loss else { continue };
                 if loss >= SUSPICIOUS {
                     let all = if loss >= 1.0 {
                         "every packet"
                     } else {
                         &format!("{} of the packets", show_percent(loss))
                     };
-                    add(format!("path {} loses {all} ({key}); {}", path.name, written(key, loss)));
+                    add(format!("{name} loses {all} ({key}); {}", written(key, loss)));
                 }
             }
         }

@@ -155,7 +155,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 /// All keys but those of `[connection]`, dotted.
 fn keys() -> Vec<String> {
     // These have keys of their own, which follow.
-    let tables = ["path", "traffic", "connection"];
+    let tables = ["path", "traffic", "connection", "node", "link", "route"];
     let top = parse::KEYS.iter().filter(|key| !tables.contains(key)).map(|key| (*key).to_owned());
     let of = |table: &'static str, keys: &'static [&'static str]| {
         keys.iter().map(move |key| format!("{table}.{key}"))
@@ -163,8 +163,10 @@ fn keys() -> Vec<String> {
     let left_out = |key: &String| LEFT_OUT.iter().any(|(left, _)| left == key);
     top.filter(|key| !left_out(key))
         .chain(of("path", path::KEYS))
-        .chain(of("topology", path::TOPOLOGY_KEYS))
+        .chain(of("topology", &["kind", "rate", "rtt", "queue", "ecn-threshold", "loss"]))
         .chain(of("traffic", traffic::KEYS))
+        // Those of graphs have a test of their own.
+        .filter(|key| !["traffic.from", "traffic.to", "traffic.pattern"].contains(&key.as_str()))
         .chain(of("phases", phases::KEYS))
         .collect()
 }
@@ -261,6 +263,87 @@ fn every_part_of_a_value_changes_the_hash() {
         hashes.sort();
         hashes.dedup();
         assert_eq!(hashes.len(), group.len(), "{group:?}");
+    }
+}
+
+/// A graph with one thing changed: the text of its middle link, of routes, and of the traffic.
+fn graph(link: &str, more: &str, traffic: &str) -> String {
+    format!(
+        "node = [{{ name = 'a' }}, {{ name = 'b' }}, {{ name = 'c' }}, {{ name = 'r', kind = 'router' }},
+            {{ name = 's', kind = 'router' }}]
+         link = [
+            {{ from = 'a', to = 'r', rate = '9 Mbit/s', delay = '1 ms' }},
+            {{ from = 'r', to = 'b', rate = '9 Mbit/s', delay = '1 ms' {link} }},
+            {{ from = 'a', to = 's', rate = '9 Mbit/s', delay = '1 ms' }},
+            {{ from = 's', to = 'b', rate = '9 Mbit/s', delay = '1 ms' }},
+            {{ from = 's', to = 'r', rate = '9 Mbit/s', delay = '1 ms' }},
+            {{ from = 'c', to = 's', rate = '9 Mbit/s', delay = '1 ms' }} ]
+         {more}
+         traffic = {{ size = '1 MB', {traffic} }}"
+    )
+}
+
+#[test]
+fn every_part_of_a_graph_changes_the_hash() {
+    let usual = "from = 'b', to = 'a'";
+    let links = [
+        "",
+        ", queue = '9 packets'",
+        ", ecn-threshold = '9 packets'",
+        ", loss = '1%'",
+        ", jitter = '1 ms'",
+        ", reorder = { probability = '1%', extra = '1 ms' }",
+        ", duplicate = '1%'",
+        ", drop = [1]",
+        ", luck = 'shared'",
+        ", when-down = 'keep'",
+        ", mtu = '1400 B'",
+        ", change = [{ at = '1 s', delay = '2 ms' }]",
+        ", change = [{ at = '1 s', rate = '2 Mbit/s' }]",
+        ", duplex = false }, { from = 'b', to = 'r', rate = '8 Mbit/s', delay = '1 ms'",
+        ", name = 'other'",
+    ];
+    let routes = [
+        "route = [{ from = 'a', to = 'b', via = ['r', 's'] }]",
+        "route = [{ from = 'a', to = 'b', via = ['s', 'r'] }]",
+        "route = [{ from = 'a', to = 'b', via = ['s', 'r'], one-way = true }]",
+        "route = [{ from = 'a', to = 'b', via = ['s', 'r'] }, { from = 'a', to = 'b', via = 's' }]",
+    ];
+    let traffic = [
+        "from = 'a', to = 'b'",
+        "from = 'b', to = 'a', flows = 2",
+        "from = ['b', 'c'], to = 'a'",
+        "pattern = 'incast', to = 'a', flows = 3",
+        "pattern = 'permutation', flows = 4",
+        "from = 'b', to = 'a', background = { from = 'b', to = 'c' }",
+        "from = 'b', to = 'a', beside = { flows = 1, from = 'c', to = 'b' }",
+    ];
+    let texts = links.iter().map(|link| graph(link, "", usual));
+    let texts = texts.chain(routes.iter().map(|route| graph("", route, usual)));
+    let mut texts: Vec<String> = texts.chain(traffic.iter().map(|traffic| graph("", "", traffic))).collect();
+    texts.push(
+        graph("", "", usual).replace("{ from = 'a', to = 's',", "{ from = 'a', to = 's', backup = true,"),
+    );
+    for kind in [
+        "kind = 'dumbbell', rate = '9 Mbit/s', delay = '1 ms'",
+        "kind = 'dumbbell', rate = '9 Mbit/s', delay = '1 ms', hosts = 3",
+        "kind = 'dumbbell', rate = '9 Mbit/s', delay = '1 ms', access-rate = '1 Mbit/s'",
+        "kind = 'dumbbell', rate = '9 Mbit/s', delay = '1 ms', access-delay = '2 ms'",
+        "kind = 'fat-tree', rate = '9 Mbit/s', delay = '1 ms', k = 4",
+        "kind = 'fat-tree', rate = '9 Mbit/s', delay = '1 ms', k = 6",
+        "kind = 'fat-tree', rate = '9 Mbit/s', delay = '2 ms', k = 4",
+    ] {
+        texts.push(format!("topology = {{ {kind} }}"));
+    }
+    let hash = |text: &String| {
+        let scenario = Document::built_in("test", text.as_str()).unwrap().scenario();
+        scenario.unwrap_or_else(|error| panic!("{error}\n{text}")).hash()
+    };
+    let mut hashes: BTreeMap<String, &String> = BTreeMap::new();
+    for text in &texts {
+        if let Some(before) = hashes.insert(hash(text), text) {
+            panic!("one hash for\n{before}\nand\n{text}");
+        }
     }
 }
 
