@@ -1,4 +1,4 @@
-//! What scenarios mean, how the command line changes them, and that no text makes them panic.
+//! The meaning of scenarios, their overrides from the command line, and that no text causes a panic.
 
 use anabranch_lab::compare::{Options, compare};
 use anabranch_lab::run::RunError;
@@ -58,7 +58,7 @@ fn the_default_is_a_phone_with_wifi_and_lte() {
     }
 }
 
-/// The DMPTCP paper's delays are of one way, so its round trips are twice the numbers that it prints.
+/// The DMPTCP paper's delays are one-way, so its round-trip times are twice the numbers that it prints.
 #[test]
 fn the_papers_comparison_has_its_true_round_trips() {
     let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
@@ -92,8 +92,8 @@ fn the_default_comparison_has_the_kernels_scheduler() {
     assert_eq!(names, ["tcp", "linux", "min_rtt", "dmptcp"]);
 }
 
-/// Profile `linux` has the kernel's segments and congestion control, and its losses are numbered by data packet,
-/// unless the scenario says otherwise; `ns3` has the paper's.
+/// By default, profile `linux` has the kernel's segments and congestion control, and its losses are numbered
+/// by data packet; `ns3` has the paper's.
 #[test]
 fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
     let facts = |more: &[&str]| {
@@ -113,7 +113,7 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
     let linux = ["cubic_linux", "cubic_linux"].map(str::to_owned);
     let apart = vec![true; 2];
     assert_eq!(facts(&[]), (1448, 1420, linux.clone(), apart.clone()));
-    // What is given wins, and the rest follows from it.
+    // Given values take precedence, and others follow from them.
     assert_eq!(facts(&["mss=1400"]), (1400, 1400, linux.clone(), apart.clone()));
     assert_eq!(facts(&["mtu=1400"]), (1348, 1320, linux.clone(), apart.clone()));
     assert_eq!(facts(&["timestamps=false"]), (1460, 1432, linux.clone(), apart.clone()));
@@ -286,7 +286,7 @@ fn size_and_flows_of_the_command_line_replace_what_does_not_fit() {
     let bulk = "traffic = { size = 'bulk', duration = '5 s' }";
     let timed = "traffic = { max = '1 MB', starts = ['0 s', '1 s'] }";
     for (traffic, size) in [(bulk, "57KB"), (bulk, "web"), (timed, "bulk"), (timed, "57KB")] {
-        // A table of one line has to stand before the paths.
+        // A table on one line has to precede the paths.
         let mut document = Document::parse("test", format!("{traffic}\n{TWO}"), ".").unwrap();
         document.set_size("--size", size);
         document.set_flows("--flows", "7");
@@ -333,7 +333,7 @@ proptest! {
         read_anything(&text);
     }
 
-    /// A built-in scenario with a piece cut out, doubled, or overwritten.
+    /// Returns a built-in scenario with a piece removed, doubled, or overwritten.
     #[test]
     fn no_damage_makes_a_scenario_panic(
         which in 0..library::ALL.len(),

@@ -16,7 +16,7 @@ use crate::{output, terminal};
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: String,
-    /// Show the canonical form, whose hash names the experiment
+    /// Show the canonical form, whose hash identifies the experiment
     #[arg(long)]
     canonical: bool,
     /// Print JSON

@@ -29,7 +29,7 @@ use crate::{interrupt, output, terminal};
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
-    /// Paths in the place of the scenario's
+    /// Paths that replace the scenario's
     #[arg(
         long = "path",
         value_name = "PATH",
@@ -39,43 +39,43 @@ pub struct Args {
     paths: Vec<String>,
     #[command(flatten)]
     common: Common,
-    /// The data flow from the server: loss and jitter are on that direction
+    /// The server sends: loss and jitter apply to that direction
     #[arg(long)]
     download: bool,
-    /// The data flow to the server
+    /// The client sends
     #[arg(long, conflicts_with = "download")]
     upload: bool,
-    /// Which of the scenario's conditions; the first unless given
+    /// The condition of the scenario; the first by default
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
-    /// Which of the scenario's runs: the links have the luck that they have in that run of the simulator
+    /// The run of the scenario: the links have the same random streams as in that run of the simulator
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     run: u32,
-    /// Runs CMD, by the shell, on the server's host for as long as the client's command runs
+    /// Run CMD, by the shell, on the server's host while the client's command runs
     #[arg(long, value_name = "CMD")]
     server_command: Option<String>,
-    /// How long the server may take until it listens, in seconds
+    /// The time limit for the server to listen, in seconds
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     server_wait: f64,
-    /// Opens a shell on the client's host
+    /// Open a shell on the client's host
     #[arg(long, conflicts_with = "command")]
     interactive: bool,
-    /// Without root: in a user namespace, where this user is root
+    /// Run without root, in a user namespace where this user is root
     #[arg(long)]
     user_namespace: bool,
-    /// The kernel's congestion control on both hosts; the system's unless given
+    /// The kernel's congestion control on both hosts; the system's by default
     #[arg(long = "kernel-cc", value_name = "NAME")]
     congestion: Option<String>,
-    /// Sets a value under /proc/sys on both hosts, such as net.ipv4.tcp_sack=0
+    /// Set a value under /proc/sys on both hosts, such as net.ipv4.tcp_sack=0
     #[arg(long = "sysctl", value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// More than 1 % of the packets later than this make a run unreliable, in milliseconds
+    /// The lateness in milliseconds of more than 1 % of the packets that makes a run unreliable
     #[arg(long, value_name = "MS", default_value_t = 3.0, value_parser = seconds)]
     late: f64,
-    /// Exit with 3 if the run was not reliable
+    /// Exit with 3 if the run was unreliable
     #[arg(long)]
     strict: bool,
-    /// Print the report as JSON; what the client prints goes to standard error, unless the report goes to a file
+    /// Print the report as JSON; the client's output goes to standard error, unless the report goes to a file
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub struct Args {
     /// Write the report to FILE as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// What to run on the client's host
+    /// The command to run on the client's host
     #[arg(last = true, value_name = "CLIENT-COMMAND")]
     command: Vec<String>,
 }
@@ -157,7 +157,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let options = options(args, &scenario)?;
     let client = client(args)?;
     if args.user_namespace {
-        // Before there is a second thread.
+        // Before a second thread is started.
         namespace::enter()?;
     }
     let cancelled = interrupt::watch();
@@ -226,7 +226,7 @@ fn options(args: &Args, scenario: &Scenario) -> Result<Options, Failure> {
     })
 }
 
-/// A kernel without the congestion control says so in words that do not name it.
+/// Adds the name of the congestion control to the kernel's error, which does not contain it.
 fn explain(error: EmulateError, options: &Options) -> Failure {
     let text = error.to_string();
     match &options.congestion {
@@ -242,7 +242,7 @@ fn explain(error: EmulateError, options: &Options) -> Failure {
     }
 }
 
-/// Standard error, for another's standard output.
+/// Returns standard error, for the standard output of another process.
 fn standard_error() -> Result<Stdio, Failure> {
     let fd = std::io::stderr().as_fd().try_clone_to_owned();
     fd.map(Stdio::from).map_err(|error| Failure::Failed(format!("standard error: {error}")))
@@ -267,12 +267,12 @@ fn client(args: &Args) -> Result<Command, Failure> {
 fn server(args: &Args) -> Result<Option<Command>, Failure> {
     let Some(text) = &args.server_command else { return Ok(None) };
     let mut command = Command::new("/bin/sh");
-    // In a group of its own, so that Ctrl-C leaves the order of the end to this process.
+    // In its own process group, so that Ctrl-C does not reach it and this process ends the commands in order.
     command.args(["-c", text]).stdin(Stdio::null()).stdout(standard_error()?).process_group(0);
     Ok(Some(command))
 }
 
-/// As a shell shows it.
+/// Returns the exit code in the shell's convention.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
