@@ -389,7 +389,7 @@ fn check_finds_every_built_in_scenario_right_and_the_files_too() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let hash = |text: String| text.lines().last().unwrap().to_owned();
         let built_in = stdout(&["check", name]);
-        assert!(built_in.contains(" is right: "), "{built_in}");
+        assert!(built_in.contains(": OK: "), "{built_in}");
         assert_eq!(hash(built_in), hash(stdout(&["check", path.to_str().unwrap()])), "{name}");
     }
     let listed = stdout(&["list", "scenarios"]);

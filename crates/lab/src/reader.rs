@@ -86,7 +86,7 @@ pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
 
 impl Node {
     fn wrong_kind(&self, expected: &str) -> Problem {
-        Problem::at(&self.span, format!("this is {}, where {expected} belongs", self.value.kind()))
+        Problem::at(&self.span, format!("this is {}, not {expected}", self.value.kind()))
     }
 
     pub fn table(&self, what: &str) -> Result<&Table, Problem> {

@@ -3,7 +3,7 @@
 use anabranch_lab::compare::{Options, compare};
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, Transport, library};
-use anabranch_link::{Loss, Luck, QueueLimit};
+use anabranch_link::{Loss, LossDraws, QueueLimit};
 use anabranch_stack::config::{LossDetection, Profile, ReceiveBuffer};
 use anabranch_stack::scheduler::{RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Duration, Rate, Time};
@@ -44,6 +44,35 @@ fn what_is_not_said_is_as_defined() {
     assert_eq!(experiment.deadline, Duration::from_secs(60));
     assert_eq!(experiment.traffic.direction, Direction::Download);
     assert!(!scenario.conditions[0].configs[0].mptcp && scenario.conditions[0].configs[1].mptcp);
+}
+
+/// `luck = "apart"` was the name of `loss-draws = "separate"`: it has the same meaning, and a warning.
+#[test]
+fn an_older_name_of_a_key_is_accepted_with_a_warning() {
+    let apart = |set: &[&str]| {
+        let scenario = changed(|document| {
+            document.set("profile=ns3").unwrap();
+            set.iter().for_each(|assignment| document.set(assignment).unwrap());
+        });
+        let experiment = &scenario.conditions[0].experiment;
+        let apart = experiment
+            .paths()
+            .iter()
+            .map(|path| experiment.own_link(path).config.loss_draws == LossDraws::Separate)
+            .collect::<Vec<bool>>();
+        (apart, scenario.warnings())
+    };
+    let warning =
+        "the key `luck` is `loss-draws` now; the next version will not accept the older name".to_owned();
+    assert_eq!(apart(&["path.loss-draws=separate"]), (vec![true, true], vec![]));
+    assert_eq!(apart(&["path.luck=apart"]), (vec![true, true], vec![warning.clone()]));
+    // The later one counts, whatever its name.
+    assert_eq!(apart(&["path.luck=apart", "path.loss_draws=shared"]).0, [false, false]);
+    assert_eq!(apart(&["path.loss-draws=shared", "path.wifi.luck=separate"]).0, [true, false]);
+    let both = Document::parse("test", "[[path]]\nluck = 'apart'\nloss-draws = 'shared'\n", ".");
+    assert!(both.is_err_and(|error| error.to_string().contains("`loss-draws` is given twice")));
+    let path = "10Mbit/s,20ms,luck=apart".to_owned();
+    assert_eq!(changed(|document| document.set_paths(&[path]).unwrap()).warnings(), [warning]);
 }
 
 #[test]
@@ -105,7 +134,7 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
         let apart: Vec<bool> = experiment
             .paths()
             .iter()
-            .map(|path| experiment.own_link(path).config.luck == Luck::Apart)
+            .map(|path| experiment.own_link(path).config.loss_draws == LossDraws::Separate)
             .collect();
         let names = [tcp, multipath].map(|config| config.congestion.name().to_owned());
         (tcp.mss, multipath.mss, names, apart)
@@ -119,7 +148,7 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
     assert_eq!(facts(&["timestamps=false"]), (1460, 1432, linux.clone(), apart.clone()));
     let cubic = ["cubic", "cubic"].map(str::to_owned);
     assert_eq!(facts(&["congestion=cubic"]), (1448, 1420, cubic, apart));
-    assert_eq!(facts(&["path.wifi.luck=shared"]), (1448, 1420, linux, vec![false, true]));
+    assert_eq!(facts(&["path.wifi.loss-draws=shared"]), (1448, 1420, linux, vec![false, true]));
     let ns3 = ["newreno", "lia"].map(str::to_owned);
     assert_eq!(facts(&["profile=ns3"]), (1400, 1400, ns3, vec![false; 2]));
     let own = read(&TWO.replace("'min_rtt'", "{ scheduler = 'min_rtt', mss = 536 }"));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_channel_has_the_same_luck_whoever_looked_at_the_first() {
+    fn a_second_channel_is_the_same_however_often_the_first_was_polled() {
         let mut looked = LossProcess::new(3, "a", "a", Loss::GilbertElliott(CHANNEL));
         let mut unseen = looked.clone();
         let other = GilbertElliott { mean_bad: Duration::from_millis(30), ..CHANNEL };

@@ -278,7 +278,10 @@ fn what_others_have_made_is_not_touched() {
         let mut host = laptop();
         host.routes.push(route(taken, None, "tap7", 0));
         let text = refusal(&wlan, &host);
-        assert!(text.contains(&format!("{taken} goes through tap7")) && text.contains("--prefix"), "{text}");
+        assert!(
+            text.contains(&format!("{taken} is routed through tap7")) && text.contains("--prefix"),
+            "{text}"
+        );
     }
 }
 

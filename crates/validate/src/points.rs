@@ -383,7 +383,7 @@ mod tests {
     use crate::grid::{Which, grid, quick};
 
     #[test]
-    fn points_have_names_and_keys_of_their_own_and_the_same_luck_for_data() {
+    fn points_have_their_own_names_and_keys_and_the_same_draws_for_data() {
         let points = grid(Which::All).unwrap();
         for (at, point) in points.iter().enumerate() {
             assert!(

@@ -73,6 +73,6 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         format!("{} ({})", count(contenders.len(), "contender"), contenders.join(", ")),
         count(scenario.runs as usize, "run"),
     ];
-    let sentence = format!("{name} {}: {}", paint(GOOD, "is right"), parts.join(", "));
+    let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
     format!("{}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
 }

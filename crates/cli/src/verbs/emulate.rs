@@ -92,13 +92,13 @@ const LONG: &str = "\
 Runs programs over the paths of a scenario, in real time.
 
 Client and server are two network namespaces; each has a TUN device for each path, and the packets
-between them go through the same links as in the simulator. On path N the client is 10.0.N.1 and
-the server 10.1.N.1; commands find this in ANABRANCH_SERVER and other variables. The kernel's
-Multipath TCP uses all paths. Standard input and output are the client's, and so is the exit code.
-When the client has ended, the server is told to, and nothing is left of either.
+between them pass the same links as in the simulator. On path N the client is 10.0.N.1 and the
+server 10.1.N.1; commands find these addresses in ANABRANCH_SERVER and other variables. The kernel's
+Multipath TCP uses all paths. Standard input, standard output and the exit code are the client's.
+When the client has ended, the server is terminated, and everything is removed.
 
-What each path has carried, queued and dropped is told on standard error, and how late packets were;
-a run that is not to be relied on says so.";
+Standard error reports the data that each path has carried, queued and dropped, and the lateness of
+packets; an unreliable run is marked.";
 
 /// The exit code after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -106,7 +106,7 @@ const INTERRUPTED: u8 = 130;
 const UNRELIABLE: u8 = 3;
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if (0.0..=1e6).contains(&number) {
         Ok(number)
     } else {
@@ -119,7 +119,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
         text.split_once('=').ok_or("write KEY=VALUE, for example net.ipv4.tcp_sack=0".to_owned())?;
     let key = key.trim().replace('.', "/");
     if key.starts_with('/') || key.split('/').any(|part| part.is_empty() || part == "..") {
-        return Err(format!("`{key}` is no key"));
+        return Err(format!("`{key}` is not a key"));
     }
     if !key.starts_with("net/") {
         return Err("only keys that begin with net. belong to a network namespace".to_owned());
@@ -179,7 +179,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let mut document = match &args.scenario {
         Some(name) => Document::open(name)?,
         None if args.paths.is_empty() => {
-            let text = "say what is between client and server: a scenario, or --path RATE,RTT";
+            let text = "give the network between client and server: a scenario, or --path RATE,RTT";
             return Err(Failure::Usage(text.to_owned()));
         }
         None => Document::bare(),

@@ -118,7 +118,7 @@ const RESULTS: &str = "anabranch-validate.jsonl";
 const SKIPPED: u8 = 77;
 
 fn minutes(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if number > 0.0 && number <= 10_000.0 { Ok(number) } else { Err("give minutes, up to 10000".to_owned()) }
 }
 

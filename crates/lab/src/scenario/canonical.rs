@@ -16,7 +16,7 @@ use anabranch_stack::parameter::Parameterised;
 use anabranch_units::{Bytes, Duration, Time};
 
 use anabranch_link::{
-    Capacity, Change, Jitter, JitterShape, LinkConfig, Loss, Luck, QueueLimit, Step, WhenDown,
+    Capacity, Change, Jitter, JitterShape, LinkConfig, Loss, LossDraws, QueueLimit, Step, WhenDown,
 };
 
 use super::link::IMPAIRMENTS;
@@ -46,6 +46,7 @@ impl Scenario {
             other_starts: _,
             contenders,
             conditions,
+            renamed: _,
         } = self;
         for (index, condition) in conditions.iter().enumerate() {
             let Condition { name, experiment, base, plain, configs } = condition;
@@ -161,7 +162,7 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
         ecn_threshold,
         loss: model,
         jitter,
-        luck,
+        loss_draws,
         when_down,
         mtu,
         reports_mtu,
@@ -196,11 +197,12 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
             form.always(&key(impairment.key), value);
         }
     }
+    // The older name of `loss-draws`, which the form keeps.
     form.line(
         &key("luck"),
-        match luck {
-            Luck::Apart => "apart",
-            Luck::Shared => "shared",
+        match loss_draws {
+            LossDraws::Separate => "apart",
+            LossDraws::Shared => "shared",
         },
     );
     form.line(

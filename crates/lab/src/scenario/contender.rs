@@ -90,14 +90,14 @@ pub(super) fn read_all(
         _ => node.array()?,
     };
     if nodes.is_empty() {
-        return Err(Problem::at(&node.span, "nobody is compared")
+        return Err(Problem::at(&node.span, "there are no contenders")
             .help("give for example `[\"tcp\", \"min_rtt\", \"dmptcp\"]`"));
     }
     let mut contenders: Vec<Contender> = Vec::new();
     for node in nodes {
         let contender = read(node, paths, defaults)?;
         if contenders.iter().any(|other| other.name == contender.name) {
-            return Err(Problem::at(&node.span, format!("`{}` is there twice", contender.name))
+            return Err(Problem::at(&node.span, format!("`{}` is given twice", contender.name))
                 .help("give one of them a name of its own: `{ scheduler = \"...\", name = \"...\", ... }`"));
         }
         contenders.push(contender);

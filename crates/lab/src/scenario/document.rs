@@ -240,7 +240,16 @@ impl Document {
         }
         let files = Files { document: self, cache: RefCell::default() };
         let end = self.sources[0].text.len();
-        parse::scenario(&table, &Span { source: 0, range: end..end }, &files)
+        let mut scenario = parse::scenario(&table, &Span { source: 0, range: end..end }, &files)?;
+        table.each_key(&mut |span| {
+            let text = self.sources.get(span.source).and_then(|source| source.text.get(span.range.clone()));
+            if let Some(warning) = text.and_then(tree::warning)
+                && !scenario.renamed.contains(&warning)
+            {
+                scenario.renamed.push(warning);
+            }
+        });
+        Ok(scenario)
     }
 }
 

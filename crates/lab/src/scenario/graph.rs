@@ -1,6 +1,6 @@
 //! The network of an experiment: hosts and routers, links between them, and the paths of each client and server.
 
-use anabranch_link::{Capacity, Change, LinkConfig, Luck};
+use anabranch_link::{Capacity, Change, LinkConfig, LossDraws};
 use anabranch_units::{Duration, Rate};
 
 use super::Experiment;
@@ -122,14 +122,14 @@ impl Link {
 }
 
 impl Graph {
-    /// Makes every link number packets with data separately, for losses and drops ([`Luck::Apart`]).
+    /// Makes every link number packets with data separately, for losses and drops ([`LossDraws::Separate`]).
     pub fn number_data_apart(&mut self) {
-        self.links.iter_mut().for_each(|link| link.config.luck = Luck::Apart);
+        self.links.iter_mut().for_each(|link| link.config.loss_draws = LossDraws::Separate);
     }
 
     /// True if every link does so.
     pub fn numbers_data_apart(&self) -> bool {
-        self.links.iter().all(|link| link.config.luck == Luck::Apart)
+        self.links.iter().all(|link| link.config.loss_draws == LossDraws::Separate)
     }
 
     /// Returns the round-trip time over these links without load, including their counterparts.

@@ -1,7 +1,8 @@
 //! Reads the settings of a link: the keys that a `[[path]]` and a `[[link]]` share.
 
 use anabranch_link::{
-    Capacity, Change, GilbertElliott, Jitter, JitterShape, LinkConfig, Loss, Luck, Reordering, Step, WhenDown,
+    Capacity, Change, GilbertElliott, Jitter, JitterShape, LinkConfig, Loss, LossDraws, Reordering, Step,
+    WhenDown,
 };
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
@@ -16,7 +17,7 @@ use crate::tree::{Node, Value};
 pub(super) const KEYS: &[&str] = &[
     "queue",
     "ecn-threshold",
-    "luck",
+    "loss-draws",
     "when-down",
     "mtu",
     "mtu-reports",
@@ -43,16 +44,29 @@ pub(super) const fn join<const N: usize>(lists: &[&[&'static str]]) -> [&'static
     all
 }
 
+/// Reads the assignment of random draws to packets; `apart` is the older name of `separate`.
+fn loss_draws(node: &Node) -> Result<LossDraws, Problem> {
+    match &node.value {
+        Value::String(text) if text.trim() == "apart" => Ok(LossDraws::Separate),
+        _ => Ok(match node.choice("way of drawing losses", &["shared", "separate"])? {
+            0 => LossDraws::Shared,
+            _ => LossDraws::Separate,
+        }),
+    }
+}
+
 /// Reads the queue, the MTU and similar settings of a link.
 pub(super) fn carrier(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig, Problem> {
     let default = LinkConfig::default();
-    let luck = table.optional("luck", |node| node.choice("luck", &["shared", "apart"]))?;
-    let apart = luck.map_or(profile == Profile::Linux, |choice| choice == 1);
+    let draws = table.optional("loss-draws", loss_draws)?;
     let when_down = table.optional("when-down", |node| node.choice("rule", &["drop", "keep"]))?;
     Ok(LinkConfig {
         queue: table.optional("queue", Node::queue)?.unwrap_or(default.queue),
         ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
-        luck: if apart { Luck::Apart } else { Luck::Shared },
+        loss_draws: draws.unwrap_or(match profile {
+            Profile::Linux => LossDraws::Separate,
+            Profile::Ns3 => LossDraws::Shared,
+        }),
         when_down: if when_down == Some(1) { WhenDown::Keep } else { WhenDown::Drop },
         mtu: table.optional("mtu", mtu)?,
         reports_mtu: table.optional("mtu-reports", Node::boolean)?.unwrap_or(default.reports_mtu),
@@ -291,7 +305,7 @@ fn one_change(node: &Node, kind: &Changeable) -> Result<(Time, Steps), Problem> 
     let flag = |key: &str| -> Result<bool, Problem> {
         match table.get(key) {
             Some(node) if node.boolean()? => Ok(true),
-            Some(node) => Err(Problem::at(&node.span, format!("`{key} = false` says nothing"))
+            Some(node) => Err(Problem::at(&node.span, format!("`{key} = false` has no effect"))
                 .help("write `down = true` or `up = true`")),
             None => Ok(false),
         }

@@ -49,6 +49,8 @@ pub struct Scenario {
     pub contenders: Vec<Contender>,
     /// The variations of the scenario in which all contenders run; at least one.
     pub conditions: Vec<Condition>,
+    /// Warnings about older names of keys.
+    pub(crate) renamed: Vec<String>,
 }
 
 /// A variation of the scenario in which all contenders run.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_link::{Capacity, LinkConfig, Loss, Luck};
+use anabranch_link::{Capacity, LinkConfig, Loss, LossDraws};
 use anabranch_sim::routing::{self, Layout};
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, RandomStream};
@@ -158,13 +158,13 @@ impl Network {
             while paths.iter().any(|path| path.name == name) {
                 name.push('\'');
             }
-            let apart = paths.iter().all(|path| path.data.luck == Luck::Apart);
+            let apart = paths.iter().all(|path| path.data.loss_draws == LossDraws::Separate);
             let acks = LinkConfig {
                 capacity: Capacity::Rate(shared.rate),
                 delay: shared.rtt / 2,
                 queue: shared.queue,
                 ecn_threshold: shared.ecn_threshold,
-                luck: if apart { Luck::Apart } else { Luck::Shared },
+                loss_draws: if apart { LossDraws::Separate } else { LossDraws::Shared },
                 ..LinkConfig::default()
             };
             let data = LinkConfig { loss: shared.loss, ..acks.clone() };
@@ -286,7 +286,7 @@ impl Network {
         let at = self.find(node)?;
         if self.graph.nodes[at].is_router {
             return Err(Problem::at(&node.span, format!("`{}` is a router", self.graph.nodes[at].name))
-                .help("data goes from host to host; give it `kind = \"host\"`, or name another node"));
+                .help("data is sent between hosts; give it `kind = \"host\"`, or name another node"));
         }
         Ok(at)
     }
@@ -551,7 +551,7 @@ fn uniform(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig, Problem> 
         queue: table.optional("queue", Node::queue)?.unwrap_or(LinkConfig::default().queue),
         ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
         loss: Loss::bernoulli(table.optional("loss", Node::probability)?.unwrap_or(0.0)),
-        luck: if profile == Profile::Linux { Luck::Apart } else { Luck::Shared },
+        loss_draws: if profile == Profile::Linux { LossDraws::Separate } else { LossDraws::Shared },
         ..LinkConfig::default()
     })
 }

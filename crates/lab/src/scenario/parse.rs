@@ -104,6 +104,7 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         other_starts: reader.optional("other-starts", Node::boolean)?.unwrap_or(true),
         contenders,
         conditions,
+        renamed: Vec::new(),
     })
 }
 
@@ -247,9 +248,9 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             }
             (None, _) => {
                 let at = if what == "path" {
-                    "a path (and no path is called so)"
+                    "a path (and no path has that name)"
                 } else {
-                    "a link (and no link is called so)"
+                    "a link (and no link has that name)"
                 };
                 return Err(unknown_key(&change, at, keys));
             }

@@ -9,7 +9,7 @@ use super::document::Files;
 use super::{TraceStart, link};
 use crate::reader::Reader;
 use crate::source::{Problem, Span};
-use crate::tree::{Node, Table, Value};
+use crate::tree::{self, Node, Table, Value};
 
 /// The keys of a `[[path]]`.
 pub(super) const KEYS: &[&str] =
@@ -136,13 +136,14 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
         let span = Span { source, range: start..start + part.trim().len() };
         at += part.len() + 1;
         let part = part.trim();
-        let (key, value, value_at) = match part.split_once('=') {
-            Some((key, value)) => (key.trim().replace('_', "-"), value, start + part.len() - value.len()),
-            None if index == 0 => ("rate".to_owned(), part, start),
-            None if table.get("rtt").is_none() => ("rtt".to_owned(), part, start),
-            None => return Err(Problem::at(&span, format!("`{part}` is not understood here")).help(example)),
+        let (written, value, value_at) = match part.split_once('=') {
+            Some((key, value)) => (key.trim(), value, start + part.len() - value.len()),
+            None if index == 0 => ("rate", part, start),
+            None if table.get("rtt").is_none() => ("rtt", part, start),
+            None => return Err(Problem::at(&span, format!("`{part}` is unknown here")).help(example)),
         };
-        let key_span = Span { source, range: start..start + key.len().min(part.len()) };
+        let key = tree::present(written);
+        let key_span = Span { source, range: start..start + written.len().min(part.len()) };
         let value_span = Span { source, range: value_at..start + part.len() };
         if table.get(&key).is_some() {
             return Err(Problem::at(&key_span, format!("`{key}` is given twice")));

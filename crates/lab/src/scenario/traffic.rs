@@ -122,7 +122,7 @@ fn size(table: &Reader<'_>) -> Result<FlowSize, Problem> {
         )
         .help("give a larger `max`, or a fixed `size`")),
         (FlowSize::Fixed(_) | FlowSize::Bulk, Some(_), Some(node)) => {
-            Err(Problem::at(&node.span, "only web-like sizes have a greatest one")
+            Err(Problem::at(&node.span, "only web-like sizes have a maximum")
                 .help("write `size = \"web\"`, or remove `max`"))
         }
         _ => Ok(size),

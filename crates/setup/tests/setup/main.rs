@@ -179,10 +179,10 @@ fn a_teardown_touches_only_what_was_made() {
     let report = lab.at_home(|system, root| teardown(DEVICE, system, root)).unwrap();
     let left = report.left.join("\n");
     for what in [
-        "device anabranch0: it is not the one that was made",
-        "nftables table anabranch_anabranch0: it is not the one that was made",
+        "device anabranch0: it is not the one that the setup made",
+        "nftables table anabranch_anabranch0: it is not the one that the setup made",
         "net.ipv4.conf.r0.forwarding = 1: it was changed since",
-        "net.ipv4.conf.r1.forwarding = 1: it is not the one that was made",
+        "net.ipv4.conf.r1.forwarding = 1: it is not the one that the setup made",
         "route default through r1 in table 86842: it was gone already",
     ] {
         assert!(left.contains(what), "{what}\n{left}");

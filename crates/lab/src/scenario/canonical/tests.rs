@@ -126,7 +126,7 @@ fn example_of(key: &str) -> Example {
         "path.reorder" => without_default("path.wifi.reorder={ probability = '1%', extra = '5 ms' }"),
         "path.duplicate" => example("path.wifi.duplicate=0", "path.wifi.duplicate=1%"),
         "path.drop" => example("path.wifi.drop=[]", "path.wifi.drop=[3, 5]"),
-        "path.luck" => example("path.wifi.luck=apart", "path.wifi.luck=shared"),
+        "path.loss-draws" => example("path.wifi.loss-draws=separate", "path.wifi.loss-draws=shared"),
         "path.when-down" => example("path.wifi.when-down=drop", "path.wifi.when-down=keep"),
         "path.mtu" => without_default("path.wifi.mtu=1500 B"),
         "path.mtu-reports" => Example {
@@ -295,7 +295,7 @@ fn every_part_of_a_graph_changes_the_hash() {
         ", reorder = { probability = '1%', extra = '1 ms' }",
         ", duplicate = '1%'",
         ", drop = [1]",
-        ", luck = 'shared'",
+        ", loss-draws = 'shared'",
         ", when-down = 'keep'",
         ", mtu = '1400 B'",
         ", change = [{ at = '1 s', delay = '2 ms' }]",
