@@ -21,7 +21,7 @@ use anabranch_units::{Bytes, Duration, Rate, Time};
 use std::sync::Arc;
 
 pub use contender::{Contender, Transport};
-pub use document::Document;
+pub use document::{Document, sha256};
 pub use phases::{PhaseChoice, Phases};
 
 use anabranch_link::Trace;

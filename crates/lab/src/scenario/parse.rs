@@ -219,15 +219,16 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             }
             continue;
         }
-        let named = paths.iter_mut().enumerate().find(|(index, path)| {
+        // A name comes before a number, as a name may be a number.
+        let named = paths.iter().position(|path| {
             let Value::Table(path) = &path.value else { return false };
-            match path.get("name").map(|entry| entry.node.name()) {
-                Some(Ok(name)) => name.replace('_', "-") == change.key,
-                _ => (index + 1).to_string() == change.key,
-            }
+            let name = path.get("name").and_then(|entry| entry.node.name().ok());
+            name.is_some_and(|name| name.replace('_', "-") == change.key)
         });
-        match (named, &change.node.value) {
-            (Some((_, Node { value: Value::Table(path), .. })), Value::Table(inner)) => {
+        let numbered = || (1..=paths.len()).position(|number| number.to_string() == change.key);
+        let found = named.or_else(numbered).and_then(|at| paths.get_mut(at));
+        match (found, &change.node.value) {
+            (Some(Node { value: Value::Table(path), .. }), Value::Table(inner)) => {
                 inner.entries.iter().for_each(|entry| path.merge(entry.clone()));
             }
             (Some(_), _) => {
