@@ -42,10 +42,8 @@ impl Connection {
         }
         let at = id.index();
         let Connection { subflows, recv, send, .. } = self;
-        let Some(subflow) = subflows.get_mut(at) else { return None };
-        let Some(next) = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed) else {
-            return None;
-        };
+        let subflow = subflows.get_mut(at)?;
+        let next = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed)?;
         let (una, start, window) = (next.una, next.start, next.window);
         let all_told =
             send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
