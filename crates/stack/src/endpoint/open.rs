@@ -102,8 +102,9 @@ impl<O: Observer> Endpoint<O> {
             let connection = &mut entry.connection;
             connection.paths.set_initial_local(local);
             if let Some(at) = connection.add_subflow(now, birth) {
-                connection.subflows[at].set_demuxed(true);
-                let to = (id, connection.subflows[at].id());
+                let subflow = connection.subflows[at].id();
+                entry.note_demuxed(subflow);
+                let to = (id, subflow);
                 self.demux.add(end, remote, to);
             }
         }
@@ -147,14 +148,14 @@ impl<O: Observer> Endpoint<O> {
                 join: true,
                 nonce: self.entropy.next_u32(),
             };
-            let Some(connection) = self.connection_mut(id) else { return };
-            let Some(at) = connection.add_subflow(now, birth) else { continue };
-            let subflow = &mut connection.subflows[at];
-            subflow.set_demuxed(true);
+            let Some(entry) = self.connections.get_mut(id) else { return };
+            let Some(at) = entry.connection.add_subflow(now, birth) else { continue };
+            let subflow = &mut entry.connection.subflows[at];
             subflow.set_local_id(new.local_id);
             subflow.set_remote_id(new.remote_id);
             subflow.ask_backup(new.backup);
             let to = (id, subflow.id());
+            entry.note_demuxed(to.1);
             self.demux.add(local, new.remote, to);
         }
         self.touch(now, id);
