@@ -45,6 +45,7 @@ struct Cli {
 enum Verb {
     Compare(verbs::compare::Args),
     Run(verbs::run::Args),
+    Sweep(verbs::sweep::Args),
     Check(verbs::check::Args),
     List(verbs::list::Args),
     Model(verbs::model::Args),
@@ -75,6 +76,8 @@ impl Verb {
             Verb::Bench(args) => Some(&args.to),
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
+            // It has a directory for them.
+            Verb::Sweep(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -90,6 +93,7 @@ impl Verb {
         match self {
             Verb::Compare(args) => verbs::compare::run(args),
             Verb::Run(args) => verbs::run::run(args),
+            Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Check(args) => verbs::check::run(args),
             Verb::List(args) => verbs::list::run(args),
             Verb::Model(args) => verbs::model::run(args),

@@ -27,6 +27,7 @@ pub mod scenario;
 mod source;
 pub mod starts;
 pub mod stats;
+pub mod sweep;
 mod tree;
 pub mod units;
 pub mod whole_file;

@@ -374,3 +374,19 @@ fn the_papers_shared_links_have_twice_its_delays() {
         assert_eq!(rtts, [40, 60, 80, 100, 120, 140, 160, 180], "{name}");
     }
 }
+
+#[test]
+fn a_path_is_set_by_its_name_or_its_number_and_the_name_comes_first() {
+    let rates = |assignment: &str| {
+        let text = "path = [{ name = '2', rate = '1 Mbit/s', rtt = '1 ms' }, { name = 'lte', rate = '2 Mbit/s', rtt = '1 ms' }]";
+        let mut document = Document::parse("a.toml", text, ".").unwrap();
+        document.set(assignment).unwrap();
+        let scenario = document.scenario().unwrap();
+        let experiment = &scenario.conditions[0].experiment;
+        let paths = experiment.paths().iter();
+        paths.map(|path| experiment.own_link(path).mean_rate().as_bps_f64()).collect::<Vec<_>>()
+    };
+    let (by_name, by_number) = (rates("path.2.rate=9Mbit/s"), rates("path.1.rate=9Mbit/s"));
+    assert_eq!(by_name, by_number, "the path called `2` is the first one");
+    assert_ne!(rates("path.lte.rate=9Mbit/s"), by_name);
+}

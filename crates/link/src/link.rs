@@ -15,7 +15,7 @@ use self::slot::{Extra, Slot};
 use crate::error::LinkConfigError;
 use crate::impairments::{Fate, Impairments};
 use crate::queue::{Admission, ResolvedLimit};
-use crate::server::Server;
+use crate::server::{Server, work};
 use crate::timeline::Timeline;
 use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Luck, Polled, Pushed, WhenDown};
 
@@ -66,6 +66,8 @@ pub struct Link<P> {
     jitter_reorders: bool,
     luck: Luck,
     reports_mtu: bool,
+    /// `plain` and `easy` may hold.
+    fast_paths: bool,
     server: Server,
     counters: Counters,
 
@@ -125,6 +127,7 @@ impl<P> Link<P> {
             when_down: config.when_down,
             mtu: config.mtu.unwrap_or(u32::MAX),
             reports_mtu: config.reports_mtu,
+            fast_paths: true,
             luck: config.luck,
             stopped_work: 0,
             dropped: VecDeque::new(),
@@ -196,6 +199,14 @@ impl<P> Link<P> {
     #[inline]
     pub fn is_easy(&self) -> bool {
         self.easy
+    }
+
+    /// Switches off the functions for links that are [easy](Link::is_easy), and the memory of service times, or on again;
+    /// for the tests that hold them equal to those for every link.
+    #[doc(hidden)]
+    pub fn set_fast_paths(&mut self, on: bool) {
+        self.fast_paths = on;
+        self.update_wake();
     }
 
     /// True if this link distinguishes packets with data from those without.
@@ -391,7 +402,11 @@ impl<P> Link<P> {
         if idle {
             self.end_busy_period(now);
         }
-        let departure = self.server.serve(now, idle, wire_bytes);
+        let departure = if self.fast_paths {
+            self.server.serve(now, idle, wire_bytes)
+        } else {
+            self.server.serve_work(now, idle, work(wire_bytes))
+        };
         self.busy_until = departure;
         let waiting = self.slots.len() - self.departed;
         let marked =
@@ -482,7 +497,7 @@ impl<P> Link<P> {
     }
 
     fn update_wake(&mut self) {
-        self.plain = self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
+        self.plain = self.fast_paths && self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
         self.easy = self.plain
             && self.up
             && self.impairments.is_none()

@@ -43,15 +43,19 @@ pub(crate) enum Turn {
 struct Routes {
     /// The destination and the place of the first hop, or of a choice of first hops, sorted.
     by_destination: Vec<(IpAddr, u32)>,
-    /// The two that were used last: whoever answers on two paths uses them by turns.
+    /// The two that were used last: a host that answers on two paths alternates between them.
     recent: [Option<(IpAddr, u32)>; 2],
+    /// None is remembered.
+    forgets: bool,
 }
 
 impl Routes {
     #[inline(never)]
     fn look_up(&mut self, to: IpAddr) -> Option<u32> {
         let found = self.by_destination.binary_search_by_key(&to, |entry| entry.0).ok()?;
-        self.recent = [Some(self.by_destination[found]), self.recent[0]];
+        if !self.forgets {
+            self.recent = [Some(self.by_destination[found]), self.recent[0]];
+        }
         Some(self.by_destination[found].1)
     }
 }
@@ -156,6 +160,14 @@ impl<R: Recorder> Fabric<R> {
             data_packets: 0,
             unroutable: 0,
         })
+    }
+
+    /// Switches the fast paths of links and routes off, or on again.
+    pub(crate) fn set_fast_paths(&mut self, on: bool) {
+        self.links.iter_mut().for_each(|link| link.set_fast_paths(on));
+        for table in self.routes.iter_mut().flatten() {
+            (table.forgets, table.recent) = (!on, [None; 2]);
+        }
     }
 
     /// When something happens next, and what.

@@ -15,6 +15,7 @@ pub mod model;
 pub mod run;
 pub mod select;
 pub mod serve;
+pub mod sweep;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub mod tun;
 #[cfg(all(target_os = "linux", feature = "network"))]

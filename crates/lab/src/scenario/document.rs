@@ -109,7 +109,15 @@ impl Document {
     /// `--set KEY=VALUE`: a key of the scenario with its tables (`traffic.size`, `path.loss` for all
     /// paths, `path.wifi.loss` for one), or a knob of `[connection]` by its own name (`rto.min`).
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
-        let source = self.add_source("--set", assignment);
+        self.set_from("--set", assignment)
+    }
+
+    /// The same as [`set`](Self::set), for an assignment that errors locate in `source`.
+    ///
+    /// # Errors
+    /// If `assignment` is not KEY=VALUE.
+    pub fn set_from(&mut self, source: &str, assignment: &str) -> Result<(), ScenarioError> {
+        let source = self.add_source(source, assignment);
         match tree::parse_assignment(assignment, source) {
             Ok((mut keys, node)) => {
                 if !parse::KEYS.contains(&keys[0].0.as_str()) && super::knobs::is_knob_or_group(&keys[0].0) {
@@ -301,7 +309,7 @@ impl Files<'_> {
 }
 
 /// SHA-256 in hexadecimal.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     use core::fmt::Write;
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

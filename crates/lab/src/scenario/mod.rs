@@ -23,7 +23,7 @@ use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Time};
 
 pub use contender::{Contender, Transport};
-pub use document::Document;
+pub use document::{Document, sha256};
 pub use graph::{Form, Graph, Link, Node, Pair, Path, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 

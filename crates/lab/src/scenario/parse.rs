@@ -225,18 +225,21 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             }
             continue;
         }
-        let named = items.iter_mut().enumerate().find(|(index, item)| {
+        // A name comes before a number, as a name may be a number.
+        let named = items.iter().position(|item| {
             let Value::Table(item) = &item.value else { return false };
             let text = |key: &str| item.get(key).and_then(|entry| entry.node.name().ok());
             let name = match (text("name"), text("from"), text("to")) {
                 (Some(name), ..) => name,
                 (None, Some(from), Some(to)) if what == "link" => format!("{from}-{to}"),
-                _ => (index + 1).to_string(),
+                _ => return false,
             };
             name.replace('_', "-") == change.key
         });
-        match (named, &change.node.value) {
-            (Some((_, Node { value: Value::Table(item), .. })), Value::Table(inner)) => {
+        let numbered = || (1..=items.len()).position(|number| number.to_string() == change.key);
+        let found = named.or_else(numbered).and_then(|at| items.get_mut(at));
+        match (found, &change.node.value) {
+            (Some(Node { value: Value::Table(item), .. }), Value::Table(inner)) => {
                 inner.entries.iter().for_each(|entry| item.merge(entry.clone()));
             }
             (Some(_), _) => {

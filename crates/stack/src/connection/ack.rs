@@ -14,7 +14,7 @@ use crate::subflow::acknowledge::{AckOutcome, Acked};
 
 impl Connection {
     /// The subflow's acknowledgement.
-    pub(crate) fn process_ack<O: Observer>(
+    pub(super) fn process_ack<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
@@ -90,7 +90,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
             // before the subflow, and with it the connection, comes to its end.
-            let end = self.subflows[at].board().una() as i64 + self.fallback.send_shift;
+            let end = self.fallback.in_sent_stream(self.subflows[at].board().una() as i64);
             self.on_data_ack(now, end, 0);
         }
         match self.subflows[at].on_fin_acked() {
@@ -102,7 +102,7 @@ impl Connection {
 
     /// In a plain TCP the acknowledgement of the subflow is that of the stream.
     #[inline(always)]
-    pub(crate) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
+    pub(super) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
@@ -113,12 +113,12 @@ impl Connection {
         }
         // Offset 1 of the subflow is offset 0 of the stream; the FIN comes behind the last byte.
         let window = subflow.scaled_window(segment);
-        self.on_data_ack(now, ack + self.fallback.send_shift, window);
+        self.on_data_ack(now, self.fallback.in_sent_stream(ack), window);
     }
 
     /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.
     #[inline(always)]
-    pub(crate) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
+    pub(super) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
         if offset == self.send.una as i64 && self.send.una + window <= self.send.window_end {
             // Nothing new, as in most segments that bring data.
             self.send.peer_window = window;

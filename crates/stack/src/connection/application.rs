@@ -12,7 +12,7 @@ use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 
 impl Connection {
-    /// The application writes `n` bytes; returns how many fit. The send buffer may grow if `grows`.
+    /// Takes `n` bytes that the application writes, and returns how many fit. The send buffer may grow if `grows`.
     pub(crate) fn write(&mut self, now: Time, n: u64, grows: bool) -> u64 {
         if self.phase == Phase::Ended || self.send.closed {
             return 0;
@@ -39,15 +39,15 @@ impl Connection {
         self.send.enough = enough;
     }
 
-    /// The application has read `n` bytes.
+    /// Notes that the application has read `n` bytes, and sends a window update if that is worth one.
     pub(crate) fn consume(&mut self, n: u64) {
         self.recv.consume(n);
-        self.readable_pending = false;
+        self.events.on_consumed();
         let mss = u64::from(self.config.mss);
         let most = (0..self.subflows.len()).map(|at| self.offered(at)).max().unwrap_or(u64::MAX);
         if self.recv.should_update(mss, most) {
-            // On every subflow: the window is the connection's, but a sender that heeds each subflow's
-            // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
+            // On every subflow, as Linux does: the window is the connection's, but a sender that also respects the
+            // edge of each subflow (RFC 8684 section 3.3.5) could not use the others.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
                 subflow.want_ack();
             }
@@ -64,7 +64,7 @@ impl Connection {
         self.recv.nxt()
     }
 
-    /// Asks the peer for a subflow's priority, and keeps to it ourselves.
+    /// Sets the priority of a subflow, and requests the same from the peer.
     pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
         if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
             self.subflows[at].ask_backup(backup);
@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// All subflows that there were, in the order in which they began.
+    /// The statistics of all subflows, past ones included, in the order in which they began.
     pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
         let alive = self.subflows.iter().filter(|subflow| !subflow.has_ended());
         let mut all = self.past.clone();
@@ -92,14 +92,13 @@ impl Connection {
         all
     }
 
-    /// A local address has gone or come back.
+    /// Notes that a local address has gone, and resets its subflows, or that it is back.
     #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         if up {
-            self.path_manager.on_event(&PathEvent::LocalUp(ip));
+            self.paths.notify(&PathEvent::LocalUp(ip));
         } else {
-            self.path_manager.on_event(&PathEvent::LocalDown(ip));
-            self.paths.new_subflows.retain(|new| new.local != ip);
+            self.paths.on_local_down(ip);
             for at in 0..self.subflows.len() {
                 if self.subflows[at].local().ip == ip && !self.subflows[at].is_closed() {
                     self.kill_subflow(now, at, ResetReason::Unspecified);

@@ -3,6 +3,7 @@
 use anabranch_units::Time;
 
 use super::Connection;
+use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use crate::checksum::{self, add, is_zero};
 use crate::event::Placement;
@@ -45,23 +46,16 @@ impl Connection {
 
     /// Payload where checksums are agreed on. What is not verified is held, and no part of it is readable.
     #[cold]
-    pub(super) fn receive_checked(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        let discard = Placement::Discard { connection: self.id, payload_offset: 0, len: segment.payload_len };
+    pub(super) fn receive_checked(&mut self, incoming: &mut Incoming<'_>, range: DataRange) {
+        let Incoming { now, at, segment, fin, .. } = *incoming;
+        let whole_payload = u64::from(segment.payload_len);
         let nxt = self.subflows[at].recv().nxt();
         let (gaps, gap) = self.subflows[at].recv().gaps(range);
         if gaps == 0 {
             // A FIN alone, or what was here before.
             self.subflows[at].arrive_again(now, range, fin);
             if !range.is_empty() {
-                placed.push(discard);
+                incoming.discard(self.id, whole_payload);
             }
             return;
         }
@@ -74,46 +68,40 @@ impl Connection {
         };
         let room = self.recv.buffer().max(LEAST_ROOM);
         // What comes next in order is what makes room: it is taken however much waits behind it.
-        let waits = gap.start > nxt || self.fallback.failing.is_some();
+        let waits = gap.start > nxt || self.fallback.is_failing();
         let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // Of no use like this: it comes again from where the acknowledgement stands.
             self.subflows[at].want_ack();
-            placed.push(discard);
+            incoming.discard(self.id, whole_payload);
             return;
         };
         if let Some(claim) = claim {
-            let whole = claim.mapped == range && gap == range && self.fallback.failing.is_none();
+            let whole = claim.mapped == range && gap == range && !self.fallback.is_failing();
             if whole && is_zero(add(claim.sum, sum)) {
-                self.deliver_verified(now, at, segment, &claim, fin, placed);
+                self.deliver_verified(incoming, &claim);
                 return;
             }
             if !held.claim(claim) {
-                placed.push(discard);
-                self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
+                incoming.discard(self.id, whole_payload);
+                self.mapping_is_broken(now, at, ResetReason::MptcpError, incoming.placed);
                 return;
             }
         } else if segment.options.are_bare()
             && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv().nxt() as i64
-            && self.follow_bare_payload(now, at, placed)
+            && self.follow_bare_payload(now, at, incoming.placed)
         {
-            self.process_part(now, at, segment, range, fin, placed);
+            self.process_part(incoming, range);
             return;
         }
-        self.take_in(now, at, segment, range, sum, placed);
-        self.settle_claims(now, at, placed);
+        self.take_in(incoming, range, sum);
+        self.settle_claims(now, at, incoming.placed);
     }
 
     /// A segment that is a whole mapping with the right checksum.
-    fn deliver_verified(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        claim: &Claim,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
+    fn deliver_verified(&mut self, incoming: &mut Incoming<'_>, claim: &Claim) {
+        let Incoming { now, at, segment, fin, .. } = *incoming;
+        let placed = &mut *incoming.placed;
         let (connection, range, mut delivered) = (self.id, claim.mapped, 0);
         let subflow = &mut self.subflows[at];
         let of = subflow.id();

@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// The DATA_FIN has left with data or is about to leave alone.
-    pub(crate) fn note_fin_sent(&mut self, now: Time) {
+    pub(super) fn note_fin_sent(&mut self, now: Time) {
         self.send.fin_sent = true;
         let due = now + self.max_rto().max(Duration::from_millis(200));
         self.timers.arm(Timer::Fin, due);
@@ -99,7 +99,7 @@ impl Connection {
 
     /// Sends what the end of the stream needs, once everything before it was given to subflows.
     #[cold]
-    pub(crate) fn progress_close(&mut self, now: Time) {
+    pub(super) fn progress_close(&mut self, now: Time) {
         if !self.send.closed || self.phase != Phase::Open || !self.send.unassigned.is_empty() {
             return;
         }
@@ -151,7 +151,7 @@ impl Connection {
 
     /// The DATA_FIN (in a plain TCP the FIN) is acknowledged.
     #[cold]
-    pub(crate) fn on_fin_acked(&mut self, now: Time) {
+    pub(super) fn on_fin_acked(&mut self, now: Time) {
         if self.send.fin_acked || !self.send.fin_sent {
             return;
         }
@@ -167,7 +167,7 @@ impl Connection {
     /// Closes the subflows once both streams have ended, and then the connection. `at` is the subflow
     /// that has heard something.
     #[inline(always)]
-    pub(crate) fn check_closing(&mut self, now: Time, at: usize) {
+    pub(super) fn check_closing(&mut self, now: Time, at: usize) {
         self.check_all_acked();
         if self.send.fin_acked && self.recv.finished() {
             self.close_subflows();
@@ -199,7 +199,7 @@ impl Connection {
     /// No further subflow has come in time. A subflow that the peer has closed for its own direction keeps the
     /// connection alive as long as the application sends by it.
     #[cold]
-    pub(crate) fn on_orphan_timer(&mut self, now: Time) {
+    pub(super) fn on_orphan_timer(&mut self, now: Time) {
         self.timers.disarm(Timer::Orphan);
         let sends = self.subflows.iter().any(Subflow::is_usable);
         if self.mode == Mode::Plain || (sends && self.recv.finished()) {

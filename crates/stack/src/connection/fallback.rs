@@ -10,69 +10,21 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::fallback_state::FailTimeout;
 use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::CloseReason;
-use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, OPTION_SPACE, ResetReason, SackBlocks, Segment};
+use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, ResetReason, Segment};
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
 use crate::subflow::{ResetCause, TcpState};
-
-/// The way back to TCP.
-#[derive(Clone, Debug)]
-pub(crate) struct Fallback {
-    /// In a plain TCP: where the stream that we send stands, less where its subflow stands.
-    pub send_shift: i64,
-    /// The same for what we receive.
-    pub recv_shift: i64,
-    /// Another subflow was opened as far as its peer may have used it: the third ACK has left or come.
-    pub joined: bool,
-    /// A join was answered: its peer may have gone so far, and only its word says that it has not.
-    pub answered: bool,
-    /// Payload was changed: the peer is told, and its answer awaited.
-    pub failing: Option<Failing>,
-    /// The infinite mapping shall leave, or has left.
-    infinite: Option<Infinite>,
-}
-
-/// An MP_FAIL that is not answered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Failing {
-    /// Where the damage begins in the stream.
-    data: i64,
-    /// When it is said again.
-    resend_at: Time,
-    /// When the subflow is given up.
-    deadline: Time,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Infinite {
-    /// The mapping: it acts backwards, from what the peer is known to have.
-    mapping: Mapping,
-    /// The subflow offset of the segment that carries it, each time it is sent.
-    seq: Option<u64>,
-}
-
-impl Default for Fallback {
-    fn default() -> Fallback {
-        Fallback {
-            send_shift: -1,
-            recv_shift: -1,
-            joined: false,
-            answered: false,
-            failing: None,
-            infinite: None,
-        }
-    }
-}
 
 impl Connection {
     /// Whether the subflow at `at` is the only one that there ever was, and the stream stands in it in its
     /// order, both ways: then it can go on as a TCP.
     pub(super) fn may_fall_back(&self, at: usize) -> bool {
-        !self.fallback.answered && self.may_follow(at)
+        !self.fallback.was_answered() && self.may_follow(at)
     }
 
     /// The same where the peer says that it goes back, and so has used no other subflow either.
@@ -111,7 +63,7 @@ impl Connection {
 
     /// Everything that was sent on the subflow was sent once and in the order of the stream.
     fn sends_in_order(&self, at: usize) -> bool {
-        if self.fallback.joined
+        if self.fallback.was_joined()
             || self.subflows[at].counters().bytes_reinjected > 0
             || !self.send.reinject.is_empty()
         {
@@ -129,14 +81,14 @@ impl Connection {
     /// peer hears MP_FAIL, too: it may not see what we see.
     #[cold]
     pub(super) fn fall_back(&mut self, now: Time, at: usize, tell: bool) {
-        let ssn = (self.send.una as i64 - self.fallback.send_shift) as u32;
+        let ssn = self.fallback.in_sent_subflow(self.send.una as i64) as u32;
         let mapping = Mapping {
             dsn: MappedDsn::Wide(self.local_dsn.add(self.send.una)),
             ssn,
             len: 0,
             checksum: self.checksummed.then_some(0),
         };
-        self.fallback.infinite = Some(Infinite { mapping, seq: None });
+        self.fallback.begin_infinite(mapping);
         self.become_plain(now, at);
         if tell {
             let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
@@ -147,7 +99,7 @@ impl Connection {
     fn become_plain(&mut self, now: Time, at: usize) {
         self.mode = Mode::Plain;
         self.stats.fallbacks += 1;
-        self.fallback.failing = None;
+        self.fallback.end_failing();
         self.checksummed = false;
         self.wanted.cancel_third_ack();
         // Joins that are under way come to nothing (section 3.7: one subflow only may stay).
@@ -173,10 +125,10 @@ impl Connection {
         self.send.fin_acked = false;
         // Section 3.7: the acknowledgements of the subflow are those of the stream.
         let subflow = &self.subflows[at];
-        let acked = subflow.board().una() as i64 + self.fallback.send_shift;
+        let acked = self.fallback.in_sent_stream(subflow.board().una() as i64);
         let window = subflow.whole_window();
-        let fin =
-            subflow.recv().finished().then(|| subflow.recv().nxt() as i64 - 1 + self.fallback.recv_shift);
+        let end = self.fallback.in_received_stream(subflow.recv().nxt() as i64 - 1);
+        let fin = subflow.recv().finished().then_some(end);
         self.on_data_ack(now, acked, window);
         if let Some(end) = fin {
             self.recv.set_fin(end.max(0) as u64);
@@ -184,24 +136,6 @@ impl Connection {
             self.after_remote_fin();
         }
         self.wanted.schedule();
-    }
-
-    /// The infinite mapping leaves with the first data after the way back, each time that is sent (sections
-    /// 3.3.1 and 3.7).
-    #[cold]
-    pub(super) fn say_infinite(&mut self, seq: u64, out: &mut Segment) {
-        let Some(infinite) = &mut self.fallback.infinite else { return };
-        if *infinite.seq.get_or_insert(seq) == seq {
-            out.options.dss = Some(Dss { data_ack: None, mapping: Some(infinite.mapping), data_fin: false });
-            if out.options.wire_len() > OPTION_SPACE {
-                out.options.sack = SackBlocks::EMPTY;
-            }
-        }
-    }
-
-    /// Whether an infinite mapping may be due.
-    pub(super) fn says_infinite(&self) -> bool {
-        self.fallback.infinite.is_some()
     }
 
     /// The peer says that the stream stands in the subflow from here on (section 3.7). It has gone back to
@@ -215,7 +149,7 @@ impl Connection {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
             return STOP;
         }
-        self.fallback.recv_shift = data - ssn;
+        self.fallback.set_received(ssn, data);
         self.become_plain(now, at);
         NEXT
     }
@@ -229,7 +163,7 @@ impl Connection {
             return false;
         }
         let ssn = mapped_start(&mapping, self.subflows[at].recv().nxt());
-        self.mapped_offset(&mapping) < ssn + self.fallback.recv_shift
+        self.mapped_offset(&mapping) < self.fallback.in_received_stream(ssn)
     }
 
     /// A segment without any MPTCP option has arrived on a subflow of an MPTCP connection.
@@ -238,7 +172,7 @@ impl Connection {
         // Several blocks may have left no room for a data acknowledgement that says nothing new. Where the subflow has
         // brought the head of the stream there would be news.
         let crowded = segment.options.sack.as_slice().len() > 1;
-        let silent = !crowded || (self.is_head_given() && !self.is_head_carried());
+        let silent = !crowded || (self.send.is_head_given() && !self.is_head_carried());
         let subflow = &mut self.subflows[at];
         if silent {
             subflow.note_bare();
@@ -284,33 +218,18 @@ impl Connection {
         if self.may_fall_back(at) {
             let resend_at = now + self.max_rto();
             let deadline = now + self.config.rto.max.max(Duration::from_secs(1));
-            self.fallback.failing = Some(Failing { data, resend_at, deadline });
+            self.fallback.begin_failing(data, resend_at, deadline);
             self.subflows[at].want_ack();
         } else {
             self.subflows[at].request_reset(ResetCause::Damage(data));
         }
     }
 
-    /// MP_FAIL on an acknowledgement of the subflow, as long as it is not answered.
-    #[cold]
-    pub(super) fn say_failing(&self, out: &mut Segment) {
-        let Some(failing) = self.fallback.failing else { return };
-        out.options.push(MptcpOption::Fail(self.failed_dsn(failing.data)));
-        if out.options.wire_len() > OPTION_SPACE {
-            out.options.sack = SackBlocks::EMPTY;
-        }
-    }
-
-    /// The number that an MP_FAIL names.
-    pub(super) fn failed_dsn(&self, data: i64) -> Dsn {
-        Dsn(self.remote_dsn.0.wrapping_add(data as u64))
-    }
-
     /// The peer has found our data changed, or answers that it has heard of ours.
     #[cold]
     pub(super) fn on_fail(&mut self, now: Time, at: usize) -> Step {
         self.stats.fails_received += 1;
-        let answered = self.fallback.failing.is_some();
+        let answered = self.fallback.is_failing();
         if self.may_follow(at) {
             self.fall_back(now, at, !answered);
             return NEXT;
@@ -320,25 +239,18 @@ impl Connection {
         STOP
     }
 
-    /// When the MP_FAIL is due again.
-    pub(super) fn fail_timer(&self) -> Time {
-        self.fallback.failing.map_or(Time::NEVER, |failing| failing.resend_at.min(failing.deadline))
-    }
-
+    /// The timer of an MP_FAIL has expired.
     #[cold]
     pub(super) fn on_fail_timer(&mut self, now: Time) {
-        let Some(mut failing) = self.fallback.failing else { return };
         let Some(at) = self.subflows.iter().position(|subflow| subflow.held().is_some()) else {
-            self.fallback.failing = None;
+            self.fallback.end_failing();
             return;
         };
-        if failing.deadline <= now {
-            self.fallback.failing = None;
-            self.subflows[at].request_reset(ResetCause::Damage(failing.data));
-            return;
+        let resend_at = now + self.max_rto();
+        match self.fallback.on_fail_timer(now, resend_at) {
+            Some(FailTimeout::Resend) => self.subflows[at].want_ack(),
+            Some(FailTimeout::GiveUp(data)) => self.subflows[at].request_reset(ResetCause::Damage(data)),
+            None => {}
         }
-        failing.resend_at = now + self.max_rto();
-        self.fallback.failing = Some(failing);
-        self.subflows[at].want_ack();
     }
 }

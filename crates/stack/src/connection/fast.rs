@@ -7,7 +7,8 @@ use anabranch_units::Time;
 
 use super::mapping::mapped_offset;
 use super::timer_table::Timer;
-use super::{Connection, Mode, TURN};
+use super::transmit::Poll;
+use super::{Connection, Mode};
 use crate::event::{Departure, Placement, SubflowId};
 use crate::observer::{Observer, SendKind};
 use crate::scheduler::SchedulerEvent;
@@ -51,11 +52,11 @@ impl Connection {
         }
         let len = u64::from(segment.payload_len);
         let in_stream = if self.mode == Mode::Plain {
-            let moved = una as i64 + self.fallback.send_shift != send.una as i64;
+            let moved = self.fallback.in_sent_stream(una as i64) != send.una as i64;
             if moved || segment.options.dss.is_some() {
                 return None;
             }
-            start as i64 + self.fallback.recv_shift
+            self.fallback.in_received_stream(start as i64)
         } else {
             // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
             let Some(Dss { data_ack: Some(data_ack), mapping: Some(mapping), data_fin: false }) =
@@ -131,7 +132,7 @@ impl Connection {
             if segment.options.dss.is_some() {
                 return false;
             }
-            start as i64 + self.fallback.recv_shift
+            self.fallback.in_received_stream(start as i64)
         } else {
             match segment.options.dss {
                 // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
@@ -190,90 +191,69 @@ impl Connection {
     /// Returns the departure that [`Connection::poll_subflows`] finds, where that is a full segment of new data or a
     /// pure acknowledgement. None if it is anything else; nothing has changed then.
     #[inline]
-    pub(super) fn fast_poll_subflows<O: Observer>(
+    pub(super) fn fast_poll_subflows<S, O: Observer>(
         &mut self,
-        now: Time,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         if !self.fast_paths || self.wanted.wants_third_ack() || self.send.closed || self.closing.wants_fin() {
             return None;
         }
-        let before = (self.cursor, self.turn);
+        let before = self.rotation;
         for _ in 0..self.subflows.len() {
-            let at = if self.cursor < self.subflows.len() { self.cursor } else { 0 };
-            self.cursor = at;
+            let at = self.rotation.current(self.subflows.len());
             if self.subflows[at].wants_to_send() {
                 let departure = if self.subflows[at].has_data_to_send() {
-                    self.fast_send_new(now, at, out, burst, observer)
+                    self.fast_send_new(at, poll)
                 } else {
-                    self.fast_poll_subflow(now, at, out, observer)
+                    self.fast_poll_subflow(at, poll)
                 };
                 if departure.is_none() {
                     break;
                 }
-                self.turn += self.turns_of(out);
-                if self.turn >= TURN {
-                    self.turn = 0;
-                    self.cursor += 1;
-                }
+                self.rotation.on_sent(self.turns_of(poll.out));
                 return departure;
             }
-            self.turn = 0;
-            self.cursor += 1;
+            self.rotation.skip();
         }
-        (self.cursor, self.turn) = before;
+        self.rotation = before;
         None
     }
 
     /// Returns the acknowledgement that `Connection::poll_subflow` finds to be due on a subflow that has no data and no
     /// option to send.
     #[inline]
-    fn fast_poll_subflow<O: Observer>(
+    fn fast_poll_subflow<S, O: Observer>(
         &mut self,
-        now: Time,
         at: usize,
-        out: &mut Segment,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         if !self.subflows.get(at)?.fast_is_ack_due() {
             return None;
         }
-        self.make_ack(now, at, out);
-        self.leave(now, at, out, SendKind::Control, observer)
+        self.make_ack(poll.now, at, poll.out);
+        self.leave(at, SendKind::Control, poll)
     }
 
     /// Returns the segment that `Connection::send_new` makes, where it is a full one that was never sent before, on a
     /// subflow that has data in flight, nothing to retransmit, no option to send, and space in its windows.
     #[inline]
-    fn fast_send_new<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
-    ) -> Option<Departure> {
+    fn fast_send_new<S, O: Observer>(&mut self, at: usize, poll: &mut Poll<'_, S, O>) -> Option<Departure> {
+        let now = poll.now;
         if self.paces() || self.checksummed || self.keys_pending(at) {
             return None;
         }
         let subflow = self.subflows.get_mut(at)?;
-        let record = subflow.fast_next_segment(now, self.send.una, burst)?;
+        let record = subflow.fast_next_segment(now, self.send.una, poll.burst)?;
         let (id, len, start) = (subflow.id(), u64::from(record.len), record.data);
         let ends = self.ends_train(now, at, len);
         self.after_data(now, at, len);
-        self.make_data(now, at, &record, out);
-        if ends {
-            out.flags = out.flags.with(Flags::PSH);
-        }
-        self.subflows[at].mark_new_data(out);
+        self.make_new_data(now, at, &record, ends, poll.out);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
         let sent = DataRange::new(start, start + len);
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
         self.wanted.timers();
-        self.leave_data(now, at, out, SendKind::New, start, observer)
+        self.leave_data(at, SendKind::New, start, poll)
     }
 }

@@ -71,7 +71,7 @@ impl Connection {
 
     /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
     #[cold]
-    pub(crate) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
+    pub(super) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
         let acks_syn = segment.flags.has(Flags::ACK) && self.subflows[at].is_ack_of_syn(segment);
         if segment.flags.has(Flags::RST) {
             if acks_syn {
@@ -104,7 +104,7 @@ impl Connection {
             });
             match capable.and_then(|capable| capable.sender_key.map(|key| (key, capable.flags))) {
                 Some((key, flags)) => {
-                    self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                    self.paths.set_joins_denied(flags & Capable::NO_JOINS_HERE != 0);
                     self.checksummed |= flags & Capable::CHECKSUM != 0;
                     self.learn_remote_key(key);
                 }
@@ -114,11 +114,11 @@ impl Connection {
         }
         self.subflow_up(now, at);
         self.phase = Phase::Open;
-        self.push_event(Event::Connected);
+        self.events.push(Event::Connected);
         self.subflows[at].want_ack();
         if self.mode == Mode::Mptcp {
             self.subflows[at].skip_ack();
-            self.wanted.third_ack();
+            self.wanted.request_third_ack();
         }
     }
 
@@ -130,8 +130,7 @@ impl Connection {
             return;
         };
         let local_nonce = self.subflows[at].handshake().local_nonce;
-        let peer = self.remote_key.unwrap_or(self.local_key);
-        let expected = crypto::leftmost_64(&crypto::join_hmac(peer, self.local_key, nonce, local_nonce));
+        let expected = crypto::leftmost_64(&self.keys.peer_join_code(local_nonce, nonce));
         if !crypto::equal(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
             self.subflows[at].reject_syn_ack();
             return;
@@ -148,7 +147,7 @@ impl Connection {
             if self.phase == Phase::Opening {
                 self.send.open(self.subflows[at].scaled_window(segment));
                 self.phase = Phase::Open;
-                self.push_event(Event::Connected);
+                self.events.push(Event::Connected);
             }
             self.confirmed = true;
             self.subflows[at].want_ack();
@@ -156,13 +155,13 @@ impl Connection {
             return;
         }
         // From the third ACK on the peer may send by it.
-        self.fallback.joined = true;
+        self.fallback.note_joined();
         subflow.await_fourth_ack();
     }
 
     /// A segment for a subflow in SYN-RECEIVED.
     #[cold]
-    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
+    pub(super) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
                 self.hear_reset(at, segment);
@@ -209,7 +208,7 @@ impl Connection {
         if self.phase == Phase::Opening {
             self.send.open(self.subflows[at].scaled_window(segment));
             self.phase = Phase::Open;
-            self.push_event(if self.initiator { Event::Connected } else { Event::Accepted });
+            self.events.push(if self.initiator { Event::Connected } else { Event::Accepted });
         }
         if self.config.simultaneous {
             self.confirmed = true;
@@ -219,9 +218,9 @@ impl Connection {
 
     /// Takes the third segment of the first handshake.
     fn take_third_ack(&mut self, at: usize, segment: &Segment) -> Step {
-        match third_ack(segment, self.local_key, self.config.checksums) {
+        match third_ack(segment, self.keys.local(), self.config.checksums) {
             ThirdAck::Keys { key, flags } => {
-                self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                self.paths.set_joins_denied(flags & Capable::NO_JOINS_HERE != 0);
                 self.checksummed |= flags & Capable::CHECKSUM != 0;
                 self.learn_remote_key(key);
                 NEXT
@@ -257,9 +256,11 @@ impl Connection {
             }
             return STOP;
         };
-        let Some(remote_key) = self.remote_key else { return STOP };
+        if self.keys.remote().is_none() {
+            return STOP;
+        }
         let join = *self.subflows[at].handshake();
-        let expected = crypto::join_hmac(remote_key, self.local_key, join.remote_nonce, join.local_nonce);
+        let expected = self.keys.peer_join_code(join.local_nonce, join.remote_nonce);
         if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
             return STOP;
@@ -269,7 +270,7 @@ impl Connection {
 
     /// The fourth ACK of a join has come.
     #[cold]
-    pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
+    pub(super) fn on_fourth_ack(&mut self, now: Time, at: usize) {
         self.subflows[at].sample_handshake(now);
         self.subflow_up(now, at);
     }
@@ -278,7 +279,9 @@ impl Connection {
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.establish(now);
-        self.fallback.joined |= subflow.is_join();
+        if subflow.is_join() {
+            self.fallback.note_joined();
+        }
         let start = SubflowStart {
             now,
             mss: u64::from(subflow.mss()),
@@ -302,9 +305,9 @@ impl Connection {
         for other in 0..self.subflows.len() {
             self.refresh_window(other);
         }
-        self.push_event(Event::SubflowUp(id));
+        self.events.push(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
-        self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
+        self.paths.notify(&PathEvent::SubflowEstablished { id, local, remote });
         self.wanted.schedule();
         self.timers.disarm(Timer::Orphan);
         self.answer_fins();

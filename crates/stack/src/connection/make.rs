@@ -2,6 +2,7 @@
 
 use anabranch_units::Time;
 
+use super::fallback_state::failed_dsn;
 use super::negotiate::own_scale;
 use super::{Connection, Mode, Phase};
 use crate::checksum::{self, PayloadSums};
@@ -17,7 +18,7 @@ use crate::subflow::{ResetCause, TcpState};
 
 /// What a segment says at the data level.
 #[derive(Clone, Copy)]
-pub(super) enum DataLevel {
+enum DataLevel {
     /// A mapping, and where it starts.
     Map { data: u64, ssn: u32, mapping: SentMapping },
     /// The data acknowledgement alone.
@@ -45,7 +46,7 @@ impl Connection {
             return;
         }
         let mut say = |option| out.options.push(option);
-        match (cause, self.remote_key) {
+        match (cause, self.keys.remote()) {
             (ResetCause::Abort, Some(key)) => say(MptcpOption::FastClose(key)),
             (ResetCause::Abort, None) => return,
             (ResetCause::Because(reason), _) => {
@@ -57,7 +58,7 @@ impl Connection {
             (ResetCause::Damage(data), _) => {
                 // RFC 8684 section 3.7.
                 let reason = ResetReason::Middlebox;
-                say(MptcpOption::Fail(self.failed_dsn(data)))
+                say(MptcpOption::Fail(failed_dsn(self.remote_dsn, data)))
                     && say(MptcpOption::Reset { transient: false, reason })
             }
         };
@@ -87,18 +88,20 @@ impl Connection {
         let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
         let (window, _) = self.show_window(at, shift, false);
         let capable_flags = self.capable_flags();
-        let (local_key, peer_key) = (self.local_key, self.remote_key.unwrap_or(self.local_key));
+        let keys = self.keys;
         let subflow = &mut self.subflows[at];
         subflow.on_handshake_sent(now, wait);
         let mut segment = subflow.handshake_segment(now, self.tick, window, scale, &self.config);
         let nonces = (subflow.handshake().local_nonce, subflow.handshake().remote_nonce);
-        let code = || crypto::join_hmac(local_key, peer_key, nonces.0, nonces.1);
+        let code = || keys.join_code(nonces.0, nonces.1);
         if !is_syn {
             segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code()) }));
             return segment;
         }
         let answering = subflow.state() == TcpState::SynReceived;
-        self.fallback.answered |= answering && subflow.is_join();
+        if answering && subflow.is_join() {
+            self.fallback.note_answered();
+        }
         if self.mode == Mode::Plain {
             return segment;
         }
@@ -108,14 +111,17 @@ impl Connection {
             (false, _) => MptcpOption::Capable(Capable {
                 version: 1,
                 flags: capable_flags,
-                sender_key: answering.then_some(local_key),
+                sender_key: answering.then_some(keys.local()),
                 receiver_key: None,
                 data_len: None,
                 checksum: None,
             }),
-            (true, false) => {
-                MptcpOption::Join(Join::Syn { backup, address_id, token: self.remote_token, nonce: nonces.0 })
-            }
+            (true, false) => MptcpOption::Join(Join::Syn {
+                backup,
+                address_id,
+                token: keys.remote_token(),
+                nonce: nonces.0,
+            }),
             (true, true) => MptcpOption::Join(Join::SynAck {
                 backup,
                 address_id,
@@ -149,8 +155,8 @@ impl Connection {
         MptcpOption::Capable(Capable {
             version: 1,
             flags: self.capable_flags(),
-            sender_key: Some(self.local_key),
-            receiver_key: self.remote_key,
+            sender_key: Some(self.keys.local()),
+            receiver_key: self.keys.remote(),
             data_len: data.map(|mapping| mapping.len),
             checksum: data.filter(|_| self.checksummed).map(|mapping| mapping.checksum),
         })
@@ -158,7 +164,7 @@ impl Connection {
 
     /// A data segment as the record says.
     #[inline]
-    pub(super) fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
+    fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
         let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
@@ -175,11 +181,66 @@ impl Connection {
                 out.options.sack = SackBlocks::EMPTY;
             }
         }
-        if self.mode == Mode::Plain && self.says_infinite() {
-            self.say_infinite(record.seq, out);
+        if self.mode == Mode::Plain && self.fallback.is_infinite() {
+            self.fallback.write_infinite(record.seq, out);
         }
         if record.data + u64::from(record.len) == self.send.written {
             out.flags = out.flags.with(Flags::PSH);
+        }
+    }
+
+    /// Makes a segment of data that is sent for the first time on its subflow, as the record says; with PSH if it `ends` a
+    /// train.
+    #[inline]
+    pub(super) fn make_new_data(
+        &mut self,
+        now: Time,
+        at: usize,
+        record: &Sent,
+        ends: bool,
+        out: &mut Segment,
+    ) {
+        self.make_data(now, at, record, out);
+        if ends {
+            out.flags = out.flags.with(Flags::PSH);
+        }
+        self.subflows[at].mark_new_data(out);
+    }
+
+    /// Makes the segment of a record anew: data, a FIN, or both.
+    pub(super) fn make_again(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
+        if record.len == 0 {
+            self.make_fin(now, at, record.seq, out);
+            return;
+        }
+        self.make_data(now, at, record, out);
+        if record.fin {
+            out.flags = out.flags.with(Flags::FIN);
+        }
+    }
+
+    /// Makes a FIN without data.
+    pub(super) fn make_fin(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
+        self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
+    }
+
+    /// Makes a probe of the peer's window: an acknowledgement from before its window, where `seq` lies. The peer answers
+    /// with its window. RFC 9293 section 3.8.6.1 describes a probe with an octet of new data; Linux probes like this, and
+    /// it works at both levels because the answer carries the data acknowledgement too.
+    #[cold]
+    pub(super) fn make_window_probe(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
+        self.make(now, at, Flags::ACK, seq, DataLevel::Ack, out);
+    }
+
+    /// Makes an acknowledgement for an option that belongs to no segment, so that the option never crowds out the data
+    /// level (RFC 8684 section 3).
+    #[cold]
+    pub(super) fn make_signal(&mut self, now: Time, at: usize, signal: MptcpOption, out: &mut Segment) {
+        let seq = self.subflows[at].board().nxt();
+        self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
+        out.options.push(signal);
+        if out.options.wire_len() > OPTION_SPACE {
+            out.options.timestamps = None;
         }
     }
 
@@ -194,18 +255,17 @@ impl Connection {
             && self.confirmed
             && self.phase == Phase::Open
             && (subflow.has_sack() && subflow.recv().has_several_holes())
-            && self.last_data_ack_sent == self.recv.ack_offset()
-            && self.last_edge_sent >= self.recv.wanted_edge();
+            && self.advertised.is_current(&self.recv);
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
         self.make(now, at, Flags::ACK, seq, level, out);
-        if self.fallback.failing.is_some() {
-            self.say_failing(out);
+        if self.fallback.is_failing() {
+            self.fallback.write_fail(self.remote_dsn, out);
         }
     }
 
     /// A segment that says the DATA_FIN by itself.
     #[cold]
-    pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
+    pub(super) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board().nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let end = DataRange::new(self.send.written, self.send.written);
@@ -216,18 +276,11 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn make(
-        &mut self,
-        now: Time,
-        at: usize,
-        flags: Flags,
-        seq: u64,
-        level: DataLevel,
-        out: &mut Segment,
-    ) {
+    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
         // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one has the keys.
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
-        let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() && !keys;
+        let tells =
+            self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
         let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), tells);
         let subflow = &mut self.subflows[at];
         subflow.write_header(now, self.tick, flags, seq, window, out);
@@ -250,7 +303,7 @@ impl Connection {
         let field = self.recv.offer(scale, self.offered(at));
         if !tells {
             let shown = u64::from(field) << scale;
-            self.subflows[at].show_window_alone(shown.max(self.room_told));
+            self.subflows[at].show_window_alone(shown.max(self.advertised.window()));
             return (field, 0);
         }
         // A small scale may show less than this.
@@ -259,14 +312,12 @@ impl Connection {
         // Behind the end of the stream nothing is sent.
         let finished = self.recv.finished();
         let lag = if finished { 0 } else { self.subflows[at].show_window(window) };
-        self.data_ack_told = self.data_ack_told.max(nxt.saturating_sub(lag));
-        let room = nxt + window - self.data_ack_told;
-        if room > self.room_told {
+        let (shown, grown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window);
+        if grown {
             for subflow in &mut self.subflows {
-                subflow.raise_shown_window(room);
+                subflow.raise_shown_window(shown);
             }
         }
-        self.room_told = room;
         if lag == 0 {
             return (field, 0);
         }
@@ -281,8 +332,7 @@ impl Connection {
         // A peer that sends wide numbers is answered in kind (section 3.3.2).
         let wide_ack = wide_dsn || self.peer_wide;
         let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
-        self.last_data_ack_sent = offset;
-        self.last_edge_sent = self.recv.wanted_edge();
+        self.advertised.on_data_ack(offset, self.recv.wanted_edge());
         let DataLevel::Map { data, ssn, mapping } = level else {
             return Dss { data_ack, mapping: None, data_fin: false };
         };

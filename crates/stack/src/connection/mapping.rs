@@ -28,7 +28,7 @@ impl Connection {
     pub(super) fn mapping_of(&self, at: usize, segment: &Segment) -> Option<(DataRange, i64)> {
         if self.mode == Mode::Plain {
             // The stream is the subflow's: its first byte has offset 1 there, if it was never MPTCP.
-            return Some((DataRange::new(1, u64::MAX), 1 + self.fallback.recv_shift));
+            return Some((DataRange::new(1, u64::MAX), self.fallback.in_received_stream(1)));
         }
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
             let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);

@@ -1,22 +1,24 @@
 //! One connection: the data level of RFC 8684 over its subflows, or a plain TCP.
 //!
 //! Calls between the files lead downwards in this list, so that each can be read with those below it alone
-//! (`tools/structure.py` finds call cycles):
+//! (`tests/test_architecture.py` looks for cycles):
 //!
-//! 1. The entrances, which the endpoint calls: `receive.rs` (a segment has arrived), `transmit.rs` (what is sent next),
-//!    `timers.rs` (what is due), `application.rs` (a call of the program). `fast.rs` has the fast paths of the first two.
-//! 2. The steps of a segment that arrives: `handshake.rs` with `simultaneous_open.rs`; `checksum.rs`, `payload.rs`,
-//!    `hold.rs` and `mapping.rs` for the payload; `fallback.rs` for the way back to TCP; `ack.rs` for acknowledgements of
-//!    both levels.
-//! 3. The steps towards a segment that is sent: `schedule.rs` asks the scheduler, `make.rs` builds every segment,
-//!    `depart.rs` does the bookkeeping of one that is sent.
-//! 4. What ends: `close.rs` (our stream, the application's wish), `subflow_end.rs`, `end.rs` (the connection).
-//! 5. The parts: `data_timer.rs`, `reinject.rs`, `paths.rs`, `persist.rs`, `keepalive.rs`, `deliver.rs`, `send_space.rs`,
-//!    `negotiate.rs`, `challenge.rs`, `scheduling.rs`.
-//! 6. The state: this file, with the questions that all ask, the halves of the data level in `send_state.rs` and
-//!    `recv_state.rs`, and `timer_table.rs`.
+//! 1. The entrances, which the endpoint calls: `receive.rs` (a segment has arrived), `transmit.rs` (the next segment to
+//!    send), `timers.rs` (timeouts), `application.rs` (a call of the program). `fast.rs` has the fast paths of the first two.
+//! 2. The steps of a segment that arrives: `handshake.rs` and `simultaneous_open.rs`; `checksum.rs`, `payload.rs`, `hold.rs`
+//!    and `mapping.rs` for the payload; `fallback.rs` for the fallback to TCP; `ack.rs` for acknowledgements of both levels.
+//! 3. The steps towards a segment that is sent: `schedule.rs` carries out what the scheduler decides, `make.rs` builds every
+//!    segment, `depart.rs` does the bookkeeping of one that is sent.
+//! 4. The endings: `close.rs` (our stream, and the application's wish), `keepalive.rs`, `subflow_end.rs`,
+//!    `end.rs` (the connection).
+//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `deliver.rs`,
+//!    `send_space.rs`, `negotiate.rs`, `challenge.rs`.
+//! 6. The state: this file, with the predicates that all use; `send_state.rs` and `recv_state.rs`, the halves of the data
+//!    level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`, `events.rs`, `rotation.rs` and
+//!    `timer_table.rs`; and `wanted.rs`, the work that is left for the next poll. Each of these structs owns its fields.
 
 mod ack;
+mod advertised;
 mod application;
 mod challenge;
 mod checksum;
@@ -25,20 +27,26 @@ mod data_timer;
 mod deliver;
 mod depart;
 mod end;
+mod events;
 mod fallback;
+mod fallback_state;
 mod fast;
 mod handshake;
+mod head_repair;
 mod hold;
 mod keepalive;
+mod keys;
 mod make;
 mod mapping;
 mod negotiate;
+mod opportunistic;
 mod paths;
 mod payload;
 mod persist;
 mod receive;
 mod recv_state;
 mod reinject;
+mod rotation;
 mod schedule;
 mod scheduling;
 mod send_space;
@@ -51,35 +59,39 @@ mod timers;
 mod transmit;
 mod wanted;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_units::{Duration, Time};
 
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
-use crate::event::{ConnectionId, Event, SubflowId};
+use crate::event::{ConnectionId, SubflowId};
 use crate::observer::Observer;
-use crate::path_manager::PathManager;
-use crate::scheduler::{Scheduler, SchedulerKind};
+use crate::scheduler::SchedulerKind;
 use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 use crate::timestamp::TimestampTick;
 
+use advertised::Advertised;
 use challenge::Challenges;
 use close::Closing;
-use fallback::Fallback;
+use events::EventQueue;
+use fallback_state::Fallback;
+use head_repair::HeadRepair;
+use keys::Keys;
 pub(crate) use negotiate::{find_capable, find_join, is_acceptable_offer, own_scale};
+use opportunistic::Opportunistic;
 use paths::PathsState;
 use persist::Persist;
 pub(crate) use recv_state::RecvState;
-use reinject::HeadRepair;
+
+use rotation::Rotation;
+pub(crate) use rotation::TURN;
 use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
-pub(crate) use transmit::TURN;
 use wanted::Wanted;
 
 /// Whether option 30 is spoken.
@@ -112,46 +124,35 @@ pub struct Connection {
     pub(crate) subflows: Vec<Subflow>,
     /// Shared by the connections that were told the same.
     pub(crate) config: Arc<ConnectionConfig>,
-    pub(crate) id: ConnectionId,
+    id: ConnectionId,
     pub(crate) wanted: Wanted,
-    /// The subflow that sent last: asked first.
-    cursor: usize,
-    /// How many segments it has sent in a row.
-    turn: u32,
+    rotation: Rotation,
     closing: Closing,
-    pub(crate) mode: Mode,
+    mode: Mode,
     pub(crate) phase: Phase,
-    pub(crate) initiator: bool,
+    initiator: bool,
     /// A DSS has come: the peer has our key, and joins may begin (RFC 8684 section 3.1).
-    pub(crate) confirmed: bool,
+    confirmed: bool,
     /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
-    pub(crate) checksummed: bool,
+    checksummed: bool,
     /// How often our timestamps tick.
-    pub(crate) tick: TimestampTick,
+    tick: TimestampTick,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
-    pub(crate) peer_wide: bool,
-    readable_pending: bool,
-    remote_fin_told: bool,
+    peer_wide: bool,
     /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
-    pub(crate) fast_paths: bool,
+    fast_paths: bool,
     scheduling: Scheduling,
-    pub(crate) fallback: Fallback,
+    fallback: Fallback,
 
     // The two halves of the data level.
-    pub(crate) recv: RecvState,
-    pub(crate) send: SendState,
-    pub(crate) last_data_ack_sent: u64,
-    /// The right edge of the window that went with a data acknowledgement.
-    pub(crate) last_edge_sent: u64,
-    /// How far the data acknowledgements have gone that were sent, and how much is free behind that, as the last
-    /// one has told.
-    data_ack_told: u64,
-    room_told: u64,
+    recv: RecvState,
+    send: SendState,
+    advertised: Advertised,
     /// The DSN of our stream's first byte.
-    pub(crate) local_dsn: Dsn,
+    local_dsn: Dsn,
     /// The DSN of the peer's first byte.
-    pub(crate) remote_dsn: Dsn,
-    pub(crate) remote_key: Option<Key>,
+    remote_dsn: Dsn,
+    pub(crate) keys: Keys,
 
     // Timers of the data level.
     timers: TimerTable,
@@ -160,28 +161,17 @@ pub struct Connection {
     persist: Persist,
 
     // What changes with most segments.
-    pub(crate) stats: ConnectionStats,
-    pub(crate) events: VecDeque<Event>,
+    stats: ConnectionStats,
+    pub(crate) events: EventQueue,
     pub(crate) congestion: AnyCongestion,
     pub(crate) paths: PathsState,
 
     // The rest.
-    pub(crate) local_key: Key,
-    pub(crate) local_token: u32,
-    pub(crate) remote_token: u32,
     challenges: Challenges,
     /// When a silent peer was last probed.
     keepalive_sent: Time,
-    /// The peer takes no joins at the address and port of the first subflow (flag C).
-    pub(crate) joins_denied: bool,
-    pub(crate) past: Vec<SubflowStats>,
-    pub(crate) path_manager: PathManager,
-    /// When the connection began.
-    born: Time,
-    /// As the scheduler wants it, or else the configuration.
-    opportunistic: crate::config::OpportunisticRetransmission,
-    /// When a penalty was last imposed, by fast subflow; not at all before the first.
-    last_opportunistic: Vec<Time>,
+    past: Vec<SubflowStats>,
+    opportunistic: Opportunistic,
 }
 
 /// What a new connection is made from.
@@ -210,10 +200,7 @@ impl Connection {
             initiator: birth.initiator,
             mode: birth.mode,
             phase: Phase::Opening,
-            local_key: birth.local_key,
-            remote_key: None,
-            local_token: birth.local_token,
-            remote_token: 0,
+            keys: Keys::new(birth.local_key, birth.local_token),
             local_dsn: birth.local_dsn,
             remote_dsn: Dsn(0),
             confirmed: false,
@@ -222,28 +209,21 @@ impl Connection {
             fallback: Fallback::default(),
             challenges: Challenges::default(),
             keepalive_sent: Time::ZERO,
-            joins_denied: false,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
             congestion: config.congestion.build().with_lisa(config.lisa),
-            opportunistic: scheduling.opportunistic().unwrap_or(config.opportunistic),
+            opportunistic: Opportunistic::new(
+                now,
+                scheduling.opportunistic().unwrap_or(config.opportunistic),
+            ),
             scheduling,
-            path_manager: PathManager::new(config.path_manager, &birth.addresses),
-            paths: PathsState::new(birth.addresses),
+            paths: PathsState::new(config.path_manager, birth.addresses),
             send: SendState::default(),
             recv,
-            last_data_ack_sent: 0,
-            last_edge_sent: 0,
-            data_ack_told: 0,
-            room_told: 0,
-            cursor: 0,
-            turn: 0,
-            last_opportunistic: Vec::new(),
-            born: now,
-            events: VecDeque::new(),
-            readable_pending: false,
-            remote_fin_told: false,
+            advertised: Advertised::default(),
+            rotation: Rotation::default(),
+            events: EventQueue::default(),
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
@@ -268,7 +248,7 @@ impl Connection {
     /// Whether the send buffers are those of Linux, and data of a subflow in trouble stays where it is until the data
     /// level's timer runs out: with Linux's scheduler.
     #[inline]
-    pub(crate) fn models_buffers(&self) -> bool {
+    fn models_buffers(&self) -> bool {
         self.config.send_buffers.is_some()
             && self.mode == Mode::Mptcp
             && matches!(self.config.scheduler, SchedulerKind::Linux(_))
@@ -281,19 +261,9 @@ impl Connection {
             .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
     }
 
-    pub(crate) fn push_event(&mut self, event: Event) {
-        if event == Event::Readable && !self.config.consume_at_once {
-            if self.readable_pending {
-                return;
-            }
-            self.readable_pending = true;
-        }
-        self.events.push_back(event);
-    }
-
     /// Takes over what the congestion control says of a subflow, after any call to it.
     #[inline]
-    pub(crate) fn refresh_window(&mut self, at: usize) {
+    fn refresh_window(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.set_windows(self.congestion.window(subflow.id()));
     }
@@ -315,7 +285,7 @@ impl Connection {
 
     /// Reports the windows of the subflow at `at`.
     #[inline]
-    pub(crate) fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
+    fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::LISTENS {
             let subflow = &mut self.subflows[at];
             let (id, windows) = (subflow.id(), subflow.report_windows());
@@ -334,7 +304,7 @@ impl Connection {
     }
 
     /// The subflow in that place, if it is there.
-    pub(crate) fn subflow_index(&self, id: SubflowId) -> Option<usize> {
+    fn subflow_index(&self, id: SubflowId) -> Option<usize> {
         (id.index() < self.subflows.len()).then_some(id.index())
     }
 
@@ -360,29 +330,29 @@ impl Connection {
     /// True on the initiator's first subflow until a DSS shows that the listener has both keys (RFC 8684
     /// section 3.1).
     #[inline]
-    pub(super) fn keys_pending(&self, at: usize) -> bool {
+    fn keys_pending(&self, at: usize) -> bool {
         !self.confirmed
             && self.initiator
             && self.mode == Mode::Mptcp
-            && self.remote_key.is_some()
+            && self.keys.remote().is_some()
             && !self.config.simultaneous
             && !self.subflows[at].is_join()
     }
 
     /// How many bytes a subflow offers at the most.
     #[inline]
-    pub(super) fn offered(&self, at: usize) -> u64 {
+    fn offered(&self, at: usize) -> u64 {
         if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
     }
 
     /// Whether segments leave at a pacing rate.
     #[inline]
-    pub(super) fn paces(&self) -> bool {
+    fn paces(&self) -> bool {
         self.config.pacing || self.congestion.paces()
     }
 
     /// The greatest retransmission timeout of the usable subflows.
-    pub(crate) fn max_rto(&self) -> Duration {
+    fn max_rto(&self) -> Duration {
         let backoff = self.config.rto.backoff;
         self.subflows
             .iter()
@@ -392,11 +362,11 @@ impl Connection {
             .unwrap_or(self.config.rto.initial)
     }
 
-    pub(super) fn heard_at(&self) -> Time {
+    fn heard_at(&self) -> Time {
         self.subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
     }
 
-    pub(super) fn waiting_for_progress(&self) -> bool {
+    fn waiting_for_progress(&self) -> bool {
         self.send.una < self.send.written || (self.send.closed && !self.send.fin_acked)
     }
 }

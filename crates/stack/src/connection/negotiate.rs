@@ -10,7 +10,7 @@ use crate::seq::Dsn;
 /// The algorithms that an MP_CAPABLE names.
 const ALGORITHMS: u8 = 0x1f;
 
-/// What a segment that acknowledges the SYN/ACK of a first handshake with MP_CAPABLE makes of it.
+/// The outcome of a first handshake with MP_CAPABLE, by the segment that acknowledges the SYN/ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThirdAck {
     /// The connection is MPTCP: the peer's key, and the flags of its MP_CAPABLE.
@@ -37,8 +37,8 @@ pub(crate) fn find_join(options: &Options) -> Option<Join> {
     })
 }
 
-/// Whether the MP_CAPABLE of a SYN is an offer that can be taken (RFC 8684 section 3.1): this version
-/// or a newer one, SHA-256 among the algorithms, and not the form of version 0, which had a key.
+/// True if the MP_CAPABLE of a SYN is an offer that can be accepted (RFC 8684 section 3.1): this version or a newer one,
+/// SHA-256 among the algorithms, and not the form of version 0, which had a key.
 pub(crate) fn is_acceptable_offer(capable: &Capable, checksums: Checksums) -> bool {
     capable.version >= 1 && capable.sender_key.is_none() && {
         let chosen =
@@ -47,8 +47,7 @@ pub(crate) fn is_acceptable_offer(capable: &Capable, checksums: Checksums) -> bo
     }
 }
 
-/// Whether an MP_CAPABLE after the offer speaks what was offered: version 1 and SHA-256 alone; and no
-/// checksums where they are refused.
+/// True if an MP_CAPABLE after the offer agrees with it: version 1, SHA-256 alone, and no checksums if they are refused.
 pub(super) fn is_acceptable(capable: &Capable, checksums: Checksums) -> bool {
     capable.version == 1
         && capable.flags & Capable::EXTENSION == 0
@@ -70,7 +69,7 @@ pub(crate) fn third_ack(segment: &Segment, local_key: Key, checksums: Checksums)
     }
 }
 
-/// The window shift that lets a window of `max` bytes be said.
+/// The least window shift with which a window of `max` bytes can be advertised.
 pub(crate) fn own_scale(max: u64) -> u8 {
     (0..14).find(|shift| max >> shift <= 65_535).unwrap_or(14)
 }
@@ -83,17 +82,22 @@ impl Connection {
         self.subflows[at].take_syn(segment, scale, &self.config);
     }
 
-    /// The handshake has shown that the peer, or something between, does not speak MPTCP.
+    /// Goes on as a plain TCP: the peer, or a middlebox, does not support MPTCP.
     #[cold]
     pub(super) fn speak_tcp(&mut self) {
         self.mode = Mode::Plain;
         self.checksummed = false;
     }
 
-    /// The peer's key fixes its token and where its stream starts.
-    pub(crate) fn learn_remote_key(&mut self, key: Key) {
-        self.remote_key = Some(key);
-        self.remote_token = crypto::token(key);
+    /// Takes the peer's key and token, which were agreed on beforehand.
+    pub(crate) fn agree_on_keys(&mut self, remote: Key, token: u32) {
+        self.learn_remote_key(remote);
+        self.keys.agree_on_token(token);
+    }
+
+    /// Takes the peer's key, which determines its token and the start of its stream.
+    pub(super) fn learn_remote_key(&mut self, key: Key) {
+        self.keys.learn(key);
         // RFC 8684 section 3.1: the initial DSN counts as the MP_CAPABLE's octet.
         let initial = match (self.config.sequence_origin, self.initiator) {
             (Some(origin), true) => origin.listener,

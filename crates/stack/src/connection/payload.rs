@@ -4,40 +4,52 @@ use anabranch_units::Time;
 
 use super::hold::Unmapped;
 use super::{Connection, Mode};
-use crate::event::Placement;
+use crate::event::{ConnectionId, Placement};
 use crate::segment::{Flags, ResetReason, Segment};
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::mappings::Parts;
 
+/// A segment whose payload is being placed.
+pub(super) struct Incoming<'a> {
+    pub now: Time,
+    /// The subflow.
+    pub at: usize,
+    pub segment: &'a Segment,
+    /// It ends with a FIN.
+    pub fin: bool,
+    /// What the driver is to do with its bytes.
+    pub placed: &'a mut Vec<Placement>,
+}
+
+impl Incoming<'_> {
+    /// Has the last `len` bytes of the payload discarded.
+    pub(super) fn discard(&mut self, connection: ConnectionId, len: u64) {
+        let (len, whole) = (len as u32, self.segment.payload_len);
+        self.placed.push(Placement::Discard { connection, payload_offset: whole - len, len });
+    }
+}
+
 impl Connection {
     /// What `range` of the subflow, the end of a segment or all of it, is for the stream.
-    pub(super) fn process_part(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        mut range: DataRange,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
+    pub(super) fn process_part(&mut self, incoming: &mut Incoming<'_>, mut range: DataRange) {
+        let Incoming { now, at, segment, fin, .. } = *incoming;
         if self.mode == Mode::Plain && self.is_mapped_before(at, segment) {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
-            let (payload_offset, len) = (segment.payload_len - range.len() as u32, range.len() as u32);
-            placed.push(Placement::Discard { connection: self.id, payload_offset, len });
+            incoming.discard(self.id, range.len());
             return;
         }
         let end = range.end;
         let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Ok(Parts::NONE) };
         let Ok(parts) = parts else {
-            self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
+            self.mapping_is_broken(now, at, ResetReason::MptcpError, incoming.placed);
             if self.mode == Mode::Plain {
-                self.process_part(now, at, segment, range, fin, placed);
+                self.process_part(incoming, range);
             }
             return;
         };
         let mut mapped_to = parts.end.max(range.start);
-        let limit = (self.recv.edge() as i64 - self.fallback.recv_shift).max(0) as u64;
+        let limit = self.fallback.in_received_subflow(self.recv.edge() as i64).max(0) as u64;
         if self.mode == Mode::Plain && range.end > limit {
             // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
             // section 3.10.7.4, first), as nobody would send it again.
@@ -53,15 +65,15 @@ impl Connection {
             range.end = mapped_to.max(range.start);
             if range.is_empty() {
                 if !unmapped.is_empty() {
-                    self.process_unmapped(now, at, segment, unmapped, fin, placed);
+                    self.process_unmapped(incoming, unmapped);
                 }
                 return;
             }
         }
-        let fin_behind = fin;
         let fin = fin && mapped_to >= end;
         // What comes before it was gone through before.
         let before = (u64::from(segment.payload_len) + range.start - end) as i64;
+        let placed = &mut *incoming.placed;
         let Connection { recv, subflows, id, .. } = self;
         let subflow = &mut subflows[at];
         let of = subflow.id();
@@ -103,30 +115,22 @@ impl Connection {
             self.on_pushed(at);
         }
         if self.subflows[at].held().is_some() && self.mode == Mode::Mptcp {
-            self.release_mapped(now, at, placed);
+            self.release_mapped(now, at, incoming.placed);
         }
         if !unmapped.is_empty() && self.mode == Mode::Plain {
             // What was held has led back to TCP.
-            self.process_part(now, at, segment, unmapped, fin_behind, placed);
+            self.process_part(incoming, unmapped);
         } else if !unmapped.is_empty() {
-            self.process_unmapped(now, at, segment, unmapped, fin_behind, placed);
+            self.process_unmapped(incoming, unmapped);
         }
         self.subflows[at].forget_used_mappings();
     }
 
     /// Processes `range` of the subflow, the end of a segment or all of it, that nothing maps.
     #[cold]
-    fn process_unmapped(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        if self.hold_unmapped(now, at, segment, range, placed) == Unmapped::IsStream {
-            self.process_part(now, at, segment, range, fin, placed);
+    fn process_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) {
+        if self.hold_unmapped(incoming, range) == Unmapped::IsStream {
+            self.process_part(incoming, range);
         }
     }
 }

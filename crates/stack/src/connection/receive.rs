@@ -2,6 +2,7 @@
 
 use anabranch_units::Time;
 
+use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
@@ -148,7 +149,7 @@ impl Connection {
             }
             Acceptance::Syn => {
                 if self.challenge(now, at) && self.keys_pending(at) {
-                    self.wanted.third_ack();
+                    self.wanted.request_third_ack();
                 }
             }
             Acceptance::Accepted | Acceptance::Dropped => {}
@@ -192,7 +193,7 @@ impl Connection {
                     self.wanted.schedule();
                 }
                 MptcpOption::FastClose(key) => {
-                    if *key == self.local_key {
+                    if *key == self.keys.local() {
                         self.on_fast_close(now, at, false);
                         return STOP;
                     }
@@ -233,7 +234,7 @@ impl Connection {
         if let Some(data_ack) = dss.data_ack {
             if self.subflows[at].note_data_ack(segment) {
                 // What waited for this word need not wait longer (`Connection::reinject_head`).
-                self.head_repair.attempts = 0;
+                self.head_repair.forget_attempts();
                 self.on_progress_below(now);
             }
             let expected = self.local_dsn.add(self.send.una);
@@ -281,7 +282,7 @@ impl Connection {
                 .mptcp
                 .iter()
                 .flatten()
-                .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.local_key));
+                .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.keys.local()));
             if fast_close {
                 self.on_fast_close(now, at, true);
                 return;
@@ -331,7 +332,7 @@ impl Connection {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
-            let end = self.subflows[at].recv().nxt() as i64 - 1 + self.fallback.recv_shift;
+            let end = self.fallback.in_received_stream(self.subflows[at].recv().nxt() as i64 - 1);
             self.recv.set_fin(end.max(0) as u64);
             self.after_remote_fin();
         } else {
@@ -359,10 +360,11 @@ impl Connection {
         if segment.payload_len > 0 {
             self.subflows[at].count_data_segment();
         }
+        let mut incoming = Incoming { now, at, segment, fin, placed };
         if self.checksummed {
-            self.receive_checked(now, at, segment, range, fin, placed);
+            self.receive_checked(&mut incoming, range);
         } else {
-            self.process_part(now, at, segment, range, fin, placed);
+            self.process_part(&mut incoming, range);
         }
     }
 }

@@ -7,17 +7,15 @@ use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
-use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, Why};
+use crate::scheduler::{AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
-
-use crate::config::OpportunisticRetransmission;
 
 /// More decisions than this at one moment mean that a scheduler runs in circles.
 const MAX_DECISIONS: u32 = 100_000;
 
 impl Connection {
     /// Asks the scheduler until it says wait.
-    pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
+    pub(super) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.wanted.on_schedule();
         self.wanted.timers();
         self.send.forget_news();
@@ -44,8 +42,7 @@ impl Connection {
         if self.send.blocked && self.models_buffers() {
             self.expand_buffers();
         }
-        let helps = self.opportunistic != OpportunisticRetransmission::Off;
-        if helps && (limit == Limit::ReceiveWindow || self.send.blocked) {
+        if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
             self.try_opportunistic(now, limit == Limit::ReceiveWindow);
         }
         if self.scheduling.note_limit(limit) {
@@ -120,7 +117,7 @@ impl Connection {
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
     /// section 7.3). Of several subflows one that is silent is no place for new data.
     #[cold]
-    pub(crate) fn feed_probe(&mut self, now: Time, at: usize) {
+    pub(super) fn feed_probe(&mut self, now: Time, at: usize) {
         if self.live_subflows().nth(1).is_some() || !self.subflows[at].is_usable() {
             return;
         }
@@ -226,7 +223,7 @@ impl Connection {
             })
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
-        if let Some(range) = self.opportunistic(now, fast, mandatory) {
+        if let Some(range) = self.help_out(now, fast, mandatory) {
             self.assign(now, fast, range, AssignKind::Reinject);
         }
     }

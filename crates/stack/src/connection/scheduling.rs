@@ -115,7 +115,8 @@ impl Scheduling {
     }
 }
 
-#[inline]
+// Always, so that it is written where it is needed and not copied there.
+#[inline(always)]
 fn view<'a>(
     now: Time,
     subflows: &'a [SubflowView],
@@ -148,6 +149,7 @@ fn view<'a>(
 }
 
 /// The scheduler's view of one subflow.
+#[inline(always)]
 pub(super) fn view_of(subflow: &Subflow, congestion: &AnyCongestion) -> SubflowView {
     subflow.view(congestion.pacing_rate(subflow.id()))
 }
@@ -161,7 +163,7 @@ fn renew(view: &mut SubflowView, subflow: &Subflow, congestion: &AnyCongestion) 
 impl Connection {
     /// Notifies the scheduler of an event, if it listens to that kind.
     #[inline]
-    pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
+    pub(super) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         if self.scheduling.kinds.has(event.kind()) {
             self.tell_listening_scheduler(now, event);
         }

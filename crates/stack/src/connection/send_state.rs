@@ -169,6 +169,11 @@ pub struct SendState {
 }
 
 impl SendState {
+    /// True if the head of the stream was given to a subflow, and is not acknowledged.
+    pub fn is_head_given(&self) -> bool {
+        self.outstanding.as_slice().first().is_some_and(|first| first.range.start <= self.una)
+    }
+
     /// What was written and is not acknowledged.
     pub fn buffered(&self) -> u64 {
         self.written - self.una

@@ -1,4 +1,4 @@
-//! When something is due, and what then happens.
+//! The timeouts of a connection: the next one, and what is done about those that have expired.
 //!
 //! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement,
 //! pacing, TIME-WAIT), and the connection has its own (data-level retransmission, window probe,
@@ -18,7 +18,7 @@ use crate::subflow::TcpState;
 use crate::subflow::timers::Expiry;
 
 impl Connection {
-    /// How long the peer's FIN is waited for. In a plain TCP the wait is a half-closed stream and has no end.
+    /// How long a subflow waits for the peer's FIN. In a plain TCP the wait is a half-closed stream and has no end.
     fn fin_wait(&self) -> Option<Duration> {
         (self.mode == Mode::Mptcp).then(|| self.config.time_wait.max(self.max_rto() * 2))
     }
@@ -37,7 +37,7 @@ impl Connection {
 
     #[inline]
     fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
-        let mut due = self.timers.next().min(self.fail_timer()).min(self.paths.open_at());
+        let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
             due = due.min(self.keepalive_due());
         }
@@ -56,7 +56,7 @@ impl Connection {
         due
     }
 
-    /// Everything that is due.
+    /// Processes all timers that have expired.
     pub(crate) fn handle_timeout<O: Observer>(&mut self, now: Time, observer: &mut O) {
         for at in 0..self.subflows.len() {
             self.handle_subflow_timeout(now, at, observer);
@@ -77,7 +77,7 @@ impl Connection {
         if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {
             self.on_keepalive(now);
         }
-        if self.fail_timer() <= now {
+        if self.fallback.fail_timer() <= now {
             self.on_fail_timer(now);
         }
         if self.timers.has_expired(Timer::Persist, now) {

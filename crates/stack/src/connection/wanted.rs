@@ -36,7 +36,7 @@ impl Wanted {
     }
 
     /// The third ACK is sent with the next poll.
-    pub(super) fn third_ack(&mut self) {
+    pub(super) fn request_third_ack(&mut self) {
         self.third_ack = true;
     }
 
