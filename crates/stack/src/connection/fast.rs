@@ -2,7 +2,7 @@
 //!
 //! Each is named after the function whose result it must equal, and returns without any change if it does not
 //! apply. `Connection::fast_paths` disables all of them, for the tests that compare both
-//! (`tests/fast_paths.rs`).
+//! (`tests/random_operations.rs`).
 
 use anabranch_units::Time;
 
