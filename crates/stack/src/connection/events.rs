@@ -15,7 +15,6 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Adds an event.
     pub(super) fn push(&mut self, event: Event) {
         self.queue.push_back(event);
     }
@@ -49,7 +48,6 @@ impl EventQueue {
         self.queue.is_empty()
     }
 
-    /// Removes and returns the first event.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         self.queue.pop_front()
     }

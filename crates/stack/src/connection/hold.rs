@@ -85,7 +85,7 @@ impl Connection {
         });
     }
 
-    /// Without checksums: delivers held bytes that are now mapped.
+    /// Delivers held bytes that are now mapped, without checksums.
     #[cold]
     pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let Some(mut held) = self.subflows[at].take_held() else { return };
@@ -114,7 +114,7 @@ impl Connection {
         self.check_unmapped(now, at, placed);
     }
 
-    /// With checksums: verifies every complete run of mappings, and delivers it.
+    /// Verifies every complete run of mappings, with checksums, and delivers it.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let mut advanced = false;
         while self.mode == Mode::Mptcp && !self.fallback.is_failing() && !self.subflows[at].is_resetting() {
@@ -153,7 +153,7 @@ impl Connection {
         self.check_unmapped(now, at, placed);
     }
 
-    /// After fallback to TCP: delivers all held bytes.
+    /// Delivers all held bytes after fallback to TCP.
     #[cold]
     pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let Some(held) = self.subflows[at].take_held() else { return };

@@ -162,7 +162,6 @@ impl Connection {
         })
     }
 
-    /// Makes the data segment of a record.
     #[inline]
     fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;

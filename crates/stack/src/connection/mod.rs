@@ -100,7 +100,6 @@ use wanted::Wanted;
 /// Whether option 30 is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// MPTCP.
     Mptcp,
     /// Plain TCP: the stream is that of the only subflow.
     Plain,

@@ -156,7 +156,7 @@ impl PathsState {
         true
     }
 
-    /// The peer has withdrawn an address.
+    /// Handles the withdrawal of an address by the peer.
     fn forget_remote(&mut self, id: u8) {
         self.remote.retain(|(known, _)| *known != id);
         self.manager.on_event(&PathEvent::Removed { id });

@@ -50,13 +50,11 @@ impl TimerTable {
         *known = due.min(*known);
     }
 
-    /// Disarms `timer`.
     #[inline]
     pub(super) fn disarm(&mut self, timer: Timer) {
         self.0[timer as usize] = Time::NEVER;
     }
 
-    /// True if `timer` is armed.
     #[inline]
     pub(super) fn is_armed(&self, timer: Timer) -> bool {
         self.0[timer as usize].is_armed()

@@ -44,7 +44,6 @@ pub(crate) enum AckOutcome {
     Unacceptable,
     /// Nothing is in flight that it could acknowledge; true if the peer's window has grown.
     Idle(bool),
-    /// It was applied.
     Applied(Acked),
 }
 

@@ -64,9 +64,9 @@ pub struct Queued {
 
 /// The parameters of a new subflow.
 pub struct SubflowBirth {
-    /// Returns its local address.
+    /// Its local address.
     pub local: Address,
-    /// Returns its remote address.
+    /// Its remote address.
     pub remote: Address,
     /// The interface on which it sends.
     pub path: PathId,
@@ -114,7 +114,7 @@ pub struct Subflow {
     mss: u32,
     iss: Seq,
     ts_recent: u32,
-    /// Returns its send buffer, in bytes of memory.
+    /// Its send buffer, in bytes of memory.
     send_buffer: u32,
     /// The window advertised on it, as the peer may store it.
     window_held: WindowHeld,
@@ -268,19 +268,16 @@ impl Subflow {
         }
     }
 
-    /// Returns its ID.
     #[inline]
     pub fn id(&self) -> SubflowId {
         self.id
     }
 
-    /// Returns its local address.
     #[inline]
     pub(crate) fn local(&self) -> Address {
         self.local
     }
 
-    /// Returns its remote address.
     #[inline]
     pub(crate) fn remote(&self) -> Address {
         self.remote
@@ -359,7 +356,6 @@ impl Subflow {
         &self.recovery
     }
 
-    /// Returns its counters.
     #[inline]
     pub(crate) fn counters(&self) -> &SubflowCounters {
         &self.counters

@@ -57,10 +57,8 @@ struct Pending {
     sent: Time,
 }
 
-/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateSample {
-    /// The rate.
     pub rate: Rate,
     /// True if the sender had nothing more to send during the sample.
     pub app_limited: bool,

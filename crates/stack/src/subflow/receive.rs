@@ -151,7 +151,6 @@ impl Subflow {
         false
     }
 
-    /// Returns the receiver.
     #[inline]
     pub fn recv(&self) -> &Receiver {
         &self.recv

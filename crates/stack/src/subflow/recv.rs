@@ -16,7 +16,6 @@ const MAX_PIECES: usize = 16_384;
 /// timeout.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// The acknowledgement that is due.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum AckDue {
     /// The empty list.
@@ -199,7 +198,6 @@ impl Receiver {
         (count, first)
     }
 
-    /// Returns the acknowledgement number.
     pub fn ack(&self) -> Seq {
         self.irs.add(self.nxt)
     }
@@ -337,7 +335,6 @@ impl Receiver {
         self.due = AckDue::Now;
     }
 
-    /// Returns the acknowledgement that is due.
     pub fn due(&self) -> AckDue {
         self.due
     }

@@ -40,7 +40,6 @@ impl RttEstimator {
         }
     }
 
-    /// Adds a sample.
     pub fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.max(Duration::from_nanos(1));
         self.last = rtt;

@@ -49,7 +49,6 @@ impl Subflow {
         self.queue.iter()
     }
 
-    /// True if the queue is empty.
     #[inline]
     pub fn is_queue_empty(&self) -> bool {
         self.queue.is_empty()

@@ -12,7 +12,6 @@ use anabranch_units::{Duration, Time};
 use crate::segment::MptcpOption;
 use crate::seq::Seq;
 
-/// The maximum number in a row.
 const IN_A_ROW: u8 = 2;
 /// The maximum number pending. Further ones are repeated if they need an answer.
 const MOST: usize = 32;

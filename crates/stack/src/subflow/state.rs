@@ -9,7 +9,6 @@ use crate::segment::ResetReason;
 /// The states of RFC 9293 section 3.3.2, and the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpState {
-    /// A SYN was sent.
     SynSent,
     /// A SYN was received and answered.
     SynReceived,
@@ -52,7 +51,6 @@ pub enum ResetCause {
 pub struct Handshake {
     /// True for a join, false for the first subflow.
     pub join: bool,
-    /// The local nonce.
     pub local_nonce: u32,
     /// The peer's nonce.
     pub remote_nonce: u32,
@@ -78,7 +76,6 @@ pub(crate) enum Ending {
 }
 
 impl Subflow {
-    /// Returns its state.
     #[inline]
     pub fn state(&self) -> TcpState {
         self.state
@@ -121,7 +118,6 @@ impl Subflow {
         self.reset.is_some()
     }
 
-    /// Returns the cause of the reset that is due.
     #[inline]
     pub(crate) fn reset_due(&self) -> Option<ResetCause> {
         self.reset
@@ -147,7 +143,6 @@ impl Subflow {
         self.fin_wanted
     }
 
-    /// True if its FIN was sent.
     pub(crate) fn fin_sent(&self) -> bool {
         self.fin_sent
     }

@@ -28,7 +28,6 @@ pub(crate) enum Expiry {
     Nothing,
     /// The wait in TIME-WAIT or FIN-WAIT-2 has ended.
     WaitOver,
-    /// The handshake has failed.
     HandshakeFailed,
     /// The peer has withdrawn the address, and is silent.
     Withdrawn,
@@ -154,7 +153,6 @@ impl Subflow {
         self.removal_deadline = now + self.rtt.rto(0) * 2;
     }
 
-    /// Cancels the withdrawal.
     pub(crate) fn cancel_withdrawal(&mut self) {
         self.removal_deadline = Time::NEVER;
     }
