@@ -411,8 +411,9 @@ fn a_path_is_set_by_its_name_or_its_number_and_the_name_comes_first() {
         let mut document = Document::parse("a.toml", text, ".").unwrap();
         document.set(assignment).unwrap();
         let scenario = document.scenario().unwrap();
-        let paths = &scenario.conditions[0].experiment.paths;
-        paths.iter().map(|path| path.greatest_rate().as_bps_f64()).collect::<Vec<_>>()
+        let experiment = &scenario.conditions[0].experiment;
+        let rate = |path| experiment.own_link(path).greatest_rate().map(|rate| rate.as_bps());
+        experiment.paths().iter().map(rate).collect::<Vec<_>>()
     };
     let (by_name, by_number) = (rates("path.2.rate=9Mbit/s"), rates("path.1.rate=9Mbit/s"));
     assert_eq!(by_name, by_number, "the path called `2` is the first one");
