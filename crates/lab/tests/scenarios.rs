@@ -412,8 +412,8 @@ fn a_path_is_set_by_its_name_or_its_number_and_the_name_comes_first() {
         document.set(assignment).unwrap();
         let scenario = document.scenario().unwrap();
         let experiment = &scenario.conditions[0].experiment;
-        let rate = |path| experiment.own_link(path).greatest_rate().map(|rate| rate.as_bps());
-        experiment.paths().iter().map(rate).collect::<Vec<_>>()
+        let paths = experiment.paths().iter();
+        paths.map(|path| experiment.own_link(path).mean_rate().as_bps_f64()).collect::<Vec<_>>()
     };
     let (by_name, by_number) = (rates("path.2.rate=9Mbit/s"), rates("path.1.rate=9Mbit/s"));
     assert_eq!(by_name, by_number, "the path called `2` is the first one");

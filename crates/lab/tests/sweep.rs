@@ -134,8 +134,9 @@ fn a_grid_has_every_combination_with_the_last_dimension_fastest() {
         ["\"90 ms\"", "\"1 MB\""],
     ];
     assert_eq!(points, expected);
-    let paths = plan.scenario(&plan.point(2)).unwrap().conditions[0].experiment.paths.clone();
-    assert!(paths.iter().all(|path| path.rtt.as_secs_f64() == 0.05), "both keys have the value");
+    let scenario = plan.scenario(&plan.point(2)).unwrap();
+    let links = &scenario.conditions[0].experiment.graph.links;
+    assert!(links.iter().all(|link| link.rtt.as_secs_f64() == 0.05), "both keys have the value");
     assert_eq!(plan.dimensions()[0].column(), "path.1.rtt, path.2.rtt (ms)");
     // Units that differ are text.
     assert_eq!(plan.dimensions()[1].column(), "traffic.size");

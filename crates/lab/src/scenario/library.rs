@@ -29,6 +29,8 @@ pub const ALL: &[Embedded] = embedded![
     "fair-disjoint",
     "fair-shared",
     "every-scheduler",
+    "two-bottlenecks",
+    "fat-tree",
 ];
 
 /// The traces that the scenarios above name.

@@ -227,7 +227,8 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             }
             continue;
         }
-        let matches = |item: &Node| {
+        // A name comes before a number, as a name may be a number.
+        let named = items.iter().position(|item| {
             let Value::Table(item) = &item.value else { return false };
             let text = |key: &str| item.get(key).and_then(|entry| entry.node.name().ok());
             let name = match (text("name"), text("from"), text("to")) {
@@ -236,9 +237,7 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
                 _ => return false,
             };
             name.replace('_', "-") == change.key
-        };
-        // A name comes before a number, as a name may be a number.
-        let named = items.iter().position(matches);
+        });
         let numbered = || (1..=items.len()).position(|number| number.to_string() == change.key);
         let found = named.or_else(numbered).and_then(|at| items.get_mut(at));
         match (found, &change.node.value) {

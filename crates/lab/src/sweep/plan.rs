@@ -138,7 +138,7 @@ impl Plan {
         let seed = reader.optional("seed", |node| node.integer(0, i64::MAX))?.unwrap_or(1) as u64;
         let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
         let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
-        let stop = reader.optional("stop", |node| stop(node))?;
+        let stop = reader.optional("stop", stop)?;
         let vary =
             reader.required("vary", "{ \"path.1.rate\" = [\"5 Mbit/s\", \"20 Mbit/s\"] }", |node| {
                 let mut dimensions = Vec::new();

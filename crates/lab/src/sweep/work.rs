@@ -48,9 +48,9 @@ impl Shard {
 #[derive(Debug)]
 pub enum SweepError {
     /// The scenario is not valid at a point.
-    Scenario(ScenarioError),
+    Scenario(Box<ScenarioError>),
     /// A run of this point failed.
-    Run(usize, RunError),
+    Run(usize, Box<RunError>),
     /// The journal cannot be written.
     Journal(JournalError),
     /// It was cancelled; the completed points are in the journal.
@@ -91,7 +91,7 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
         if options.cancelled.load(Ordering::Relaxed) {
             return Err(SweepError::Cancelled);
         }
-        plan.scenario(&plan.point(*point)).map_err(SweepError::Scenario)?;
+        plan.scenario(&plan.point(*point)).map_err(|error| SweepError::Scenario(Box::new(error)))?;
     }
     open.retain(|point| !journal.has(*point));
     let before = total - open.len();
@@ -149,13 +149,14 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
 
 /// Returns the comparison at point number `number`.
 fn point(plan: &Plan, number: usize, jobs: usize, cancelled: &AtomicBool) -> Result<PointResult, SweepError> {
-    let mut scenario = plan.scenario(&plan.point(number)).map_err(SweepError::Scenario)?;
+    let mut scenario =
+        plan.scenario(&plan.point(number)).map_err(|error| SweepError::Scenario(Box::new(error)))?;
     loop {
         let options =
             compare::Options { jobs, cancelled, progress: &|_, _| {}, captures: None, every_path: false };
         let comparison = compare::compare(&scenario, &options).map_err(|error| match error {
             RunError::Cancelled => SweepError::Cancelled,
-            error => SweepError::Run(number, error),
+            error => SweepError::Run(number, Box::new(error)),
         })?;
         match plan.stop() {
             Some(stop) if scenario.runs < stop.most_runs && !is_known(&comparison, stop) => {
