@@ -74,7 +74,7 @@ pub trait Observer {
     /// True if events are used. Otherwise they are not even computed.
     const LISTENS: bool = true;
 
-    /// Reports a transmission; the payload is this part of the stream that the host sends.
+    /// Observes a transmission; the payload is this part of the stream that the host sends.
     #[inline]
     fn on_sent(
         &mut self,
@@ -86,7 +86,7 @@ pub trait Observer {
         _data: DataRange,
     ) {
     }
-    /// Reports a segment received for a subflow.
+    /// Observes a segment received for a subflow.
     #[inline]
     fn on_received(
         &mut self,
@@ -96,7 +96,7 @@ pub trait Observer {
         _segment: &Segment,
     ) {
     }
-    /// Reports that the data in `range` of the stream, sent by this subflow, is marked lost.
+    /// Observes that the data in `range` of the stream, sent by this subflow, is marked lost.
     #[inline]
     fn on_lost(
         &mut self,
@@ -107,19 +107,19 @@ pub trait Observer {
         _reason: LossReason,
     ) {
     }
-    /// Reports that a loss was undone: it was reordering or delay.
+    /// Observes that a loss was undone: it was reordering or delay.
     #[inline]
     fn on_undo(&mut self, _now: Time, _connection: ConnectionId, _subflow: SubflowId) {}
-    /// Reports a decision of the scheduler.
+    /// Observes a decision of the scheduler.
     #[inline]
     fn on_decision(&mut self, _now: Time, _connection: ConnectionId, _decision: &Decision) {}
-    /// Reports the windows after an acknowledgement, or after any other change of the congestion window or
+    /// Observes the windows after an acknowledgement, or after any other change of the congestion window or
     /// the threshold: a timer, a penalty, an idle time, a new subflow. Whenever a call of the endpoint
     /// returns, the last report on a subflow has its current windows.
     #[inline]
     fn on_windows(&mut self, _now: Time, _connection: ConnectionId, _subflow: SubflowId, _windows: &Windows) {
     }
-    /// Reports a change of the connection's limit.
+    /// Observes a change of the connection's limit.
     #[inline]
     fn on_limit(&mut self, _now: Time, _connection: ConnectionId, _limit: Limit) {}
 }
