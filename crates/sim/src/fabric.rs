@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use anabranch_link::{Change, DropReason, Link, LinkConfigError, Polled, Pushed};
+use anabranch_link::{Change, DropReason, Effect, Link, LinkConfigError, Polled, Pushed};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, RandomStream, Time};
@@ -355,7 +355,7 @@ impl<R: Recorder> Fabric<R> {
                 Polled::Arrived(arrival) => {
                     let Ticket { packet, hop } = arrival.packet;
                     self.packet_hops += 1;
-                    if arrival.marked {
+                    if arrival.effects.has(Effect::Marked) {
                         self.pool.mark(packet);
                     }
                     if R::PACKETS
