@@ -12,16 +12,19 @@ use crate::{LinkConfig, Loss, LossCause, Luck, Reordering};
 pub enum Effect {
     /// It found a queue beyond the marking threshold: it is marked if its sender supports ECN (RFC 3168).
     Marked,
+    /// A bit of it is damaged.
+    Corrupted,
 }
 
 impl Effect {
     /// All effects.
-    pub const ALL: [Effect; 1] = [Effect::Marked];
+    pub const ALL: [Effect; 2] = [Effect::Marked, Effect::Corrupted];
 
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Effect::Marked => "marked",
+            Effect::Corrupted => "corrupted",
         }
     }
 }
@@ -111,6 +114,7 @@ struct Draws {
     jitter: Option<JitterProcess>,
     reordering: Option<(RandomStream, Reordering)>,
     duplicate: Option<(RandomStream, f64)>,
+    corrupt: Option<(RandomStream, f64)>,
 }
 
 impl Impairments {
@@ -164,6 +168,7 @@ impl Draws {
             jitter: config.jitter.map(|jitter| JitterProcess::new(seed, name, jitter.shape)),
             reordering: config.reordering.map(|reordering| (stream("reorder"), reordering)),
             duplicate: (config.duplicate > 0.0).then(|| (stream("duplicate"), config.duplicate)),
+            corrupt: (config.corrupt > 0.0).then(|| (stream("corrupt"), config.corrupt)),
         }
     }
 
@@ -173,6 +178,7 @@ impl Draws {
             && self.jitter.is_none()
             && self.reordering.is_none()
             && self.duplicate.is_none()
+            && self.corrupt.is_none()
     }
 
     fn draw(&mut self, now: Time) -> Fate {
@@ -195,6 +201,9 @@ impl Draws {
         }
         if let Some((stream, probability)) = &mut self.duplicate {
             fate.duplicate = stream.chance(*probability);
+        }
+        if let Some((stream, probability)) = &mut self.corrupt {
+            fate.effects = fate.effects.with_if(Effect::Corrupted, stream.chance(*probability));
         }
         fate
     }
@@ -260,6 +269,20 @@ mod tests {
         assert!(Impairments::new(1, "a", &LinkConfig::default()).is_none());
         let listed = LinkConfig { drop_list: vec![1], ..LinkConfig::default() };
         assert!(Impairments::new(1, "a", &listed).is_some());
+    }
+
+    #[test]
+    fn corruption_hits_its_share_and_shifts_no_other_draw() {
+        let config = LinkConfig { loss: Loss::Bernoulli(0.1), ..LinkConfig::default() };
+        let mut clean = Impairments::new(1, "a", &config).unwrap();
+        let mut noisy = Impairments::new(1, "a", &LinkConfig { corrupt: 0.05, ..config }).unwrap();
+        let mut corrupted = 0;
+        for number in 1..=100_000 {
+            let fate = noisy.draw(Time(number), true);
+            assert_eq!(fate.loss, clean.draw(Time(number), true).loss);
+            corrupted += u32::from(fate.effects.has(Effect::Corrupted));
+        }
+        assert!((4_700..5_300).contains(&corrupted), "{corrupted}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(super) const KEYS: &[&str] = &[
     "reorder",
     "duplicate",
     "drop",
+    "corrupt",
 ];
 
 /// Lists of keys as one list of `N` keys.
@@ -101,6 +102,14 @@ pub(super) const IMPAIRMENTS: &[Impairment] = &[
             Ok(())
         },
         canonical: |config| (config.duplicate > 0.0).then(|| canonical::number(config.duplicate)),
+    },
+    Impairment {
+        key: "corrupt",
+        read: |node, config| {
+            config.corrupt = node.probability()?;
+            Ok(())
+        },
+        canonical: |config| (config.corrupt > 0.0).then(|| canonical::number(config.corrupt)),
     },
     Impairment {
         key: "drop",
