@@ -154,7 +154,7 @@ impl Emulation {
             }
             let endpoints = network::endpoints(&addresses, role, &backup, options.subflows);
             if let Err(error) = namespace.ip(&endpoints) {
-                notes.push(format!("the kernel's Multipath TCP will not use further paths: {error}"));
+                notes.push(format!("the kernel's Multipath TCP will not use additional paths: {error}"));
             }
             Ok::<Host, EmulateError>(Host { namespace, devices })
         };
@@ -220,7 +220,7 @@ impl Emulation {
         let ports = |host: &Host| {
             host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<Vec<Port>>>()
         };
-        let failed = |error| EmulateError::system("cannot move packets", error);
+        let failed = |error| EmulateError::system("cannot start the links", error);
         let wiring = Wiring::new(
             &self.topology,
             ports(&self.client).map_err(failed)?,
@@ -293,7 +293,7 @@ impl Emulation {
             }
         }
         Ok(Some(format!(
-            "the server's command was not seen to listen within {} s",
+            "the server's command did not listen within {} s",
             self.options.server_patience.as_secs_f64()
         )))
     }
@@ -337,7 +337,7 @@ fn await_addresses(namespace: &Namespace) -> Result<(), EmulateError> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(EmulateError::Failed("the addresses of IPv6 stay tentative".to_owned()));
+            return Err(EmulateError::Failed("the IPv6 addresses stay tentative".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

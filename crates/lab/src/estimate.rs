@@ -1,12 +1,12 @@
-//! On which path a host would start, from what it can know beforehand.
+//! Estimates the best path to start on, from information that a host can have beforehand.
 //!
-//! `initial = "best"` takes the path with the least *estimate*: the expected completion time of a flow of the mean
-//! size that has the path to itself. A host can know what that needs from earlier connections: round trip,
-//! rate and loss of each path. Nothing of it is measured in runs of the comparison.
+//! `initial = "best"` selects the path with the least *estimate*: the expected completion time of a flow of
+//! the mean size that uses the path alone. A host can know the necessary values from earlier connections:
+//! round-trip time, rate and loss of each path. Nothing is measured in runs of the comparison.
 //!
-//! Up to its first loss the flow follows the ideal TCP of the lower bound: the handshake, slow start, the rate of the
-//! link. What is left then is carried at the rate of the link, or at the rate that the congestion
-//! control sustains under this loss if that is less: a window of sqrt(3/2p) segments each round trip (Mathis et al.
+//! Up to its first loss the flow follows the ideal TCP of the lower bound: the handshake, slow start, the
+//! rate of the link. The rest is carried at the rate of the link, or at the rate that the congestion control
+//! sustains under this loss if that is less: a window of sqrt(3/2p) segments per round trip (Mathis et al.
 //! 1997), for CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7).
 
 use anabranch_link::{Capacity, Jitter, JitterShape};
@@ -17,7 +17,7 @@ use anabranch_units::Duration;
 use crate::lower_bound::Limits;
 use crate::scenario::{Experiment, Graph, Link, Path};
 
-/// The estimate of each path for connections of this configuration.
+/// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Duration> {
     let remembered = Experiment {
         graph: Graph {
@@ -38,7 +38,7 @@ pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Dura
     limits.lengthen(remembered.paths().iter().map(|path| later(path) / 2));
     let rate = |path: &Path| graph.path_rate(path).as_bps_f64();
     let fastest = remembered.paths().iter().map(rate).fold(1.0, f64::max);
-    // Bulk counts as what the fastest path carries in its time.
+    // The size of a bulk flow is the capacity of the fastest path in its time.
     let bulk = fastest / 8.0 * remembered.traffic.duration.as_secs_f64();
     let size = remembered.traffic.size.mean().unwrap_or(bulk).max(1.0);
     let mss = f64::from(config.mss);
@@ -62,14 +62,14 @@ pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Dura
     remembered.paths().iter().enumerate().map(estimate).collect()
 }
 
-/// The path with the least estimate, the first of several; a backup only where there is nothing else.
+/// Returns the path with the least estimate, the first of several; a backup only if there is no other.
 pub fn best(experiment: &Experiment, config: &ConnectionConfig) -> usize {
     let estimates = estimates(experiment, config);
     let paths = experiment.paths();
     (0..paths.len()).min_by_key(|path| (paths[*path].backup, estimates[*path])).unwrap_or(0)
 }
 
-/// The link as earlier connections have found it: its mean rate, without what happens later.
+/// Returns the link as earlier connections have measured it: its mean rate, without later changes.
 fn remembered(link: &Link) -> Link {
     let mut link = link.clone();
     let config = &mut link.config;
@@ -87,7 +87,8 @@ fn mean_jitter(link: &Link) -> Duration {
     }
 }
 
-/// The mean window in segments that the congestion control sustains under this loss; BBR does not mind.
+/// Returns the mean window in segments that the congestion control sustains under this loss; BBR is not
+/// affected by it.
 fn window(congestion: &CongestionKind, loss: f64, rtt: f64) -> f64 {
     if loss <= 0.0 || matches!(congestion, CongestionKind::Bbr(_)) {
         return f64::INFINITY;
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use crate::scenario::Document;
 
-    /// The estimates in milliseconds, and the best path.
+    /// Returns the estimates in milliseconds, and the best path.
     fn of(text: &str) -> (Vec<f64>, usize) {
         let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
         let condition = &scenario.conditions[0];
@@ -121,14 +122,15 @@ mod tests {
         assert_eq!(of(&format!("{paths}\ntraffic.size = 'bulk'")).1, 1);
     }
 
-    /// Without loss it is the lower bound of a TCP alone: 1 MB at 10 Mbit/s takes 0.85 s, and three round trips.
+    /// Without loss it is the lower bound of a single TCP: 1 MB at 10 Mbit/s takes 0.85 s, and three round
+    /// trips.
     #[test]
     fn without_loss_it_is_the_lower_bound() {
         let (clean, _) = of("path = [{ rate = '10 Mbit/s', rtt = '20 ms' }]\ntraffic.size = '1 MB'");
         assert!((clean[0] - 880.0).abs() < 20.0, "{clean:?}");
     }
 
-    /// 3 % of loss at 100 ms leave windows of 7 segments: 0.8 Mbit/s of 50.
+    /// With a loss of 3 % at 100 ms, windows have 7 segments: 0.8 Mbit/s of 50.
     #[test]
     fn loss_slows_down_what_follows_the_first() {
         let (times, best) = of("path = [{ rate = '50 Mbit/s', rtt = '100 ms', loss = '3%' }, { rate = '2 Mbit/s', rtt = '100 ms' }]

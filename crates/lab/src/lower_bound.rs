@@ -1,24 +1,24 @@
-//! How soon a flow could have ended under any schedule.
+//! The lower bound on a flow's completion time under any schedule.
 //!
-//! On each path the bound follows an ideal TCP: its handshake, then segments that leave as soon as
-//! the window lets them, a window that starts at its initial value and grows by what is acknowledged
-//! (so that it at most doubles in a round trip), every acknowledgement at once, one segment after
-//! the other at the rate of the link, headers and options counted, and the propagation delay. What
-//! all paths together could have delivered by a time bounds the flow. Loss, queues filled by others,
-//! the receive window, and a threshold that ends slow start only delay a real flow further.
+//! On each path the bound follows an ideal TCP: its handshake; segments sent as soon as the window permits; a
+//! window that starts at its initial value and grows by the acknowledged data (so that it at most doubles in
+//! a round trip); immediate acknowledgements; transmission at the rate of the link, headers and options
+//! included; and the propagation delay. The data that all paths together could have delivered by a given time
+//! bounds the flow. Loss, queues of other flows, the receive window, and a threshold that ends slow start
+//! only delay a real flow further.
 //!
-//! A duplicated packet calls forth a second acknowledgement, and that may release one more segment
-//! (RFC 3042); so on a path that duplicates, each segment is taken to release three, and the packets
-//! of the handshake three more. The same holds where packets may overtake one another: what is late is sent
-//! again for lost, and the copy calls forth an acknowledgement of its own.
+//! A duplicated packet causes a second acknowledgement, which may release one more segment (RFC 3042). On a
+//! path that duplicates, each segment is therefore assumed to release three, and the packets of the handshake
+//! three more. The same holds if packets may be reordered: a late packet is retransmitted, and the copy
+//! causes its own acknowledgement.
 //!
-//! A path may have several links, and several routes of equal cost. It is then at most as fast as the slowest link of
-//! its fastest route, and at least as far as the propagation delays of its nearest route. All paths of a pair of hosts
-//! together carry at most the maximum flow from one to the other: so links that some paths share are counted
-//! once, wherever they are.
+//! A path may have several links, and several routes of equal cost. It is then at most as fast as the slowest
+//! link of its fastest route, and at least as long as the propagation delays of its nearest route. All paths
+//! of a pair of hosts together carry at most the maximum flow from one to the other, so that links that paths
+//! share are counted once, wherever they are.
 //!
-//! For a link that changes, its greatest rate and shortest round trip count all the time; for a
-//! trace, the most that it carries in any span as long as the one since the flow began to send.
+//! For a link that changes, its greatest rate and shortest round-trip time are used throughout; for a trace,
+//! the maximum that it carries in any span as long as the one since the flow began to send.
 
 use std::sync::Arc;
 
@@ -31,35 +31,36 @@ use crate::scenario::{Direction, Experiment, Link};
 
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
-/// So many segments are followed one by one; after them a path is taken to be limited by its link alone.
+/// The number of segments that are followed one by one, after which a path is assumed to be limited by its
+/// link alone.
 const FOLLOWED: usize = 1 << 20;
-/// The request of a download.
+/// The length of a download's request.
 const REQUEST: u64 = 100;
 
-/// What the paths of a pair of hosts can do at best; made once and used for all contenders.
+/// The limits of the paths of a pair of hosts, computed once for all contenders.
 #[derive(Clone, Debug)]
 pub struct Limits {
     paths: Vec<PathLimit>,
-    /// What all paths carry together, where that is less than each of them alone; in bit/s.
+    /// The rate of all paths together, if it is less than the sum of their rates; in bit/s.
     common: Option<Rate>,
-    /// The maximum flow, if it is known that there is one.
+    /// The maximum flow, if it is known.
     flow: Option<Rate>,
     initial: usize,
     direction: Direction,
-    /// How many addresses the server has.
+    /// The number of the server's addresses.
     addresses: usize,
 }
 
 #[derive(Clone, Debug)]
 struct PathLimit {
     data: Service,
-    /// None for a trace, whose acknowledgements may leave at once.
+    /// None for a trace, whose acknowledgements may be sent immediately.
     acks: Option<Rate>,
-    /// Propagation of the data, in nanoseconds.
+    /// The propagation delay of the data, in nanoseconds.
     delay: u64,
-    /// Propagation of the acknowledgements.
+    /// The propagation delay of the acknowledgements.
     back: u64,
-    /// How many segments the arrival of one may release.
+    /// The number of segments that the arrival of one may release.
     released: u64,
 }
 
@@ -78,20 +79,20 @@ impl Service {
     }
 }
 
-/// A route that may be as fast as any link.
+/// A route without a known rate limit.
 const UNBOUNDED: Service = Service::Rate(LinkConfigError::MAX_RATE);
 
-/// The time of so many bytes, rounded down to a nanosecond, so that a bound stays one.
+/// Returns the time of `bytes`, rounded down to a nanosecond so that it remains a bound.
 fn at_least(rate: Rate, bytes: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.0.max(1))).unwrap_or(u64::MAX)
 }
 
-/// The time that one packet takes at least.
+/// Returns the least time of one packet.
 fn packet(rate: Option<Rate>, bytes: u64) -> u64 {
     rate.map_or(0, |rate| at_least(rate, bytes))
 }
 
-/// Whether a segment may arrive twice although it was not lost.
+/// True if a segment may arrive twice although it was not lost.
 fn has_copies(link: &Link) -> bool {
     let config = &link.config;
     config.duplicate > 0.0
@@ -100,7 +101,7 @@ fn has_copies(link: &Link) -> bool {
 }
 
 impl Limits {
-    /// Of the pair at the position `pair` of this experiment.
+    /// Returns the limits of the pair at the position `pair` of this experiment.
     pub fn new(experiment: &Experiment, pair: usize) -> Limits {
         let (graph, pair) = (&experiment.graph, &experiment.pairs[pair]);
         let mut envelopes: Vec<(Arc<Trace>, Arc<Envelope>)> = Vec::new();
@@ -112,7 +113,7 @@ impl Limits {
                 envelope
             })
         };
-        // Of the slowest link on the fastest route; none if that may be one with a trace.
+        // The rate of the slowest link on the fastest route; none if a link has a trace.
         let rate = |routes: &[Vec<usize>]| {
             let slowest = |route: &Vec<usize>| {
                 let rates = route.iter().map(|&link| graph.links[link].greatest_rate());
@@ -163,7 +164,7 @@ impl Limits {
             flow,
             initial: experiment.initial.min(pair.paths.len().saturating_sub(1)),
             direction: experiment.traffic.direction,
-            // One that only listens has one address.
+            // A host that only listens has one address.
             addresses: experiment
                 .pairs
                 .iter()
@@ -172,7 +173,7 @@ impl Limits {
         }
     }
 
-    /// The same with each path's delay shorter by its own span, which some run may have.
+    /// Shortens each path's delay by its own duration, which some run may have.
     pub fn shorten(&mut self, by: impl Iterator<Item = Duration>) {
         for (path, by) in self.paths.iter_mut().zip(by) {
             path.delay = path.delay.saturating_sub(by.0);
@@ -180,7 +181,7 @@ impl Limits {
         }
     }
 
-    /// The same with each path's delay longer by its own span.
+    /// Lengthens each path's delay by its own duration.
     pub(crate) fn lengthen(&mut self, by: impl Iterator<Item = Duration>) {
         for (path, by) in self.paths.iter_mut().zip(by) {
             path.delay = path.delay.saturating_add(by.0);
@@ -188,8 +189,8 @@ impl Limits {
         }
     }
 
-    /// The rate at which all paths together carry payload in full segments of this configuration,
-    /// in bit/s: their greatest rates, or the mean rates of traces, without the headers.
+    /// Returns the rate at which all paths together carry payload in full segments of this configuration, in
+    /// bit/s: the sum of their greatest rates, or the mean rates of traces, without the headers.
     pub fn ideal_goodput_bps(&self, config: &ConnectionConfig) -> f64 {
         let wire = Wire::new(config);
         let rate = |path: &PathLimit| match &path.data {
@@ -201,11 +202,12 @@ impl Limits {
         sum * wire.mss as f64 / (wire.mss + wire.data) as f64
     }
 
-    /// The bound for connections of this configuration over all paths, the initial subflow on the
-    /// experiment's initial path.
+    /// Returns the bound for connections of this configuration over all paths, with the initial subflow on
+    /// the experiment's initial path.
     pub fn all_paths(&self, config: &ConnectionConfig) -> LowerBound {
         let everything = 0..self.paths.len();
-        // So many subflows may begin at one interface: to each address of the server, or between two addresses.
+        // The number of subflows that one interface may have: to each address of the server, or between two
+        // addresses.
         let subflows = match config.path_manager {
             PathManagerKind::NDiffPorts(count) => usize::from(count.max(1)),
             _ => self.addresses,
@@ -223,12 +225,12 @@ impl Limits {
         bound
     }
 
-    /// The headers and options of a data segment with a mapping, in bytes.
+    /// Returns the length of the headers and options of a data segment with a mapping, in bytes.
     pub(crate) fn headers(config: &ConnectionConfig) -> u32 {
         Wire::new(config).data as u32
     }
 
-    /// The bound for connections of this configuration over one path alone.
+    /// Returns the bound for connections of this configuration over one path alone.
     pub fn one_path(&self, config: &ConnectionConfig, path: usize) -> LowerBound {
         self.bound(config, path..path + 1, path)
     }
@@ -245,10 +247,10 @@ impl Limits {
         LowerBound { curves, common: self.common, wire }
     }
 
-    /// How long packets of these lengths take over `path`, from the client and back.
+    /// Returns the time that packets of these lengths take over `path`, from the client and back.
     fn trip(&self, path: usize, forth: u64, back: u64) -> u64 {
         let limit = &self.paths[path];
-        // Upload: the SYN goes with the data. Download: it goes with the acknowledgements.
+        // Upload: the SYN has the direction of the data. Download: that of the acknowledgements.
         let (there, here) = match self.direction {
             Direction::Upload => (limit.data.rate(), limit.acks),
             Direction::Download => (limit.acks, limit.data.rate()),
@@ -256,7 +258,7 @@ impl Limits {
         limit.delay + limit.back + packet(there, forth) + packet(here, back)
     }
 
-    /// When data can first be sent on `path`, in nanoseconds from the flow's start.
+    /// Returns the time when data can first be sent on `path`, in nanoseconds from the flow's start.
     fn start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
         if path != initial {
             return self.join_start(config, wire, path, initial);
@@ -267,7 +269,7 @@ impl Limits {
         }
     }
 
-    /// When data can first be sent on a further subflow over `path`.
+    /// Returns the time when data can first be sent on an additional subflow over `path`.
     fn join_start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
         let connected = self.trip(initial, wire.syn, wire.syn_ack);
         let limit = &self.paths[path];
@@ -278,7 +280,7 @@ impl Limits {
                 let joined = self.trip(path, wire.join_syn, wire.join_syn_ack);
                 connected + joined + self.trip(path, wire.join_ack, wire.ack)
             }
-            // The server sends when it has the request, and when the third ACK of the join has come.
+            // The server sends once it has the request, and the third ACK of the join has arrived.
             (Direction::Download, true) => self.request(config, wire, initial).max(limit.back),
             (Direction::Download, false) => {
                 let ready = connected + self.trip(path, wire.join_syn, wire.join_syn_ack) + limit.back;
@@ -287,7 +289,7 @@ impl Limits {
         }
     }
 
-    /// When the server has the request of a download.
+    /// Returns the time when the server has the request of a download.
     fn request(&self, config: &ConnectionConfig, wire: &Wire, initial: usize) -> u64 {
         let over = |path: usize| {
             let limit = &self.paths[path];
@@ -301,7 +303,7 @@ impl Limits {
     }
 }
 
-/// The lengths of packets, in bytes on the wire.
+/// The lengths of packets on the wire, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
     syn: u64,
@@ -322,8 +324,8 @@ impl Wire {
         // MSS and window scale; SACK-permitted shares its padding with the timestamps.
         let syn = HEADERS + 8 + timestamps + if config.sack && !config.timestamps { 4 } else { 0 };
         let plain = HEADERS + timestamps;
-        // RFC 8684 section 3.3: four bytes, a data ACK or a DSN of 4 or 8, and 6 for the mapping; the
-        // whole padded to a multiple of four. The bound counts a mapping alone.
+        // RFC 8684 section 3.3: four bytes, a data ACK or a DSN of 4 or 8, and 6 for the mapping; the whole
+        // padded to a multiple of four. The bound counts only a mapping.
         let (dss_ack, dss_map) = match (config.mptcp, config.dsn_width) {
             (false, _) => (0, 0),
             (true, DsnWidth::Wide) => (12, 20),
@@ -353,7 +355,7 @@ pub struct LowerBound {
 }
 
 impl LowerBound {
-    /// No flow of `size` bytes ends sooner than this after its start.
+    /// Returns the least completion time of a flow of `size` bytes.
     pub fn completion(&mut self, size: u64) -> Duration {
         if size == 0 {
             return Duration::ZERO;
@@ -361,7 +363,7 @@ impl LowerBound {
         for curve in &mut self.curves {
             curve.extend(size);
         }
-        // What is delivered grows with time: the least time is found by halving.
+        // Delivered data grows with time, so the least time is found by bisection.
         let (mut low, mut high) = (0, 1 << 20);
         while self.delivered(high) < size {
             low = high;
@@ -377,11 +379,11 @@ impl LowerBound {
         Duration(high)
     }
 
-    /// The most payload that all paths can have delivered `at` nanoseconds after the start.
+    /// Returns the maximum payload that all paths can have delivered `at` nanoseconds after the start.
     fn delivered(&self, at: u64) -> u64 {
         let sum = self.curves.iter().map(|curve| curve.delivered(at)).fold(0, u64::saturating_add);
         let Some(rate) = self.common else { return sum };
-        // What all have in common begins when the first of them may send.
+        // The shared link starts with the first path that may send.
         let first = self.curves.iter().map(|curve| curve.start + curve.delay).min().unwrap_or(0);
         let bytes = rate.bytes_in(Duration(at.saturating_sub(first)));
         let full = self.wire.mss + self.wire.data;
@@ -390,25 +392,26 @@ impl LowerBound {
     }
 }
 
-/// What one path can deliver.
+/// The maximum delivery of one path.
 #[derive(Clone, Debug)]
 struct Curve {
     service: Service,
     start: u64,
     delay: u64,
-    /// From the arrival of a segment to that of its acknowledgement.
+    /// The time from the arrival of a segment to that of its acknowledgement.
     ack: u64,
     initial_window: u64,
     released: u64,
     mss: u64,
     headers: u64,
-    /// When each segment may begin to be sent: the window lets it, and the one before it has left.
+    /// The earliest start of each segment's transmission: the window permits it, and the one before it has
+    /// been sent.
     begins: Vec<u64>,
-    /// When each segment has left, whole.
+    /// The end of each segment's transmission.
     leaves: Vec<u64>,
-    /// From the last segment on they leave one behind the other for ever.
+    /// True once all further segments are sent without a gap.
     steady: bool,
-    /// The first segment since which they leave one behind the other.
+    /// The first segment since which there is no gap.
     busy_since: usize,
 }
 
@@ -448,7 +451,7 @@ impl Curve {
             match &self.service {
                 Service::Rate(rate) => {
                     self.leaves.push(begins.saturating_add(at_least(*rate, full)));
-                    // Acknowledgements now come at the rate of the link, and each releases two segments.
+                    // Acknowledgements now arrive at the rate of the link, and each releases two segments.
                     self.steady = clock.is_some_and(|acked| acked > self.busy_since);
                 }
                 Service::Trace(envelope) => {
@@ -460,7 +463,7 @@ impl Curve {
         }
     }
 
-    /// The most payload that can have arrived by `at`.
+    /// Returns the maximum payload that can have arrived by `at`.
     fn delivered(&self, at: u64) -> u64 {
         let Some(left) = at.checked_sub(self.delay) else { return 0 };
         let whole = self.leaves.partition_point(|leaves| *leaves <= left);
@@ -469,7 +472,7 @@ impl Curve {
             if self.begins[whole] > left {
                 return whole as u64 * self.mss;
             }
-            // A part of a segment may be all that the flow still has to send.
+            // The remaining data of the flow may be a part of a segment.
             let bytes = match &self.service {
                 Service::Rate(rate) => rate.bytes_in(Duration(left - self.begins[whole])),
                 Service::Trace(envelope) => {
@@ -493,10 +496,10 @@ impl Curve {
     }
 }
 
-/// How much a trace carries at most in a span of each length.
+/// The maximum that a trace carries in a span of each length.
 #[derive(Clone, Debug)]
 struct Envelope {
-    /// Spans in nanoseconds, ascending, and the most bytes of any such span.
+    /// Spans in nanoseconds, ascending, and the maximum of bytes in any such span.
     points: Vec<(u64, u64)>,
     period: u64,
     bytes_per_period: u64,
@@ -505,7 +508,7 @@ struct Envelope {
 impl Envelope {
     fn new(trace: &Trace) -> Envelope {
         let period = trace.period().0;
-        // Every millisecond at first, then steps of 8 %: a lower bound may be a little too low.
+        // Every millisecond at first, then steps of 8 %: a lower bound may be slightly too low.
         let mut points = Vec::new();
         let mut span = 0;
         while span < period {
@@ -515,16 +518,16 @@ impl Envelope {
         Envelope { points, period, bytes_per_period: trace.opportunities() as u64 * Trace::OPPORTUNITY_BYTES }
     }
 
-    /// At most so many bytes in any span of this length.
+    /// Returns the maximum of bytes in any span of this length.
     fn most_service(&self, span: u64) -> u64 {
         let (periods, rest) = (span / self.period, span % self.period);
-        // The next point up: never too little.
+        // The next point up, which is never too little.
         let next = self.points.partition_point(|point| point.0 < rest);
         let bytes = self.points.get(next).map_or(self.bytes_per_period, |point| point.1);
         bytes.saturating_add(periods.saturating_mul(self.bytes_per_period))
     }
 
-    /// Every span that carries `bytes` is at least so long.
+    /// Returns the least length of a span that carries `bytes`.
     fn least_span(&self, bytes: u64) -> u64 {
         // A whole period carries the same wherever it starts.
         let periods = bytes.saturating_sub(1) / self.bytes_per_period;

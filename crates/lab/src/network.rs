@@ -1,4 +1,4 @@
-//! The simulator's network of an experiment, with what each run draws of it.
+//! Builds the simulator's network of an experiment, with the random draws of each run.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use anabranch_units::{Duration, RandomStream};
 
 use crate::scenario::{Direction, Experiment, Link, Path, Phases, TraceStart};
 
-/// The network of an experiment in a run with `seed`, on which only random starts of traces and phases depend. Its
-/// pairs are those of the experiment, with their paths in order.
+/// Returns the network of an experiment in a run with `seed`, on which only random starts of traces and
+/// phases depend. Its pairs are those of the experiment, with their paths in order.
 ///
 /// # Errors
 /// If no network can be made of it.
@@ -33,7 +33,7 @@ pub(crate) fn build(
         hosts.insert(position, network.add_host(node.name.clone())?);
     }
     let mut addresses: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
-    // Those that connect have an address for each path, and those that only listen have one.
+    // Hosts that connect have an address for each path, and those that only listen have one.
     let mut clients = 0;
     for pair in &experiment.pairs {
         if addresses.contains_key(&pair.client) {
@@ -82,7 +82,7 @@ pub(crate) fn build(
     Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
 }
 
-/// The routes of a path from the client and those to it.
+/// Returns the routes of a path from the client and those to it.
 fn directions<'a>(experiment: &Experiment, path: &'a Path) -> (&'a [Vec<usize>], &'a [Vec<usize>]) {
     match experiment.traffic.direction {
         Direction::Upload => (&path.data, &path.acks),
@@ -90,7 +90,7 @@ fn directions<'a>(experiment: &Experiment, path: &'a Path) -> (&'a [Vec<usize>],
     }
 }
 
-/// By how much the phases of any run may shorten the path's delay, in one direction.
+/// Returns the most by which the phases of any run may shorten the path's delay, in one direction.
 pub(crate) fn shortening(experiment: &Experiment, path: &Path, phases: &Phases) -> Duration {
     let of = |route: &Vec<usize>| {
         let links = route.iter().map(|&link| &experiment.graph.links[link]);
@@ -101,7 +101,7 @@ pub(crate) fn shortening(experiment: &Experiment, path: &Path, phases: &Phases) 
     path.data.iter().chain(&path.acks).map(of).max().unwrap_or_default()
 }
 
-/// The settings of a link in a run with `seed`.
+/// Returns the settings of a link in a run with `seed`.
 fn config(link: &Link, seed: u64, phases: Option<&Phases>) -> LinkConfig {
     let mut config = link.config.clone();
     let anywhere = link.trace_start == TraceStart::Random
@@ -132,7 +132,7 @@ fn config(link: &Link, seed: u64, phases: Option<&Phases>) -> LinkConfig {
     config
 }
 
-/// Whether every run has the network of `experiment` as it is described.
+/// True if every run has the network of `experiment` without random changes.
 pub(crate) fn is_constant(experiment: &Experiment) -> bool {
     experiment.graph.links.iter().all(|link| link.trace_start != TraceStart::Random)
 }

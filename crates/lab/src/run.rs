@@ -16,12 +16,12 @@ use crate::network;
 use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Start, Transport};
 use crate::source::ScenarioError;
 
-/// Why there is no result.
+/// The reason that there is no result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunError {
-    /// It was told to stop.
+    /// It was cancelled.
     Cancelled,
-    /// The scenario asks for something that cannot be simulated.
+    /// The scenario cannot be simulated.
     Scenario(ScenarioError),
     /// Its packets could not be captured.
     Capture(String),
@@ -45,47 +45,47 @@ fn impossible(error: impl core::fmt::Display) -> RunError {
     RunError::Scenario(ScenarioError::new(error.to_string()))
 }
 
-/// To whom a flow belongs.
+/// The owner of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The contender.
     Contender,
-    /// A plain TCP of the same traffic beside the contender's.
+    /// A plain TCP with the same traffic that competes with the contender.
     Beside,
 }
 
-/// What became of a flow.
+/// The result of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowResult {
-    /// To whom it belongs.
+    /// Its owner.
     pub class: Class,
     /// The position of its pair of hosts.
     pub pair: usize,
-    /// What the simulator reports.
+    /// The simulator's report.
     pub report: FlowReport,
-    /// The position of the path of its first subflow.
+    /// The position of the path of its initial subflow.
     pub path: usize,
-    /// Data segments that its sender has sent again on another subflow.
+    /// Data segments that its sender has reinjected on another subflow.
     pub reinjected_segments: u64,
-    /// No schedule could have delivered what was delivered sooner.
+    /// The lower bound on the time to deliver its delivered data.
     pub lower_bound: Duration,
-    /// How long it had: to the end of the run, if it was not delivered before.
+    /// The time it had: until the end of the run, if it was not delivered before.
     pub time: Duration,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
-    /// The flows that count, in the order of their drawing; background flows do not.
+    /// The counted flows, in the order of their drawing, without background flows.
     pub flows: Vec<FlowResult>,
     /// The links, in the order of the experiment's; empty in a comparison.
     pub links: Vec<LinkReport>,
-    /// How much was simulated.
+    /// The amount of simulation.
     pub performance: Performance,
 }
 
 impl RunResult {
-    /// Drops what no statistic of a comparison needs, so that many runs take less memory.
+    /// Discards details that no statistic of a comparison needs, to save memory.
     pub(crate) fn forget_details(&mut self) {
         self.links = Vec::new();
         for flow in &mut self.flows {
@@ -95,7 +95,7 @@ impl RunResult {
     }
 }
 
-/// What all runs of a condition have in common.
+/// The common state of all runs of a condition.
 #[derive(Clone, Debug)]
 pub struct Prepared<'a> {
     scenario: &'a Scenario,
@@ -105,11 +105,11 @@ pub struct Prepared<'a> {
     limits: Vec<Limits>,
     /// The phases that every run draws.
     phases: Option<Phases>,
-    /// The path of the TCPs beside the contender's flows that have none of their own, as measured.
+    /// The measured path of competing TCPs without a configured path.
     beside: Option<usize>,
 }
 
-/// To whom a flow belongs, and the positions of its pair and of its first path; a background flow belongs to nobody.
+/// The owner of a flow, and the positions of its pair and of its first path; a background flow has none.
 type Owner = Option<(Class, usize, usize)>;
 
 /// One run to simulate.
@@ -117,10 +117,10 @@ type Owner = Option<(Class, usize, usize)>;
 struct Task {
     /// The position of the contender.
     contender: usize,
-    /// The path of a plain TCP that has none of its own, or of a first subflow that starts elsewhere.
+    /// The path of a plain TCP without a configured path, or of an initial subflow on another path.
     path: Option<usize>,
     seed: u64,
-    /// Whether it has the TCPs beside alone, on `path`, in the place of the contender's flows.
+    /// True if only the competing TCPs are simulated, on `path`, instead of the contender's flows.
     beside_alone: bool,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Prepares the condition at `position` for a comparison, whose runs draw phases unless the scenario
-    /// says otherwise.
+    /// disables them.
     ///
     /// # Errors
     /// If no network can be made of the scenario.
@@ -169,38 +169,38 @@ impl<'a> Prepared<'a> {
         Ok(Prepared { scenario, condition, topology, limits, phases, beside: None })
     }
 
-    /// The path of the TCPs beside the contender's flows, where it was measured.
+    /// Returns the path of the competing TCPs, if it was measured.
     pub(crate) fn beside(&self) -> Option<usize> {
         self.beside
     }
 
-    /// Lets the TCPs beside the contender's flows take `path`, unless the scenario names another.
+    /// Sets the path of the competing TCPs, unless the scenario configures one.
     pub(crate) fn set_beside(&mut self, path: Option<usize>) {
         self.beside = path;
     }
 
-    /// The greatest payload rate of all paths together for the contender at `position`, all pairs of hosts counted
-    /// as if each were alone.
+    /// Returns the maximum payload rate of all paths together for the contender at `position`, as if each
+    /// pair of hosts were alone.
     pub fn ideal_goodput_bps(&self, position: usize) -> f64 {
         let limits = &self.limits[..self.condition.experiment.traffic.pairs];
         limits.iter().map(|limits| limits.ideal_goodput_bps(&self.condition.configs[position])).sum()
     }
 
-    /// Simulates run number `run` (from 0) of the contender at `position`. A plain TCP without a path of
-    /// its own takes the one with the smallest lower bound, since no other run tells which is best.
+    /// Simulates run number `run` (from 0) of the contender at `position`. A plain TCP without a configured
+    /// path uses the one with the smallest lower bound, since there are no selection runs.
     ///
     /// # Errors
-    /// If the run cannot be made, or `cancelled` has become true.
+    /// If the run cannot be made, or `cancelled` is set.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
         let seed = self.scenario.run_seed(run);
         let task = Task { contender: position, path: None, seed, beside_alone: false };
         self.record(task, cancelled, (), |()| false).map(|(result, ())| result)
     }
 
-    /// Simulates `job`, and captures its packets if that is wanted.
+    /// Simulates `job`, and captures its packets if requested.
     ///
     /// # Errors
-    /// If the run cannot be made or captured, or it was told to stop.
+    /// If the run cannot be made or captured, or it was cancelled.
     pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
         let seed = match job.purpose {
             Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
@@ -218,11 +218,11 @@ impl<'a> Prepared<'a> {
         self.record_packets(task, options.cancelled, captures.settings(), out.map_err(failed)?, &fail)
     }
 
-    /// Simulates as [`Prepared::run`], and writes a capture of its packets to `out`. `fail` makes an error of one that
-    /// cannot be written.
+    /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`
+    /// converts errors of writing.
     ///
     /// # Errors
-    /// If the run cannot be made or captured, or `cancelled` has become true.
+    /// If the run cannot be made or captured, or `cancelled` is set.
     pub fn run_captured(
         &self,
         position: usize,
@@ -257,14 +257,14 @@ impl<'a> Prepared<'a> {
             }
         };
         let capture = Capture::new(&self.topology.network, host, snap_len, out).map_err(fail)?;
-        // A run whose capture has failed is stopped, and `finish` says why.
+        // A run whose capture has failed is stopped, and `finish` returns the error.
         let broken = |capture: &Capture<_>| capture.error().is_some();
         let (result, capture) = self.record(task, cancelled, capture, broken)?;
         capture.finish().map_err(fail)?;
         Ok(result)
     }
 
-    /// Simulates a run while `recorder` listens, until the end or until it is `broken`.
+    /// Simulates a run with `recorder`, until the end or until it is `broken`.
     fn record<R: Recorder>(
         &self,
         task: Task,
@@ -282,7 +282,7 @@ impl<'a> Prepared<'a> {
             false => self.topology.network.clone(),
         };
         let mut sim = Sim::new(network, specs, seed, recorder).map_err(impossible)?;
-        // In pieces, so that a long run can be stopped.
+        // In pieces, so that a long run can be cancelled.
         while !sim.is_complete() && sim.next_time().is_some_and(|next| next <= until) {
             if cancelled.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
@@ -320,7 +320,7 @@ impl<'a> Prepared<'a> {
         Ok((result, sim.into_recorder()))
     }
 
-    /// When a run ends at the latest.
+    /// Returns the latest end of a run.
     fn end(&self, specs: &[FlowSpec]) -> Time {
         let experiment = &self.condition.experiment;
         let last = specs.iter().map(|spec| spec.start).max().unwrap_or(Time::ZERO);
@@ -330,8 +330,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The yardstick that all contenders of the condition share for flows of the pair at `position`: multipath over all
-    /// paths, or a plain TCP on the best path, whichever could be sooner.
+    /// Returns the reference bounds that all contenders of the condition share for flows of the pair at
+    /// `position`: multipath over all paths, and a plain TCP on each path, of which the earliest counts.
     fn bounds(&self, position: usize) -> Vec<LowerBound> {
         let limits = &self.limits[position];
         let base = &self.condition.base;
@@ -347,7 +347,7 @@ impl<'a> Prepared<'a> {
         bounds
     }
 
-    /// The flows of a run, and to whom each belongs.
+    /// Returns the flows of a run, and the owner of each.
     fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Owner>), RunError> {
         let Task { contender: position, path, seed, beside_alone } = task;
         let experiment = &self.condition.experiment;
@@ -421,17 +421,17 @@ impl<'a> Prepared<'a> {
         Ok((specs, classes))
     }
 
-    /// The shortest round trip of all paths.
+    /// Returns the shortest round-trip time of all paths.
     fn shortest_rtt(&self) -> Duration {
         self.condition.experiment.shortest_rtt()
     }
 
-    /// The path at `position`, or the last one of a pair that has fewer.
+    /// Returns the path at `position`, or the last one of a pair that has fewer.
     fn existing(&self, pair: usize, position: usize) -> usize {
         position.min(self.condition.experiment.pairs[pair].paths.len() - 1)
     }
 
-    /// How a plain TCP between the hosts of `pair` chooses its path where no run tells which is best.
+    /// Returns the path choice of a plain TCP between the hosts of `pair` without selection runs.
     fn best(&self, config: &ConnectionConfig, pair: usize) -> Choice {
         let experiment = &self.condition.experiment;
         let paths = &experiment.pairs[pair].paths;
@@ -446,7 +446,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Which path a plain TCP takes.
+/// The path choice of a plain TCP.
 enum Choice {
     Fixed(usize),
     Best { bounds: Vec<LowerBound>, fastest: usize },
@@ -465,7 +465,7 @@ impl Choice {
     }
 }
 
-/// Where the flows of an experiment come from.
+/// Returns the source of the flows of an experiment.
 fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     let traffic = &experiment.traffic;
     let starts = match &traffic.start {
@@ -486,8 +486,8 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
-/// The flows of an experiment in a run with `seed`, background flows and those beside left out: when each starts and how
-/// much it sends.
+/// Returns the flows of an experiment in a run with `seed`, without background and competing flows: the start
+/// and the size of each.
 ///
 /// # Errors
 /// If none can be drawn.
@@ -495,8 +495,8 @@ pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError>
     source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)
 }
 
-/// The network of an experiment in a run with `seed`, on which only random starts of traces depend. Its pairs are
-/// those of the experiment, with their paths in order.
+/// Returns the network of an experiment in a run with `seed`, on which only random starts of traces depend.
+/// Its pairs are those of the experiment, with their paths in order.
 ///
 /// # Errors
 /// If no network can be made of it.
@@ -505,7 +505,7 @@ pub fn topology(experiment: &Experiment, seed: u64) -> Result<Topology, RunError
 }
 
 impl FlowResult {
-    /// Unique bytes over the time they took.
+    /// Returns the unique bytes over the time they took.
     pub fn goodput(&self) -> Rate {
         Rate::from_bytes_over(self.report.delivered, self.time)
     }

@@ -1,4 +1,4 @@
-//! Simulated runs against the lower bound: none beats it, and those that must meet it do.
+//! Simulated runs and the lower bound: none is faster, and some must reach it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,15 +10,15 @@ fn scenario(text: &str) -> Scenario {
     Document::parse("test", text, ".").unwrap().scenario().unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// All flows of run 0, by contender.
+/// Returns all flows of run 0, by contender.
 fn flows(scenario: &Scenario) -> Vec<Vec<FlowResult>> {
     let prepared = Prepared::new(scenario, 0).unwrap();
     let cancelled = AtomicBool::new(false);
     (0..scenario.contenders.len()).map(|c| prepared.run(c, 0, &cancelled).unwrap().flows).collect()
 }
 
-/// A lone TCP with an ACK for every segment, on a clean path whose queue holds every burst, ends within
-/// one segment's time of the bound, whatever the size.
+/// A single TCP with an ACK for every segment, on a clean path whose queue holds every burst, ends within one
+/// segment's time of the bound, whatever the size.
 #[test]
 fn a_lone_tcp_on_a_clean_path_meets_the_bound_within_one_segment() {
     for profile in ["ns3", "linux"] {
@@ -155,7 +155,7 @@ prop_compose! {
     }
 }
 
-/// Enough to meet every kind of scenario; `PROPTEST_CASES` asks for more.
+/// Returns the number of cases, enough for every kind of scenario; `PROPTEST_CASES` overrides it.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
 }

@@ -1,9 +1,9 @@
-//! What scenarios mean, how the command line changes them, and that no text makes them panic.
+//! The meaning of scenarios, their overrides from the command line, and that no text causes a panic.
 
 use anabranch_lab::compare::{Options, compare};
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, Transport, library};
-use anabranch_link::{Loss, Luck, QueueLimit};
+use anabranch_link::{Loss, LossDraws, QueueLimit};
 use anabranch_stack::config::{LossDetection, Profile, ReceiveBuffer};
 use anabranch_stack::scheduler::{RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Duration, Rate, Time};
@@ -46,6 +46,35 @@ fn what_is_not_said_is_as_defined() {
     assert!(!scenario.conditions[0].configs[0].mptcp && scenario.conditions[0].configs[1].mptcp);
 }
 
+/// `luck = "apart"` was the name of `loss-draws = "separate"`: it has the same meaning, and a warning.
+#[test]
+fn an_older_name_of_a_key_is_accepted_with_a_warning() {
+    let apart = |set: &[&str]| {
+        let scenario = changed(|document| {
+            document.set("profile=ns3").unwrap();
+            set.iter().for_each(|assignment| document.set(assignment).unwrap());
+        });
+        let experiment = &scenario.conditions[0].experiment;
+        let apart = experiment
+            .paths()
+            .iter()
+            .map(|path| experiment.own_link(path).config.loss_draws == LossDraws::Separate)
+            .collect::<Vec<bool>>();
+        (apart, scenario.warnings())
+    };
+    let warning =
+        "the key `luck` is `loss-draws` now; the next version will not accept the older name".to_owned();
+    assert_eq!(apart(&["path.loss-draws=separate"]), (vec![true, true], vec![]));
+    assert_eq!(apart(&["path.luck=apart"]), (vec![true, true], vec![warning.clone()]));
+    // The later one counts, whatever its name.
+    assert_eq!(apart(&["path.luck=apart", "path.loss_draws=shared"]).0, [false, false]);
+    assert_eq!(apart(&["path.loss-draws=shared", "path.wifi.luck=separate"]).0, [true, false]);
+    let both = Document::parse("test", "[[path]]\nluck = 'apart'\nloss-draws = 'shared'\n", ".");
+    assert!(both.is_err_and(|error| error.to_string().contains("`loss-draws` is given twice")));
+    let path = "10Mbit/s,20ms,luck=apart".to_owned();
+    assert_eq!(changed(|document| document.set_paths(&[path]).unwrap()).warnings(), [warning]);
+}
+
 #[test]
 fn the_default_is_a_phone_with_wifi_and_lte() {
     let scenario = Document::open(library::DEFAULT).unwrap().scenario().unwrap();
@@ -58,7 +87,7 @@ fn the_default_is_a_phone_with_wifi_and_lte() {
     }
 }
 
-/// The DMPTCP paper's delays are of one way, so its round trips are twice the numbers that it prints.
+/// The DMPTCP paper's delays are one-way, so its round-trip times are twice the numbers that it prints.
 #[test]
 fn the_papers_comparison_has_its_true_round_trips() {
     let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
@@ -92,8 +121,8 @@ fn the_default_comparison_has_the_kernels_scheduler() {
     assert_eq!(names, ["tcp", "linux", "min_rtt", "dmptcp"]);
 }
 
-/// Profile `linux` has the kernel's segments and congestion control, and its losses are numbered by data packet,
-/// unless the scenario says otherwise; `ns3` has the paper's.
+/// By default, profile `linux` has the kernel's segments and congestion control, and its losses are numbered
+/// by data packet; `ns3` has the paper's.
 #[test]
 fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
     let facts = |more: &[&str]| {
@@ -105,7 +134,7 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
         let apart: Vec<bool> = experiment
             .paths()
             .iter()
-            .map(|path| experiment.own_link(path).config.luck == Luck::Apart)
+            .map(|path| experiment.own_link(path).config.loss_draws == LossDraws::Separate)
             .collect();
         let names = [tcp, multipath].map(|config| config.congestion.name().to_owned());
         (tcp.mss, multipath.mss, names, apart)
@@ -113,13 +142,13 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
     let linux = ["cubic_linux", "cubic_linux"].map(str::to_owned);
     let apart = vec![true; 2];
     assert_eq!(facts(&[]), (1448, 1420, linux.clone(), apart.clone()));
-    // What is given wins, and the rest follows from it.
+    // Given values take precedence, and others follow from them.
     assert_eq!(facts(&["mss=1400"]), (1400, 1400, linux.clone(), apart.clone()));
     assert_eq!(facts(&["mtu=1400"]), (1348, 1320, linux.clone(), apart.clone()));
     assert_eq!(facts(&["timestamps=false"]), (1460, 1432, linux.clone(), apart.clone()));
     let cubic = ["cubic", "cubic"].map(str::to_owned);
     assert_eq!(facts(&["congestion=cubic"]), (1448, 1420, cubic, apart));
-    assert_eq!(facts(&["path.wifi.luck=shared"]), (1448, 1420, linux, vec![false, true]));
+    assert_eq!(facts(&["path.wifi.loss-draws=shared"]), (1448, 1420, linux, vec![false, true]));
     let ns3 = ["newreno", "lia"].map(str::to_owned);
     assert_eq!(facts(&["profile=ns3"]), (1400, 1400, ns3, vec![false; 2]));
     let own = read(&TWO.replace("'min_rtt'", "{ scheduler = 'min_rtt', mss = 536 }"));
@@ -286,7 +315,7 @@ fn size_and_flows_of_the_command_line_replace_what_does_not_fit() {
     let bulk = "traffic = { size = 'bulk', duration = '5 s' }";
     let timed = "traffic = { max = '1 MB', starts = ['0 s', '1 s'] }";
     for (traffic, size) in [(bulk, "57KB"), (bulk, "web"), (timed, "bulk"), (timed, "57KB")] {
-        // A table of one line has to stand before the paths.
+        // A table on one line has to precede the paths.
         let mut document = Document::parse("test", format!("{traffic}\n{TWO}"), ".").unwrap();
         document.set_size("--size", size);
         document.set_flows("--flows", "7");
@@ -333,7 +362,7 @@ proptest! {
         read_anything(&text);
     }
 
-    /// A built-in scenario with a piece cut out, doubled, or overwritten.
+    /// Returns a built-in scenario with a piece removed, doubled, or overwritten.
     #[test]
     fn no_damage_makes_a_scenario_panic(
         which in 0..library::ALL.len(),

@@ -1,4 +1,4 @@
-//! Sweeps: plans, points, and the same results whatever interrupts them.
+//! Sweeps: plans, points, and equal results with and without interruptions.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn results(journal: &Journal) -> Vec<PointResult> {
     journal.results().collect::<Result<_, _>>().unwrap()
 }
 
-/// Carries out what is left of a sweep, and stops after `most` points.
+/// Continues a sweep, and stops after `most` points.
 fn go_on(
     plan: &Plan,
     journal: &mut Journal,

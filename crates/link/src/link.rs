@@ -18,7 +18,8 @@ use crate::queue::{Admission, ResolvedLimit};
 use crate::server::{Server, work};
 use crate::timeline::Timeline;
 use crate::{
-    Arrival, Counters, DropReason, Dropped, Effect, LinkConfig, LossCause, Luck, Polled, Pushed, WhenDown,
+    Arrival, Counters, DropReason, Dropped, Effect, LinkConfig, LossCause, LossDraws, Polled, Pushed,
+    WhenDown,
 };
 
 /// From this number of packets inside on, a packet has left the fast caches by the time it arrives.
@@ -66,7 +67,7 @@ pub struct Link<P> {
     /// True if no packet may overtake.
     ordered: bool,
     jitter_reorders: bool,
-    luck: Luck,
+    loss_draws: LossDraws,
     reports_mtu: bool,
     /// `plain` and `easy` may hold.
     fast_paths: bool,
@@ -91,7 +92,7 @@ pub struct Link<P> {
 
 impl<P> Link<P> {
     /// Returns the link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
-    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`Luck::Apart`]
+    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`LossDraws::Separate`]
     /// packets without data have `link.<name>.bare.loss` and so on, and share the state of the channel.
     ///
     /// # Errors
@@ -130,7 +131,7 @@ impl<P> Link<P> {
             mtu: config.mtu.unwrap_or(u32::MAX),
             reports_mtu: config.reports_mtu,
             fast_paths: true,
-            luck: config.luck,
+            loss_draws: config.loss_draws,
             stopped_work: 0,
             dropped: VecDeque::new(),
             timeline,
@@ -184,7 +185,7 @@ impl<P> Link<P> {
     }
 
     /// Offers a packet as [`push`](Link::push) does. `data` says whether it carries data, which matters only
-    /// with [`Luck::Apart`].
+    /// with [`LossDraws::Separate`].
     #[inline]
     pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
     where
@@ -214,7 +215,7 @@ impl<P> Link<P> {
     /// True if this link distinguishes packets with data from those without.
     #[inline]
     pub fn tells_data_apart(&self) -> bool {
-        self.luck == Luck::Apart
+        self.loss_draws == LossDraws::Separate
     }
 
     /// Offers a packet as [`push_as`](Link::push_as) does, to a link that is not easy.

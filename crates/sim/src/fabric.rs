@@ -1,4 +1,4 @@
-//! The network at work: packets, links, routes, and the calendar of what happens when.
+//! The running network: packets, links, routes, and the calendar of events.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -13,19 +13,19 @@ use crate::network::{HostId, LinkId, Network};
 use crate::pool::{Pool, Ticket};
 use crate::recorder::Recorder;
 
-/// Marks a hop that is no link but the end of the route.
+/// Marks a hop that is not a link but the end of the route.
 const LAST: u32 = 1 << 31;
 
-/// Marks a first hop that is one of several: what is below it is a place in [`Fabric::choices`].
+/// Marks a first hop that is one of several: the other bits are an index in [`Fabric::choices`].
 const CHOICE: u32 = 1 << 31;
 
 /// Marks the hop of a [`Ticket`] whose packet is damaged: its receiver rejects it.
 const DAMAGED: u32 = 1 << 31;
 
-/// Out of a deep queue, the packet that arrives after so many others is fetched ahead.
+/// In a deep queue, the packet that arrives after this number of others is prefetched.
 const AHEAD: usize = 8;
 
-/// A packet that has arrived at a host. The host gives it back with [`Pool::release`].
+/// A packet that has arrived at a host. The host returns it with [`Pool::release`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) host: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Delivery {
     pub(crate) packet: u32,
 }
 
-/// What the next turn is about.
+/// The subject of the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     Link(u32),
@@ -41,12 +41,12 @@ pub(crate) enum Turn {
     Agenda,
 }
 
-/// The routes that begin at one interface.
+/// The routes of one interface.
 #[derive(Clone, Debug, Default)]
 struct Routes {
-    /// The destination and the place of the first hop, or of a choice of first hops, sorted.
+    /// Destinations with the index of the first hop, or of a choice of first hops, sorted.
     by_destination: Vec<(IpAddr, u32)>,
-    /// The two that were used last: a host that answers on two paths alternates between them.
+    /// The two routes used last: replies on two paths alternate between them.
     recent: [Option<(IpAddr, u32)>; 2],
     /// None is remembered.
     forgets: bool,
@@ -63,38 +63,38 @@ impl Routes {
     }
 }
 
-/// A router says that a packet was too long.
+/// A router's report that a packet exceeds an MTU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuReport {
-    /// To whom.
+    /// The host that receives the report.
     pub(crate) host: u32,
-    /// Who sent it.
+    /// The source of the packet.
     pub(crate) local: Address,
-    /// Whom it was for.
+    /// The destination of the packet.
     pub(crate) remote: Address,
     /// Its sequence number.
     pub(crate) seq: Seq,
-    /// What would have passed.
+    /// The MTU.
     pub(crate) mtu: u32,
 }
 
-/// Links, and the packets in them.
+/// The links and the packets in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric<R> {
     links: Vec<Link<Ticket>>,
-    /// By address: the place in `destinations`.
+    /// The index in `destinations` of each address.
     located: BTreeMap<IpAddr, u32>,
-    /// What routers say, and after which time; for the simulation to fetch.
+    /// Reports of routers, each with its delay, for the simulation to collect.
     pub(crate) reports: Vec<(Duration, MtuReport)>,
-    /// All routes one behind the other: the numbers of links, and at the end of each route the number of
-    /// its destination, marked [`LAST`].
+    /// All routes in sequence: the numbers of their links, followed by the number of the destination, marked
+    /// [`LAST`].
     hops: Vec<u32>,
     /// The first hops of routes of equal cost.
     choices: Vec<Vec<u32>>,
-    /// What the choice among them depends on beside the packet.
+    /// The key of the hash that chooses among them.
     choice_key: u64,
     destinations: Vec<(u32, PathId)>,
-    /// By host, by interface.
+    /// By host, then by interface.
     routes: Vec<Vec<Routes>>,
     pub(crate) pool: Pool,
     calendar: Calendar,
@@ -105,7 +105,7 @@ pub(crate) struct Fabric<R> {
 }
 
 impl<R: Recorder> Fabric<R> {
-    /// The fabric of a network that has checked its parts.
+    /// Returns the fabric of a validated network.
     pub(crate) fn new(
         network: &Network,
         seed: u64,
@@ -173,7 +173,7 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// When something happens next, and what.
+    /// Returns the time and the subject of the next turn.
     #[inline]
     pub(crate) fn next_turn(&self) -> Option<(Time, Turn)> {
         let (time, item) = self.calendar.first()?;
@@ -188,13 +188,13 @@ impl<R: Recorder> Fabric<R> {
         Some((time, turn))
     }
 
-    /// Sets the time at which a host or the agenda has its turn.
+    /// Sets the time of a turn of a host or the agenda.
     #[inline]
     pub(crate) fn set_turn(&mut self, turn: Turn, time: Time) {
         self.calendar.set(self.item(turn), time);
     }
 
-    /// The time set for that turn; never if there is none.
+    /// Returns the time set for that turn; never if none is set.
     #[inline]
     pub(crate) fn time_of_turn(&self, turn: Turn) -> Time {
         self.calendar.time_of(self.item(turn))
@@ -209,7 +209,7 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// Whether there is a route.
+    /// True if there is a route.
     pub(crate) fn has_route(&self, host: HostId, path: PathId, to: IpAddr) -> bool {
         self.routes
             .get(host.index())
@@ -217,7 +217,7 @@ impl<R: Recorder> Fabric<R> {
             .is_some_and(|table| table.by_destination.binary_search_by_key(&to, |entry| entry.0).is_ok())
     }
 
-    /// A host sends a packet.
+    /// Sends a packet of a host.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, segment: &Segment) {
         if segment.payload_len > 0 {
@@ -249,7 +249,7 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// The first hop of the route that a packet takes among those of equal cost.
+    /// Returns the first hop of a packet's route among those of equal cost.
     #[cold]
     fn choose(&self, choice: u32, segment: &Segment) -> u32 {
         let hops = &self.choices[(choice ^ CHOICE) as usize];
@@ -272,8 +272,8 @@ impl<R: Recorder> Fabric<R> {
         hops[((u128::from(hash) * hops.len() as u128) >> 64) as usize]
     }
 
-    /// Offers a packet to the link that is its present hop.
-    // Once and not in each caller: the instruction cache is small.
+    /// Offers a packet to the link of its present hop.
+    // Out of line: one copy for all callers, because the instruction cache is small.
     #[inline(never)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !DAMAGED) as usize];
@@ -292,7 +292,7 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// As [`Fabric::enter`], for every link and recorder.
+    /// Does the same as [`Fabric::enter`], for every link and recorder.
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !DAMAGED) as usize];
@@ -330,8 +330,8 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// The router behind link `index` has dropped a packet that is too long. Its word is back after the
-    /// propagation delays of the way so far, there and back.
+    /// Records the report of the router at link `index`, which has dropped a packet that exceeds the MTU. The
+    /// report takes the propagation delays from there back to the sender, counted both ways.
     #[cold]
     fn report(&mut self, index: u32, ticket: Ticket) {
         let Some(mtu) = self.links[index as usize].reported_mtu() else { return };
@@ -345,8 +345,8 @@ impl<R: Recorder> Fabric<R> {
         self.reports.push((delay, MtuReport { host, local, remote, seq, mtu }));
     }
 
-    /// What comes out of a link by `now`: packets go on to their next links, and the first that has
-    /// arrived at a host is returned. Ask until there is none.
+    /// Processes the packets that leave a link by `now`: forwards them to their next links, and returns the
+    /// first that has arrived at a host. Call it until it returns none.
     #[inline]
     pub(crate) fn poll_link(&mut self, index: u32, now: Time) -> Option<Delivery> {
         loop {
@@ -426,13 +426,13 @@ impl<R: Recorder> Fabric<R> {
         Ok(())
     }
 
-    /// The links.
+    /// Returns the links.
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {
         &mut self.links
     }
 }
 
-/// About how many nanoseconds lie between two packets on the fastest link.
+/// Returns about the time in nanoseconds between two packets on the fastest link.
 fn busy_span(network: &Network) -> u64 {
     let rates = network.links().iter().map(|link| link.config.capacity.mean_rate());
     rates.max().map_or(1, |fastest| fastest.transmission_time(1500).as_nanos() / 4)

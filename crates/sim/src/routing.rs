@@ -1,15 +1,16 @@
-//! Routes over a graph of hosts and routers, and the graph of a fat tree.
+//! Routes in a graph of hosts and routers, and the graph of a fat tree.
 //!
-//! Nodes and links are named by their positions, so that a caller keeps its own types for them.
+//! Nodes and links are identified by their positions, so that callers use their own types.
 
 use std::collections::VecDeque;
 
-/// The most routes of equal cost that are found between two nodes: more than a fat tree of 16 ports has.
+/// The largest number of routes of equal cost between two nodes: more than a fat tree of 16 ports has.
 pub const MOST_ROUTES: usize = 256;
 
-/// All routes with the fewest links from node `from` to node `to`, each a list of positions in `links` (pairs of
-/// nodes, from the one to the other); none if `to` cannot be reached. Only nodes for which `forwards` is true are
-/// passed. With `first` the routes begin with that link. At most [`MOST_ROUTES`] are given, in the order of `links`.
+/// Returns all routes with the fewest links from node `from` to node `to`, each a list of positions in
+/// `links` (pairs of nodes, from the first to the second); none if `to` cannot be reached. Only nodes for
+/// which `forwards` is true are passed. With `first` the routes begin with that link. At most [`MOST_ROUTES`]
+/// are returned, in the order of `links`.
 pub fn shortest_routes(
     forwards: &[bool],
     links: &[(usize, usize)],
@@ -23,7 +24,7 @@ pub fn shortest_routes(
         into[end].push(link);
         out[begin].push(link);
     }
-    // How many links lie between a node and `to`.
+    // The number of links between each node and `to`.
     let mut distance = vec![usize::MAX; forwards.len()];
     distance[to] = 0;
     let mut queue = VecDeque::from([to]);
@@ -67,7 +68,7 @@ pub fn shortest_routes(
     routes
 }
 
-/// The nodes of a network, and which of them are joined.
+/// The nodes of a network, and the connections between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The name of each node, and whether it is a router.
@@ -83,10 +84,10 @@ impl Layout {
     }
 }
 
-/// A fat tree of switches with `ports` ports each, an even number of at least 2 (Al-Fares et al., "A Scalable,
-/// Commodity Data Center Network Architecture", SIGCOMM 2008): `ports` pods of `ports / 2` edge and as many
-/// aggregation switches, `(ports / 2)^2` core switches and `ports^3 / 4` hosts, `h1` and so on. Host and edge switch
-/// `edge1.2` are those of pod 1.
+/// Returns a fat tree of switches with `ports` ports each, an even number of at least 2 (Al-Fares et al., "A
+/// Scalable, Commodity Data Center Network Architecture", SIGCOMM 2008): `ports` pods of `ports / 2` edge and
+/// as many aggregation switches, `(ports / 2)^2` core switches and `ports^3 / 4` hosts, `h1` and so on. Host
+/// and edge switch `edge1.2` are those of pod 1.
 pub fn fat_tree(ports: usize) -> Layout {
     let half = ports / 2;
     let mut layout = Layout::default();
@@ -112,7 +113,7 @@ pub fn fat_tree(ports: usize) -> Layout {
 mod tests {
     use super::*;
 
-    /// Both directions of each join.
+    /// Returns both directions of each connection.
     fn links(layout: &Layout) -> Vec<(usize, usize)> {
         layout.joins.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect()
     }
@@ -146,7 +147,7 @@ mod tests {
         assert!(shortest_routes(&forwards, &links, 0, Some(0), 3).is_empty());
         assert_eq!(shortest_routes(&forwards, &links, 0, Some(0), 1), [vec![0]]);
         assert!(shortest_routes(&forwards, &links, 3, None, 0).is_empty());
-        // A route never comes back to where it began.
+        // A route never returns to its start.
         let back = [(0, 1), (1, 0), (0, 2)];
         assert!(shortest_routes(&[true, true, false], &back, 0, Some(0), 2).is_empty());
     }

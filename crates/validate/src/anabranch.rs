@@ -341,7 +341,7 @@ fn measured(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
     let (Some(sender), Some(receiver), Some(begun)) =
         (flow.sender.get(), flow.receiver.get(), flow.begun.get())
     else {
-        return Err(Trouble::failed("anabranch has not connected"));
+        return Err(Trouble::failed("anabranch did not connect"));
     };
     let subflows = sender.subflow_stats();
     let sum =

@@ -149,11 +149,11 @@ impl Point {
         condition.experiment.has_fixed_paths().map_err(|text| wrong(&text))?;
         if condition.configs[0].simultaneous || condition.base.simultaneous {
             return Err(wrong(
-                "its handshakes start together (profile `ns3`), which exists in the simulator alone",
+                "its handshakes start together (profile `ns3`), which exists only in the simulator",
             ));
         }
         if traffic.beside.is_some() {
-            return Err(wrong("it has flows beside the contender's"));
+            return Err(wrong("it has flows that compete with the contender's"));
         }
         if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
             return Err(wrong("its flows have no size and do not start together at 0"));
@@ -323,17 +323,17 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     }
     let background: u32 = traffic.background.iter().map(|background| background.flows).sum();
     if background > MOST_FLOWS {
-        return Err(format!("it has {background} flows in the background; {MOST_FLOWS} are the most"));
+        return Err(format!("it has {background} background flows; the limit is {MOST_FLOWS}"));
     }
     if traffic.beside.is_some() {
-        return no("it has flows beside the contender's");
+        return no("it has flows that compete with the contender's");
     }
     if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
         return no("its flows have no size and do not start together at 0");
     }
     if experiment.paths().len() > MOST_PATHS {
         return Err(format!(
-            "it has {} paths; the kernel has {MOST_PATHS} subflows at most",
+            "it has {} paths; the kernel has at most {MOST_PATHS} subflows",
             experiment.paths().len()
         ));
     }
@@ -347,11 +347,11 @@ fn sender(transport: &Transport, condition: &Condition) -> Result<Sender, String
             Ok(Sender::Tcp { path: 0 })
         }
         Transport::Tcp { path: None } => {
-            Err("`tcp` takes the best of several paths; name one with `tcp@PATH`".to_owned())
+            Err("`tcp` uses the best of several paths; name one with `tcp@PATH`".to_owned())
         }
         Transport::Multipath(kind) if kind.name() == "linux" => Ok(Sender::Multipath),
         Transport::Multipath(kind) => Err(format!(
-            "the kernel has no scheduler `{}`; its own is `linux` (--set 'schedulers=[\"linux\"]')",
+            "the kernel has no scheduler `{}`; it has `linux` (--set 'schedulers=[\"linux\"]')",
             kind.name()
         )),
     }
@@ -371,7 +371,8 @@ fn congestion(name: &str) -> Result<&'static str, String> {
         "newreno" => Ok("reno"),
         "cubic" | "cubic_hystart" | "cubic_linux" => Ok("cubic"),
         other => Err(format!(
-            "a stock kernel has no congestion control `{other}`; validated are newreno, cubic, cubic_hystart and cubic_linux"
+            "a stock kernel has no congestion control `{other}`; supported are newreno, cubic, cubic_hystart \
+             and cubic_linux"
         )),
     }
 }
@@ -382,7 +383,7 @@ mod tests {
     use crate::grid::{Which, grid, quick};
 
     #[test]
-    fn points_have_names_and_keys_of_their_own_and_the_same_luck_for_data() {
+    fn points_have_their_own_names_and_keys_and_the_same_draws_for_data() {
         let points = grid(Which::All).unwrap();
         for (at, point) in points.iter().enumerate() {
             assert!(

@@ -119,7 +119,7 @@ fn describe(kind: AssignKind, why: Why, out: &mut String) {
         Rule::Weight => write!(out, "its share"),
         Rule::HighestRate => write!(out, "highest sending rate, {:.0} bytes/s", why.score),
         Rule::LargestSpace => write!(out, "largest window space, {} segments", why.score),
-        Rule::LeastTimePerSpace => write!(out, "least RTT over window space, {:.3} ms", why.score * 1e3),
+        Rule::LeastTimePerSpace => write!(out, "lowest RTT over window space, {:.3} ms", why.score * 1e3),
         Rule::EarliestArrival => write!(out, "earliest arrival, in {:.3} ms", why.score * 1e3),
         Rule::Schedule => write!(out, "its turn at {} of {} ms", why.score, why.other),
         Rule::PathProbe => write!(out, "probe of a paused path"),

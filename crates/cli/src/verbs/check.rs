@@ -16,7 +16,7 @@ use crate::{output, terminal};
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: String,
-    /// Show the canonical form, whose hash names the experiment
+    /// Show the canonical form, whose hash identifies the experiment
     #[arg(long)]
     canonical: bool,
     /// Print JSON
@@ -73,6 +73,6 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         format!("{} ({})", count(contenders.len(), "contender"), contenders.join(", ")),
         count(scenario.runs as usize, "run"),
     ];
-    let sentence = format!("{name} {}: {}", paint(GOOD, "is right"), parts.join(", "));
+    let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
     format!("{}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
 }

@@ -1,23 +1,23 @@
-//! Fair shares: the max-min fair rates of flows, some of which are bound to one path.
+//! Fair shares: the max-min fair rates of flows, some of which use only one path.
 //!
-//! All flows are raised together until a path or the common link is full. Flows that a full path binds
-//! stay at their rate; the others go on. So a TCP on a slow path has a fair share of that path, and a
-//! Multipath TCP makes up for it on the others (resource pooling, as in RFC 6356 section 1).
+//! The rates of all flows rise together until a path or the common link is full. Flows limited by a full path
+//! keep their rate; the others continue to rise. A TCP on a slow path thus has a fair share of that path, and
+//! a Multipath TCP compensates on the others (resource pooling, as in RFC 6356 section 1).
 
 use crate::scenario::Experiment;
 
 /// The fair rates of flows, in bit/s.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FairRates {
-    /// Of a flow on each single path.
+    /// The rate of a flow on each single path.
     pub single: Vec<f64>,
-    /// Of a flow that uses all paths.
+    /// The rate of a flow that uses all paths.
     pub pooled: f64,
 }
 
 impl FairRates {
-    /// Of `single[p]` flows on path p alone and `pooled` flows on all paths. None unless all flows have the same two
-    /// hosts, each path has one route, and a link belongs to one path or to all.
+    /// Returns the rates with `single[p]` flows on path p alone and `pooled` flows on all paths. None unless
+    /// all flows have the same two hosts, each path has one route, and a link belongs to one path or to all.
     pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> Option<FairRates> {
         let [pair] = experiment.pairs.as_slice() else { return None };
         let routes: Vec<&[usize]> =
@@ -41,7 +41,7 @@ impl FairRates {
 
 fn fill(capacities: &[f64], common: Option<f64>, single: &[usize], pooled: usize) -> FairRates {
     let mut rates = FairRates { single: vec![0.0; capacities.len()], pooled: 0.0 };
-    // Paths whose flows are not bound yet, and those whose rate is left.
+    // Paths whose flows are not limited yet, and those with capacity left.
     let mut open: Vec<usize> = (0..capacities.len()).collect();
     let mut taken = 0.0;
     loop {
@@ -52,7 +52,7 @@ fn fill(capacities: &[f64], common: Option<f64>, single: &[usize], pooled: usize
         let rising = rising as f64;
         let mut level = common.map_or(f64::INFINITY, |common| (common - taken).max(0.0) / rising);
         if pooled > 0 {
-            // A path that is full has nothing left for those that use all.
+            // A full path has nothing left for those that use all.
             level = level.min(open.iter().map(|path| capacities[*path]).sum::<f64>() / rising);
         }
         let full = |path: &usize| capacities[*path] / single[*path] as f64;

@@ -1,4 +1,4 @@
-//! The setting of a condition, for the lines under a table and for programs.
+//! The setting of a condition, for the notes below a table and for programs.
 
 use anabranch_link::Capacity;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::starts::{DecisiveStart, OtherStart};
 /// The setting of a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// The name of the condition; empty where there is only one.
+    /// The name of the condition; empty if there is only one.
     pub name: String,
     /// The names of the paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
@@ -24,39 +24,39 @@ pub struct Setting {
     pub queues: Vec<String>,
     /// The path of the initial subflow.
     pub initial: String,
-    /// How it was chosen: `first` (the first one listed), `given`, or `best` by what a host can know beforehand.
+    /// The way it was chosen: `first` (the first one listed), `given`, or `best` by the estimates.
     pub initial_choice: &'static str,
-    /// What a host can expect of each path beforehand, in seconds: `best` is the one with the least.
+    /// A host's estimate of each path beforehand, in seconds: `best` is the one with the least.
     pub estimates_s: Vec<f64>,
-    /// The effects of starting on other paths; empty where they were not measured.
+    /// The effects of starting on other paths; empty if they were not measured.
     pub other_starts: Vec<OtherStart>,
-    /// The other start that matters more than the scheduler; none where the first path does not.
+    /// The other start that matters more than the scheduler; none if there is none.
     pub decisive_start: Option<DecisiveStart>,
     /// The phases that each run draws; none if they are off.
     pub phases: Option<PhaseLimits>,
-    /// The rate at which all paths together carry payload at best, in bit/s.
+    /// The maximum rate at which all paths together carry payload, in bit/s.
     pub ideal_sum_bps: f64,
     /// A plain TCP on each single path, in the selection runs; empty without `tcp`, or with one path.
     pub single_paths: Vec<SinglePath>,
 }
 
-/// The greatest phases of a condition.
+/// The limits of the phases of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PhaseLimits {
-    /// A flow starts at most this much later, in seconds.
+    /// The latest start of a flow, in seconds.
     pub start_s: f64,
-    /// A host opens further subflows at most this much later.
+    /// The longest delay before a host opens additional subflows.
     pub join_s: f64,
-    /// The delay of a path is at most this much longer or shorter.
+    /// The largest change of a path's delay, in either direction.
     pub delay_s: f64,
-    /// A packet arrives at most this much later.
+    /// The longest additional delay of a packet.
     pub jitter_s: f64,
-    /// Whether traces begin at random points.
+    /// True if traces begin at random positions.
     pub traces: bool,
 }
 
 impl Setting {
-    /// Of a condition, with the choice of a path for each contender.
+    /// Returns the setting of a condition, with the choice of a path for each contender.
     pub(crate) fn new(
         scenario: &Scenario,
         condition: &Condition,

@@ -1,10 +1,10 @@
 //! The canonical form of a scenario and its hash: two scenarios with the same hash, seed and number
 //! of runs are the same experiment.
 //!
-//! The form is a text with a line `key = value` for each value that differs from the default that
-//! [`form`] has for that key; the rest of the form is frozen there too. A new option whose default is
-//! the old behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`]
-//! does not compile before it has a line here, or is left out by name.
+//! The form is a text with a line `key = value` for each value that differs from the default that [`form`]
+//! has for that key; the rest of the form is frozen there too. A new option whose default is the old
+//! behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`] causes a
+//! compilation error until it has a line here, or is excluded by name.
 
 mod form;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use anabranch_stack::parameter::Parameterised;
 use anabranch_units::{Bytes, Duration, Time};
 
 use anabranch_link::{
-    Capacity, Change, Jitter, JitterShape, LinkConfig, Loss, Luck, QueueLimit, Step, WhenDown,
+    Capacity, Change, Jitter, JitterShape, LinkConfig, Loss, LossDraws, QueueLimit, Step, WhenDown,
 };
 
 use super::link::IMPAIRMENTS;
@@ -28,8 +28,8 @@ use super::{
 use form::Form;
 
 impl Scenario {
-    /// The canonical form: base units, without values that are the defaults of the form. Name,
-    /// description, seed and number of runs are left out, and traces are named by their contents.
+    /// Returns the canonical form: base units, without values that are the defaults of the form. Name,
+    /// description, seed and number of runs are omitted, and traces are identified by their contents.
     pub fn canonical(&self) -> String {
         self.canonical_in(Form::new())
     }
@@ -40,12 +40,13 @@ impl Scenario {
             description: _,
             runs: _,
             seed: _,
-            // What a report makes of the results.
+            // Settings of the report.
             reference: _,
             min_effect: _,
             other_starts: _,
             contenders,
             conditions,
+            renamed: _,
         } = self;
         for (index, condition) in conditions.iter().enumerate() {
             let Condition { name, experiment, base, plain, configs } = condition;
@@ -65,7 +66,7 @@ impl Scenario {
                 }
                 write_connection(&mut form, config);
             }
-            // The lower bound depends on these two; background flows and those beside on the second.
+            // The lower bound depends on these two; background and competing flows depend on the second.
             form.always("connection", "base");
             write_connection(&mut form, base);
             form.always("connection", "plain");
@@ -75,7 +76,7 @@ impl Scenario {
         form.text
     }
 
-    /// SHA-256 of the canonical form, in hexadecimal.
+    /// Returns the SHA-256 of the canonical form, in hexadecimal.
     pub fn hash(&self) -> String {
         super::document::sha256(self.canonical().as_bytes())
     }
@@ -87,7 +88,7 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
         graph,
         pairs,
         initial,
-        // A report says how the path was chosen; the run depends on the path alone.
+        // The way of the choice is reported; the run depends on the path alone.
         initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
         ipv6,
         traffic,
@@ -153,7 +154,7 @@ fn write_trace_start(form: &mut Form<'_>, of: &str, start: TraceStart) {
     }
 }
 
-/// The settings of a link from its queue on; on a path those of the data direction, and beside them the loss of
+/// Writes the settings of a link from its queue on; for a path those of the data direction, and the loss of
 /// acknowledgements.
 fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Option<&Loss>) {
     let LinkConfig {
@@ -161,7 +162,7 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
         ecn_threshold,
         loss: model,
         jitter,
-        luck,
+        loss_draws,
         when_down,
         mtu,
         reports_mtu,
@@ -189,11 +190,12 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
             form.always(&key(impairment.key), value);
         }
     }
+    // The older name of `loss-draws`, which the form keeps.
     form.line(
         &key("luck"),
-        match luck {
-            Luck::Apart => "apart",
-            Luck::Shared => "shared",
+        match loss_draws {
+            LossDraws::Separate => "apart",
+            LossDraws::Shared => "shared",
         },
     );
     form.line(
@@ -209,7 +211,7 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
     }
 }
 
-/// Any graph: its nodes, its links, and for each pair of hosts its routes.
+/// Writes any graph: its nodes, its links, and for each pair of hosts its routes.
 fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
     let Graph { form: _, nodes, links } = graph;
     for Node { name, is_router } in nodes {
@@ -236,7 +238,7 @@ fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
     }
 }
 
-/// The changes of a path, each of which is several steps of its two links, or of a link.
+/// Writes the changes of a path, each of which is several steps of its two links, or of a link.
 fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
     // Only the loss differs in the direction of the acknowledgements.
     let place = |step: &Step, is_data: bool| match (&step.change, is_data) {
@@ -329,7 +331,7 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
     }
 }
 
-/// The congestion control and the settings of a connection.
+/// Writes the congestion control and the settings of a connection.
 fn write_connection(form: &mut Form<'_>, config: &ConnectionConfig) {
     write_congestion(form, "congestion", &config.congestion);
     let settings = knobs::ALL.iter().map(|knob| (knob.name.to_owned(), knob.canonical(config)));
@@ -340,7 +342,7 @@ fn write_congestion(form: &mut Form<'_>, key: &str, kind: &CongestionKind) {
     write_algorithm(form, key, kind.name(), kind);
 }
 
-/// An algorithm, and those of its parameters that differ from the defaults of the form.
+/// Writes an algorithm, and those of its parameters that differ from the defaults of the form.
 fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str, kind: &K) {
     form.line(key, name);
     let parameters = kind.parameters().into_iter();
@@ -348,7 +350,7 @@ fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str,
     form.parameters(key, name, values.collect());
 }
 
-/// A number: the shortest decimal, without an exponent, that reads back as the same.
+/// Formats a number: the shortest decimal, without an exponent, that reads back as the same value.
 pub(super) fn number(value: f64) -> String {
     format!("{value}")
 }

@@ -1,6 +1,6 @@
 //! The network of an experiment: hosts and routers, links between them, and the paths of each client and server.
 
-use anabranch_link::{Capacity, Change, LinkConfig, Luck};
+use anabranch_link::{Capacity, Change, LinkConfig, LossDraws};
 use anabranch_units::{Duration, Rate};
 
 use super::Experiment;
@@ -8,7 +8,7 @@ use super::Experiment;
 /// Hosts, routers and links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
-    /// How a scenario describes it.
+    /// The form of its description in the scenario.
     pub form: Form,
     /// The hosts and routers.
     pub nodes: Vec<Node>,
@@ -16,15 +16,15 @@ pub struct Graph {
     pub links: Vec<Link>,
 }
 
-/// How a scenario describes its network.
+/// The form in which a scenario describes its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// By the paths between one client and one server.
+    /// As paths between one client and one server.
     Paths {
-        /// Whether all of them also cross one common link.
+        /// True if all of them also cross one common link.
         shared: bool,
     },
-    /// By nodes and links, or as a kind that is made of them.
+    /// As nodes and links, or as a kind that is expanded to them.
     Graph,
 }
 
@@ -33,7 +33,7 @@ pub enum Form {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// Whether it only forwards packets.
+    /// True if it only forwards packets.
     pub is_router: bool,
 }
 
@@ -42,31 +42,32 @@ pub struct Node {
 pub struct Link {
     /// Its name, which seeds its random streams.
     pub name: String,
-    /// The position of the node where it begins.
+    /// The position of the node at its start.
     pub from: usize,
-    /// The position of the node where it ends.
+    /// The position of the node at its end.
     pub to: usize,
-    /// Its settings, without what each run draws.
+    /// Its settings, without the random draws of a run.
     pub config: LinkConfig,
-    /// Its part of a round trip over it and its counterpart: twice its delay, or for a path what the scenario says.
+    /// Its part of a round-trip time over it and its counterpart: twice its delay, or for a path the value in
+    /// the scenario.
     pub rtt: Duration,
-    /// Where in its trace a run begins.
+    /// The position in its trace at which a run begins.
     pub trace_start: TraceStart,
-    /// The random stream that draws the beginning; equal for both directions.
+    /// The random stream of that position; equal for both directions.
     pub trace_stream: String,
-    /// The random stream that draws its [phase](super::Phases); none if it has no phase.
+    /// The random stream of its [phase](super::Phases); none if it has no phase.
     pub phase_stream: Option<String>,
 }
 
 /// Where in a trace a run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum TraceStart {
-    /// At its beginning, or with [`Phases`](super::Phases) at a random point.
+    /// The beginning, or with [`Phases`](super::Phases) a random position.
     #[default]
     Beginning,
     /// At this offset.
     At(Duration),
-    /// At a point that is drawn from the run's seed, the same for all contenders.
+    /// A random position drawn from the run's seed, the same for all contenders.
     Random,
 }
 
@@ -86,7 +87,7 @@ pub struct Pair {
 pub struct Path {
     /// Its name.
     pub name: String,
-    /// Whether subflows over it ask to be backups.
+    /// True if subflows over it ask to be backups.
     pub backup: bool,
     /// The routes of the data, each a list of positions of links in order; several if they have equal cost.
     pub data: Vec<Vec<usize>>,
@@ -95,7 +96,7 @@ pub struct Path {
 }
 
 impl Link {
-    /// The greatest rate that the link ever has; none for a trace.
+    /// Returns the greatest rate that the link ever has; none for a trace.
     pub fn greatest_rate(&self) -> Option<Rate> {
         let Capacity::Rate(rate) = self.config.capacity else { return None };
         let later = self.config.timeline.iter().filter_map(|step| match step.change {
@@ -105,7 +106,7 @@ impl Link {
         Some(later.fold(rate, Rate::max))
     }
 
-    /// The least part of a round trip that the link ever has.
+    /// Returns the least part of a round-trip time that the link ever has.
     pub fn least_rtt(&self) -> Duration {
         let later = self.config.timeline.iter().filter_map(|step| match step.change {
             Change::Delay(delay) => Some(delay * 2),
@@ -114,52 +115,52 @@ impl Link {
         later.fold(self.rtt, Duration::min)
     }
 
-    /// The mean rate at the beginning of a run.
+    /// Returns the mean rate at the beginning of a run.
     pub fn mean_rate(&self) -> Rate {
         self.config.capacity.mean_rate()
     }
 }
 
 impl Graph {
-    /// Lets every link number packets with data apart from others, for what is lost and dropped ([`Luck::Apart`]).
+    /// Makes every link number packets with data separately, for losses and drops ([`LossDraws::Separate`]).
     pub fn number_data_apart(&mut self) {
-        self.links.iter_mut().for_each(|link| link.config.luck = Luck::Apart);
+        self.links.iter_mut().for_each(|link| link.config.loss_draws = LossDraws::Separate);
     }
 
-    /// Whether every link does so.
+    /// True if every link does so.
     pub fn numbers_data_apart(&self) -> bool {
-        self.links.iter().all(|link| link.config.luck == Luck::Apart)
+        self.links.iter().all(|link| link.config.loss_draws == LossDraws::Separate)
     }
 
-    /// The round trip over these links without load, half of that over their counterparts included.
+    /// Returns the round-trip time over these links without load, including their counterparts.
     pub fn rtt(&self, route: &[usize]) -> Duration {
         route.iter().fold(Duration::ZERO, |sum, &link| sum + self.links[link].rtt)
     }
 
-    /// The mean rate of the slowest of these links.
+    /// Returns the mean rate of the slowest of these links.
     pub fn mean_rate(&self, route: &[usize]) -> Rate {
         route.iter().map(|&link| self.links[link].mean_rate()).min().unwrap_or(Rate(0))
     }
 
-    /// The round trip of a path without load; with several routes the least.
+    /// Returns the round-trip time of a path without load; with several routes the least.
     pub fn path_rtt(&self, path: &Path) -> Duration {
         let least =
             |routes: &[Vec<usize>]| routes.iter().map(|route| self.rtt(route)).min().unwrap_or_default();
         (least(&path.data) + least(&path.acks)) / 2
     }
 
-    /// The mean rate of a path in the data direction; with several routes that of the fastest.
+    /// Returns the mean rate of a path in the data direction; with several routes that of the fastest.
     pub fn path_rate(&self, path: &Path) -> Rate {
         path.data.iter().map(|route| self.mean_rate(route)).max().unwrap_or(Rate(0))
     }
 
-    /// Whether a path, and no other part of the network, chooses among several routes.
+    /// True if a path, and no other part of the network, chooses among several routes.
     pub fn has_equal_cost_routes(&self, path: &Path) -> bool {
         path.data.len() > 1 || path.acks.len() > 1
     }
 
-    /// The rate at which data can go from client to server, or back, over the routes of a pair, every link being used
-    /// at the rate that `of` gives it (none: without limit): the maximum flow, in bit/s.
+    /// Returns the maximum flow of data from client to server, or back, over the routes of a pair, in bit/s;
+    /// `of` gives the rate of each link (none: unlimited).
     pub fn max_flow(&self, pair: &Pair, of: impl Fn(&Link) -> Option<Rate>) -> u64 {
         let mut used: Vec<usize> =
             pair.paths.iter().flat_map(|path| path.data.iter().flatten().copied()).collect();
@@ -175,10 +176,10 @@ impl Graph {
     }
 }
 
-/// The maximum flow from `source` to `sink` over edges `(from, to, capacity)`, by shortest augmenting paths (Edmonds
-/// and Karp 1972). A capacity of `u64::MAX` is no limit.
+/// Returns the maximum flow from `source` to `sink` over edges `(from, to, capacity)`, by shortest augmenting
+/// paths (Edmonds and Karp 1972). A capacity of `u64::MAX` is no limit.
 fn max_flow(nodes: usize, edges: Vec<(usize, usize, u64)>, source: usize, sink: usize) -> u64 {
-    // Each edge and behind it its reverse, by which flow is taken back.
+    // Each edge is followed by its reverse, by which flow is taken back.
     let mut residual: Vec<(usize, usize, u64)> =
         edges.into_iter().flat_map(|(from, to, capacity)| [(from, to, capacity), (to, from, 0)]).collect();
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); nodes];
@@ -220,23 +221,23 @@ fn max_flow(nodes: usize, edges: Vec<(usize, usize, u64)>, source: usize, sink: 
 }
 
 impl Experiment {
-    /// The paths of the flows, as results name them: those of the pair with the most paths.
+    /// Returns the paths of the flows, as results name them: those of the pair with the most paths.
     pub fn paths(&self) -> &[Path] {
         let flows = &self.pairs[..self.traffic.pairs];
         // The first of several.
         flows.iter().rev().max_by_key(|pair| pair.paths.len()).map_or(&[], |pair| &pair.paths)
     }
 
-    /// The pairs of the flows.
+    /// Returns the pairs of the flows.
     pub fn flow_pairs(&self) -> &[Pair] {
         &self.pairs[..self.traffic.pairs]
     }
 
-    /// Whether there are one client and one server with a fixed route for each path, so that their network can be
-    /// emulated.
+    /// Checks that there are one client and one server with a fixed route for each path, so that their
+    /// network can be emulated.
     ///
     /// # Errors
-    /// What stands against it.
+    /// The reason that it cannot be emulated.
     pub fn has_fixed_paths(&self) -> Result<(), String> {
         if self.pairs.len() > 1 {
             return Err(format!(
@@ -253,18 +254,18 @@ impl Experiment {
         }
     }
 
-    /// The round trip without load of the path at `position`.
+    /// Returns the round-trip time without load of the path at `position`.
     pub fn rtt(&self, position: usize) -> Duration {
         self.graph.path_rtt(&self.paths()[position])
     }
 
-    /// The shortest round trip of all paths without load.
+    /// Returns the shortest round-trip time of all paths without load.
     pub fn shortest_rtt(&self) -> Duration {
         let paths = self.flow_pairs().iter().flat_map(|pair| &pair.paths);
         paths.map(|path| self.graph.path_rtt(path)).min().unwrap_or_default()
     }
 
-    /// The link of a path at the client's interface, in the direction of the data.
+    /// Returns the link of a path at the client's interface, in the direction of the data.
     pub fn own_link(&self, path: &Path) -> &Link {
         let route = path.data.first().map_or(&[][..], Vec::as_slice);
         let own = match self.traffic.direction {
@@ -274,7 +275,7 @@ impl Experiment {
         &self.graph.links[own.copied().unwrap_or(0)]
     }
 
-    /// The same link's counterpart, in the direction of the acknowledgements.
+    /// Returns the same link's counterpart, in the direction of the acknowledgements.
     pub fn own_ack_link(&self, path: &Path) -> &Link {
         let route = path.acks.first().map_or(&[][..], Vec::as_slice);
         let own = match self.traffic.direction {
@@ -291,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_maximum_flow_is_that_of_the_least_cut() {
-        // Two ways of 3 and 2 that meet in a link of 4.
+        // Two branches of 3 and 2 that meet in a link of 4.
         let edges = vec![(0, 1, 3), (0, 2, 2), (1, 3, 9), (2, 3, 9), (3, 4, 4)];
         assert_eq!(max_flow(5, edges.clone(), 0, 4), 4);
         assert_eq!(max_flow(5, edges[..4].to_vec(), 0, 3), 5);

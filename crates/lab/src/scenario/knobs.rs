@@ -1,4 +1,4 @@
-//! Every knob of a connection by its name in `[connection]` and in `--set`.
+//! The knobs of a connection by their names in `[connection]` and in `--set`.
 
 use anabranch_stack::config::{
     Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, PathMtuDiscovery,
@@ -17,27 +17,27 @@ use crate::tree::{Node, Table, Value};
 pub struct Knob {
     /// Its dotted name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub what: &'static str,
     set: fn(&mut ConnectionConfig, &Node) -> Result<(), Problem>,
     get: fn(&ConnectionConfig) -> String,
-    /// Its value in the canonical form, where that differs.
+    /// Its value in the canonical form, if that differs.
     canonical: Option<fn(&ConnectionConfig) -> String>,
 }
 
 impl Knob {
-    /// Its value as a scenario would write it.
+    /// Returns its value in the syntax of a scenario.
     pub fn value(&self, config: &ConnectionConfig) -> String {
         (self.get)(config)
     }
 
-    /// Its value in the canonical form: in base units.
+    /// Returns its value in the canonical form: in base units.
     pub(super) fn canonical(&self, config: &ConnectionConfig) -> String {
         self.canonical.unwrap_or(self.get)(config)
     }
 }
 
-/// A knob that is a field of this kind.
+/// Defines a knob that is a field of this kind.
 macro_rules! knob {
     ($name:literal, $what:literal, bool, $($field:ident).+) => {
         Knob {
@@ -85,8 +85,8 @@ macro_rules! knob {
     };
 }
 
-/// All knobs, in the order of [`ConnectionConfig`]. The scheduler and the congestion control are
-/// those of the contenders.
+/// All knobs, in the order of [`ConnectionConfig`]. The scheduler and the congestion control are those of the
+/// contenders.
 pub const ALL: &[Knob] = &[
     knob!("simultaneous", "all handshakes start together (simulator alone)", bool, simultaneous),
     knob!("mss", "most payload of a segment, bytes", 88..=65000, mss),
@@ -279,7 +279,7 @@ fn set_send_buffers(config: &mut ConnectionConfig, node: &Node) -> Result<(), Pr
     Ok(())
 }
 
-/// The two sizes of a buffer that grows, with what it had where one is not given.
+/// Reads the two sizes of a growing buffer; a missing one keeps its value.
 fn initial_and_max(
     node: &Node,
     name: &'static str,
@@ -327,7 +327,8 @@ fn set_sequence_origin(config: &mut ConnectionConfig, node: &Node) -> Result<(),
         return Ok(());
     }
     let table = crate::reader::Reader::of(node, "sequence-origin", &["isn", "initiator", "listener"])?;
-    // TOML has no integers beyond 2^63, and the DSN has 64 bits: a text in decimal or with 0x will do.
+    // TOML has no integers beyond 2^63, and the DSN has 64 bits: a text in decimal or with 0x is accepted
+    // too.
     let number = |most: u64| {
         move |node: &Node| match &node.value {
             Value::String(text) => {
@@ -352,13 +353,13 @@ fn set_sequence_origin(config: &mut ConnectionConfig, node: &Node) -> Result<(),
     Ok(())
 }
 
-/// Whether `key` is a knob or the first part of one.
+/// True if `key` is a knob or the first part of one.
 pub fn is_knob_or_group(key: &str) -> bool {
     ALL.iter()
         .any(|knob| knob.name == key || knob.name.split_once('.').is_some_and(|(group, _)| group == key))
 }
 
-/// Sets the knobs of `table`; `skip` are keys that belong to something else.
+/// Sets the knobs of `table`; `skip` are other keys.
 pub(crate) fn apply(
     config: &mut ConnectionConfig,
     table: &Table,
@@ -397,7 +398,7 @@ fn apply_group(
     Ok(())
 }
 
-/// Whether the knobs fit together.
+/// Checks that the knobs are consistent.
 pub(crate) fn check(config: &ConnectionConfig, span: &crate::source::Span) -> Result<(), Problem> {
     let wrong = |message: String, help: &str| Err(Problem::at(span, message).help(help));
     // The IP and TCP headers without options: 40 bytes of IPv4.
@@ -433,7 +434,7 @@ mod tests {
     use super::*;
     use crate::tree::parse_assignment;
 
-    /// What is shown of a knob, put back as text, gives the same configuration.
+    /// The displayed value of a knob, set again as text, gives the same configuration.
     #[test]
     fn every_knob_reads_what_it_shows() {
         for config in [ConnectionConfig::linux(), ConnectionConfig::ns3()] {

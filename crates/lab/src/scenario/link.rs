@@ -1,7 +1,8 @@
-//! Reads the settings of a link: those that a `[[path]]` and a `[[link]]` have in common.
+//! Reads the settings of a link: the keys that a `[[path]]` and a `[[link]]` share.
 
 use anabranch_link::{
-    Capacity, Change, GilbertElliott, Jitter, JitterShape, LinkConfig, Loss, Luck, Reordering, Step, WhenDown,
+    Capacity, Change, GilbertElliott, Jitter, JitterShape, LinkConfig, Loss, LossDraws, Reordering, Step,
+    WhenDown,
 };
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
@@ -11,12 +12,12 @@ use crate::reader::Reader;
 use crate::source::Problem;
 use crate::tree::{Node, Value};
 
-/// The keys that paths and links have in common. On a path those of loss and other impairments, from `loss` on, belong
-/// to the data direction.
+/// The keys that paths and links share. For a path, those of loss and other impairments, from `loss` on,
+/// apply to the data direction.
 pub(super) const KEYS: &[&str] = &[
     "queue",
     "ecn-threshold",
-    "luck",
+    "loss-draws",
     "when-down",
     "mtu",
     "mtu-reports",
@@ -29,7 +30,7 @@ pub(super) const KEYS: &[&str] = &[
     "corrupt",
 ];
 
-/// Lists of keys as one list of `N` keys.
+/// Concatenates lists of keys to one list of `N` keys.
 pub(super) const fn join<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
     let (mut all, mut at, mut list) = ([""; N], 0, 0);
     while list < lists.len() {
@@ -44,16 +45,29 @@ pub(super) const fn join<const N: usize>(lists: &[&[&'static str]]) -> [&'static
     all
 }
 
-/// The queue, the MTU and the like of a link.
+/// Reads the assignment of random draws to packets; `apart` is the older name of `separate`.
+fn loss_draws(node: &Node) -> Result<LossDraws, Problem> {
+    match &node.value {
+        Value::String(text) if text.trim() == "apart" => Ok(LossDraws::Separate),
+        _ => Ok(match node.choice("way of drawing losses", &["shared", "separate"])? {
+            0 => LossDraws::Shared,
+            _ => LossDraws::Separate,
+        }),
+    }
+}
+
+/// Reads the queue, the MTU and similar settings of a link.
 pub(super) fn carrier(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig, Problem> {
     let default = LinkConfig::default();
-    let luck = table.optional("luck", |node| node.choice("luck", &["shared", "apart"]))?;
-    let apart = luck.map_or(profile == Profile::Linux, |choice| choice == 1);
+    let draws = table.optional("loss-draws", loss_draws)?;
     let when_down = table.optional("when-down", |node| node.choice("rule", &["drop", "keep"]))?;
     Ok(LinkConfig {
         queue: table.optional("queue", Node::queue)?.unwrap_or(default.queue),
         ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
-        luck: if apart { Luck::Apart } else { Luck::Shared },
+        loss_draws: draws.unwrap_or(match profile {
+            Profile::Linux => LossDraws::Separate,
+            Profile::Ns3 => LossDraws::Shared,
+        }),
         when_down: if when_down == Some(1) { WhenDown::Keep } else { WhenDown::Drop },
         mtu: table.optional("mtu", mtu)?,
         reports_mtu: table.optional("mtu-reports", Node::boolean)?.unwrap_or(default.reports_mtu),
@@ -61,7 +75,7 @@ pub(super) fn carrier(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig
     })
 }
 
-/// The loss of a path or a link, which are called `what`.
+/// Reads the loss of a path or a link, called `what` in errors.
 pub(super) fn loss(table: &Reader<'_>, what: &str) -> Result<Loss, Problem> {
     match (table.get("loss"), table.get("gilbert-elliott")) {
         (Some(_), Some(channel)) => {
@@ -74,11 +88,11 @@ pub(super) fn loss(table: &Reader<'_>, what: &str) -> Result<Loss, Problem> {
     }
 }
 
-/// An impairment with a key of its own.
+/// An impairment with its own key.
 pub(super) struct Impairment {
     pub key: &'static str,
     read: fn(&Node, &mut LinkConfig) -> Result<(), Problem>,
-    /// Its value in the canonical form; none without it.
+    /// Returns its value in the canonical form; none without it.
     pub canonical: fn(&LinkConfig) -> Option<String>,
 }
 
@@ -132,7 +146,7 @@ pub(super) fn impair(table: &Reader<'_>, config: &mut LinkConfig) -> Result<(), 
     Ok(())
 }
 
-/// Where runs begin in the traces of a path or a link, which are called `what`.
+/// Reads the position at which runs begin in the traces of a path or a link, called `what` in errors.
 pub(super) fn trace_start(table: &Reader<'_>, what: &str) -> Result<TraceStart, Problem> {
     let start = table.optional("trace-start", |node| match &node.value {
         Value::String(text) if text.trim() == "random" => Ok(TraceStart::Random),
@@ -145,7 +159,7 @@ pub(super) fn trace_start(table: &Reader<'_>, what: &str) -> Result<TraceStart, 
     Ok(start.unwrap_or_default())
 }
 
-/// `capacity`, begun where a scenario says; a start that each run draws is set when the run is made.
+/// Returns `capacity` with the start of its trace; a start that each run draws is set when the run is made.
 pub(super) fn started(capacity: Capacity, trace_start: TraceStart) -> Capacity {
     match (capacity, trace_start) {
         (Capacity::Trace { trace, .. }, TraceStart::At(start)) => Capacity::Trace { trace, start },
@@ -201,7 +215,7 @@ fn reordering(node: &Node) -> Result<Reordering, Problem> {
     })
 }
 
-/// An MTU, in bytes.
+/// Reads an MTU, in bytes.
 fn mtu(node: &Node) -> Result<u32, Problem> {
     let size = node.size()?.get();
     if !(576..=65_535).contains(&size) {
@@ -218,19 +232,19 @@ fn numbers(node: &Node) -> Result<Vec<u64>, Problem> {
 /// The steps of one `[[path.change]]` or `[[link.change]]`.
 #[derive(Default)]
 pub(super) struct Steps {
-    /// Of the link, on a path of both directions.
+    /// The steps of the link, or of both directions of a path.
     both: Vec<Step>,
-    /// Of the data direction alone.
+    /// The steps of the data direction only.
     data: Vec<Step>,
-    /// Of the direction of the acknowledgements alone.
+    /// The steps of the direction of the acknowledgements only.
     acks: Vec<Step>,
 }
 
-/// What may change: the keys of a change of a path, or of a link.
+/// The possible changes: the keys of a change of a path, or of a link.
 pub(super) struct Changeable {
-    /// Such as `a path`.
+    /// A phrase such as `a path`.
     pub what: &'static str,
-    /// The key of the delay: the round trip of a path, the delay of a link.
+    /// The key of the delay: the round-trip time of a path, the delay of a link.
     pub delay: &'static str,
     /// All keys.
     pub keys: &'static [&'static str],
@@ -300,7 +314,7 @@ fn one_change(node: &Node, kind: &Changeable) -> Result<(Time, Steps), Problem> 
     let flag = |key: &str| -> Result<bool, Problem> {
         match table.get(key) {
             Some(node) if node.boolean()? => Ok(true),
-            Some(node) => Err(Problem::at(&node.span, format!("`{key} = false` says nothing"))
+            Some(node) => Err(Problem::at(&node.span, format!("`{key} = false` has no effect"))
                 .help("write `down = true` or `up = true`")),
             None => Ok(false),
         }
@@ -320,7 +334,7 @@ fn one_change(node: &Node, kind: &Changeable) -> Result<(Time, Steps), Problem> 
     let at = Time::ZERO + table.required("at", "\"2 s\"", Node::delay)?;
     let rate = table.optional("rate", Node::rate)?;
     let delay = table.optional(kind.delay, Node::delay)?;
-    // A path has half of its round trip in each direction.
+    // Each direction of a path has half of its round-trip time.
     let delay = delay.map(|delay| if kind.delay == "rtt" { delay / 2 } else { delay });
     let loss = |key: &str| -> Result<Vec<Step>, Problem> {
         let loss = table.optional(key, Node::probability)?;

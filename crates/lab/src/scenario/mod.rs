@@ -1,7 +1,7 @@
-//! What an experiment is: paths, topology, traffic, contenders and conditions.
+//! Experiments: paths, topology, traffic, contenders and conditions.
 //!
-//! A [`Document`] is a scenario file with the overrides of the command line; [`Document::scenario`]
-//! reads it into a [`Scenario`], where everything is checked and nothing is left to choose.
+//! A [`Document`] is a scenario file with the overrides of the command line; [`Document::scenario`] converts
+//! it to a [`Scenario`], which is complete and valid.
 
 mod canonical;
 mod contender;
@@ -27,82 +27,84 @@ pub use document::{Document, sha256};
 pub use graph::{Form, Graph, Link, Node, Pair, Path, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 
-/// A checked scenario.
+/// A valid scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for, in a sentence or two.
+    /// Its purpose, in a sentence or two.
     pub description: String,
-    /// How often each contender meets each condition.
+    /// The number of runs of each contender in each condition.
     pub runs: u32,
     /// The seed from which every run's seed is derived.
     pub seed: u64,
-    /// The contender that the others are compared with, by position; none if the scenario names none
-    /// and has no `tcp`.
+    /// The position of the contender with which the others are compared; none if the scenario names none and
+    /// has no `tcp`.
     pub reference: Option<usize>,
-    /// A difference below this share counts as practically equal.
+    /// The relative difference below which values count as practically equal.
     pub min_effect: f64,
-    /// Whether a comparison also measures what starting on other paths would change.
+    /// True if a comparison also measures the effect of starting on other paths.
     pub other_starts: bool,
-    /// Who is compared.
+    /// The contenders.
     pub contenders: Vec<Contender>,
-    /// The variations of the scenario that all contenders meet; at least one.
+    /// The variations of the scenario in which all contenders run; at least one.
     pub conditions: Vec<Condition>,
+    /// Warnings about older names of keys.
+    pub(crate) renamed: Vec<String>,
 }
 
-/// A variation of the scenario that all contenders meet.
+/// A variation of the scenario in which all contenders run.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// Its name; empty where a scenario has no variations.
+    /// Its name; empty if a scenario has no variations.
     pub name: String,
-    /// What is simulated.
+    /// The experiment.
     pub experiment: Experiment,
-    /// How a connection is configured before a contender has its say.
+    /// The configuration of a connection without the contender's settings.
     pub base: ConnectionConfig,
-    /// How a plain TCP is configured that is no contender.
+    /// The configuration of a plain TCP that is not a contender.
     pub plain: ConnectionConfig,
-    /// How each contender's connections are configured, in the order of [`Scenario::contenders`].
+    /// The configuration of each contender's connections, in the order of [`Scenario::contenders`].
     pub configs: Vec<ConnectionConfig>,
 }
 
-/// What is simulated, without who competes.
+/// The experiment, without the contenders.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// The sender and receiver.
     pub profile: Profile,
     /// The hosts, the routers and the links.
     pub graph: Graph,
-    /// The client and the server of each flow: those of [`Traffic::pairs`], and those of other flows behind them.
+    /// The client and the server of each flow: those of [`Traffic::pairs`], followed by those of other flows.
     pub pairs: Vec<Pair>,
     /// The position of the path that the initial subflow takes.
     pub initial: usize,
-    /// How that path was chosen.
+    /// The way in which that path was chosen.
     pub initial_choice: InitialChoice,
-    /// Whether addresses and headers are those of IPv6.
+    /// True if addresses and headers are those of IPv6.
     pub ipv6: bool,
-    /// What is sent.
+    /// The traffic.
     pub traffic: Traffic,
-    /// When a run ends, whatever is still going on.
+    /// The time limit of a run.
     pub deadline: Duration,
     /// Small random shifts of each run.
     pub phases: PhaseChoice,
 }
 
-/// How the path of the initial subflow was chosen.
+/// The way in which the path of the initial subflow was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialChoice {
-    /// The scenario does not say: it is the first one that is listed.
+    /// By default: the first one that is listed.
     #[default]
     First,
-    /// The scenario names it.
+    /// By its name in the scenario.
     Given,
-    /// It is the best by what a host can know beforehand ([`crate::estimate`]).
+    /// The best by a host's estimate beforehand ([`crate::estimate`]).
     Best,
 }
 
 impl InitialChoice {
-    /// Its name in results.
+    /// Returns its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             InitialChoice::First => "first",
@@ -112,65 +114,65 @@ impl InitialChoice {
     }
 }
 
-/// What is sent.
+/// The traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// How much each flow sends.
+    /// The size of each flow.
     pub size: FlowSize,
-    /// How many flows a run has.
+    /// The number of flows of a run.
     pub flows: u32,
-    /// The number of pairs, the first of [`Experiment::pairs`], that the flows take in turn.
+    /// The number of pairs, the first of [`Experiment::pairs`], among which the flows alternate.
     pub pairs: usize,
-    /// When they start.
+    /// Their start times.
     pub start: Start,
-    /// Who sends.
+    /// The direction of the data.
     pub direction: Direction,
-    /// How long a bulk flow sends.
+    /// The duration of a bulk flow.
     pub duration: Duration,
-    /// Whether the sender is told the flow's size beforehand.
+    /// True if the sender's stack knows the flow's size beforehand.
     pub size_known: bool,
     /// Plain TCP flows that fill a path and are not counted.
     pub background: Vec<Background>,
-    /// Plain TCP flows of the same traffic beside the contender's, which have a row of their own.
+    /// Plain TCP flows with the same traffic that compete with the contender's, and have their own row.
     pub beside: Option<Beside>,
 }
 
-/// How much a flow sends.
+/// The size of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FlowSize {
-    /// So many bytes.
+    /// A fixed size.
     Fixed(Bytes),
     /// Web-like: Pareto with shape 1.5 and scale 19 KB, of sizes up to `max`.
     Web {
-        /// The largest.
+        /// The largest size.
         max: Option<Bytes>,
     },
-    /// As much as the time allows.
+    /// As much as the time permits.
     Bulk,
 }
 
-/// When flows start.
+/// The start times of flows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Start {
-    /// All at once.
+    /// All at the same time.
     Together(Time),
-    /// Each at its time.
+    /// Each at its own time.
     At(Vec<Time>),
-    /// Independently of each other, so that they ask for this share of the paths' whole rate.
+    /// A Poisson process with a given load relative to the sum of the paths' rates.
     Poisson {
-        /// When it begins.
+        /// Its start.
         from: Time,
         /// The load, 1 being the sum of the paths' rates.
         load: f64,
     },
 }
 
-/// Who sends.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The client, which connects.
+    /// From the client, which connects.
     Upload,
-    /// The server, after the client's request.
+    /// From the server, after the client's request.
     Download,
 }
 
@@ -181,27 +183,27 @@ pub struct Background {
     pub pair: usize,
     /// The position of the path.
     pub path: usize,
-    /// How many.
+    /// The number of flows.
     pub flows: u32,
-    /// When they start.
+    /// Their start.
     pub start: Time,
 }
 
-/// Plain TCP flows of the same traffic beside the contender's.
+/// Plain TCP flows with the same traffic that compete with the contender's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// How many.
+    /// The number of flows.
     pub flows: u32,
-    /// The positions of their pairs, which they take in turn.
+    /// The positions of their pairs, among which they alternate.
     pub pairs: Vec<usize>,
-    /// The position of the path they take; none: the best one as measured with them alone.
+    /// The position of their path; none: the best one, measured with them alone.
     pub path: Option<usize>,
-    /// Their congestion control; none: that of the connections, or NewReno where it is coupled.
+    /// Their congestion control; none: that of the connections, or NewReno if it is coupled.
     pub congestion: Option<CongestionKind>,
 }
 
 impl Condition {
-    /// What the plain TCP flows beside the contender's are.
+    /// Returns the configuration of the competing plain TCP flows.
     pub fn beside_config(&self) -> ConnectionConfig {
         let mut config = self.plain.clone();
         let beside = self.experiment.traffic.beside.as_ref();
@@ -213,18 +215,18 @@ impl Condition {
 }
 
 impl Scenario {
-    /// Whether flows have no size but a time, so that goodput is what counts.
+    /// True if flows have no size but a duration, so that goodput is the measure.
     pub fn is_bulk(&self) -> bool {
         self.conditions.iter().all(|condition| condition.experiment.traffic.size == FlowSize::Bulk)
     }
 
-    /// The seed of run number `run` (from 0): the same for all contenders and conditions.
+    /// Returns the seed of run number `run` (from 0): the same for all contenders and conditions.
     pub fn run_seed(&self, run: u32) -> u64 {
         anabranch_units::RandomStream::new(self.seed, &format!("run.{run}")).next_u64()
     }
 
-    /// The seed of selection run number `run` (from 0), in which the path of `tcp` is chosen. It differs
-    /// from the seeds of the runs in which `tcp` is then compared.
+    /// Returns the seed of selection run number `run` (from 0), in which the path of `tcp` is chosen. It
+    /// differs from the seeds of the runs in which `tcp` is then compared.
     pub fn selection_seed(&self, run: u32) -> u64 {
         anabranch_units::RandomStream::new(self.seed, &format!("selection.{run}")).next_u64()
     }

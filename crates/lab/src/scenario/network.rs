@@ -1,12 +1,12 @@
 //! Reads the network of a scenario: paths, a kind of topology, or any graph of nodes and links.
 //!
-//! All three become a [`Graph`]. A host has an interface for each link that leaves it. The host that connects has an
-//! address on each interface, and its address decides by which of its interfaces packets leave and arrive; the host
-//! that listens has one address, unless it connects as well.
+//! All three become a [`Graph`]. A host has an interface for each link that leaves it. The host that connects
+//! has an address on each interface, which determines the interface by which packets leave and arrive; the
+//! host that listens has one address, unless it connects as well.
 
 use std::collections::BTreeMap;
 
-use anabranch_link::{Capacity, LinkConfig, Loss, Luck};
+use anabranch_link::{Capacity, LinkConfig, Loss, LossDraws};
 use anabranch_sim::routing::{self, Layout};
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, RandomStream};
@@ -57,23 +57,23 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("fat-tree", &["k", "rate", "delay", "queue", "ecn-threshold", "loss"]),
 ];
 
-/// The most nodes and the most links of a graph.
+/// The largest number of nodes, and of links, of a graph.
 const MOST: usize = 100_000;
 
-/// The network of a scenario, and the pairs of hosts for which it was asked so far.
+/// The network of a scenario, and the pairs of hosts requested so far.
 pub(super) struct Network {
     pub graph: Graph,
     pub pairs: Vec<Pair>,
     direction: Direction,
-    /// For each link: the link that leads back, and whether its interfaces are backups.
+    /// For each link: its counterpart, and whether its interfaces are backups.
     back: Vec<Option<usize>>,
     backup: Vec<bool>,
-    /// Where each link was described, and its name without its direction.
+    /// The place in the source where each link was described, and its name without its direction.
     spans: Vec<Span>,
     names: Vec<String>,
-    /// Explicit routes: between which hosts, and over which links.
+    /// Explicit routes: the two hosts, and the links.
     routes: Vec<(usize, usize, Vec<usize>)>,
-    /// Who sends to whom unless the traffic says otherwise.
+    /// The default pairs of senders and receivers.
     usual: Vec<(usize, usize)>,
     known: BTreeMap<(usize, usize), usize>,
     forwards: Vec<bool>,
@@ -81,7 +81,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// The network that the keys `path`, `topology`, `node`, `link` and `route` of a scenario describe.
+    /// Reads the network described by the keys `path`, `topology`, `node`, `link` and `route` of a scenario.
     pub fn read(
         reader: &Reader<'_>,
         end: &Span,
@@ -142,13 +142,14 @@ impl Network {
         }
     }
 
-    /// One client and one server with a path each for every interface, and with `shared` a link that all cross.
+    /// Returns one client and one server with a path for every interface, and with `shared` a link that all
+    /// cross.
     fn of_paths(paths: Vec<path::Described>, shared: Option<Shared>, direction: Direction) -> Network {
         let mut network = Network::new(Form::Paths { shared: shared.is_some() }, direction);
         let client = network.node("client", false);
         let server = network.node("server", false);
         let mut common = None;
-        // Where the paths end: at the server, or where the common link begins.
+        // The far end of the paths: the server, or the start of the common link.
         let mut junction = server;
         if let Some(shared) = shared {
             junction = network.node("junction", true);
@@ -157,13 +158,13 @@ impl Network {
             while paths.iter().any(|path| path.name == name) {
                 name.push('\'');
             }
-            let apart = paths.iter().all(|path| path.data.luck == Luck::Apart);
+            let apart = paths.iter().all(|path| path.data.loss_draws == LossDraws::Separate);
             let acks = LinkConfig {
                 capacity: Capacity::Rate(shared.rate),
                 delay: shared.rtt / 2,
                 queue: shared.queue,
                 ecn_threshold: shared.ecn_threshold,
-                luck: if apart { Luck::Apart } else { Luck::Shared },
+                loss_draws: if apart { LossDraws::Separate } else { LossDraws::Shared },
                 ..LinkConfig::default()
             };
             let data = LinkConfig { loss: shared.loss, ..acks.clone() };
@@ -234,7 +235,7 @@ impl Network {
         self.graph.links.len() - 1
     }
 
-    /// The links of a path, `NAME.up` from the client's side to the server's and `NAME.down`.
+    /// Adds the links of a path, `NAME.up` from the client's side to the server's and `NAME.down`.
     fn both_ways(
         &mut self,
         (client, server): (usize, usize),
@@ -254,7 +255,7 @@ impl Network {
         ]
     }
 
-    /// A link of a graph, and with `duplex` its counterpart, `NAME.back`.
+    /// Adds a link of a graph, and with `duplex` its counterpart, `NAME.back`.
     fn wire(
         &mut self,
         (from, to): (usize, usize),
@@ -275,17 +276,17 @@ impl Network {
         there
     }
 
-    /// The paths by which results name them, when all pairs of the flows are known.
+    /// Returns the paths by which results name them, once all pairs of the flows are known.
     pub fn paths(&self) -> &[Path] {
         self.pairs.iter().rev().max_by_key(|pair| pair.paths.len()).map_or(&[], |pair| &pair.paths)
     }
 
-    /// The position of the host that `node` names.
+    /// Returns the position of the host that `node` names.
     fn host(&self, node: &Node) -> Result<usize, Problem> {
         let at = self.find(node)?;
         if self.graph.nodes[at].is_router {
             return Err(Problem::at(&node.span, format!("`{}` is a router", self.graph.nodes[at].name))
-                .help("data goes from host to host; give it `kind = \"host\"`, or name another node"));
+                .help("data is sent between hosts; give it `kind = \"host\"`, or name another node"));
         }
         Ok(at)
     }
@@ -309,8 +310,8 @@ impl Network {
         (0..self.graph.nodes.len()).filter(|&at| !self.graph.nodes[at].is_router)
     }
 
-    /// The pairs of hosts that the keys `from`, `to` and `pattern` of `table` name, in turn: their positions. None
-    /// if it has none of them.
+    /// Reads the pairs of hosts that the keys `from`, `to` and `pattern` of `table` name: their positions.
+    /// None if it has none of them.
     pub fn named_pairs(&mut self, table: &Reader<'_>) -> Result<Option<Vec<usize>>, Problem> {
         let [from, to, pattern] = ["from", "to", "pattern"].map(|key| table.get(key));
         let Some(first) = from.or(to).or(pattern) else { return Ok(None) };
@@ -377,7 +378,7 @@ impl Network {
             .map(Some)
     }
 
-    /// The pairs of the flows: those that `traffic` names, or the usual ones.
+    /// Returns the number of pairs of the flows: those that `traffic` names, or the default ones.
     pub fn flow_pairs(&mut self, traffic: Option<&Reader<'_>>, end: &Span) -> Result<usize, Problem> {
         let named = match traffic {
             Some(table) => self.named_pairs(table)?,
@@ -395,7 +396,7 @@ impl Network {
             }
         }
         if self.pairs.len() > 1 {
-            // An interface has another name on every host.
+            // An interface has a different name on every host.
             for path in self.pairs.iter_mut().flat_map(|pair| pair.paths.iter_mut().enumerate()) {
                 path.1.name = (path.0 + 1).to_string();
             }
@@ -403,7 +404,7 @@ impl Network {
         Ok(self.pairs.len())
     }
 
-    /// The position of the pair in which `from` sends to `to`.
+    /// Returns the position of the pair in which `from` sends to `to`.
     fn pair(&mut self, from: usize, to: usize, span: &Span) -> Result<usize, Problem> {
         let name = |at: usize| self.graph.nodes[at].name.clone();
         if from == to {
@@ -464,8 +465,8 @@ impl Network {
         }
     }
 
-    /// The routes from `from` to `to` that begin with the link `with`, or if `at_end` end with it: explicit ones,
-    /// or the shortest.
+    /// Returns the routes from `from` to `to` that begin with the link `with`, or if `at_end` end with it:
+    /// explicit ones, or the shortest.
     fn routes_between(&self, from: usize, to: usize, with: Option<usize>, at_end: bool) -> Vec<Vec<usize>> {
         let fits = |route: &Vec<usize>| {
             with.is_none()
@@ -486,7 +487,7 @@ impl Network {
         routes
     }
 
-    /// Gives each link the greatest round trip of the paths that cross it, for queues that are counted in BDP.
+    /// Sets for each link the greatest round-trip time of the paths that cross it, for queues in BDP.
     pub fn finish(mut self) -> (Graph, Vec<Pair>) {
         let mut greatest: Vec<Option<Duration>> = vec![None; self.graph.links.len()];
         for path in self.pairs.iter().flat_map(|pair| &pair.paths) {
@@ -502,7 +503,7 @@ impl Network {
     }
 }
 
-/// The position of the kind of topology, with all keys that it has.
+/// Reads the kind of topology; returns its position and all its keys.
 fn kind(node: &Node) -> Result<usize, Problem> {
     let table = Reader::of(node, "topology", TOPOLOGY_KEYS)?;
     let names = KINDS.map(|(name, _)| name);
@@ -542,7 +543,7 @@ fn shared(table: &Reader<'_>) -> Result<Shared, Problem> {
     })
 }
 
-/// The bottleneck of a dumbbell, or every link of a fat tree.
+/// Reads the bottleneck of a dumbbell, or every link of a fat tree.
 fn uniform(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig, Problem> {
     Ok(LinkConfig {
         capacity: Capacity::Rate(table.required("rate", "\"100 Mbit/s\"", Node::rate)?),
@@ -550,12 +551,13 @@ fn uniform(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig, Problem> 
         queue: table.optional("queue", Node::queue)?.unwrap_or(LinkConfig::default().queue),
         ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
         loss: Loss::bernoulli(table.optional("loss", Node::probability)?.unwrap_or(0.0)),
-        luck: if profile == Profile::Linux { Luck::Apart } else { Luck::Shared },
+        loss_draws: if profile == Profile::Linux { LossDraws::Separate } else { LossDraws::Shared },
         ..LinkConfig::default()
     })
 }
 
-/// Pairs of hosts `left1` and `right1` and so on, each with a link of its own to either end of one bottleneck.
+/// Returns pairs of hosts `left1` and `right1` and so on, each with its own link to either end of one
+/// bottleneck.
 fn dumbbell(table: &Reader<'_>, profile: Profile, direction: Direction) -> Result<Network, Problem> {
     let bottleneck = uniform(table, profile)?;
     let hosts = table.optional("hosts", |node| node.integer(1, 1000))?.unwrap_or(2) as usize;
@@ -579,7 +581,7 @@ fn dumbbell(table: &Reader<'_>, profile: Profile, direction: Direction) -> Resul
     Ok(network)
 }
 
-/// A fat tree whose hosts send to one another, each to one.
+/// Returns a fat tree in which each host sends to one other.
 fn fat_tree(table: &Reader<'_>, profile: Profile, direction: Direction) -> Result<Network, Problem> {
     let ports = table.required("k", "4", |node| {
         let ports = node.integer(2, 32)?;
@@ -602,8 +604,8 @@ fn fat_tree(table: &Reader<'_>, profile: Profile, direction: Direction) -> Resul
     Ok(network)
 }
 
-/// Each host with another one, every host once: a cycle over all of them (Sattolo's algorithm). It depends on their
-/// number alone, so that a scenario always has the same.
+/// Returns each host with another one, every host once: a cycle over all of them (Sattolo's algorithm). It
+/// depends only on their number, so that a scenario always has the same.
 fn permutation(hosts: &[usize]) -> Vec<(usize, usize)> {
     let mut to = hosts.to_vec();
     let mut stream = RandomStream::new(hosts.len() as u64, "traffic.permutation");
@@ -763,7 +765,7 @@ fn read_route(network: &mut Network, node: &Node) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The only link from one node to another.
+/// Returns the only link from one node to another.
 fn one_link(network: &Network, from: usize, to: usize, span: &Span) -> Result<usize, Problem> {
     let name = |at: usize| &network.graph.nodes[at].name;
     let mut links = (0..network.ends.len()).filter(|&link| network.ends[link] == (from, to));
@@ -776,7 +778,7 @@ fn one_link(network: &Network, from: usize, to: usize, span: &Span) -> Result<us
     }
 }
 
-/// The links that a route names, each in the direction in which the route goes.
+/// Reads the links that a route names, each in the direction of the route.
 fn named_links(network: &Network, node: &Node, from: usize) -> Result<Vec<usize>, Problem> {
     let mut at = from;
     let mut links = Vec::new();

@@ -41,11 +41,11 @@ pub(super) const KEYS: &[&str] = &[
     "condition",
 ];
 
-/// What belongs to the whole comparison, so that no condition can change it.
+/// The keys of the whole comparison, which no condition can change.
 const FIXED: &[&str] =
     &["description", "schedulers", "reference", "runs", "seed", "min-effect", "other-starts", "condition"];
 
-/// The contenders where a scenario names none.
+/// The default contenders.
 const DEFAULT_SCHEDULERS: [&str; 4] = ["tcp", "linux", "min_rtt", "dmptcp"];
 const DEFAULT_RUNS: u32 = 30;
 const DEFAULT_MIN_EFFECT: f64 = 0.01;
@@ -104,6 +104,7 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         other_starts: reader.optional("other-starts", Node::boolean)?.unwrap_or(true),
         contenders,
         conditions,
+        renamed: Vec::new(),
     })
 }
 
@@ -125,7 +126,7 @@ fn read_contenders(
     contender::read_all(&Node { span: end.clone(), value: names }, paths, defaults)
 }
 
-/// The scenario once for each condition, with its name; once without a name where there is none.
+/// Returns the scenario once for each condition, with its name; once without a name if there is none.
 fn variations(table: &Table) -> Result<Vec<(String, Table)>, Problem> {
     let mut base = table.clone();
     let Some(conditions) = base.remove("condition") else {
@@ -167,7 +168,7 @@ fn variations(table: &Table) -> Result<Vec<(String, Table)>, Problem> {
     Ok(variations)
 }
 
-/// Puts `node` at the dotted `keys`.
+/// Sets `node` at the dotted `keys`.
 pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> Result<(), Problem> {
     let mut node = node;
     for (key, key_span) in keys[1..].iter().rev() {
@@ -187,11 +188,12 @@ pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> R
     merge(table, entry)
 }
 
-/// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one, and so with `link`.
+/// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one, and likewise for
+/// `link`.
 fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
     match (entry.key.as_str(), &entry.node.value) {
         ("path" | "link", Value::Table(_)) => {}
-        // Parameters for the congestion control that is named already.
+        // Parameters for the congestion control that is already named.
         ("congestion", Value::Table(changes)) if changes.get("name").is_none() => {
             if let Some(old) = table.get_mut("congestion")
                 && let Value::String(_) = &old.node.value
@@ -249,9 +251,9 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             }
             (None, _) => {
                 let at = if what == "path" {
-                    "a path (and no path is called so)"
+                    "a path (and no path has that name)"
                 } else {
-                    "a link (and no link is called so)"
+                    "a link (and no link has that name)"
                 };
                 return Err(unknown_key(&change, at, keys));
             }
@@ -260,7 +262,7 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The experiment of one condition, and the configuration that its contenders start from.
+/// Reads the experiment of one condition, and the configuration that its contenders start from.
 fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experiment, Base), Problem> {
     let reader = Reader::new(table, end, "the scenario", KEYS)?;
     let profile = reader.optional("profile", |node| {
@@ -275,7 +277,7 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     let paths = network.pairs[..traffic.pairs].iter().rev().max_by_key(|pair| pair.paths.len());
     let paths: Vec<Path> = paths.map(|pair| pair.paths.clone()).unwrap_or_default();
     let mut base = ConnectionConfig::new(profile);
-    // Every path of a scenario is there to be used.
+    // Every path of a scenario can be used.
     base.max_subflows = base.max_subflows.max(u8::try_from(paths.len()).unwrap_or(u8::MAX));
     if let Some(congestion) = reader.optional("congestion", contender::congestion)? {
         base.congestion = congestion;
@@ -321,7 +323,8 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     Ok((experiment, Base { config: base, fills_mtu, ipv6 }))
 }
 
-/// The path of the initial subflow and how it was chosen; `best` is found when all is read, unless a path is called so.
+/// Reads the path of the initial subflow and the way of its choice; `best` is determined when everything is
+/// read, unless a path has that name.
 fn initial(node: &Node, paths: &[Path]) -> Result<(usize, InitialChoice), Problem> {
     let name = node.name()?;
     match find_path(&name, paths) {
@@ -335,13 +338,13 @@ fn initial(node: &Node, paths: &[Path]) -> Result<(usize, InitialChoice), Proble
     }
 }
 
-/// The position of the path that `node` names.
+/// Returns the position of the path that `node` names.
 pub(super) fn path_position(node: &Node, paths: &[Path]) -> Result<usize, Problem> {
     let name = node.name()?;
     find_path(&name, paths).ok_or_else(|| no_such_path(node, &name, paths))
 }
 
-/// The position of the path called `name`, or of that number from 1.
+/// Returns the position of the path with the name `name`, or with that number from 1.
 pub(super) fn find_path(name: &str, paths: &[Path]) -> Option<usize> {
     let by_number = || name.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < paths.len());
     paths.iter().position(|path| path.name == name).or_else(by_number)

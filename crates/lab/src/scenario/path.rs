@@ -9,16 +9,16 @@ use super::document::Files;
 use super::{TraceStart, link};
 use crate::reader::Reader;
 use crate::source::{Problem, Span};
-use crate::tree::{Node, Table, Value};
+use crate::tree::{self, Node, Table, Value};
 
 /// The keys of a `[[path]]`.
 pub(super) const KEYS: &[&str] =
     &link::join::<{ OWN_KEYS.len() + link::KEYS.len() }>(&[OWN_KEYS, link::KEYS]);
 
-/// Those that a link has not.
+/// The keys that a link does not have.
 const OWN_KEYS: &[&str] = &["name", "rate", "trace", "trace-start", "rtt", "loss-up", "backup", "change"];
 
-/// The most paths; as many as a connection can have subflows.
+/// The largest number of paths, equal to the largest number of subflows of a connection.
 const MOST: usize = 32;
 
 /// A path as a scenario describes it.
@@ -26,17 +26,17 @@ pub(super) struct Described {
     pub name: String,
     /// The round trip without load, half of it each way.
     pub rtt: Duration,
-    /// Where runs begin in its traces.
+    /// The position in its traces at which runs begin.
     pub trace_start: TraceStart,
     /// The direction of the data.
     pub data: LinkConfig,
     /// The direction of the acknowledgements.
     pub acks: LinkConfig,
-    /// Whether subflows over it ask to be backups.
+    /// True if subflows over it ask to be backups.
     pub backup: bool,
 }
 
-/// All paths.
+/// Reads all paths.
 pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Result<Vec<Described>, Problem> {
     let nodes = node.array().map_err(|problem| problem.help("write each path as `[[path]]`"))?;
     if nodes.is_empty() || nodes.len() > MOST {
@@ -125,7 +125,7 @@ fn traces(node: &Node, files: &Files<'_>) -> Result<(Capacity, Capacity), Proble
 }
 
 /// Reads `RATE,RTT[,loss=P][,loss-up=P][,queue=Q][,name=N]` or `trace=DOWN[:UP],RTT...`, which is source
-/// number `source`, into a `[[path]]`.
+/// number `source`, as a `[[path]]`.
 pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
     let whole = Span { source, range: 0..text.len() };
     let example = "write for example `100Mbit/s,20ms`, `8Mbit/s,50ms,loss=1%,queue=100packets` or `trace=lte.down:lte.up,40ms`";
@@ -136,13 +136,14 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
         let span = Span { source, range: start..start + part.trim().len() };
         at += part.len() + 1;
         let part = part.trim();
-        let (key, value, value_at) = match part.split_once('=') {
-            Some((key, value)) => (key.trim().replace('_', "-"), value, start + part.len() - value.len()),
-            None if index == 0 => ("rate".to_owned(), part, start),
-            None if table.get("rtt").is_none() => ("rtt".to_owned(), part, start),
-            None => return Err(Problem::at(&span, format!("`{part}` is not understood here")).help(example)),
+        let (written, value, value_at) = match part.split_once('=') {
+            Some((key, value)) => (key.trim(), value, start + part.len() - value.len()),
+            None if index == 0 => ("rate", part, start),
+            None if table.get("rtt").is_none() => ("rtt", part, start),
+            None => return Err(Problem::at(&span, format!("`{part}` is unknown here")).help(example)),
         };
-        let key_span = Span { source, range: start..start + key.len().min(part.len()) };
+        let key = tree::present(written);
+        let key_span = Span { source, range: start..start + written.len().min(part.len()) };
         let value_span = Span { source, range: value_at..start + part.len() };
         if table.get(&key).is_some() {
             return Err(Problem::at(&key_span, format!("`{key}` is given twice")));

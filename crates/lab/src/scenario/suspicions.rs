@@ -1,17 +1,17 @@
-//! Values that are valid and probably not meant.
+//! Warnings about valid values that are probably not intended.
 
 use anabranch_link::Loss;
 
 use super::{Form, Scenario};
 use crate::units::show_percent;
 
-/// A loss or a minimum effect from here on is probably a percentage without its sign.
+/// A loss or a minimum effect of at least this is probably a percentage without its sign.
 const SUSPICIOUS: f64 = 0.5;
 
 impl Scenario {
-    /// What a person should look at again, a sentence each.
+    /// Returns warnings for the user, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = Vec::new();
+        let mut warnings = self.renamed.clone();
         let mut add = |warning: String| {
             if !warnings.contains(&warning) {
                 warnings.push(warning);
@@ -53,7 +53,7 @@ impl Scenario {
     }
 }
 
-/// How the same digits are written as a percentage.
+/// Returns the same digits written as a percentage.
 fn written(key: &str, value: f64) -> String {
     format!("if {value} % is meant, write `{key}={value}%`")
 }

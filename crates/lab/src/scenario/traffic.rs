@@ -29,7 +29,7 @@ pub(super) const KEYS: &[&str] = &[
     "pattern",
 ];
 
-/// The most flows of a run.
+/// The largest number of flows of a run.
 const MOST_FLOWS: i64 = 100_000;
 
 impl Default for Traffic {
@@ -55,7 +55,8 @@ pub(super) fn direction(table: Option<&Reader<'_>>) -> Result<Direction, Problem
     Ok(if choice == Some(0) { Direction::Upload } else { Direction::Download })
 }
 
-/// The traffic of the keys in `table`, or the usual traffic. Asks `network` for the pairs of hosts.
+/// Reads the traffic of the keys in `table`, or returns the default. Requests the pairs of hosts from
+/// `network`.
 pub(super) fn read(
     table: Option<&Reader<'_>>,
     end: &Span,
@@ -121,14 +122,14 @@ fn size(table: &Reader<'_>) -> Result<FlowSize, Problem> {
         )
         .help("give a larger `max`, or a fixed `size`")),
         (FlowSize::Fixed(_) | FlowSize::Bulk, Some(_), Some(node)) => {
-            Err(Problem::at(&node.span, "only web-like sizes have a greatest one")
+            Err(Problem::at(&node.span, "only web-like sizes have a maximum")
                 .help("write `size = \"web\"`, or remove `max`"))
         }
         _ => Ok(size),
     }
 }
 
-/// When flows start, and how many there are: at least one for each of the `pairs` unless the scenario says otherwise.
+/// Reads the start times of flows, and their number: by default at least one for each of the `pairs`.
 fn starts(table: &Reader<'_>, size: FlowSize, pairs: u32) -> Result<(Start, u32), Problem> {
     let flows = table.optional("flows", |node| node.integer(1, MOST_FLOWS))?.map(|n| n as u32);
     let from = table.optional("start", Node::delay)?.map_or(Time::ZERO, |start| Time::ZERO + start);
@@ -160,7 +161,7 @@ fn starts(table: &Reader<'_>, size: FlowSize, pairs: u32) -> Result<(Start, u32)
                 return Err(Problem::at(&node.span, "bulk flows never end, so there is no load")
                     .help("give the flows a `size`, or remove `load`"));
             }
-            // A load of more than the paths carry is a fair question, so it is not a probability.
+            // A load above the capacity is permitted, so it is not a probability.
             let load = node.load()?;
             Ok((Start::Poisson { from, load }, flows.unwrap_or(pairs.max(100))))
         }
@@ -175,7 +176,7 @@ fn list_or_one(node: &Node) -> &[Node] {
     }
 }
 
-/// The flows in the background that `node` describes, for each pair of hosts that it names.
+/// Reads the background flows that `node` describes, for each pair of hosts that it names.
 fn background(node: &Node, network: &mut Network, all: &mut Vec<Background>) -> Result<(), Problem> {
     let table = Reader::of(node, "background", &["path", "from", "to", "flows", "start"])?;
     let pairs = network.named_pairs(&table)?;
@@ -211,11 +212,11 @@ fn beside(node: &Node, network: &mut Network, flow_pairs: usize) -> Result<Besid
     })
 }
 
-/// The least web-like size.
+/// The smallest web-like size.
 const WEB_SCALE: u64 = 19_000;
 
 impl FlowSize {
-    /// As the simulator draws it.
+    /// Returns the simulator's distribution.
     pub fn sizes(self) -> Sizes {
         match (self, Sizes::WEB) {
             (FlowSize::Fixed(size), _) => Sizes::Fixed(size),
@@ -227,7 +228,7 @@ impl FlowSize {
         }
     }
 
-    /// The mean size in bytes; none for bulk.
+    /// Returns the mean size in bytes; none for bulk.
     pub fn mean(self) -> Option<f64> {
         Some(self.sizes().mean()).filter(|mean| mean.is_finite())
     }

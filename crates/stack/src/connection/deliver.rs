@@ -65,8 +65,8 @@ impl Connection {
         self.recv.autotune(now, rtt, u64::from(self.config.mss));
     }
 
-    /// Lets the connection's buffer follow the rate at which the application reads (dynamic right-sizing), and with it the
-    /// windows that its subflows offer.
+    /// Lets the connection's buffer follow the rate at which the application reads (dynamic right-sizing),
+    /// and with it the windows that its subflows advertise.
     #[inline]
     pub(super) fn right_size(&mut self, now: Time) {
         let mut rtt = Duration::ZERO;
@@ -81,15 +81,15 @@ impl Connection {
         }
     }
 
-    /// Acknowledges a segment with PSH that was the next of the stream at once, if the application has read it.
+    /// Acknowledges a segment with PSH that was next in the stream at once, if the application has read it.
     pub(super) fn on_pushed(&mut self, at: usize) {
         if self.recv.readable() == 0 || !self.config.consume_at_once {
             self.subflows[at].on_pushed();
         }
     }
 
-    /// Takes the receiver's sample of the round trip from a segment with data: the time since the acknowledgement that it
-    /// echoes was sent.
+    /// Samples the receiver's round trip from a data segment: the time since the transmission of the
+    /// acknowledgement that it echoes.
     #[inline]
     pub(super) fn sample_arrival(&mut self, now: Time, at: usize, segment: &Segment) {
         if let Some(timestamps) = segment.options.timestamps
@@ -100,21 +100,21 @@ impl Connection {
         }
     }
 
-    /// Notifies the application once the peer's stream has arrived to its end.
+    /// Notifies the application once the peer's stream has arrived completely.
     pub(super) fn after_remote_fin(&mut self) {
         if self.recv.finished() && self.events.push_peer_closed() {
-            // One acknowledgement is enough, but the subflow that ends the stream may not be the one
-            // that carried the DATA_FIN.
+            // One acknowledgement suffices, but the subflow that ends the stream may not be the one that
+            // carried the DATA_FIN.
             if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
                 self.subflows[best].want_ack();
             }
         }
     }
 
-    /// Notes that the peer's stream ends at `end`, and acknowledges it.
+    /// Records that the peer's stream ends at `end`, and acknowledges it.
     #[cold]
     pub(super) fn on_data_fin(&mut self, at: usize, end: i64) {
-        // A DATA_FIN outside the window does not count (RFC 8684 section 3.8).
+        // A DATA_FIN outside the window is ignored (RFC 8684 section 3.8).
         if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
             self.after_remote_fin();
         }
@@ -122,7 +122,8 @@ impl Connection {
         self.subflows[at].want_ack();
     }
 
-    /// Delivers held bytes, as far as they are new in the stream. True if the stream has grown in order.
+    /// Delivers held bytes, as far as they are new in the stream. Returns true if the stream has grown in
+    /// order.
     pub(super) fn release(
         &mut self,
         at: usize,

@@ -11,12 +11,12 @@ use crate::segment::Segment;
 use crate::seq::DataRange;
 
 impl Connection {
-    /// The number of segments that a departure counts as in a turn.
+    /// Returns the number of segments that a departure counts in a turn.
     pub(crate) fn turns_of(&self, sent: &Segment) -> u32 {
         if sent.payload_len <= self.config.mss { 1 } else { sent.payload_len / self.config.mss.max(1) }
     }
 
-    /// Does the bookkeeping of any data segment: congestion control, validation, pacing.
+    /// Updates congestion control, validation and pacing after any data segment.
     #[inline]
     pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let subflow = &mut self.subflows[at];
@@ -44,7 +44,7 @@ impl Connection {
         self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
-    /// Does the bookkeeping of a segment without data.
+    /// Updates the state after a segment without data.
     pub(super) fn leave<S, O: Observer>(
         &mut self,
         at: usize,
@@ -55,7 +55,7 @@ impl Connection {
         self.leave_data(at, kind, 0, poll)
     }
 
-    /// Does the bookkeeping of a segment, whose payload begins at `stream_offset`.
+    /// Updates the state after a segment whose payload begins at `stream_offset`.
     #[inline]
     pub(super) fn leave_data<S, O: Observer>(
         &mut self,

@@ -20,7 +20,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection if its streams are complete, or if no subflow is left and none is waited for.
+    /// Ends the connection if its streams are complete, or if no subflow is left and none is expected.
     #[cold]
     pub(super) fn check_ended(&mut self, now: Time) {
         if self.phase == Phase::Ended {
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Notifies the application, once, that all it has written is acknowledged.
+    /// Notifies the application, once, that everything it has written is acknowledged.
     #[inline(always)]
     pub(super) fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);
@@ -65,8 +65,8 @@ impl Connection {
         }
     }
 
-    /// Starts the wait for a further subflow if none of the present ones can carry the rest of both streams (RFC 8684
-    /// section 3.3.3: break before make).
+    /// Starts the wait for a further subflow if none of the existing ones can carry the rest of both streams
+    /// (RFC 8684 section 3.3.3: break before make).
     #[cold]
     pub(super) fn expect_subflow(&mut self, now: Time) {
         let finished = self.recv.finished();

@@ -8,19 +8,18 @@ use crate::event::Event;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventQueue {
     queue: VecDeque<Event>,
-    /// The application was told of bytes that it has not read since.
+    /// True if the application was notified of bytes that it has not read since.
     readable: bool,
-    /// It was told of the end of the peer's stream.
+    /// True if it was notified of the end of the peer's stream.
     peer_closed: bool,
 }
 
 impl EventQueue {
-    /// Adds an event.
     pub(super) fn push(&mut self, event: Event) {
         self.queue.push_back(event);
     }
 
-    /// Adds [`Event::Readable`]. If it is `once`, only for the first bytes since the application last read.
+    /// Adds [`Event::Readable`]; with `once`, only for the first bytes since the application last read.
     #[inline]
     pub(super) fn push_readable(&mut self, once: bool) {
         if once && core::mem::replace(&mut self.readable, true) {
@@ -29,12 +28,12 @@ impl EventQueue {
         self.queue.push_back(Event::Readable);
     }
 
-    /// The application has read.
+    /// Records that the application has read.
     pub(super) fn on_consumed(&mut self) {
         self.readable = false;
     }
 
-    /// Adds [`Event::PeerClosed`]. False if it was added before.
+    /// Adds [`Event::PeerClosed`]. Returns false if it was added before.
     pub(super) fn push_peer_closed(&mut self) -> bool {
         let first = !core::mem::replace(&mut self.peer_closed, true);
         if first {
@@ -43,13 +42,12 @@ impl EventQueue {
         first
     }
 
-    /// True if there is none.
+    /// True if the queue is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Takes the first.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         self.queue.pop_front()
     }

@@ -1,50 +1,51 @@
-//! The state of the fallback to TCP (RFC 8684 section 3.7): where the stream lies in the subflow, an MP_FAIL that is not
-//! answered, and the infinite mapping.
+//! The state of fallback to TCP (RFC 8684 section 3.7): the position of the stream in the subflow, an
+//! unanswered MP_FAIL, and the infinite mapping.
 
 use anabranch_units::Time;
 
 use crate::segment::{Dss, Mapping, MptcpOption, OPTION_SPACE, SackBlocks, Segment};
 use crate::seq::Dsn;
 
-/// The state of the fallback.
+/// The state of fallback.
 #[derive(Clone, Debug)]
 pub(super) struct Fallback {
-    /// In a plain TCP: the offset of a byte in the stream that we send, less its offset in the subflow.
+    /// In plain TCP: the offset of a byte in the sent stream minus its offset in the subflow.
     send_shift: i64,
-    /// The same for the stream that we receive.
+    /// The same for the received stream.
     recv_shift: i64,
-    /// Another subflow was opened as far as its peer may have used it: the third ACK was sent or received.
+    /// True if another subflow was opened far enough for its peer to use it: the third ACK was sent or
+    /// received.
     joined: bool,
-    /// A join was answered: its peer may have used it, and only the peer can say that it has not.
+    /// True if a join was answered: its peer may have used it, and only the peer can show that it has not.
     answered: bool,
-    /// Payload was changed: the peer is notified, and its answer awaited.
+    /// Set if payload was changed: the peer is notified, and its answer awaited.
     failing: Option<Failing>,
-    /// The infinite mapping is to be sent, or was sent.
+    /// The infinite mapping to be sent, or already sent.
     infinite: Option<Infinite>,
 }
 
 /// An MP_FAIL that is not answered.
 #[derive(Clone, Copy, Debug)]
 struct Failing {
-    /// The stream offset where the damage begins.
+    /// The stream offset of the start of the damage.
     data: i64,
     resend_at: Time,
-    /// When the subflow is given up.
+    /// The time at which the subflow is given up.
     deadline: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Infinite {
-    /// The mapping: it acts backwards, from what the peer is known to have.
+    /// The mapping: it applies retroactively, from the data that the peer is known to have.
     mapping: Mapping,
-    /// The subflow offset of the segment that carries it, each time it is sent.
+    /// The subflow offset of the segment that carries it, in each transmission.
     seq: Option<u64>,
 }
 
-/// What is done about an MP_FAIL whose timer has expired.
+/// The action when the timer of an MP_FAIL expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FailTimeout {
-    /// It is sent again.
+    /// It is repeated.
     Resend,
     /// The subflow is given up, because of damage at this stream offset.
     GiveUp(i64),
@@ -64,34 +65,34 @@ impl Default for Fallback {
 }
 
 impl Fallback {
-    /// The place of `offset` of the subflow in the stream that we send, in a plain TCP.
+    /// Returns the offset in the sent stream of `offset` of the subflow, in plain TCP.
     #[inline]
     pub(super) fn in_sent_stream(&self, offset: i64) -> i64 {
         offset + self.send_shift
     }
 
-    /// The place of `offset` of the subflow in the stream that we receive, in a plain TCP.
+    /// Returns the offset in the received stream of `offset` of the subflow, in plain TCP.
     #[inline]
     pub(super) fn in_received_stream(&self, offset: i64) -> i64 {
         offset + self.recv_shift
     }
 
-    /// The offset in the subflow of a byte of the stream that we send.
+    /// Returns the offset in the subflow of a byte of the sent stream.
     pub(super) fn in_sent_subflow(&self, data: i64) -> i64 {
         data - self.send_shift
     }
 
-    /// The offset in the subflow of a byte of the stream that we receive.
+    /// Returns the offset in the subflow of a byte of the received stream.
     pub(super) fn in_received_subflow(&self, data: i64) -> i64 {
         data - self.recv_shift
     }
 
-    /// The peer's stream continues with its byte `data` at `offset` of the subflow.
+    /// Records that the peer's stream continues with its byte `data` at `offset` of the subflow.
     pub(super) fn set_received(&mut self, offset: i64, data: i64) {
         self.recv_shift = data - offset;
     }
 
-    /// The peer may use another subflow from now on.
+    /// Records that the peer may use another subflow from now on.
     pub(super) fn note_joined(&mut self) {
         self.joined = true;
     }
@@ -101,7 +102,7 @@ impl Fallback {
         self.joined
     }
 
-    /// A join is answered.
+    /// Records that a join is answered.
     pub(super) fn note_answered(&mut self) {
         self.answered = true;
     }
@@ -111,29 +112,30 @@ impl Fallback {
         self.answered
     }
 
-    /// True if an MP_FAIL is not answered.
+    /// True if an MP_FAIL is unanswered.
     #[inline]
     pub(super) fn is_failing(&self) -> bool {
         self.failing.is_some()
     }
 
-    /// The payload from `data` on was changed: an MP_FAIL goes with every acknowledgement until it is answered.
+    /// Records that the payload from `data` on was changed: every acknowledgement carries an MP_FAIL until it
+    /// is answered.
     pub(super) fn begin_failing(&mut self, data: i64, resend_at: Time, deadline: Time) {
         self.failing = Some(Failing { data, resend_at, deadline });
     }
 
-    /// The MP_FAIL is answered, or nothing is left that it was about.
+    /// Ends the MP_FAIL, which is answered or no longer needed.
     pub(super) fn end_failing(&mut self) {
         self.failing = None;
     }
 
-    /// When [`Fallback::on_fail_timer`] is due.
+    /// Returns the time at which [`Fallback::on_fail_timer`] is due.
     #[inline]
     pub(super) fn fail_timer(&self) -> Time {
         self.failing.map_or(Time::NEVER, |failing| failing.resend_at.min(failing.deadline))
     }
 
-    /// The MP_FAIL is due again; after that at `resend_at`.
+    /// Returns the action if the MP_FAIL is due again; the next is due at `resend_at`.
     #[cold]
     pub(super) fn on_fail_timer(&mut self, now: Time, resend_at: Time) -> Option<FailTimeout> {
         let failing = self.failing.as_mut()?;
@@ -146,7 +148,7 @@ impl Fallback {
         Some(FailTimeout::GiveUp(data))
     }
 
-    /// Adds the MP_FAIL to an acknowledgement, as long as it is not answered. The peer's stream starts at `origin`.
+    /// Adds the MP_FAIL to an acknowledgement, until it is answered. The peer's stream starts at `origin`.
     #[cold]
     pub(super) fn write_fail(&self, origin: Dsn, out: &mut Segment) {
         let Some(failing) = self.failing else { return };
@@ -156,7 +158,7 @@ impl Fallback {
         }
     }
 
-    /// `mapping` is to be sent with the next new data.
+    /// Records that `mapping` is to be sent with the next new data.
     pub(super) fn begin_infinite(&mut self, mapping: Mapping) {
         self.infinite = Some(Infinite { mapping, seq: None });
     }
@@ -167,7 +169,8 @@ impl Fallback {
         self.infinite.is_some()
     }
 
-    /// Adds the infinite mapping to the first data after the fallback, each time that is sent (sections 3.3.1 and 3.7).
+    /// Adds the infinite mapping to each transmission of the first data after the fallback (sections 3.3.1
+    /// and 3.7).
     #[cold]
     pub(super) fn write_infinite(&mut self, seq: u64, out: &mut Segment) {
         let Some(infinite) = &mut self.infinite else { return };
@@ -180,7 +183,7 @@ impl Fallback {
     }
 }
 
-/// The number that an MP_FAIL names for damage at `data` of a stream that starts at `origin`.
+/// Returns the number named by an MP_FAIL for damage at `data` of a stream that starts at `origin`.
 pub(super) fn failed_dsn(origin: Dsn, data: i64) -> Dsn {
     Dsn(origin.0.wrapping_add(data as u64))
 }

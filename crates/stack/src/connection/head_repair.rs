@@ -1,5 +1,5 @@
-//! The repair of the head of the stream: subflows have delivered it, and the peer's data level has dropped it (RFC 8684
-//! section 3.3.6; Linux drops data while it has no window at the data level).
+//! The repair of the head of the stream, which subflows have delivered and the peer's data level has dropped
+//! (RFC 8684 section 3.3.6; Linux drops data while it has no window at the data level).
 
 use anabranch_units::Duration;
 
@@ -9,44 +9,44 @@ use crate::seq::DataRange;
 use crate::subflow::Subflow;
 use crate::subflow::scoreboard::Sent;
 
-/// The most segments that are reinjected at once because no subflow carries the head of the stream.
+/// The maximum number of segments reinjected at once because no subflow carries the head of the stream.
 const MOST_REPAIRED: u32 = 1 << 10;
 
-/// What the data-level timer has done about the head of the stream.
+/// The action of the data-level timer for the head of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeadTimeout {
-    /// Nothing: it is on its way, or there is no subflow to send it on.
+    /// Nothing: it is in flight, or there is no subflow to send it on.
     None,
-    /// It is reinjected, or the peer is asked whether it knows of it.
+    /// It is reinjected, or the peer is probed.
     Repaired,
 }
 
 /// The state of the repair.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct HeadRepair {
-    /// How often the data-level timer has reinjected the head, or asked for it, since it moved.
+    /// The number of times the data-level timer has reinjected the head, or probed for it, since it moved.
     attempts: u8,
-    /// The subflow that was last found to carry the head of the stream.
+    /// The subflow last found to carry the head of the stream.
     carrier: u8,
-    /// How many segments are reinjected next; 0 if nothing is under repair.
+    /// The number of segments reinjected next; 0 if nothing is being repaired.
     segments: u32,
-    /// The end of what was reinjected last.
+    /// The end of the last reinjection.
     end: u64,
 }
 
 impl HeadRepair {
-    /// The peer has begun to acknowledge data: what waited for that need not wait longer.
+    /// Resets the backoff once the peer has begun to acknowledge data: waiting data need not wait longer.
     pub(super) fn forget_attempts(&mut self) {
         self.attempts = 0;
     }
 
-    /// `wait`, doubled by each attempt in vain.
+    /// Returns `wait`, doubled by each unsuccessful attempt.
     pub(super) fn back_off(&self, wait: Duration) -> Duration {
         Duration(wait.0 << self.attempts.min(10))
     }
 
-    /// True if only the data-level timer can bring the head of the stream to the peer: every subflow that carried it is
-    /// done with it. A peer that has gone silent at the data level is another matter.
+    /// True if only the data-level timer can bring the head of the stream to the peer: every subflow that
+    /// carried it has finished with it. This excludes a peer that sends no data acknowledgements.
     pub(super) fn is_dropped(
         &mut self,
         subflows: &mut [Subflow],
@@ -61,10 +61,10 @@ impl HeadRepair {
             && !subflows.iter().any(|subflow| subflow.is_bare())
     }
 
-    /// True if some subflow has the head of the stream in flight or queued, or the rest of its mapping, without which a
-    /// peer that verifies checksums does not take it.
+    /// True if some subflow has the head of the stream in flight or queued, or the rest of its mapping,
+    /// without which a peer that verifies checksums does not accept it.
     pub(super) fn is_carried(&mut self, subflows: &mut [Subflow], una: u64, fast_paths: bool) -> bool {
-        // Mostly the same one as the last time has it: this is asked after every acknowledgement.
+        // Usually the subflow found last time: this is called after every acknowledgement.
         let alive = |subflow: &Subflow| subflow.is_synchronised();
         let last = usize::from(self.carrier);
         if fast_paths
@@ -82,9 +82,9 @@ impl HeadRepair {
         at.is_some()
     }
 
-    /// The data level has been acknowledged further. If that is so because its head was reinjected, and the new one is
-    /// carried by no subflow either, then more was dropped than that: twice as much follows at once, as in slow start,
-    /// and not after another wait.
+    /// Handles an advance of the data acknowledgement. If a reinjection of the head caused it, and no subflow
+    /// carries the new head either, more was dropped: twice as much follows at once, as in slow start,
+    /// without another wait.
     pub(super) fn on_progress(
         &mut self,
         subflows: &mut [Subflow],
@@ -103,8 +103,8 @@ impl HeadRepair {
         }
     }
 
-    /// The head of the stream has reached its subflow's peer but not the data level for too long, or no subflow carries
-    /// it: it is reinjected (RFC 8684 section 3.3.6).
+    /// Reinjects the head of the stream, which has reached its subflow's peer but not the data level for too
+    /// long, or is carried by no subflow (RFC 8684 section 3.3.6).
     #[cold]
     pub(super) fn on_timeout(
         &mut self,
@@ -113,7 +113,7 @@ impl HeadRepair {
         mss: u32,
         fast_paths: bool,
     ) -> HeadTimeout {
-        // Without a subflow there is nothing to send it on; the next one finds it unassigned.
+        // Without a subflow it stays pending; the next subflow finds it unassigned.
         if !subflows.iter().any(|subflow| subflow.is_usable())
             || !send.is_head_given()
             || self.is_carried(subflows, send.una, fast_paths)
@@ -125,8 +125,8 @@ impl HeadRepair {
             self.segments = 1;
             self.reinject(subflows, send, mss);
         } else {
-            // The peer has never acknowledged data, and may be falling back to TCP: it would take reinjected data for new.
-            // An old octet asks it, and does no harm.
+            // The peer has never acknowledged data, and may be falling back to TCP: it would take reinjected
+            // data for new data. An old octet probes it harmlessly.
             for subflow in subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
                 subflow.probe();
             }
@@ -134,8 +134,8 @@ impl HeadRepair {
         HeadTimeout::Repaired
     }
 
-    /// Requests the reinjection of the present number of segments from the head of the stream on, up to what a subflow
-    /// still carries.
+    /// Requests the reinjection of the current number of segments from the head of the stream on, up to data
+    /// that a subflow still carries.
     #[cold]
     fn reinject(&mut self, subflows: &[Subflow], send: &mut SendState, mss: u32) {
         let una = send.una;
@@ -149,7 +149,7 @@ impl HeadRepair {
         }
         self.end = end;
         self.segments = (self.segments * 2).min(MOST_REPAIRED);
-        // All have tried it, so that none is excluded for it.
+        // All subflows have carried it, so none is excluded for that.
         for subflow in 0..subflows.len() {
             send.outstanding.forget(SubflowId(subflow as u8));
         }

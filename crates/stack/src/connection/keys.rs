@@ -1,4 +1,4 @@
-//! The keys and tokens of both ends (RFC 8684 section 3.1), and the codes that are made from them.
+//! The keys and tokens of both ends (RFC 8684 section 3.1), and the HMACs made with them.
 
 use crate::crypto;
 use crate::segment::{AddAddress, Key};
@@ -6,7 +6,7 @@ use crate::segment::{AddAddress, Key};
 /// The keys and tokens of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
-    /// Of the peer, once it is known.
+    /// The peer's key, once it is known.
     remote: Option<Key>,
     local: Key,
     local_token: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Of a connection whose peer's key is not known yet.
+    /// Returns the keys of a connection whose peer's key is not yet known.
     pub(super) fn new(local: Key, local_token: u32) -> Keys {
         Keys { remote: None, local, local_token, remote_token: 0 }
     }
@@ -33,39 +33,40 @@ impl Keys {
         self.local_token
     }
 
-    /// The token by which the peer knows the connection; 0 if its key is not known.
+    /// Returns the token of the peer; 0 if its key is not known.
     pub(super) fn remote_token(&self) -> u32 {
         self.remote_token
     }
 
-    /// The key of the peer is `key`; its token follows from that.
+    /// Records the key of the peer, and derives its token.
     pub(super) fn learn(&mut self, key: Key) {
         self.remote = Some(key);
         self.remote_token = crypto::token(key);
     }
 
-    /// The token of the peer was agreed on beforehand.
+    /// Records the token of the peer, agreed in advance.
     pub(super) fn agree_on_token(&mut self, token: u32) {
         self.remote_token = token;
     }
 
-    /// The code with which this end proves in a join that it has both keys (section 3.2).
+    /// Returns the HMAC with which this end proves in a join that it has both keys (section 3.2).
     pub(super) fn join_code(&self, nonce: u32, peer_nonce: u32) -> [u8; 32] {
         crypto::join_hmac(self.local, self.remote.unwrap_or(self.local), nonce, peer_nonce)
     }
 
-    /// The code that the peer has to send in a join.
+    /// Returns the HMAC that the peer has to send in a join.
     pub(super) fn peer_join_code(&self, nonce: u32, peer_nonce: u32) -> [u8; 32] {
         crypto::join_hmac(self.remote.unwrap_or(self.local), self.local, peer_nonce, nonce)
     }
 
-    /// The code of an address that this end announces (section 3.4.1). None if the peer's key is not known.
+    /// Returns the HMAC of an address announced by this end (section 3.4.1); `None` if the peer's key is not
+    /// known.
     pub(super) fn address_code(&self, address: &AddAddress) -> Option<u64> {
         let AddAddress { id, ip, port, .. } = *address;
         Some(crypto::add_address_hmac(self.local, self.remote?, id, ip, port))
     }
 
-    /// The code that the peer has to send with an address that it announces. None if its key is not known.
+    /// Returns the HMAC that the peer has to send with an announced address; `None` if its key is not known.
     pub(super) fn peer_address_code(&self, address: &AddAddress) -> Option<u64> {
         let AddAddress { id, ip, port, .. } = *address;
         Some(crypto::add_address_hmac(self.remote?, self.local, id, ip, port))

@@ -1,21 +1,24 @@
-//! One connection: the data level of RFC 8684 over its subflows, or a plain TCP.
+//! One connection: the data level of RFC 8684 over its subflows, or plain TCP.
 //!
-//! Calls between the files lead downwards in this list, so that each can be read with those below it alone
+//! Calls between the files lead downwards in this list, so that each can be read with only those below it
 //! (`tests/test_architecture.py` looks for cycles):
 //!
-//! 1. The entrances, which the endpoint calls: `receive.rs` (a segment has arrived), `transmit.rs` (the next segment to
-//!    send), `timers.rs` (timeouts), `application.rs` (a call of the program). `fast.rs` has the fast paths of the first two.
-//! 2. The steps of a segment that arrives: `handshake.rs` and `simultaneous_open.rs`; `checksum.rs`, `payload.rs`, `hold.rs`
-//!    and `mapping.rs` for the payload; `fallback.rs` for the fallback to TCP; `ack.rs` for acknowledgements of both levels.
-//! 3. The steps towards a segment that is sent: `schedule.rs` carries out what the scheduler decides, `make.rs` builds every
-//!    segment, `depart.rs` does the bookkeeping of one that is sent.
-//! 4. The endings: `close.rs` (our stream, and the application's wish), `keepalive.rs`, `subflow_end.rs`,
-//!    `end.rs` (the connection).
+//! 1. The entrances, which the endpoint calls: `receive.rs` (a segment was received), `transmit.rs` (the next
+//!    segment to send), `timers.rs` (timeouts), `application.rs` (a call of the program). `fast.rs` has the
+//!    fast paths of the first two.
+//! 2. The steps of a received segment: `handshake.rs` and `simultaneous_open.rs`; `checksum.rs`,
+//!    `payload.rs`, `hold.rs` and `mapping.rs` for the payload; `fallback.rs` for fallback to TCP; `ack.rs`
+//!    for acknowledgements of both levels.
+//! 3. The steps towards a transmission: `schedule.rs` executes the scheduler's decisions, `make.rs` builds
+//!    every segment, `depart.rs` updates the state after a transmission.
+//! 4. The ends: `close.rs` (the local stream, and the application's request), `keepalive.rs`,
+//!    `subflow_end.rs`, `end.rs` (the connection).
 //! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `deliver.rs`,
 //!    `send_space.rs`, `negotiate.rs`, `challenge.rs`.
-//! 6. The state: this file, with the predicates that all use; `send_state.rs` and `recv_state.rs`, the halves of the data
-//!    level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`, `events.rs`, `rotation.rs` and
-//!    `timer_table.rs`; and `wanted.rs`, the work that is left for the next poll. Each of these structs owns its fields.
+//! 6. The state: this file, with the common predicates; `send_state.rs` and `recv_state.rs`, the halves of
+//!    the data level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`,
+//!    `events.rs`, `rotation.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
+//!    of these structs owns its fields.
 
 mod ack;
 mod advertised;
@@ -94,35 +97,34 @@ use send_state::SendState;
 use timer_table::TimerTable;
 use wanted::Wanted;
 
-/// Whether option 30 is spoken.
+/// Whether option 30 is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// MPTCP.
     Mptcp,
-    /// A plain TCP: the stream is that of the one subflow.
+    /// Plain TCP: the stream is that of the only subflow.
     Plain,
 }
 
-/// Where a connection is in its life.
+/// The phase of a connection's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// The first handshake is under way.
+    /// The first handshake is in progress.
     Opening,
     /// Data may flow.
     Open,
-    /// It has ended for the application; subflows may still answer late segments.
+    /// The connection has ended for the application; subflows may still answer late segments.
     Ended,
 }
 
 /// One connection.
-// In this order what each segment looks at lies together: with thousands of connections, what a packet
-// costs is how many cache lines it touches.
+// The field order keeps the fields used for each segment together: with thousands of connections, the cost of
+// a packet is the number of cache lines it touches.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Connection {
-    // What every segment looks at.
+    // Used for every segment.
     pub(crate) subflows: Vec<Subflow>,
-    /// Shared by the connections that were told the same.
+    /// Shared by connections of the same configuration.
     pub(crate) config: Arc<ConnectionConfig>,
     id: ConnectionId,
     pub(crate) wanted: Wanted,
@@ -131,15 +133,15 @@ pub struct Connection {
     mode: Mode,
     pub(crate) phase: Phase,
     initiator: bool,
-    /// A DSS has come: the peer has our key, and joins may begin (RFC 8684 section 3.1).
+    /// True after the first DSS: the peer has the local key, and joins may begin (RFC 8684 section 3.1).
     confirmed: bool,
-    /// DSS checksums are agreed on (RFC 8684 section 3.3.1): either side has asked for them.
+    /// True if DSS checksums were negotiated (RFC 8684 section 3.3.1): either side has requested them.
     checksummed: bool,
-    /// How often our timestamps tick.
+    /// The tick of local timestamps.
     tick: TimestampTick,
-    /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
+    /// True if the peer sends 64-bit DSNs, so that local data ACKs must have 64 bits (section 3.3.2).
     peer_wide: bool,
-    /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
+    /// True if the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     fast_paths: bool,
     scheduling: Scheduling,
     fallback: Fallback,
@@ -148,7 +150,7 @@ pub struct Connection {
     recv: RecvState,
     send: SendState,
     advertised: Advertised,
-    /// The DSN of our stream's first byte.
+    /// The DSN of the first byte of the local stream.
     local_dsn: Dsn,
     /// The DSN of the peer's first byte.
     remote_dsn: Dsn,
@@ -160,7 +162,7 @@ pub struct Connection {
     progress_at: Time,
     persist: Persist,
 
-    // What changes with most segments.
+    // Changed by most segments.
     stats: ConnectionStats,
     pub(crate) events: EventQueue,
     pub(crate) congestion: AnyCongestion,
@@ -168,13 +170,13 @@ pub struct Connection {
 
     // The rest.
     challenges: Challenges,
-    /// When a silent peer was last probed.
+    /// The time of the last probe of a silent peer.
     keepalive_sent: Time,
     past: Vec<SubflowStats>,
     opportunistic: Opportunistic,
 }
 
-/// What a new connection is made from.
+/// The parameters of a new connection.
 pub(crate) struct Birth {
     pub id: ConnectionId,
     pub initiator: bool,
@@ -192,7 +194,7 @@ impl Connection {
         let scheduling = Scheduling::new(&config.scheduler);
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
-            // What a SYN can say.
+            // The maximum that a SYN can advertise.
             recv.begin_with(u64::from(u16::MAX));
         }
         Connection {
@@ -236,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Its subflows that are not gone.
+    /// Returns its subflows that have not ended.
     pub fn live_subflows(&self) -> impl Iterator<Item = &Subflow> {
         self.subflows.iter().filter(|subflow| !subflow.is_closed())
     }
@@ -245,8 +247,8 @@ impl Connection {
         self.phase == Phase::Ended && self.live_subflows().next().is_none()
     }
 
-    /// Whether the send buffers are those of Linux, and data of a subflow in trouble stays where it is until the data
-    /// level's timer runs out: with Linux's scheduler.
+    /// True if the send buffers are those of Linux, and data of a failing subflow is not moved until the data
+    /// level's timer expires: with Linux's scheduler.
     #[inline]
     fn models_buffers(&self) -> bool {
         self.config.send_buffers.is_some()
@@ -254,22 +256,22 @@ impl Connection {
             && matches!(self.config.scheduler, SchedulerKind::Linux(_))
     }
 
-    /// The usable subflow with the lowest RTT.
+    /// Returns the usable subflow with the lowest RTT.
     fn best_subflow(&self) -> Option<usize> {
         (0..self.subflows.len())
             .filter(|&at| self.subflows[at].is_usable())
             .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
     }
 
-    /// Takes over what the congestion control says of a subflow, after any call to it.
+    /// Copies the window of a subflow from the congestion control, after any call to it.
     #[inline]
     fn refresh_window(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.set_windows(self.congestion.window(subflow.id()));
     }
 
-    /// Reports to the observer the windows of every subflow whose congestion window or threshold is another than it
-    /// was last told, whatever has changed it.
+    /// Reports to the observer the windows of every subflow whose congestion window or threshold differs from
+    /// the last report, for any cause.
     #[inline]
     pub(crate) fn report_windows<O: Observer>(&mut self, now: Time, observer: &mut O) {
         if !O::LISTENS {
@@ -293,8 +295,8 @@ impl Connection {
         }
     }
 
-    /// Whether a join is admitted now (RFC 8684 section 3.2). Linux opens and takes none once the program has ended its
-    /// stream, as its connection has left ESTABLISHED.
+    /// True if a join is currently admitted (RFC 8684 section 3.2). Linux opens and accepts none once the
+    /// program has ended its stream, as its connection has left ESTABLISHED.
     pub(crate) fn admits_join(&self) -> bool {
         self.mode == Mode::Mptcp
             && !(self.models_buffers() && self.send.closed)
@@ -303,12 +305,12 @@ impl Connection {
             && !(self.send.fin_acked && self.recv.finished())
     }
 
-    /// The subflow in that place, if it is there.
+    /// Returns the index of a subflow, if it exists.
     fn subflow_index(&self, id: SubflowId) -> Option<usize> {
         (id.index() < self.subflows.len()).then_some(id.index())
     }
 
-    /// Panics if the counters disagree with what they count; for tests.
+    /// Panics if the counters disagree with their objects; for tests.
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
             assert!(subflow.board().is_consistent(), "scoreboard of {:?}", subflow.id());
@@ -316,10 +318,10 @@ impl Connection {
             assert_eq!(queued, subflow.queued(), "queue of {:?}", subflow.id());
         }
         assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
-        // Every written byte is acknowledged, given to a subflow, or waiting.
+        // Every written byte is acknowledged, assigned to a subflow, or unassigned.
         let held: u64 = self.send.outstanding.as_slice().iter().map(|pending| pending.range.len()).sum();
         assert_eq!(self.send.una + held + self.send.unassigned.total(), self.send.written);
-        // Only what some subflow was given can be given to another.
+        // Only data assigned to some subflow can be reinjected.
         for pending in self.send.reinject.as_slice() {
             let mut found = 0;
             self.send.outstanding.overlap(pending.range, |part, _| found += part.len());
@@ -339,19 +341,19 @@ impl Connection {
             && !self.subflows[at].is_join()
     }
 
-    /// How many bytes a subflow offers at the most.
+    /// Returns the maximum number of bytes that a subflow advertises.
     #[inline]
     fn offered(&self, at: usize) -> u64 {
         if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
     }
 
-    /// Whether segments leave at a pacing rate.
+    /// True if segments are sent at a pacing rate.
     #[inline]
     fn paces(&self) -> bool {
         self.config.pacing || self.congestion.paces()
     }
 
-    /// The greatest retransmission timeout of the usable subflows.
+    /// Returns the maximum retransmission timeout of the usable subflows.
     fn max_rto(&self) -> Duration {
         let backoff = self.config.rto.backoff;
         self.subflows

@@ -1,5 +1,5 @@
-//! Opportunistic retransmission and penalisation (NSDI 2012; the rules of the out-of-tree kernel): a fast subflow helps
-//! out while a slow one blocks the windows.
+//! Opportunistic retransmission and penalisation (NSDI 2012; the rules of the out-of-tree kernel): a fast
+//! subflow helps while a slow one blocks the windows.
 
 use anabranch_units::Time;
 
@@ -10,13 +10,13 @@ use crate::event::SubflowId;
 use crate::scheduler::RecoveryState;
 use crate::seq::DataRange;
 
-/// The policy, and when each fast subflow last had another one penalised.
+/// The policy, and the time of each fast subflow's last penalty on another.
 #[derive(Clone, Debug)]
 pub(super) struct Opportunistic {
     policy: OpportunisticRetransmission,
-    /// By fast subflow; empty before the first penalty.
+    /// The times by fast subflow; empty before the first penalty.
     penalised: Vec<Time>,
-    /// When the connection began: no penalty is due within a round trip of it.
+    /// The time of the connection's creation: no penalty is due within a round trip of it.
     born: Time,
 }
 
@@ -25,13 +25,13 @@ impl Opportunistic {
         Opportunistic { policy, penalised: Vec::new(), born: now }
     }
 
-    /// True if there is such a policy.
+    /// True if the policy is enabled.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.policy != OpportunisticRetransmission::Off
     }
 
-    /// When `fast` last had another subflow penalised.
+    /// Returns the time at which `fast` last had another subflow penalised.
     fn last_penalty(&self, fast: SubflowId) -> Time {
         self.penalised.get(fast.index()).copied().unwrap_or(self.born)
     }
@@ -45,8 +45,8 @@ impl Opportunistic {
 }
 
 impl Connection {
-    /// Returns the range to reinject on subflow `fast`, which has space in its windows, while the receive window is full
-    /// (`mandatory`) or the send buffer is.
+    /// Returns the range to reinject on subflow `fast`, which has free window, while the receive window
+    /// (`mandatory`) or the send buffer is full.
     pub(super) fn help_out(&mut self, now: Time, fast: usize, mandatory: bool) -> Option<DataRange> {
         let policy = self.opportunistic.policy;
         if !self.opportunistic.is_on() || self.live_subflows().count() < 2 {

@@ -10,14 +10,14 @@ use crate::path_manager::{PathCommand, PathEvent, PathManager, PathManagerKind};
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 use crate::subflow::Subflow;
 
-/// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
+/// The number of transmissions of an announcement before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
-/// How many announcements may wait for their echo at once: more than two acknowledgements in a row that
-/// only signal might pass for a loss (RFC 8684 section 3), and Linux drops one that comes while it is still
-/// at work on the one before (its counter `AddAddrDrop`), as it sends them one at a time itself.
+/// The maximum number of announcements that wait for their echo: more than two consecutive acknowledgements
+/// that only signal might be taken for a loss (RFC 8684 section 3), and Linux drops one that arrives while it
+/// is processing another (its counter `AddAddrDrop`), as it sends them one at a time itself.
 const ANNOUNCE_AT_ONCE: usize = 1;
 
-/// A subflow that the endpoint shall open: it has the ports.
+/// A subflow to be opened by the endpoint, which has the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewSubflow {
     pub local: IpAddr,
@@ -25,7 +25,7 @@ pub(crate) struct NewSubflow {
     pub remote: Address,
     pub remote_id: u8,
     pub backup: bool,
-    /// When it is opened, once that is decided.
+    /// The time at which it is opened, once that is decided.
     pub at: Time,
 }
 
@@ -42,16 +42,16 @@ struct Announcement {
 #[derive(Clone, Debug)]
 pub(crate) struct PathsState {
     manager: PathManager,
-    /// Our addresses: ID, address, backup. The first subflow's address has ID 0 in any case.
+    /// The local addresses: ID, address, backup. The first subflow's address has ID 0 in any case.
     local: Vec<(u8, IpAddr, bool)>,
     /// The peer's addresses by ID (RFC 8684 section 3.2: both sides store the mapping).
     remote: Vec<(u8, Address)>,
     /// The local address of the first subflow.
     initial_local: Option<IpAddr>,
-    /// The peer takes no joins at the address and port of the first subflow (flag C).
+    /// True if the peer accepts no joins at the address and port of the first subflow (flag C).
     joins_denied: bool,
     announcements: Vec<Announcement>,
-    /// The subflows that the endpoint is to open.
+    /// The subflows to be opened by the endpoint.
     new_subflows: Vec<NewSubflow>,
 }
 
@@ -68,12 +68,12 @@ impl PathsState {
         }
     }
 
-    /// Notifies the path manager, whose commands [`Connection::run_path_manager`] carries out.
+    /// Notifies the path manager, whose commands [`Connection::run_path_manager`] executes.
     pub(super) fn notify(&mut self, event: &PathEvent) {
         self.manager.on_event(event);
     }
 
-    /// Notes flag C of the peer's MP_CAPABLE.
+    /// Records flag C of the peer's MP_CAPABLE.
     pub(super) fn set_joins_denied(&mut self, denied: bool) {
         self.joins_denied = denied;
     }
@@ -82,7 +82,7 @@ impl PathsState {
         self.initial_local = Some(ip);
     }
 
-    /// The ID of a local address: 0 for that of the first subflow.
+    /// Returns the ID of a local address: 0 for that of the first subflow.
     pub(super) fn local_id(&self, ip: IpAddr) -> u8 {
         if self.initial_local == Some(ip) {
             return 0;
@@ -90,13 +90,13 @@ impl PathsState {
         self.local.iter().find(|(_, known, _)| *known == ip).map_or(0, |(id, ..)| *id)
     }
 
-    /// No further subflow is wanted.
+    /// Cancels all further subflows.
     pub(super) fn forget(&mut self) {
         self.announcements.clear();
         self.new_subflows.clear();
     }
 
-    /// The local address has gone.
+    /// Handles the loss of a local address.
     pub(super) fn on_local_down(&mut self, ip: IpAddr) {
         self.manager.on_event(&PathEvent::LocalDown(ip));
         self.new_subflows.retain(|new| new.local != ip);
@@ -107,8 +107,8 @@ impl PathsState {
         self.announcements.push(Announcement { id, ip, attempts: 0, due: Time::ZERO });
     }
 
-    /// The next announcement that is due: ID and address. It is due again after `wait`, and after twice as long each
-    /// time.
+    /// Returns the next announcement that is due: ID and address. It is due again after `wait`, which doubles
+    /// each time.
     fn next_announcement(&mut self, now: Time, wait: Duration) -> Option<(u8, IpAddr)> {
         let mut at = 0;
         while let Some(announcement) = self.announcements.get_mut(at).filter(|_| at < ANNOUNCE_AT_ONCE) {
@@ -125,12 +125,13 @@ impl PathsState {
         None
     }
 
-    /// The peer has echoed an announcement.
+    /// Handles the peer's echo of an announcement.
     fn on_echo(&mut self, id: u8, ip: IpAddr) {
         self.announcements.retain(|known| !(known.id == id && known.ip == ip));
     }
 
-    /// The address with this ID of the configuration is withdrawn. Returns the ID that the peer knows, and the address.
+    /// Withdraws the address with this ID of the configuration. Returns the ID known to the peer, and the
+    /// address.
     fn withdraw(&mut self, id: u8) -> (u8, Option<IpAddr>) {
         let ip = self.local.iter().find(|(known, ..)| *known == id).map(|(_, ip, _)| *ip);
         let id = ip.map_or(id, |ip| self.local_id(ip));
@@ -138,7 +139,7 @@ impl PathsState {
         (id, ip)
     }
 
-    /// The peer has announced an address. True if the path manager was notified.
+    /// Handles an address announced by the peer. Returns true if the path manager was notified.
     fn take_announcement(&mut self, id: u8, address: Address) -> bool {
         if let Some((_, known)) = self.remote.iter_mut().find(|(known, _)| *known == id) {
             // RFC 8684 section 3.4.1: an ID keeps its address until it is removed; only the port may change.
@@ -155,13 +156,13 @@ impl PathsState {
         true
     }
 
-    /// The peer has withdrawn an address.
+    /// Handles the withdrawal of an address by the peer.
     fn forget_remote(&mut self, id: u8) {
         self.remote.retain(|(known, _)| *known != id);
         self.manager.on_event(&PathEvent::Removed { id });
     }
 
-    /// Sets the time at which new subflows are opened that have none. True if there was one.
+    /// Sets the opening time of new subflows that have none. Returns true if there was one.
     fn set_opening(&mut self, at: Time) -> bool {
         let mut found = false;
         for new in self.new_subflows.iter_mut().filter(|new| !new.at.is_armed()) {
@@ -171,7 +172,7 @@ impl PathsState {
         found
     }
 
-    /// Takes the subflows that the endpoint is to open.
+    /// Returns and removes the subflows to be opened by the endpoint.
     pub(crate) fn take_new_subflows(&mut self) -> Vec<NewSubflow> {
         core::mem::take(&mut self.new_subflows)
     }
@@ -182,7 +183,7 @@ impl PathsState {
         }
     }
 
-    /// Adds a subflow that the endpoint opens, with the IDs of its addresses.
+    /// Adds a subflow to be opened by the endpoint, with the IDs of its addresses.
     fn add_new_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) {
         let known = self.remote.iter().find(|(_, known)| *known == remote);
         let remote_id = known.map_or(0, |(id, _)| *id);
@@ -190,7 +191,7 @@ impl PathsState {
         self.new_subflows.push(NewSubflow { local, local_id, remote, remote_id, backup, at: Time::NEVER });
     }
 
-    /// When the first of the new subflows is opened.
+    /// Returns the time at which the first of the new subflows is opened.
     pub(super) fn open_at(&self) -> Time {
         self.new_subflows.iter().map(|new| new.at).min().unwrap_or(Time::NEVER)
     }
@@ -201,7 +202,7 @@ impl PathsState {
 }
 
 impl Connection {
-    /// Joins may begin: tells the path manager once.
+    /// Notifies the path manager, once, that joins may begin.
     #[cold]
     pub(crate) fn start_path_manager(&mut self) {
         let Some(first) = self.subflows.first() else { return };
@@ -215,7 +216,7 @@ impl Connection {
         self.run_path_manager();
     }
 
-    /// Carries out what the path manager asks for.
+    /// Executes the path manager's requests.
     #[cold]
     pub(super) fn run_path_manager(&mut self) {
         while let Some(command) = self.paths.manager.poll() {
@@ -253,15 +254,15 @@ impl Connection {
         }
     }
 
-    /// Whether a further subflow would have something to carry: the peer's stream goes on, or ours has data that no
-    /// subflow was given yet, or what it was given has lost its subflows.
+    /// True if a further subflow could carry something: the peer's stream continues, or the local stream has
+    /// unassigned data, or data whose subflows have ended.
     fn has_use_for_subflows(&self) -> bool {
         let sends = !self.send.fin_sent || !self.subflows.iter().any(Subflow::is_usable);
         self.admits_join() && (sends || !self.recv.finished())
     }
 
-    /// True if the new subflows are to be opened now: at once, or when `join_delay` has passed since they were
-    /// first wanted. Those that have no use by then are dropped.
+    /// True if the new subflows are to be opened now: at once, or after `join_delay` since they were first
+    /// requested. Those without use by then are dropped.
     pub(crate) fn is_time_to_open(&mut self, now: Time) -> bool {
         if self.paths.new_subflows.is_empty() || self.config.join_delay.is_zero() {
             return !self.paths.new_subflows.is_empty();
@@ -278,7 +279,7 @@ impl Connection {
         !self.paths.new_subflows.is_empty()
     }
 
-    /// A subflow shall be opened, if that is possible.
+    /// Requests a subflow; returns true if it can be opened.
     pub(crate) fn want_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) -> bool {
         let live = self.live_subflows().count() + self.paths.new_subflows.len();
         let room = live < usize::from(self.config.max_subflows.clamp(1, 32));
@@ -296,7 +297,8 @@ impl Connection {
         }
     }
 
-    /// One that has not failed, whose row of acknowledgements that only signal is not full, with the least RTT.
+    /// Returns the subflow with the lowest RTT among those that have not failed and have not reached the
+    /// limit of consecutive signalling acknowledgements.
     fn best_for_signal(&self, avoid: Option<IpAddr>) -> Option<usize> {
         (0..self.subflows.len())
             .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local().ip) != avoid)
@@ -306,7 +308,7 @@ impl Connection {
             })
     }
 
-    /// A new subflow sends at once what waits on others only because their rows are full.
+    /// Lets a new subflow send at once the signals that wait on others only because of that limit.
     pub(super) fn relieve_signals(&mut self, at: usize) {
         let (before, rest) = self.subflows.split_at_mut(at);
         let Some((new, after)) = rest.split_first_mut() else { return };
@@ -315,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Announcements that are due. Only once the peer has confirmed that it has our key.
+    /// Sends the announcements that are due, once the peer has confirmed that it has the local key.
     #[cold]
     pub(super) fn send_announcements(&mut self, now: Time) {
         let knows_peer = self.keys.remote().is_some();
@@ -330,7 +332,7 @@ impl Connection {
         }
     }
 
-    /// The peer announces an address, or echoes an announcement of ours.
+    /// Handles the announcement of a peer's address, or the echo of a local announcement.
     #[cold]
     pub(super) fn on_add_address(&mut self, now: Time, at: usize, add: &AddAddress) {
         let Some(expected) = self.keys.peer_address_code(add) else { return };
@@ -355,7 +357,8 @@ impl Connection {
         }
     }
 
-    /// The peer withdraws addresses: each path is probed, and reset if it does not answer (section 3.4.2).
+    /// Handles the withdrawal of addresses by the peer: each path is probed, and reset if it does not answer
+    /// (section 3.4.2).
     #[cold]
     pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
         for &id in ids.as_slice() {

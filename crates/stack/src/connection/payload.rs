@@ -1,4 +1,4 @@
-//! Places the payload of segments in the stream.
+//! Placement of the payload of segments in the stream.
 
 use anabranch_units::Time;
 
@@ -16,14 +16,14 @@ pub(super) struct Incoming<'a> {
     /// The subflow.
     pub at: usize,
     pub segment: &'a Segment,
-    /// It ends with a FIN.
+    /// True if it ends with a FIN.
     pub fin: bool,
-    /// What the driver is to do with its bytes.
+    /// The placements for the driver.
     pub placed: &'a mut Vec<Placement>,
 }
 
 impl Incoming<'_> {
-    /// Has the last `len` bytes of the payload discarded.
+    /// Discards the last `len` bytes of the payload.
     pub(super) fn discard(&mut self, connection: ConnectionId, len: u64) {
         let (len, whole) = (len as u32, self.segment.payload_len);
         self.placed.push(Placement::Discard { connection, payload_offset: whole - len, len });
@@ -31,7 +31,7 @@ impl Incoming<'_> {
 }
 
 impl Connection {
-    /// What `range` of the subflow, the end of a segment or all of it, is for the stream.
+    /// Processes `range` of the subflow, the end of a segment or all of it.
     pub(super) fn process_part(&mut self, incoming: &mut Incoming<'_>, mut range: DataRange) {
         let Incoming { now, at, segment, fin, .. } = *incoming;
         if self.mode == Mode::Plain && self.is_mapped_before(at, segment) {
@@ -51,15 +51,15 @@ impl Connection {
         let mut mapped_to = parts.end.max(range.start);
         let limit = self.fallback.in_received_subflow(self.recv.edge() as i64).max(0) as u64;
         if self.mode == Mode::Plain && range.end > limit {
-            // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
-            // section 3.10.7.4, first), as nobody would send it again.
+            // Here the subflow's window is that of the stream: data beyond it is not acknowledged (RFC 9293
+            // section 3.10.7.4, first), as it would not be retransmitted.
             mapped_to = mapped_to.min(limit);
             self.subflows[at].want_ack();
         }
         let mut unmapped = DataRange::default();
         if mapped_to < range.end {
             if self.mode == Mode::Mptcp {
-                // Nothing says where the rest belongs.
+                // The rest is unmapped.
                 unmapped = DataRange::new(mapped_to.max(range.start), range.end);
             }
             range.end = mapped_to.max(range.start);
@@ -71,13 +71,13 @@ impl Connection {
             }
         }
         let fin = fin && mapped_to >= end;
-        // What comes before it was gone through before.
+        // The part before it has been processed.
         let before = (u64::from(segment.payload_len) + range.start - end) as i64;
         let placed = &mut *incoming.placed;
         let Connection { recv, subflows, id, .. } = self;
         let subflow = &mut subflows[at];
         let of = subflow.id();
-        // All of it is the next of the stream, and nothing is held there behind a hole.
+        // All of it is the next of the stream, and nothing is held there after a hole.
         let next = matches!(parts.as_slice(), &[(mapped, data)] if {
             let start = data + range.start as i64 - mapped.start as i64;
             start >= 0 && recv.expects(DataRange::new(start as u64, start as u64 + range.len()))
@@ -86,7 +86,7 @@ impl Connection {
         subflow.arrive(now, segment, range, fin, |fresh| {
             for &(mapped, data) in parts.as_slice() {
                 let part = fresh.intersection(mapped);
-                // Where this part lies in the stream; what lies before the stream is old.
+                // The place of this part in the stream; a part before the stream is old.
                 let stream_start = data + part.start.saturating_sub(mapped.start) as i64;
                 let stream_end = stream_start + part.len() as i64;
                 if part.is_empty() || stream_end <= 0 {
@@ -118,7 +118,7 @@ impl Connection {
             self.release_mapped(now, at, incoming.placed);
         }
         if !unmapped.is_empty() && self.mode == Mode::Plain {
-            // What was held has led back to TCP.
+            // Held payload has caused fallback to TCP.
             self.process_part(incoming, unmapped);
         } else if !unmapped.is_empty() {
             self.process_unmapped(incoming, unmapped);
@@ -126,7 +126,7 @@ impl Connection {
         self.subflows[at].forget_used_mappings();
     }
 
-    /// Processes `range` of the subflow, the end of a segment or all of it, that nothing maps.
+    /// Processes unmapped `range` of the subflow, the end of a segment or all of it.
     #[cold]
     fn process_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) {
         if self.hold_unmapped(incoming, range) == Unmapped::IsStream {

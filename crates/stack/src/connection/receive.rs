@@ -1,4 +1,4 @@
-//! Takes segments in: validity, acknowledgements, options, payload, FIN.
+//! Processing of received segments: validity, acknowledgements, options, payload, FIN.
 
 use anabranch_units::Time;
 
@@ -13,7 +13,7 @@ use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
 
 impl Connection {
-    /// A segment has arrived for the subflow `id`.
+    /// Handles a segment received for the subflow `id`.
     #[inline(never)]
     pub(crate) fn handle_segment<O: Observer>(
         &mut self,
@@ -28,7 +28,8 @@ impl Connection {
         let _ = self.process_segment(now, id.index(), segment, placed, observer);
     }
 
-    /// The steps of RFC 9293 section 3.10.7, with those of RFC 8684 between the acknowledgement and the payload.
+    /// Runs the steps of RFC 9293 section 3.10.7, with those of RFC 8684 between the acknowledgement and the
+    /// payload.
     #[inline(always)]
     fn process_segment<O: Observer>(
         &mut self,
@@ -56,7 +57,7 @@ impl Connection {
         if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
         }
-        // The FIN may have come before the data in front of it.
+        // The FIN may have arrived before the data preceding it.
         if self.subflows[at].has_ended_in_order() {
             self.on_end_of_subflow(now, at, segment, placed);
         }
@@ -64,7 +65,7 @@ impl Connection {
         NEXT
     }
 
-    /// Processes a segment in the states in which that is done by other rules.
+    /// Processes a segment in the states that have their own rules.
     #[inline(always)]
     fn process_by_state(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         match self.subflows[at].state() {
@@ -115,7 +116,8 @@ impl Connection {
         NEXT
     }
 
-    /// Processes the MPTCP options of a segment whose acknowledgement is processed; that of the subflow was `una` before.
+    /// Processes the MPTCP options of a segment whose acknowledgement is processed; that of the subflow was
+    /// `una` before.
     #[inline(always)]
     fn process_mptcp(
         &mut self,
@@ -130,8 +132,8 @@ impl Connection {
         if self.mode == Mode::Plain {
             self.release_all(now, at, placed);
         } else if data_una == self.send.una && una < self.subflows[at].board().una() {
-            // Where no data acknowledgement comes with it, the peer may have gone back to TCP, and would take
-            // for new what is sent again.
+            // Without a data acknowledgement, the peer may have fallen back to TCP, and would take
+            // retransmitted data for new data.
             if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.on_progress_below(now);
             }
@@ -156,8 +158,8 @@ impl Connection {
         }
     }
 
-    /// A router has dropped the segment of subflow `at` that began at `seq`, because packets of more than `mtu` bytes do
-    /// not pass.
+    /// Handles a router's report that it has dropped the segment of subflow `at` that began at `seq`, because
+    /// packets of more than `mtu` bytes do not pass.
     #[cold]
     pub(crate) fn on_too_big<O: Observer>(
         &mut self,
@@ -199,28 +201,28 @@ impl Connection {
                     }
                 }
                 MptcpOption::Capable(capable) => {
-                    // The first data of the initiator: the peer's keys are known already.
+                    // The first data of the initiator: the peer's keys are already known.
                     if !self.initiator && capable.data_len.is_some() && !self.confirmed {
                         self.peer_wide = true;
                         self.confirm();
                     }
                 }
                 MptcpOption::Join(_) => {
-                    // The third ACK of a join again: the fourth was lost (RFC 8684 section 3.2).
+                    // A repeated third ACK of a join: the fourth was lost (RFC 8684 section 3.2).
                     self.subflows[at].want_ack();
                 }
                 MptcpOption::Fail(_) => {
-                    // Once gone back, no option counts (RFC 8684 section 3.7).
+                    // After fallback, options are ignored (RFC 8684 section 3.7).
                     return self.on_fail(now, at);
                 }
-                // Without RST it has no meaning (section 3.6).
+                // Without RST it is ignored (section 3.6).
                 MptcpOption::Reset { .. } => {}
             }
         }
         NEXT
     }
 
-    /// The peer has shown that it has our key: from now on joins may begin.
+    /// Records that the peer has the local key: joins may begin.
     fn confirm(&mut self) {
         if !self.confirmed {
             self.confirmed = true;
@@ -228,12 +230,12 @@ impl Connection {
         }
     }
 
-    /// False if the segment does not count further.
+    /// Processes the DSS; stops if the segment is not processed further.
     fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> Step {
         self.confirm();
         if let Some(data_ack) = dss.data_ack {
             if self.subflows[at].note_data_ack(segment) {
-                // What waited for this word need not wait longer (`Connection::reinject_head`).
+                // Data that waited for this signal need not wait longer (`Connection::reinject_head`).
                 self.head_repair.forget_attempts();
                 self.on_progress_below(now);
             }
@@ -251,8 +253,7 @@ impl Connection {
                 self.peer_wide = true;
             }
             if mapping.checksum.is_some() != self.checksummed {
-                // RFC 8684 section 3.3: a checksum that was not agreed on, or none where one was, ends
-                // the subflow.
+                // RFC 8684 section 3.3: a checksum without negotiation, or a missing one, ends the subflow.
                 self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
                 return STOP;
             }
@@ -260,7 +261,7 @@ impl Connection {
                 let near = self.subflows[at].seq_offset(segment).max(0) as u64;
                 return self.on_infinite_mapping(now, at, mapping, near);
             }
-            // With a checksum, what is mapped together with data is verified together with it.
+            // With a checksum, a DATA_FIN mapped together with data is verified together with it.
             let alone = mapping.len == 1;
             if dss.data_fin && mapping.len > 0 && (alone || !self.checksummed) {
                 if alone {
@@ -273,7 +274,7 @@ impl Connection {
         NEXT
     }
 
-    /// A reset that is valid by its sequence number.
+    /// Handles a reset with a valid sequence number.
     #[cold]
     fn on_reset(&mut self, now: Time, at: usize, segment: &Segment) {
         if self.mode == Mode::Mptcp {
@@ -297,7 +298,7 @@ impl Connection {
         self.check_ended(now);
     }
 
-    /// The connection was aborted by the peer (RFC 8684 section 3.5).
+    /// Handles an abort of the connection by the peer (RFC 8684 section 3.5).
     #[cold]
     fn on_fast_close(&mut self, now: Time, at: usize, by_reset: bool) {
         for other in 0..self.subflows.len() {
@@ -310,8 +311,8 @@ impl Connection {
         self.end(CloseReason::Reset);
     }
 
-    /// The peer's FIN was reached in order. Without an option beside it, while our stream goes on, it is
-    /// the end of a TCP stream (RFC 8684 section 3.7).
+    /// Handles the peer's FIN reached in order. Without an option in the segment, while the local stream
+    /// continues, it is the end of a TCP stream (RFC 8684 section 3.7).
     #[cold]
     fn on_end_of_subflow(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
         if segment.options.are_bare()
@@ -325,7 +326,7 @@ impl Connection {
         self.on_fin(now, at);
     }
 
-    /// The peer's FIN was reached in order.
+    /// Handles the peer's FIN reached in order.
     #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
         if self.subflows[at].on_fin() == Ending::TimeWait {
@@ -351,7 +352,7 @@ impl Connection {
     ) {
         let offset = self.subflows[at].seq_offset(segment);
         if offset < 1 {
-            // Not behind the SYN.
+            // Not directly after the SYN.
             self.subflows[at].want_ack();
             return;
         }

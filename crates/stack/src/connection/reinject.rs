@@ -1,4 +1,4 @@
-//! Reinjection: data of a subflow that has timed out or died, and the head of the stream.
+//! Reinjection: data of a subflow that has timed out or ended, and the head of the stream.
 
 use super::head_repair::HeadTimeout;
 use super::{Connection, Mode};
@@ -10,7 +10,8 @@ use crate::subflow::Subflow;
 use crate::subflow::send_buffer::end_of_piece;
 
 impl Connection {
-    /// Reinjects the data of a subflow whose retransmission timer has expired, if that is configured and another works.
+    /// Reinjects the data of a subflow whose retransmission timer has expired, if configured, and if another
+    /// subflow works.
     #[cold]
     pub(super) fn reinject_after_timeout(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id().index() != at && other.is_usable());
@@ -23,8 +24,8 @@ impl Connection {
         }
     }
 
-    /// Takes back the queued data of a subflow that has timed out: it was never sent there, and would wait until the subflow
-    /// works again. Copies stay, as other subflows have them too.
+    /// Recalls the queue of a subflow that has timed out: it was never sent there, and would wait until the
+    /// subflow works again. Copies stay, as other subflows carry them too.
     fn empty_queue(&mut self, at: usize) {
         let Connection { subflows, send, .. } = self;
         subflows[at].empty_queue(
@@ -54,16 +55,16 @@ impl Connection {
         self.send.request_reinjection(run);
     }
 
-    /// Takes back the queued data of a dead subflow, and reinjects the rest.
+    /// Recalls the queue of an ended subflow, and reinjects the rest of its data.
     #[cold]
     pub(super) fn recover_from_dead(&mut self, at: usize) {
         self.empty_queue(at);
-        // Nobody sends the copies any more.
+        // The copies are no longer sent.
         self.subflows[at].empty_queue(|_| true, |_| ());
         if self.mode == Mode::Mptcp {
             self.reinject_all_of(at);
-            // What it has delivered and nobody has DATA_ACKed may have been thrown away there, with the
-            // mapping that was damaged or broken (RFC 8684 section 3.7).
+            // Data it has delivered that is not DATA_ACKed may have been discarded there, with the mapping
+            // that was damaged or broken (RFC 8684 section 3.7).
             let only = SubflowSet::one(self.subflows[at].id());
             let carried = self.send.outstanding.as_slice().iter().filter(|pending| pending.tried == only);
             let ranges: Vec<DataRange> = carried.map(|pending| pending.range).collect();
@@ -73,7 +74,8 @@ impl Connection {
         }
     }
 
-    /// The data level has made no progress for some time: its head is reinjected if no subflow carries it.
+    /// Reinjects the head of the data level, which has made no progress for some time, if no subflow carries
+    /// it.
     #[cold]
     pub(super) fn reinject_head(&mut self) {
         let Connection { head_repair, subflows, send, config, fast_paths, stats, .. } = self;
@@ -82,8 +84,9 @@ impl Connection {
         }
     }
 
-    /// The data level has made no progress for some time: a subflow that has nothing to do sends the first piece
-    /// again, whoever carries it (`__mptcp_retrans`). If none is idle, nothing happens until the timer runs out again.
+    /// Sends the first piece on an idle subflow after the data level has made no progress for some time,
+    /// regardless of the subflows that carry it (`__mptcp_retrans`). If none is idle, nothing happens until
+    /// the timer expires again.
     pub(super) fn reinject_piece(&mut self) {
         let idle = |subflow: &Subflow| {
             subflow.is_usable()
@@ -92,7 +95,7 @@ impl Connection {
                 && subflow.has_seen_dss()
         };
         if !self.subflows.iter().any(idle) {
-            // Without an idle subflow only what nobody carries is sent again.
+            // Without an idle subflow, only data that no subflow carries is reinjected.
             self.reinject_head();
             return;
         }
@@ -101,7 +104,7 @@ impl Connection {
         self.send.request_reinjection(DataRange::new(una, end));
     }
 
-    /// The data level has been acknowledged further.
+    /// Handles an advance of the data acknowledgement.
     #[inline]
     pub(super) fn repair_further(&mut self) {
         let Connection { head_repair, subflows, send, config, fast_paths, .. } = self;

@@ -1,21 +1,21 @@
-//! The order in which the subflows of a connection are asked for segments.
+//! The order in which the subflows of a connection are polled for segments.
 
-/// How many segments one subflow sends in a row before the others are asked, and one connection before the others.
-/// A driver that is slower than the peer's acknowledgements would otherwise never process them, and not acknowledge
-/// what the peer sends.
+/// The number of consecutive segments of one subflow before the others are polled, and of one connection
+/// before the others. Otherwise a driver slower than the peer's acknowledgements would never process them,
+/// and would not acknowledge received data.
 pub(crate) const TURN: u32 = 64;
 
-/// The subflow that is asked first, and the length of its present turn.
+/// The subflow that is polled first, and the length of its current turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rotation {
-    /// Its place; the first one's if there is no such place.
+    /// Its index; the first one's if there is no such index.
     at: usize,
-    /// How many segments it has sent in a row.
+    /// The number of consecutive segments it has sent.
     sent: u32,
 }
 
 impl Rotation {
-    /// The place of the subflow that is asked now, out of `count`.
+    /// Returns the index of the subflow to poll now, out of `count`.
     #[inline]
     pub(super) fn current(&mut self, count: usize) -> usize {
         if self.at >= count {
@@ -24,14 +24,14 @@ impl Rotation {
         self.at
     }
 
-    /// It had nothing to send: the next one is asked.
+    /// Moves to the next subflow, because this one had nothing to send.
     #[inline]
     pub(super) fn skip(&mut self) {
         self.sent = 0;
         self.at += 1;
     }
 
-    /// It has sent as much as counts for `segments`.
+    /// Counts a transmission as `segments` segments of the turn.
     #[inline]
     pub(super) fn on_sent(&mut self, segments: u32) {
         self.sent += segments;

@@ -24,7 +24,7 @@ impl Connection {
         self.run_path_manager();
     }
 
-    /// Gives up a subflow, and resets it.
+    /// Gives up a subflow with a reset.
     #[cold]
     pub(super) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
         if self.subflows[at].state() == TcpState::SynSent {
@@ -43,12 +43,13 @@ impl Connection {
         self.check_ended(now);
     }
 
-    /// Requests our FIN on the subflows that the peer has closed and that nothing needs any more.
+    /// Requests the local FIN on the subflows that the peer has closed and that are no longer needed.
     ///
-    /// A FIN keeps its meaning on a subflow: data still goes the other way (RFC 8684 section 3.3.3), and not all
-    /// working subflows may be closed before it is DATA_ACKed. A FIN before the end of the peer's stream retires its
-    /// subflow, and ours follows if another one works. After the end of the peer's stream it is the FIN that appendix
-    /// D sends on every subflow, and ours waits until our stream has ended too.
+    /// A FIN keeps its meaning on a subflow: data still flows in the other direction (RFC 8684 section
+    /// 3.3.3), and not all working subflows may be closed before it is DATA_ACKed. A FIN before the end of
+    /// the peer's stream retires its subflow, and the local one follows if another subflow works. After the
+    /// end of the peer's stream it is the FIN that appendix D sends on every subflow, and the local one waits
+    /// until the local stream has ended too.
     #[cold]
     pub(super) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
@@ -68,8 +69,8 @@ impl Connection {
         }
     }
 
-    /// Withdraws the FINs that [`Connection::answer_fins`] has requested and that were not sent yet, where the subflow
-    /// that was to carry on is gone.
+    /// Withdraws unsent FINs requested by [`Connection::answer_fins`] if the subflow that was to continue has
+    /// ended.
     #[cold]
     pub(super) fn reopen_half_closed(&mut self) {
         if self.mode == Mode::Plain || self.phase != Phase::Open || self.send.fin_acked {
@@ -83,8 +84,8 @@ impl Connection {
         self.answer_fins();
     }
 
-    /// Ends a subflow, once: its data is reinjected elsewhere, and congestion control, scheduler, path manager and
-    /// application are notified.
+    /// Ends a subflow, once: its data is reinjected on others, and congestion control, scheduler, path
+    /// manager and application are notified.
     pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
         if !self.subflows[at].note_end(now) {
             return;
@@ -127,7 +128,7 @@ impl Connection {
         self.run_path_manager();
     }
 
-    /// Takes in the options of the peer's reset of a subflow (RFC 8684 sections 3.6 and 3.7).
+    /// Processes the options of the peer's reset of a subflow (RFC 8684 sections 3.6 and 3.7).
     pub(super) fn hear_reset(&mut self, at: usize, segment: &Segment) {
         for option in segment.options.mptcp.iter().flatten() {
             match *option {
@@ -140,9 +141,10 @@ impl Connection {
         }
     }
 
-    /// Resets a subflow whose data blocks the connection, for too much outstanding data (RFC 8684 section 3.6, reason 0x04):
-    /// if half of a full send buffer has arrived by other subflows and is not acknowledged on this one, after three timeouts
-    /// in a row. Three, because a path that was cut for half a second is often probed twice in vain.
+    /// Resets a subflow whose data blocks the connection, for too much outstanding data (RFC 8684 section
+    /// 3.6, reason 0x04): if half of a full send buffer has arrived on other subflows and is not acknowledged
+    /// on this one, after three consecutive timeouts. Three, because a path that was cut for half a second is
+    /// often probed twice without success.
     pub(super) fn give_up_laggard(&mut self, now: Time) {
         if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
             return;

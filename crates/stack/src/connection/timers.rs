@@ -1,9 +1,8 @@
-//! The timeouts of a connection: the next one, and what is done about those that have expired.
+//! The timeouts of a connection: the next one, and the actions of those that have expired.
 //!
-//! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement,
-//! pacing, TIME-WAIT), and the connection has its own (data-level retransmission, window probe,
-//! DATA_FIN, user timeout). None is kept in a queue here: the next due time is a minimum, and the
-//! endpoint queues that.
+//! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement, pacing,
+//! TIME-WAIT), and the connection has its own (data-level retransmission, window probe, DATA_FIN, user
+//! timeout). None is queued here: the next due time is a minimum, which the endpoint queues.
 
 use anabranch_units::{Duration, Time};
 
@@ -18,19 +17,21 @@ use crate::subflow::TcpState;
 use crate::subflow::timers::Expiry;
 
 impl Connection {
-    /// How long a subflow waits for the peer's FIN. In a plain TCP the wait is a half-closed stream and has no end.
+    /// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed
+    /// stream and unlimited.
     fn fin_wait(&self) -> Option<Duration> {
         (self.mode == Mode::Mptcp).then(|| self.config.time_wait.max(self.max_rto() * 2))
     }
 
-    /// When [`Connection::handle_timeout`] is due next; if that is not before `known`, when the endpoint calls it
-    /// anyway, any time from then on.
+    /// Returns the time at which [`Connection::handle_timeout`] is due next; if that is not before `known`,
+    /// when the endpoint calls it anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time, known: Time) -> Time {
         if self.fast_paths { self.next_due::<false>(now, known) } else { self.exact_timeout(now) }
     }
 
-    /// When [`Connection::handle_timeout`] is due next, found without any shortcut: what assertions compare with.
+    /// Returns the time at which [`Connection::handle_timeout`] is due next, without any fast path: the
+    /// reference for assertions.
     pub(crate) fn exact_timeout(&self, now: Time) -> Time {
         self.next_due::<true>(now, Time::NEVER)
     }

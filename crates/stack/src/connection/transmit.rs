@@ -15,27 +15,27 @@ use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::send::{Repair, new_record};
 use crate::subflow::{Subflow, TcpState};
 
-/// How much may leave at once where segments are paced: what the rate allows in this time, as in Linux.
+/// The duration at the pacing rate of data sent at once, as in Linux.
 const PACED_BURST: Duration = Duration::from_millis(1);
 
-/// The most payload that leaves at once: with the headers less than an IP packet may have.
+/// The maximum payload sent at once: less than the maximum IP packet, including the headers.
 const MAX_BURST: u32 = 65_000;
 
 /// A call for the next segment.
 pub(super) struct Poll<'a, S, O> {
     pub now: Time,
-    /// The segment is written here.
+    /// The segment to write.
     pub out: &'a mut Segment,
     /// The sums of payload, for DSS checksums.
     pub sums: &'a S,
-    /// The most payload of a departure of several segments, in bytes.
+    /// The maximum payload of a departure of several segments, in bytes.
     pub burst: u32,
     pub observer: &'a mut O,
 }
 
 impl Connection {
-    /// Whether a poll may find something to send. False for a receiver whose acknowledgement may
-    /// wait, which is every second segment.
+    /// True if a poll may find something to send. False for a receiver whose acknowledgement is delayed,
+    /// which is every second segment.
     pub(crate) fn wants_to_send(&self) -> bool {
         self.wants_schedule()
             || self.wanted.wants_third_ack()
@@ -50,7 +50,7 @@ impl Connection {
         self.wanted.wants_schedule() || self.send.has_news()
     }
 
-    /// The next segment to send.
+    /// Returns the next segment to send.
     pub(crate) fn poll_transmit<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
@@ -77,7 +77,7 @@ impl Connection {
             next = self.poll_subflows(&mut poll);
         }
         if next.is_none() && ending {
-            // What waited may have become superfluous, and then nothing carries the DATA_FIN along.
+            // Queued data may have become superfluous, and then nothing carries the DATA_FIN along.
             self.progress_close(now);
             return self.poll_subflows(&mut poll);
         }
@@ -140,7 +140,7 @@ impl Connection {
         let subflow = &mut self.subflows[at];
         if let Some(signal) = subflow.next_signal(now) {
             self.make_signal(now, at, signal, poll.out);
-            // It does not say what an acknowledgement has to say, so one that is due still is.
+            // It contains no ordinary acknowledgement, so one that is due remains due.
             self.subflows[at].count_control();
             return self.depart(at, SendKind::Control, 0, poll);
         }
@@ -159,7 +159,7 @@ impl Connection {
             return self.leave(at, SendKind::Control, poll);
         }
         if subflow.is_ack_due() && subflow.state() == TcpState::PreEstablished {
-            // Without its code, an acknowledgement would be no third one (RFC 8684 section 3.2).
+            // Without its HMAC, an acknowledgement would not be a third one (RFC 8684 section 3.2).
             *poll.out = self.make_handshake(now, at);
             return self.leave(at, SendKind::Control, poll);
         }
@@ -170,7 +170,7 @@ impl Connection {
         None
     }
 
-    /// Retransmissions, then new data, then the FIN.
+    /// Sends retransmissions, then new data, then the FIN.
     fn poll_data<S: PayloadSums, O: Observer>(
         &mut self,
         at: usize,
@@ -211,7 +211,7 @@ impl Connection {
     ) -> Option<Departure> {
         let now = poll.now;
         let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
-        // Dropped data makes space for other data.
+        // Dropped data frees space for other data.
         if dropped {
             self.wanted.schedule();
         }
@@ -230,7 +230,7 @@ impl Connection {
         let mtu_probe = subflow.mtu_probe(now, queued.range.len().min(window), unassigned);
         let mut len = queued.range.len().min(u64::from(mtu_probe.unwrap_or(mss)));
         if len > window {
-            // Silly windows are not filled (RFC 9293 section 3.8.6.2.1) unless nothing else moves.
+            // Small windows are not filled (RFC 9293 section 3.8.6.2.1) unless nothing else is in flight.
             if window == 0 || !subflow.board().is_empty() {
                 return None;
             }
@@ -249,8 +249,8 @@ impl Connection {
         let again = queued.kind != AssignKind::New;
         self.subflows[at].on_new_data(now, len, segments, mtu_probe, again);
         let first = self.first_mapping(at, seq, range);
-        // The last bytes take the DATA_FIN along (RFC 8684 section 3.3.3), except with an MP_CAPABLE, which has no flag
-        // for it.
+        // The last bytes carry the DATA_FIN (RFC 8684 section 3.3.3), except with an MP_CAPABLE, which has no
+        // flag for it.
         let data_fin =
             self.mode == Mode::Mptcp && self.send.closed && range.end == self.send.written && first.is_none();
         if data_fin {
@@ -285,13 +285,13 @@ impl Connection {
         Some(departure)
     }
 
-    /// How much leaves at once, where `room` bytes may and a full segment does anyway, of a range of
-    /// `available` bytes: whole segments, behind which the end of the range may be a shorter one.
+    /// Returns the number of bytes sent at once, of a range of `available` bytes and within `room` bytes, at
+    /// least a full segment: whole segments, after which the end of the range may be a shorter one.
     fn burst_len(&self, at: usize, available: u64, room: u64) -> u64 {
         let whole = u64::from(self.subflows[at].mss());
-        // A DSS checksum over a mapping of several segments makes the receiver hold back all of them until
-        // the last is there (RFC 8684 section 3.3.1). An infinite mapping goes on one segment, and so does what is said
-        // of a reduction (RFC 3168 section 6.1.2).
+        // A DSS checksum over a mapping of several segments makes the receiver hold all of them until the
+        // last has arrived (RFC 8684 section 3.3.1). An infinite mapping is sent on one segment, and so is
+        // the signal of a reduction (RFC 3168 section 6.1.2).
         if self.checksummed || self.fallback.is_infinite() || self.subflows[at].announces_reduction() {
             return whole;
         }
@@ -302,8 +302,8 @@ impl Connection {
         if available <= room { available } else { (room - room % whole).max(whole) }
     }
 
-    /// Notes the segments that leave as `whole`, each by itself: it is single segments that get lost and are
-    /// acknowledged. They share one mapping.
+    /// Records each of the segments sent as `whole`, because single segments are lost and acknowledged. They
+    /// share one mapping.
     #[cold]
     fn record_burst(&mut self, now: Time, at: usize, whole: &Sent) {
         let mut back = 0;
@@ -322,7 +322,7 @@ impl Connection {
         }
     }
 
-    /// Makes the segment of a record that is sent again.
+    /// Makes the segment of a record that is retransmitted.
     fn send_again<S: PayloadSums, O: Observer>(
         &mut self,
         at: usize,

@@ -1,4 +1,4 @@
-//! Every key of a scenario is in the canonical form, and one that has its default is not.
+//! Tests that every key of a scenario is in the canonical form, and that one with its default is not.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const BASE: &str = "
     rtt = '60 ms'
 ";
 
-/// The base scenario with assignments, if it is valid.
+/// Returns the base scenario with assignments, if it is valid.
 fn with(assignments: &[&str]) -> Option<Scenario> {
     let mut document = Document::built_in("test", BASE).ok()?;
     for assignment in assignments {
@@ -30,12 +30,12 @@ fn with(assignments: &[&str]) -> Option<Scenario> {
     document.scenario().ok()
 }
 
-/// The same, which is valid.
+/// Returns the same, which must be valid.
 fn valid(assignments: &[&str]) -> Scenario {
     with(assignments).unwrap_or_else(|| panic!("{assignments:?} is no scenario"))
 }
 
-/// For a key of a scenario: what its value needs beside it, its default, and another value.
+/// An example for a key of a scenario: required other keys, its default, and another value.
 struct Example {
     needs: &'static [&'static str],
     default: Option<&'static str>,
@@ -50,7 +50,7 @@ const fn without_default(other: &'static str) -> Example {
     Example { needs: &[], default: None, other }
 }
 
-/// A key without an example stops the tests: it must have one, and with it a place in the form.
+/// Returns the example of a key. Every key must have one, and with it a place in the form.
 fn example_of(key: &str) -> Example {
     match key {
         "profile" => example("profile=linux", "profile=ns3"),
@@ -126,7 +126,7 @@ fn example_of(key: &str) -> Example {
         "path.reorder" => without_default("path.wifi.reorder={ probability = '1%', extra = '5 ms' }"),
         "path.duplicate" => example("path.wifi.duplicate=0", "path.wifi.duplicate=1%"),
         "path.drop" => example("path.wifi.drop=[]", "path.wifi.drop=[3, 5]"),
-        "path.luck" => example("path.wifi.luck=apart", "path.wifi.luck=shared"),
+        "path.loss-draws" => example("path.wifi.loss-draws=separate", "path.wifi.loss-draws=shared"),
         "path.when-down" => example("path.wifi.when-down=drop", "path.wifi.when-down=keep"),
         "path.mtu" => without_default("path.wifi.mtu=1500 B"),
         "path.mtu-reports" => Example {
@@ -153,7 +153,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("other-starts", "other-starts=false"),
 ];
 
-/// All keys but those of `[connection]`, dotted.
+/// Returns all keys but those of `[connection]`, dotted.
 fn keys() -> Vec<String> {
     // These have keys of their own, which follow.
     let tables = ["path", "traffic", "connection", "node", "link", "route"];
@@ -166,7 +166,7 @@ fn keys() -> Vec<String> {
         .chain(of("path", path::KEYS))
         .chain(of("topology", &["kind", "rate", "rtt", "queue", "ecn-threshold", "loss"]))
         .chain(of("traffic", traffic::KEYS))
-        // Those of graphs have a test of their own.
+        // Those of graphs have a separate test.
         .filter(|key| !["traffic.from", "traffic.to", "traffic.pattern"].contains(&key.as_str()))
         .chain(of("phases", phases::KEYS))
         .collect()
@@ -267,7 +267,7 @@ fn every_part_of_a_value_changes_the_hash() {
     }
 }
 
-/// A graph with one thing changed: the text of its middle link, of routes, and of the traffic.
+/// Returns a graph with one thing changed: the text of its middle link, of routes, and of the traffic.
 fn graph(link: &str, more: &str, traffic: &str) -> String {
     format!(
         "node = [{{ name = 'a' }}, {{ name = 'b' }}, {{ name = 'c' }}, {{ name = 'r', kind = 'router' }},
@@ -297,7 +297,7 @@ fn every_part_of_a_graph_changes_the_hash() {
         ", duplicate = '1%'",
         ", drop = [1]",
         ", corrupt = '1%'",
-        ", luck = 'shared'",
+        ", loss-draws = 'shared'",
         ", when-down = 'keep'",
         ", mtu = '1400 B'",
         ", change = [{ at = '1 s', delay = '2 ms' }]",
@@ -370,7 +370,7 @@ fn traces_are_named_by_their_contents() {
     assert_eq!(hashes.len(), texts.len());
 }
 
-/// Values that some setting of a connection takes; each takes another one than its default.
+/// Values for settings of a connection; each setting takes one other than its default.
 const CANDIDATES: &[&str] = &[
     "true",
     "false",
@@ -417,7 +417,7 @@ fn every_setting_of_a_connection_changes_the_hash_where_it_changes_the_value() {
     }
 }
 
-/// A value of `domain` that is not `value`.
+/// Returns a value of `domain` that is not `value`.
 fn another(domain: &Domain, value: &Value) -> Value {
     let candidates = match *domain {
         Domain::Bool => [Value::Bool(true), Value::Bool(false)],
@@ -461,7 +461,7 @@ fn every_parameter_of_an_algorithm_is_written_where_it_has_not_its_default() {
     every_parameter_is_written(&CongestionKind::ALL, |kind| kind.name().to_owned());
 }
 
-/// The form as if an option did not exist, and as it is since then: each row of the defaults in turn.
+/// Writes the form as if an option did not exist, and with it: each row of the defaults in turn.
 #[test]
 fn an_option_that_comes_with_its_old_behaviour_changes_no_hash() {
     let without = |text: &str, key: &str| {
@@ -482,7 +482,7 @@ fn an_option_that_comes_with_its_old_behaviour_changes_no_hash() {
             assert_eq!(without(&before, &format!("scheduler.{}", row.1)), text, "{row:?}");
         }
     }
-    // A new row, beside a setting that has its value and one that has not.
+    // A new row, with a setting that has its value and one that does not.
     let rows = [SETTINGS, &[("new-option", "off", "off")]].concat();
     let text = |value: &str| {
         let mut form = Form::with_defaults(&rows, PARAMETERS);
