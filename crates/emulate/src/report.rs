@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_link::{Effect, Tally};
+use anabranch_link::Tally;
 use anabranch_units::Duration;
 use serde::Serialize;
 
@@ -180,10 +180,7 @@ impl From<&LinkTotals> for LinkReport {
             },
             duplicated: counters.duplicated.packets,
             reordered: counters.reordered.packets,
-            effects: Effect::ALL
-                .iter()
-                .map(|effect| (effect.name(), counters.effect(*effect).packets))
-                .collect(),
+            effects: counters.effects_by_name().map(|(name, tally)| (name, tally.packets)).collect(),
             max_queue_packets: counters.max_queue.packets,
             max_queue_bytes: counters.max_queue.bytes,
             mean_queue_packets,

@@ -66,6 +66,11 @@ impl Counters {
         self.effects[effect as usize]
     }
 
+    /// Returns the packets with each effect, by its name.
+    pub fn effects_by_name(&self) -> impl Iterator<Item = (&'static str, Tally)> + '_ {
+        Effect::ALL.into_iter().zip(self.effects).map(|(effect, tally)| (effect.name(), tally))
+    }
+
     /// Counts the effects on one more packet.
     #[cold]
     pub(crate) fn add_effects(&mut self, effects: Effects, wire_bytes: u32) {
