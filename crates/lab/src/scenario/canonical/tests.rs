@@ -134,6 +134,7 @@ fn example_of(key: &str) -> Example {
             ..example("path.wifi.mtu-reports=true", "path.wifi.mtu-reports=false")
         },
         "path.backup" => example("path.wifi.backup=false", "path.wifi.backup=true"),
+        "path.corrupt" => example("path.wifi.corrupt=0", "path.wifi.corrupt=1%"),
         "path.change" => without_default("path.wifi.change=[{ at = '1 s', rate = '2 Mbit/s' }]"),
         other => panic!("`{other}` has no example here"),
     }
@@ -295,6 +296,7 @@ fn every_part_of_a_graph_changes_the_hash() {
         ", reorder = { probability = '1%', extra = '1 ms' }",
         ", duplicate = '1%'",
         ", drop = [1]",
+        ", corrupt = '1%'",
         ", loss-draws = 'shared'",
         ", when-down = 'keep'",
         ", mtu = '1400 B'",
