@@ -1,5 +1,7 @@
 //! What a connection and an endpoint can be told. Every part of a profile is a knob of its own.
 
+mod settings;
+
 use core::net::IpAddr;
 
 use anabranch_units::{Bytes, Duration, RandomStream};

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::units::QueueSize;
 use form::Form;
+pub(super) use form::value;
 
 impl Scenario {
     /// The canonical form: base units, without values that are the defaults of the form. Name,

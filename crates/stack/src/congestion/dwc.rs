@@ -23,6 +23,8 @@ use super::delay::entry;
 use super::lia::aggressiveness_among;
 use super::rule::{Change, WindowRule, Windows};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 
 /// What counts as a sign of the same bottleneck.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,6 +41,14 @@ impl DwcOptions {
     /// One RTT; the upper quarter of at least 5 ms.
     pub const DEFAULT: DwcOptions =
         DwcOptions { near: 1.0, delay_share: 0.75, delay_range: Duration::from_millis(5) };
+}
+
+impl Options for DwcOptions {
+    const PARAMETERS: &'static [Parameter<DwcOptions>] = &[
+        parameter!(DwcOptions, "near", "what is at the same time, in round trips", number 0.0, 100.0, near),
+        parameter!(DwcOptions, "delay-share", "upper part of the range of RTTs that is a sign, from below", number 0.0, 1.0, delay_share),
+        parameter!(DwcOptions, "delay-range", "least range of RTTs in which there are signs", time Duration::ZERO, Duration::from_secs(60), delay_range),
+    ];
 }
 
 impl Default for DwcOptions {

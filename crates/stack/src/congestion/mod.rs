@@ -9,6 +9,7 @@ mod bbr;
 pub mod classic;
 mod cubic;
 mod cubic_linux;
+mod custom;
 mod delay;
 mod dwc;
 mod hystart;
@@ -16,7 +17,6 @@ mod lia;
 mod lisa;
 mod newreno;
 mod olia;
-mod parameters;
 mod prr;
 mod rule;
 mod sbd;
@@ -26,12 +26,13 @@ mod wvegas;
 
 use anabranch_units::{Duration, Rate, Time};
 
-pub use any::{AnyCongestion, CongestionKind, CustomCongestionKind};
+pub use any::{AnyCongestion, CongestionKind};
 pub use balia::Balia;
 pub use bbr::{Bbr, BbrOptions, State as BbrState};
 pub use classic::{Classic, WindowRule};
 pub use cubic::{Cubic, CubicOptions};
 pub use cubic_linux::CubicLinux;
+pub use custom::CustomCongestionKind;
 pub use dwc::{Dwc, DwcOptions};
 pub use lia::{Lia, aggressiveness};
 pub use newreno::NewReno;
@@ -246,6 +247,23 @@ pub trait CongestionControl {
     /// function of time ([`Growth::Time`]).
     fn window_at(&self, id: SubflowId, _now: Time, _ahead: Duration) -> u64 {
         self.cwnd(id)
+    }
+}
+
+/// What the stack asks of a congestion control that is built in, beside [`CongestionControl`].
+trait BuiltIn: CongestionControl + core::fmt::Debug {
+    /// Links the slow starts of its subflows (LISA), or does not; one that has none ignores it.
+    fn set_lisa(&mut self, _on: bool) {}
+
+    /// The windows of all subflows, where they are counted in segments.
+    fn segment_windows(&self) -> Option<&classic::Windows> {
+        None
+    }
+
+    /// Whether segments leave at its pacing rate, whatever the configuration says.
+    #[inline]
+    fn always_paces(&self) -> bool {
+        false
     }
 }
 

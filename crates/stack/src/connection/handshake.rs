@@ -10,7 +10,7 @@ use crate::config::Checksums;
 use crate::congestion::{CongestionControl, SubflowStart};
 use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
-use crate::path_manager::PathEvent;
+use crate::path_manager::{PathEvent, PathManager};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Capable, Flags, Join, Key, MptcpOption, Options, ResetReason, Segment};
 use crate::seq::Dsn;

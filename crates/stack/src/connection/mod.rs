@@ -39,7 +39,7 @@ use crate::config::{Checksums, ConnectionConfig, SendBuffers};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{CloseReason, ConnectionId, Event, SubflowId};
 use crate::observer::{Limit, Observer};
-use crate::path_manager::{PathEvent, PathManager};
+use crate::path_manager::{AnyPathManager, HostAddress, PathEvent, PathManager};
 use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SchedulerKind, SubflowView};
 use crate::segment::{Key, MptcpOption};
 use crate::seq::Dsn;
@@ -172,7 +172,7 @@ pub struct Connection {
     /// The peer takes no joins at the address and port of the first subflow (flag C).
     pub(crate) joins_denied: bool,
     pub(crate) past: Vec<SubflowStats>,
-    pub(crate) path_manager: PathManager,
+    pub(crate) path_manager: AnyPathManager,
     /// Scratch for the scheduler's view.
     views: Vec<SubflowView>,
     /// When the connection began.
@@ -195,7 +195,7 @@ pub(crate) struct Birth {
     pub local_key: Key,
     pub local_token: u32,
     pub local_dsn: Dsn,
-    pub addresses: Vec<(u8, core::net::IpAddr, bool)>,
+    pub addresses: Vec<HostAddress>,
     pub tick: TimestampTick,
     pub fast_paths: bool,
 }
@@ -236,7 +236,7 @@ impl Connection {
             scheduler_alone: scheduler.decides_alone(),
             opportunistic: scheduler.opportunistic().unwrap_or(config.opportunistic),
             scheduler,
-            path_manager: PathManager::new(config.path_manager, &birth.addresses),
+            path_manager: config.path_manager.build(&birth.addresses),
             paths: PathsState::new(birth.addresses),
             send: SendState::default(),
             recv,

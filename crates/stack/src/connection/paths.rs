@@ -7,7 +7,7 @@ use anabranch_units::{Duration, Time};
 use super::{Connection, Mode, Phase};
 use crate::crypto;
 use crate::event::CloseReason;
-use crate::path_manager::{PathCommand, PathEvent};
+use crate::path_manager::{HostAddress, PathCommand, PathEvent, PathManager};
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, ResetReason};
 use crate::subflow::{Subflow, TcpState};
 
@@ -43,7 +43,7 @@ struct Announcement {
 #[derive(Clone, Debug)]
 pub(crate) struct PathsState {
     /// Our addresses: ID, address, backup. The first subflow's address has ID 0 whatever stands here.
-    local: Vec<(u8, IpAddr, bool)>,
+    local: Vec<HostAddress>,
     /// The peer's addresses by ID (RFC 8684 section 3.2: both sides store the mapping).
     remote: Vec<(u8, Address)>,
     /// The local address of the first subflow.
@@ -53,7 +53,7 @@ pub(crate) struct PathsState {
 }
 
 impl PathsState {
-    pub(crate) fn new(local: Vec<(u8, IpAddr, bool)>) -> PathsState {
+    pub(crate) fn new(local: Vec<HostAddress>) -> PathsState {
         PathsState {
             local,
             remote: Vec::new(),
@@ -72,7 +72,7 @@ impl PathsState {
         if self.initial_local == Some(ip) {
             return 0;
         }
-        self.local.iter().find(|(_, known, _)| *known == ip).map_or(0, |(id, ..)| *id)
+        self.local.iter().find(|own| own.ip == ip).map_or(0, |own| own.id)
     }
 
     /// No further subflow is wanted.
@@ -132,7 +132,7 @@ impl Connection {
                     self.paths.announcements.push(Announcement { id, ip, attempts: 0, due: Time::ZERO });
                 }
                 PathCommand::Remove { id } => {
-                    let ip = self.paths.local.iter().find(|(known, ..)| *known == id).map(|(_, ip, _)| *ip);
+                    let ip = self.paths.local.iter().find(|own| own.id == id).map(|own| own.ip);
                     let id = ip.map_or(id, |ip| self.paths.local_id(ip));
                     self.paths.announcements.retain(|known| known.id != id);
                     self.signal(MptcpOption::RemoveAddress(AddressIds::one(id)), ip);

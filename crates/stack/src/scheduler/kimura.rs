@@ -16,7 +16,7 @@
 use super::pick::{self, Chunk};
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The candidate with room that has the most of `measure`, and its score; a tie goes to the lower RTT, then
 /// to the first.
@@ -68,8 +68,10 @@ pub struct HsrOptions {
 impl HsrOptions {
     /// The window over the RTT.
     pub const DEFAULT: HsrOptions = HsrOptions { rate: SendingRate::Window };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<HsrOptions>] = &[parameter!(
+impl Options for HsrOptions {
+    const PARAMETERS: &'static [Parameter<HsrOptions>] = &[parameter!(
         HsrOptions,
         "rate",
         "the sending rate; the window over the RTT where there is none",

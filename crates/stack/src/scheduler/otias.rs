@@ -20,7 +20,7 @@
 use super::pick;
 use super::{Decision, Scheduler, SubflowView, View};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// How many round trips a segment waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +41,10 @@ pub struct OtiasOptions {
 impl OtiasOptions {
     /// As the fork.
     pub const DEFAULT: OtiasOptions = OtiasOptions { wait: OtiasWait::CeilPlusOne };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<OtiasOptions>] = &[parameter!(
+impl Options for OtiasOptions {
+    const PARAMETERS: &'static [Parameter<OtiasOptions>] = &[parameter!(
         OtiasOptions,
         "wait",
         "how many round trips a queued segment waits",
