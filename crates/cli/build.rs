@@ -1,5 +1,6 @@
-//! Tells the program from which commit it is built: `ANABRANCH_COMMIT` where somebody sets it, else what a published
-//! package says of itself, else what git says of this checkout, else nothing. No path goes into the program.
+//! Sets `ANABRANCH_COMMIT` to the commit from which the program is built: the variable of the environment if
+//! it is set, else the commit recorded in a published package, else that of this checkout by git, else none.
+//! No path is compiled into the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +15,7 @@ fn main() {
     println!("cargo::rustc-env=ANABRANCH_BUILT_FROM={commit}");
 }
 
-/// `cargo package` writes the commit to a file of the package.
+/// Returns the commit that `cargo package` writes to a file of the package.
 fn packaged() -> Option<String> {
     let text = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, rest) = text.split_once("\"sha1\"")?;
@@ -29,28 +30,28 @@ fn git(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The commit of the repository whose `crates/cli` this is; another one may lie around it.
+/// Returns the commit of the repository whose `crates/cli` this is; an enclosing repository does not count.
 fn checked_out() -> Option<String> {
     if git(&["rev-parse", "--show-prefix"])? != "crates/cli/" || git(&["ls-files", "build.rs"])? != "build.rs"
     {
         return None;
     }
-    // What the program is built anew for anyway, so that this costs nothing more.
+    // Changes of these rebuild the program anyway, so this adds no cost.
     let sources = sources();
     sources.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
-    // A commit changes no source. A release says from which one it is all the same; while one works on the
-    // program, "-dirty" may stay until the next change.
+    // A commit changes no source, but a release has to report the correct one; in other builds "-dirty" may
+    // remain until the next change.
     if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
         let branch = git(&["rev-parse", "--symbolic-full-name", "HEAD"])?;
         for name in ["HEAD", "logs/HEAD", "packed-refs", &branch] {
             let path = git(&["rev-parse", "--git-path", name])?;
-            // A file that is not there would mean: every time.
+            // A missing file would cause a rebuild every time.
             if Path::new(&path).exists() {
                 println!("cargo::rerun-if-changed={path}");
             }
         }
     }
-    // The last commit that has changed the sources: it names them, and no page.
+    // The last commit that has changed the sources, not the pages.
     let with_sources = |arguments: &[&str]| {
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
         git(&[arguments, &["--"], &sources].concat())
@@ -61,13 +62,13 @@ fn checked_out() -> Option<String> {
     Some(if is_dirty { commit + "-dirty" } else { commit })
 }
 
-/// The sources of the program, seen from here.
+/// Returns the sources of the program, relative to this crate.
 fn sources() -> Vec<String> {
     let mut sources: Vec<String> =
         ["scenarios", "Cargo.lock", "Cargo.toml"].map(|name| format!("../../{name}")).into();
     for entry in std::fs::read_dir("..").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // A program of its own.
+        // A separate program.
         if name != "interop" && entry.path().join("src").exists() {
             sources.extend([format!("../{name}/src"), format!("../{name}/Cargo.toml")]);
         }

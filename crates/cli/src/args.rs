@@ -10,10 +10,10 @@ use anabranch_lab::scenario::{Document, Scenario, library};
 use crate::failure::Failure;
 use crate::output;
 
-/// Changes of a scenario.
+/// Overrides of a scenario.
 #[derive(clap::Args)]
 pub struct Changes {
-    /// Paths in the place of the scenario's.
+    /// Paths that replace the scenario's.
     #[arg(
         long = "path",
         value_name = "PATH",
@@ -22,13 +22,13 @@ pub struct Changes {
                 in each run)"
     )]
     paths: Vec<String>,
-    /// What each flow sends: a size such as 57KB, `web` or `bulk`
+    /// The size of each flow: a size such as 57KB, `web` or `bulk`
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// Flows in each run
+    /// The number of flows in each run
     #[arg(long, value_name = "N")]
     flows: Option<String>,
-    /// Who is compared: schedulers, `tcp` (on the best path as measured) and `tcp@N` (on path N)
+    /// The contenders: schedulers, `tcp` (on the best path by measurement) and `tcp@N` (on path N)
     #[arg(long, alias = "scheduler", value_name = "A,B,...", value_delimiter = ',')]
     schedulers: Vec<String>,
     /// The congestion control (see `anabranch list congestion`)
@@ -37,27 +37,27 @@ pub struct Changes {
     /// The sender and receiver: linux or ns3
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// How often each contender meets each condition
+    /// The number of runs of each contender under each condition
     #[arg(long, value_name = "N")]
     runs: Option<String>,
-    /// With whom the others are compared
+    /// The contender with which the others are compared
     #[arg(long, value_name = "NAME")]
     reference: Option<String>,
-    /// A difference below this is practically equal, such as 1%, which is the default
+    /// The difference below which two values are practically equal; the default is 1%
     #[arg(long, value_name = "PERCENT")]
     min_effect: Option<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Changes that every verb with a scenario knows.
+/// Overrides that every verb with a scenario has.
 #[derive(clap::Args)]
 pub struct Common {
     /// Sets a value of the scenario, such as traffic.direction=download, path.loss=1%,
     /// path.wifi.rtt=5ms, or a knob of the connection, such as rto.min=300ms
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The path of the first subflow: a number, a name, or `best` by what a host can know beforehand
+    /// The path of the initial subflow: a number, a name, or `best` by a host's estimate beforehand
     #[arg(long, value_name = "PATH")]
     initial: Option<String>,
     /// The seed: the same seed gives the same result
@@ -66,7 +66,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Makes the changes.
+    /// Applies the overrides.
     pub fn apply(&self, document: &mut Document) -> Result<(), Failure> {
         if let Some(initial) = &self.initial {
             document.set_option("--initial", "initial", initial);
@@ -82,8 +82,8 @@ impl Common {
 }
 
 impl Changes {
-    /// The scenario `name` with these changes. Without a name it is the built-in one, or with paths
-    /// an empty one.
+    /// Returns the scenario `name` with these overrides. The default is the built-in one, or with paths an
+    /// empty one.
     pub fn scenario(&self, name: Option<&str>) -> Result<Scenario, Failure> {
         let mut document = match name {
             Some(name) => Document::open(name)?,
@@ -117,24 +117,24 @@ impl Changes {
     }
 }
 
-/// The scenario of `document`; tells a person what in it is probably not meant.
+/// Returns the scenario of `document`; prints warnings about values that are probably not intended.
 pub fn read(document: &Document) -> Result<Scenario, Failure> {
     let scenario = document.scenario()?;
     scenario.warnings().iter().for_each(output::warn);
     Ok(scenario)
 }
 
-/// Whether and how packets are captured.
+/// The options for captures of simulated packets.
 #[derive(clap::Args)]
 pub struct Capture {
     /// Writes the packets of run 0 (or `--run`) to FILE for Wireshark (pcapng); with several schedulers
     /// or conditions to a file for each, such as FILE with `.min_rtt` before its extension
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// The host at whose interfaces the packets are captured
+    /// The host whose packets are captured
     #[arg(long, value_name = "HOST", default_value = "sender", requires = "pcap")]
     pcap_at: Host,
-    /// Keeps at most so many bytes of each packet, as they stand behind the link layer
+    /// Keep at most this many bytes of each packet, counted from the IP header
     #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pcap_snaplen: Option<u32>,
 }
@@ -142,20 +142,20 @@ pub struct Capture {
 /// One end of the flows.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Host {
-    /// The one that sends the data
+    /// The sender of the data
     Sender,
-    /// The one that receives it
+    /// The receiver
     Receiver,
 }
 
 impl Capture {
-    /// Opens the files for the captures of `scenario`, if they are wanted.
+    /// Creates the capture files of `scenario`, if requested.
     pub fn open(&self, scenario: &Scenario) -> Result<Option<Captures>, Failure> {
         let Some((path, settings)) = self.settings() else { return Ok(None) };
         Ok(Some(Captures::create(path, scenario, settings)?))
     }
 
-    /// The name of the file, and what is captured, if that is wanted.
+    /// Returns the name of the file and the settings, if requested.
     pub fn settings(&self) -> Option<(&Path, Settings)> {
         let path = self.pcap.as_deref()?;
         let viewpoint = match self.pcap_at {
@@ -166,7 +166,7 @@ impl Capture {
     }
 }
 
-/// Gives the files of captures their names, and reports them.
+/// Renames complete captures, and prints their names.
 pub fn finish_captures(captures: Option<Captures>) -> Result<(), Failure> {
     for path in captures.map(Captures::commit).transpose()?.unwrap_or_default() {
         output::remark(format_args!("captured {}", path.display()));
@@ -174,15 +174,15 @@ pub fn finish_captures(captures: Option<Captures>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many threads.
+/// The number of threads.
 #[derive(clap::Args)]
 pub struct Jobs {
-    /// Threads; 0 is one for each core. The result does not depend on it
+    /// The number of threads; 0 is one for each core. The result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>(0..=1_000_000))]
     pub jobs: usize,
 }
 
-/// A span of time as an option's value; `0` needs no unit.
+/// Parses a duration as an option's value; `0` needs no unit.
 pub fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     if text == "0" {
         return Ok(std::time::Duration::ZERO);
@@ -191,12 +191,12 @@ pub fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_nanos(span.0))
 }
 
-/// A size in bytes as an option's value.
+/// Parses a size in bytes as an option's value.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     anabranch_lab::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
 }
 
-/// A parser of whole numbers in `range`, for an option's value.
+/// Returns a parser of whole numbers in `range`, for an option's value.
 pub fn whole<T>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
 where
     T: TryFrom<u64> + Clone + Send + Sync + 'static,
@@ -217,8 +217,8 @@ where
     }
 }
 
-/// Joins an option that takes a value and a negative number after it (`--runs -3` becomes `--runs=-3`), as clap
-/// would take the number for an option of its own. Then whoever reads the value says what would be right.
+/// Joins an option with a negative number after it (`--runs -3` becomes `--runs=-3`), because clap would
+/// interpret the number as an option. The parser of the value then reports the permitted range.
 pub fn join_negative_numbers(
     command: &clap::Command,
     words: impl Iterator<Item = OsString>,
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(join(&["compare", "--runs", "-3"]), ["compare", "--runs=-3"]);
         assert_eq!(join(&["compare", "--path", "-5Mbit/s,1ms"]), ["compare", "--path=-5Mbit/s,1ms"]);
         assert_eq!(join(&["bench", "-n", "-5KB"]), ["bench", "-n=-5KB"]);
-        // Flags of their own, and whatever another program is given.
+        // Flags without a value, and arguments for another program.
         for words in [&["setup", "--user-namespace", "-4"][..], &["--", "--runs", "-3"], &["--json", "-3"]] {
             assert_eq!(join(words), words);
         }

@@ -1,4 +1,4 @@
-//! How a command fails, and its exit code.
+//! The failures of a command, and their exit codes.
 
 use std::process::ExitCode;
 
@@ -9,21 +9,21 @@ use anabranch_lab::samples::SamplesError;
 
 use crate::output;
 
-/// Why a command did not succeed.
+/// The reason that a command failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The options or the scenario are wrong.
     Usage(String),
-    /// Something else went wrong.
+    /// Any other failure.
     Failed(String),
     /// Ctrl-C.
     Interrupted,
-    /// Nobody reads the output any more.
+    /// The reader of the output has closed it.
     BrokenPipe,
 }
 
 impl Failure {
-    /// This build of the command has no `verb`.
+    /// Returns the failure of a `verb` that this build does not have.
     #[cfg(not(all(target_os = "linux", feature = "network")))]
     pub fn without_network(verb: &str) -> Failure {
         Failure::Failed(if cfg!(target_os = "linux") {
@@ -33,7 +33,7 @@ impl Failure {
         })
     }
 
-    /// Tells a person, and gives the exit code.
+    /// Prints the failure, and returns the exit code.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(text) => {

@@ -1,4 +1,4 @@
-//! `--view`: how the flows share.
+//! `--view`: the shares of the flows.
 
 use anabranch_lab::compare::Comparison;
 use anabranch_lab::report::fairness::{Estimate, Fairness, Party};
@@ -7,18 +7,18 @@ use anabranch_lab::stats::Interval;
 use crate::output;
 use crate::table::{Align, Table, wrap};
 
-/// The parts of a comparison that are shown.
+/// The parts of a comparison to show.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum View {
-    /// The answer, and fairness where TCPs run beside or several flows are bulk
+    /// The answer, and fairness with competing TCPs or several bulk flows
     Auto,
-    /// The answer alone
+    /// Only the answer
     Answer,
-    /// Fairness alone
+    /// Only fairness
     Fairness,
 }
 
-/// The tables of fairness and the sentence; empty where there is nothing to share.
+/// Returns the tables of fairness and the sentence; empty without results.
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
     for (at, setting) in comparison.conditions.iter().enumerate() {
@@ -77,7 +77,7 @@ fn table(fairness: &[&Fairness], width: usize) -> String {
         for party in &one.parties {
             row(party, party.scheduler.clone());
         }
-        // With TCPs beside, a single flow of each is the whole side.
+        // With competing TCPs, a single flow is the same as its party.
         if one.parties.iter().any(|party| party.flows > 1) || one.parties.is_empty() {
             for flow in &one.flows {
                 row(flow, format!("{} flow {}", flow.scheduler, flow.flow.unwrap_or(0)));

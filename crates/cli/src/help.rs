@@ -1,4 +1,4 @@
-//! The help of the whole command: its verbs in groups.
+//! The help of the whole command, with its verbs in groups.
 
 use std::ffi::OsString;
 
@@ -19,7 +19,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 const HEADING: Style = Style::new().bold().underline();
 const NAME: Style = Style::new().bold();
 
-/// The command as clap parses it.
+/// Returns the command for clap.
 pub fn command() -> clap::Command {
     let command = Cli::command();
     let groups = groups(&command, terminal::text_width());
@@ -33,7 +33,7 @@ pub fn command() -> clap::Command {
 fn groups(command: &clap::Command, width: usize) -> String {
     let mut text = String::new();
     for (heading, verbs) in GROUPS {
-        // Not every verb is there on every system.
+        // Some verbs are missing on some systems.
         let found: Vec<&clap::Command> =
             verbs.iter().filter_map(|name| command.find_subcommand(name)).collect();
         if found.is_empty() {
@@ -49,8 +49,8 @@ fn groups(command: &clap::Command, width: usize) -> String {
     text
 }
 
-/// The value of `--color` among `words`, for the help and the errors of clap, which are written before the
-/// options are known.
+/// Returns the value of `--color` among `words`, for the help and the errors of clap, which are printed
+/// before the options are parsed.
 pub fn color(words: &[OsString]) -> Color {
     let mut words = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
     let mut color = Color::Auto;

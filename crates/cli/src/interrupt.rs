@@ -1,13 +1,13 @@
-//! Ctrl-C.
+//! Handling of Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The first Ctrl-C (or SIGTERM) sets the flag that is returned, so that the work stops and leaves
-/// nothing half done; a second one ends the process at once.
+/// Installs the handler. The first Ctrl-C (or SIGTERM) sets the returned flag, so that the work stops
+/// cleanly; a second one ends the process immediately.
 pub fn watch() -> &'static AtomicBool {
-    // If there is no handler the system's own ends the process, which is as well.
+    // Without a handler, the system's default ends the process.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);

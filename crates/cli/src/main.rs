@@ -1,7 +1,7 @@
-//! The `anabranch` command: which multipath scheduler serves your paths and your traffic best.
+//! The `anabranch` command: finds the best multipath scheduler for given paths and traffic.
 //!
-//! Exit codes: 0 for success, 1 for a failure, 2 for a mistake in the options or the scenario, 130
-//! after Ctrl-C; `emulate` has those of the program it runs.
+//! Exit codes: 0 for success, 1 for a failure, 2 for an error in the options or the scenario, 130 after
+//! Ctrl-C; `emulate` returns those of the program it runs.
 
 mod args;
 mod failure;
@@ -63,7 +63,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// Where the result goes, for verbs that have one.
+    /// Returns the destination of the result, for verbs that have one.
     fn destination(&self) -> Option<&output::Destination> {
         match self {
             Verb::Compare(args) => Some(&args.to),
@@ -73,7 +73,7 @@ impl Verb {
             Verb::Model(args) => Some(&args.to),
             Verb::Select(args) => Some(&args.to),
             Verb::Bench(args) => Some(&args.to),
-            // What `get` fetches is its result.
+            // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),

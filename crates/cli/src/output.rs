@@ -1,4 +1,4 @@
-//! Writes results, whole or not at all, and notices when that fails; and what is said beside them.
+//! Writes results completely or not at all, reports failures of writing, and prints remarks.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -28,20 +28,20 @@ pub struct Common {
         hide_default_value = true
     )]
     pub color: crate::terminal::Color,
-    /// Write nothing but errors and warnings to standard error: no progress and no remarks
+    /// Print only errors and warnings on standard error: no progress and no remarks
     #[arg(long, short, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
 }
 
-/// Where the result goes.
+/// The destination of the result.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Destination {
-    /// Write the result to FILE and not to standard output
+    /// Write the result to FILE instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// How long a message waits for its reader where it may be given up.
+/// The time limit for writing a message that may be discarded.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -60,7 +60,7 @@ impl Target {
     }
 }
 
-/// Opens the file that `destination` names, before any work is done in vain. `-` is standard output.
+/// Creates the file of `destination` before any work is done. `-` is standard output.
 pub fn open(destination: &Destination) -> Result<(), Failure> {
     let Some(path) = destination.output.as_deref().filter(|path| *path != Path::new("-")) else {
         return Ok(());
@@ -72,7 +72,7 @@ pub fn open(destination: &Destination) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes the file that has no name yet, as its result has not come.
+/// Removes the temporary file, as there is no result.
 pub fn abandon() {
     if let Ok(mut file) = FILE.lock() {
         drop(file.take());
@@ -94,7 +94,7 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Writes the whole result to standard output, or to the file of `--output`, which then gets its name.
+/// Writes the whole result to standard output, or to the file of `--output`, which is then renamed.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_part(text)?;
     let Some(Target { path, whole }) = FILE.lock().ok().and_then(|mut file| file.take()) else {
@@ -103,7 +103,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     whole.commit().map_err(|error| Target::failure(&path, &error))
 }
 
-/// Writes a part of the result. The last part is for [`print()`].
+/// Writes a part of the result. The last part is written by [`print()`].
 pub fn print_part(text: &str) -> Result<(), Failure> {
     if let Ok(Some(target)) = FILE.lock().as_deref() {
         let plain = anstream::adapter::strip_str(text).to_string();
@@ -125,14 +125,14 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// Gives up messages to standard error that are not read in time, from now on. A server must end although its log is a
-/// full pipe.
+/// From now on, discards messages to standard error that are not read in time. A server must be able to end
+/// although its log is a full pipe.
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub fn give_up_unread() {
     GIVE_UP.store(true, Ordering::Relaxed);
 }
 
-/// Writes `text` to standard error as it is. If nobody can read it that is no reason to fail.
+/// Writes `text` to standard error as it is. A missing reader is not a failure.
 pub fn print_error(text: &str) {
     if !GIVE_UP.load(Ordering::Relaxed) {
         return write_error(text);
@@ -143,7 +143,7 @@ pub fn print_error(text: &str) {
         write_error(&text);
         let _ = done.send(());
     };
-    // A thread that is stuck ends with the process.
+    // A blocked thread ends with the process.
     if std::thread::Builder::new().spawn(write).is_ok() {
         let _ = written.recv_timeout(PATIENCE);
     }
@@ -171,7 +171,7 @@ pub fn error(text: impl Display) {
     print_error(&format!("{} {text}\n", paint(BAD, "error:")));
 }
 
-/// The most memory that this process has had, in bytes; none where the system does not tell.
+/// Returns the peak memory of this process, in bytes; none if the system does not report it.
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -179,12 +179,12 @@ pub fn peak_rss_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// A number with three significant digits, or more where it has more before its point.
+/// Formats a number with three significant digits, or with all digits before the point.
 pub fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value:.0}");
     }
-    // The exponent of the number once it is rounded: 9.996 is 10.0.
+    // The exponent of the rounded number: 9.996 is 10.0.
     let rounded = format!("{value:.2e}");
     let exponent: i32 = rounded.rsplit('e').next().and_then(|text| text.parse().ok()).unwrap_or(0);
     match exponent {
@@ -193,7 +193,7 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// A number with three significant digits, and at most three after its point.
+/// Formats a number with three significant digits, and at most three after its point.
 pub fn about(value: f64) -> String {
     match value {
         v if v == 0.0 || v.abs() >= 0.9995 => digits(v),
@@ -201,7 +201,7 @@ pub fn about(value: f64) -> String {
     }
 }
 
-/// A number with three significant digits and one of `units`, each of which is a thousand of the one before.
+/// Formats a number with three significant digits and one of `units`, each a thousand times the one before.
 fn scaled(value: f64, units: &[&str]) -> String {
     let (mut value, mut at) = (value, 0);
     while value.abs() >= 999.5 && at + 1 < units.len() {
@@ -209,25 +209,25 @@ fn scaled(value: f64, units: &[&str]) -> String {
         at += 1;
     }
     let mut number = digits(value);
-    // `50 KB` is what was given; `50.0 KB` is what was measured.
+    // `50 KB` is an exact value; `50.0 KB` is a measured one.
     if number.contains('.') && (number.parse() == Ok(value)) {
         number = number.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
     format!("{number} {}", units[at])
 }
 
-/// A size: `1.23 MB`.
+/// Formats a size: `1.23 MB`.
 pub fn size(bytes: u64) -> String {
     scaled(bytes as f64, &["B", "KB", "MB", "GB", "TB"])
 }
 
-/// A rate: `12.3 Mbit/s`.
+/// Formats a rate: `12.3 Mbit/s`.
 #[cfg(any(test, all(target_os = "linux", feature = "network")))]
 pub fn rate(bits_per_second: f64) -> String {
     scaled(bits_per_second, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
 }
 
-/// A time: `12.3 ms`.
+/// Formats a duration: `12.3 ms`.
 #[cfg(any(test, all(target_os = "linux", feature = "network")))]
 pub fn span(seconds: f64) -> String {
     match seconds {
@@ -237,13 +237,13 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// A percentage: in tenths, and from 100 on whole.
+/// Formats a percentage: in tenths, and from 100 on whole.
 #[cfg(any(test, all(target_os = "linux", feature = "network")))]
 pub fn percent(value: f64) -> String {
     if value.abs() >= 99.95 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// The same with its sign.
+/// Formats a percentage with its sign.
 pub fn signed_percent(value: f64) -> String {
     if value.abs() >= 99.95 { format!("{value:+.0}") } else { format!("{value:+.1}") }
 }

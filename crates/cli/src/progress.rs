@@ -1,4 +1,4 @@
-//! Progress on standard error, for anything over a second.
+//! Progress on standard error, for anything that takes more than a second.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -8,19 +8,19 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output;
 
-/// When the first sign of life comes.
+/// The time of the first report.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between lines where standard error is no terminal.
+/// The time between lines if standard error is not a terminal.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Tells how far the work is: a bar on a terminal, a line now and then elsewhere.
+/// Reports progress: a bar on a terminal, occasional lines elsewhere.
 pub struct Progress {
     begun: Instant,
     state: Mutex<State>,
 }
 
 enum State {
-    /// Not one word, with `--quiet`.
+    /// No output, with `--quiet`.
     Off,
     Silent,
     Bar(ProgressBar),
@@ -28,13 +28,13 @@ enum State {
 }
 
 impl Progress {
-    /// The work begins now.
+    /// Returns the progress of work that begins now.
     pub fn new() -> Progress {
         let state = if output::is_quiet() { State::Off } else { State::Silent };
         Progress { begun: Instant::now(), state: Mutex::new(state) }
     }
 
-    /// `done` of `total` runs are done.
+    /// Reports that `done` of `total` runs are complete.
     pub fn update(&self, done: usize, total: usize) {
         let Ok(mut state) = self.state.lock() else { return };
         if matches!(*state, State::Silent) {
@@ -49,7 +49,7 @@ impl Progress {
         }
         match &mut *state {
             State::Off | State::Silent => {}
-            // With several threads an older number may come after a newer one.
+            // With several threads the numbers may arrive out of order.
             State::Bar(bar) => bar.set_position(bar.position().max(done as u64)),
             State::Lines(last) if last.elapsed() >= PAUSE => {
                 *last = Instant::now();
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// The work is over: removes the bar.
+    /// Removes the bar, and returns the duration of the work.
     pub fn finish(self) -> Duration {
         if let Ok(State::Bar(bar)) = self.state.into_inner() {
             bar.finish_and_clear();

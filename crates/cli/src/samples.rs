@@ -10,22 +10,22 @@ use anabranch_lab::scenario::Scenario;
 use crate::failure::Failure;
 use crate::output;
 
-/// Whether and where samples are written.
+/// The destination of samples.
 #[derive(clap::Args)]
 pub struct SamplesFile {
-    /// Writes a row for each flow and run to FILE: CSV, or JSON lines with the extension .ndjson or .jsonl
+    /// Write a row for each flow and run to FILE: CSV, or JSON lines with the extension .ndjson or .jsonl
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
 }
 
 impl SamplesFile {
-    /// Opens the file, if it is wanted.
+    /// Creates the file, if requested.
     pub fn open(&self, scenario: &Scenario) -> Result<Wanted, Failure> {
         Ok(Wanted(self.samples.as_ref().map(|path| Samples::create(path, scenario)).transpose()?))
     }
 }
 
-/// Samples, if they are wanted.
+/// Samples, if requested.
 pub struct Wanted(Option<Samples>);
 
 impl Wanted {
@@ -35,7 +35,7 @@ impl Wanted {
         samples.write(scenario, job, result).map_err(|error| RunError::Samples(error.to_string()))
     }
 
-    /// Gives the file its name, and reports it on standard error.
+    /// Renames the file, and reports it on standard error.
     pub fn commit(self) -> Result<(), Failure> {
         if let Some(samples) = self.0 {
             output::remark(format_args!("samples in {}", samples.commit()?.display()));

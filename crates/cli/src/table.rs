@@ -1,13 +1,13 @@
-//! Tables for people.
+//! Text tables.
 
 use crate::terminal::columns;
 
-/// Where a cell's text stands.
+/// The alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
-    /// Numbers stand on their decimal points, and anything else on the right.
+    /// Numbers are aligned on their decimal points, and other text on the right.
     Decimal,
 }
 
@@ -15,42 +15,42 @@ pub enum Align {
 struct Column {
     title: String,
     align: Align,
-    /// Columns of a higher number are the first to be left out.
+    /// Columns with a higher number are omitted first.
     rank: u8,
-    /// Long cells go on in the next line.
+    /// True if long cells continue on the next line.
     wrapped: bool,
 }
 
-/// Columns and rows of text, which may have colours.
+/// Columns and rows of text, which may be coloured.
 #[derive(Default)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: usize = 2;
-/// A wrapped column is not made narrower than this.
+/// The least width of a wrapped column.
 const LEAST: usize = 10;
 
 impl Table {
-    /// A table without columns.
+    /// Returns a table without columns.
     pub fn new() -> Table {
         Table::default()
     }
 
-    /// Adds a column that is never left out.
+    /// Adds a column that is never omitted.
     pub fn column(self, title: &str, align: Align) -> Table {
         self.optional(title, align, 0)
     }
 
-    /// Adds a column that is left out, those of the highest `rank` first, if the table is too wide.
+    /// Adds a column that is omitted, those of the highest `rank` first, if the table is too wide.
     pub fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
         self.columns.push(Column { title: title.to_owned(), align, rank, wrapped: false });
         self
     }
 
-    /// Adds a column of words, which are wrapped where the table is too wide.
+    /// Adds a column of words, which are wrapped if the table is too wide.
     pub fn wrapped(mut self, title: &str) -> Table {
         self.columns.push(Column { title: title.to_owned(), align: Align::Left, rank: 0, wrapped: true });
         self
@@ -62,7 +62,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table, at most `width` columns of text wide if leaving out columns and wrapping can make it so.
+    /// Returns the table, at most `width` columns of text wide if omitting columns and wrapping suffice.
     pub fn render(&self, width: usize) -> String {
         let mut rows = self.rows.clone();
         for (at, column) in self.columns.iter().enumerate() {
@@ -109,10 +109,10 @@ impl Table {
         text
     }
 
-    /// The columns that are shown, and how wide they are then.
+    /// Returns the columns to show, and sets their widths.
     fn fit(&self, widths: &mut [usize], width: usize) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        // Wrapped columns count with the least that they need here.
+        // Wrapped columns count with their least width here.
         let least = |column: usize, widths: &[usize]| match self.columns[column].wrapped {
             true => widths[column].min(LEAST),
             false => widths[column],
@@ -130,7 +130,7 @@ impl Table {
             }
         }
         let mut free = width.saturating_sub(total(&shown, widths));
-        // By column: how wide it is, and how much wider it could be. The one that lacks most is next.
+        // By column: its width, and its missing width. The column that lacks most is widened next.
         let wrapped = shown.iter().filter(|column| self.columns[**column].wrapped);
         let mut wanting: Vec<(usize, usize, usize)> = wrapped
             .map(|&column| (column, least(column, widths), widths[column] - least(column, widths)))
@@ -150,8 +150,7 @@ impl Table {
     }
 }
 
-/// Pads the numbers of a column so that their decimal points are below one another where the cells are aligned on the
-/// right.
+/// Pads the numbers of a column so that right-aligned cells have their decimal points below one another.
 fn align_decimals(rows: &mut [Vec<String>], column: usize) {
     let decimals = |cell: &str| {
         let plain = anstream::adapter::strip_str(cell).to_string();
@@ -167,7 +166,7 @@ fn align_decimals(rows: &mut [Vec<String>], column: usize) {
     }
 }
 
-/// The lines of a wrapped cell: where not even a word fits it is cut.
+/// Returns the lines of a wrapped cell; a word that does not fit is split.
 fn cell_lines(cell: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in wrap(cell, width).lines() {
@@ -182,13 +181,13 @@ fn cell_lines(cell: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `text` in lines of at most `width` columns.
+/// Wraps `text` into lines of at most `width` columns.
 pub fn wrap(text: &str, width: usize) -> String {
     wrap_behind("", text, width)
 }
 
-/// `text` in lines of at most `width` columns, the first of which begins with `head`, and the
-/// others with as much space. A number keeps its per cent sign.
+/// Wraps `text` into lines of at most `width` columns, the first of which begins with `head`, and the others
+/// with as much space. A number and its per cent sign stay together.
 pub fn wrap_behind(head: &str, text: &str, width: usize) -> String {
     let mut lines = head.to_owned();
     let indent = columns(head);

@@ -1,25 +1,25 @@
-//! The terminal: how wide it is, and colours in it.
+//! The width and the colours of the terminal.
 
 use std::io::{IsTerminal, stdout};
 
 use anstyle::{AnsiColor, Style};
 
-/// The width in a pipe and in a file, so that a script gets the same everywhere.
+/// The width in a pipe and in a file, so that a script gets the same output everywhere.
 pub const PLAIN_WIDTH: usize = 100;
-/// A terminal narrower than this gets lines of this width.
+/// The least width of lines, for narrow terminals.
 const LEAST_WIDTH: usize = 40;
 
-/// What is as it should be, and the best contender.
+/// Successes, and the best contender.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// Something to look at.
+/// Warnings.
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-/// What is wrong.
+/// Failures.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// When there is colour.
+/// The use of colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Color {
-    // Comments for the documentation would make the help of every verb twice as long.
+    // Doc comments here would double the length of every verb's help.
     #[default]
     Auto,
     Always,
@@ -27,7 +27,7 @@ pub enum Color {
 }
 
 impl Color {
-    /// Makes this the choice for everything that is written from now on.
+    /// Applies this choice to all further output.
     pub fn choose(self) {
         let choice = match self {
             Color::Auto => anstream::ColorChoice::Auto,
@@ -37,7 +37,7 @@ impl Color {
         choice.write_global();
     }
 
-    /// The same for the help and the errors of clap.
+    /// Returns the same choice for the help and the errors of clap.
     pub const fn for_clap(self) -> clap::ColorChoice {
         match self {
             Color::Auto => clap::ColorChoice::Auto,
@@ -47,12 +47,12 @@ impl Color {
     }
 }
 
-/// `text` in `style`. The codes are removed again where no colour is wanted.
+/// Returns `text` in `style`. The codes are removed later if there is no colour.
 pub fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// How many columns `text` takes, without the codes of its colours.
+/// Returns the width of `text` in columns, without the codes of its colours.
 pub fn columns(text: &str) -> usize {
     if !text.contains('\x1b') {
         return text.chars().count();
@@ -60,22 +60,22 @@ pub fn columns(text: &str) -> usize {
     anstream::adapter::strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// True if a person looks at the result.
+/// True if the result is shown on a terminal.
 pub fn is_there() -> bool {
     stdout().is_terminal() && !crate::output::is_to_file()
 }
 
-/// The width of tables on standard output.
+/// Returns the width of tables on standard output.
 pub fn width() -> usize {
     of(if is_there() { terminal_size::terminal_size_of(stdout()) } else { None })
 }
 
-/// The width of texts on standard output: longer lines than [`PLAIN_WIDTH`] are hard to read.
+/// Returns the width of texts on standard output: longer lines than [`PLAIN_WIDTH`] are hard to read.
 pub fn text_width() -> usize {
     width().min(PLAIN_WIDTH)
 }
 
-/// The width of tables on standard error.
+/// Returns the width of tables on standard error.
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub fn error_width() -> usize {
     use std::io::stderr;
@@ -84,7 +84,7 @@ pub fn error_width() -> usize {
 
 fn of(size: Option<(terminal_size::Width, terminal_size::Height)>) -> usize {
     match size {
-        // A terminal that does not know its size says 0.
+        // A terminal that does not know its size reports 0.
         Some((terminal_size::Width(width), _)) if width > 0 => usize::from(width).max(LEAST_WIDTH),
         _ => PLAIN_WIDTH,
     }

@@ -1,4 +1,4 @@
-//! `--pcap`: the files are there whole, or not at all.
+//! `--pcap`: the files are complete or absent.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

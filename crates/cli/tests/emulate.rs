@@ -1,5 +1,5 @@
-//! `anabranch emulate`: what it prints, and that nothing is left of it however it ends. Needs root, and says so where
-//! there is none.
+//! `anabranch emulate`: its output, and that nothing remains of it however it ends. Needs root, and reports
+//! the tests as skipped otherwise.
 #![cfg(all(target_os = "linux", feature = "network"))]
 
 #[path = "../../../tests/skipped.rs"]
@@ -16,11 +16,11 @@ const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
 
 const PATHS: [&str; 5] = ["emulate", "--path", "50Mbit/s,10ms", "--path", "20Mbit/s,20ms"];
 
-/// By this variable the processes of these tests are told from others.
+/// The variable that marks the processes of these tests.
 const MARK: &str = "ANABRANCH_EMULATE_TEST";
 
-/// What there is of what these tests' emulations make. Others may be at work on this machine too, so only what could be
-/// theirs is looked at.
+/// The traces of these tests' emulations in the system. Other emulations may run on this machine too, so only
+/// possible traces of these tests are considered.
 #[derive(Debug, PartialEq, Eq)]
 struct System {
     devices: Vec<String>,
@@ -29,18 +29,18 @@ struct System {
     named: Vec<String>,
     endpoints: Vec<String>,
     processes: BTreeSet<i32>,
-    /// Records whose process is gone.
+    /// Records of runs whose process has ended.
     records: Vec<String>,
 }
 
-/// What `ip` says, in so far as it has one of these words.
+/// Returns the output lines of `ip` that contain one of these words.
 fn ip(arguments: &str, words: &[&str]) -> Vec<String> {
     let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().filter(|line| words.iter().any(|word| line.contains(word))).map(str::to_owned).collect()
 }
 
-/// Processes that emulations of these tests have started, and what these have started.
+/// Returns the processes that emulations of these tests have started, and their descendants.
 fn members() -> BTreeSet<i32> {
     let mark = format!("{MARK}={}", std::process::id());
     let all = std::fs::read_dir("/proc").unwrap().flatten();
@@ -78,14 +78,14 @@ impl System {
     }
 }
 
-/// `anabranch` with that first argument and these paths.
+/// Returns `anabranch` with that first argument and these paths.
 fn anabranch() -> Command {
     let mut command = Command::new(BINARY);
     command.args(PATHS).env(MARK, std::process::id().to_string());
     command
 }
 
-/// The tests look at the whole system, so they come one by one. None without root.
+/// The tests inspect the whole system, so they run one at a time. None without root.
 fn alone() -> Option<MutexGuard<'static, ()>> {
     static ONE: Mutex<()> = Mutex::new(());
     let root = rustix::process::geteuid().is_root();
@@ -100,7 +100,7 @@ fn emulate(arguments: &[&str]) -> Output {
     anabranch().args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Waits until `done`, which must be within a time that nothing normal takes.
+/// Waits until `done`, within a time limit that only a failure exceeds.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !done() {
@@ -109,14 +109,13 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Those of [`members`] that sleep. A process that is about to become another program has no environment at that moment
-/// and is in neither.
+/// Returns those of [`members`] that sleep. A process has no environment during exec, and is in neither then.
 fn sleepers() -> usize {
     let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     members().iter().filter(|pid| name(pid) == "sleep\n").count()
 }
 
-/// An emulation whose client has started a process that wants to outlive it. All three sleep by the time it is given.
+/// Returns an emulation whose client has started a process that tries to outlive it. All three sleep by then.
 fn started() -> Child {
     let before = sleepers();
     let client = "setsid sleep 98765 & echo ready; exec sleep 98764";
@@ -171,7 +170,7 @@ fn standard_input_and_output_are_the_clients() {
 #[test]
 fn a_run_that_was_too_late_says_so() {
     let Some(_alone) = alone() else { return };
-    // Nothing is handed on at the very instant.
+    // No packet is forwarded at the exact time.
     let ping = ["--late", "0", "--strict", "--json", "--", "ping", "-c", "2", "-i", "0.05", "10.1.1.1"];
     let output = emulate(&ping);
     assert_eq!(output.status.code(), Some(3));
@@ -216,14 +215,14 @@ fn nothing_is_left_after_a_signal() {
 fn what_a_killed_run_leaves_is_cleared_by_the_next_and_nothing_else() {
     let Some(_alone) = alone() else { return };
     let before = System::now();
-    // Somebody else's: not of any run, though its environment says so, as no dead run had its namespace.
+    // A foreign process: not of any run, though its environment claims so, as no dead run had its namespace.
     let mut foreign = Command::new("sleep").arg("98762").env("ANABRANCH_EMULATION", "1-1-1").spawn().unwrap();
     let mut alive = started();
     let running = members();
     let mut child = started();
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    // What it had started itself goes with it, and so do devices and routes; what had got away stays at first.
+    // Its own processes end with it, as do devices and routes; the escaped process remains at first.
     until("its own commands are gone", || members().len() == running.len() + 1);
     let next = emulate(&["--", "true"]);
     let told = String::from_utf8(next.stderr).unwrap();
@@ -247,10 +246,10 @@ fn a_user_needs_no_root() {
             (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         (output.status.code(), out, err)
     };
-    // As root in a user namespace, which may do no more in there than anybody else.
+    // As root in a user namespace, with no more privileges than any user.
     let (code, out, err) = run(&mut Command::new(BINARY));
     assert!(code == Some(0) && out.contains("2 received"), "{out}{err}");
-    // Most systems let everybody open the device; where they do not, one that does stands in its place.
+    // Most systems permit all users to open the device; otherwise the test replaces it by one that does.
     let script = "mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200 &&
                   exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
     let mut nobody = Command::new("unshare");
@@ -307,7 +306,7 @@ fn the_report_goes_where_it_is_wanted_and_quiet_leaves_it_out() {
     assert_eq!(code, Some(0), "the kernel calls it reno");
 }
 
-/// The page's commands, those marked `sh run`, as somebody types them who has the command in the path.
+/// The page's commands, those marked `sh run`, work for a user who has the command in the search path.
 #[test]
 fn the_commands_of_the_page_work() {
     const PAGE: &str = include_str!("../../../docs/emulator.md");

@@ -1,5 +1,5 @@
-//! Input that nobody should give, and places that cannot be written to: each is answered by what would be right, with
-//! the exit code of its kind, and leaves nothing behind.
+//! Invalid input, and destinations that cannot be written: each gets a helpful error, with the exit code of
+//! its kind, and leaves nothing behind.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_anabranch")).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// What a command that must fail with `code` says.
+/// Returns the error of a command that must fail with `code`.
 fn failure(args: &[&str], code: i32) -> String {
     let output = run(args);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -19,7 +19,7 @@ fn failure(args: &[&str], code: i32) -> String {
     error
 }
 
-/// Both outputs of a command that must succeed.
+/// Returns both outputs of a command that must succeed.
 fn success(args: &[&str]) -> (String, String) {
     let output = run(args);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -27,7 +27,7 @@ fn success(args: &[&str]) -> (String, String) {
     (String::from_utf8(output.stdout).unwrap(), error)
 }
 
-/// An empty directory of its own for the test `name`.
+/// Returns an empty directory for the test `name`.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -117,7 +117,7 @@ fn names_that_others_use_are_understood() {
     assert_eq!(json("reno"), json("newreno"));
     assert_eq!(json("reno").0, "newreno");
     success(&[&PATH[..], &["--size", "Web", "--runs", "2"]].concat());
-    // Flows may come faster than the paths carry them.
+    // Flows may arrive faster than the paths carry them.
     let load = ["--size", "web", "--flows", "20", "--runs", "2", "--set", "traffic.load=500%"];
     success(&[&PATH[..], &load].concat());
 }
@@ -162,7 +162,7 @@ fn results_go_to_a_file_whole_or_not_at_all() {
         assert!(text.contains(words) && !text.contains('\x1b'), "{args:?}: {text}");
         assert!(text.ends_with('\n'));
     }
-    // The file is as it was where there is no result.
+    // The file is unchanged if there is no result.
     std::fs::write(&file, "before").unwrap();
     failure(&["compare", "--path", "10Mbit/s", "-o", name], 2);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
@@ -181,7 +181,7 @@ fn a_full_disk_is_an_error_and_a_full_standard_error_is_none() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let error = failure(&["list", "knobs", "-o", "/dev/full"], 1);
     assert!(error.contains("cannot write /dev/full: No space left"), "{error}");
-    // The exit code is that of the mistake, and not of a crash.
+    // The exit code is that of the error, and not of a crash.
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     let output = command.args(["compare", "nope"]).stderr(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -226,7 +226,7 @@ fn verbs_with_real_packets_refuse_what_cannot_be() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_probe_that_fails_ends_with_exit_code_1() {
-    // Nobody listens on port 1 here.
+    // No server listens on port 1 here.
     let output = run(&["doctor", "--probe", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();

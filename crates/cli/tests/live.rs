@@ -1,5 +1,5 @@
-//! `anabranch serve`, `get` and `bench` against the Multipath TCP of this machine's kernel, over two TUN devices in a
-//! network namespace of their own. Nothing of the machine changes.
+//! `anabranch serve`, `get` and `bench` with the Multipath TCP of this machine's kernel, over two TUN devices
+//! in their own network namespace. The machine is not changed.
 #![cfg(all(target_os = "linux", feature = "network"))]
 
 mod common;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{live, skipped};
 
-/// Whether there is a tshark. In CI there must be one.
+/// True if tshark is installed, which CI requires.
 fn have_tshark() -> bool {
     let found = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -19,8 +19,8 @@ fn have_tshark() -> bool {
 
 #[test]
 fn the_kernel_fetches_a_file_over_two_paths() {
-    // As the README has it, and so that both paths carry something: nothing slows them down, and one of them could carry
-    // it all.
+    // As in the README, and with a scheduler that uses both paths: nothing slows them down, and one of them
+    // could carry everything.
     for (options, shares) in [("", false), ("--scheduler round_robin", true)] {
         let script = r#"
         $ANABRANCH serve OPTIONS $HOST $d/www 2>$d/log &
@@ -39,7 +39,7 @@ fn the_kernel_fetches_a_file_over_two_paths() {
     }
 }
 
-/// One connection over two subflows, and nothing that went wrong; where it `shares`, each path has carried something.
+/// Asserts one connection over two subflows, without errors; if it `shares`, each path has carried something.
 fn assert_fetched(out: &str, shares: bool) {
     let counter = |name: &str| -> u64 {
         let line = out.lines().find_map(|line| line.strip_prefix(&format!("MPTcpExt{name} ")));

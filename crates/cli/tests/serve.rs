@@ -1,11 +1,12 @@
-//! `anabranch serve` and clients that misbehave, `get` and `bench` without an answer, and what a killed process leaves.
+//! `anabranch serve` and misbehaving clients, `get` and `bench` without an answer, and the remains of a
+//! killed process.
 #![cfg(all(target_os = "linux", feature = "network"))]
 
 mod common;
 
 use common::live;
 
-/// A client that shuts down its direction after the request, as `nc -N` does: over TCP, and over Multipath TCP.
+/// A client that ends its direction after the request, as `nc -N` does: over TCP, and over Multipath TCP.
 const HALF_CLOSED: &str = r#"
 import socket, sys
 for protocol in [0, 262]:

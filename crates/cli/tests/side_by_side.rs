@@ -1,4 +1,5 @@
-//! The page that puts a simulated flow beside a real one: its commands work, and what must be the same is.
+//! The page that compares a simulated flow with a real one: its commands work, and the results agree where
+//! they must.
 #![cfg(all(target_os = "linux", feature = "network"))]
 
 #[path = "../../../tests/skipped.rs"]
@@ -11,14 +12,14 @@ use std::process::Command;
 const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
 const PAGE: &str = include_str!("../../../docs/side-by-side.md");
 
-/// The blocks of the page that begin with this line.
+/// Returns the blocks of the page that begin with this line.
 fn blocks(opening: &str) -> Vec<&'static str> {
     let opening = format!("```{opening}\n");
     let parts = PAGE.split(opening.as_str()).skip(1);
     parts.map(|part| part.split("```").next().unwrap()).collect()
 }
 
-/// Runs `script` in a network of its own, with `anabranch` in the path.
+/// Runs `script` in its own network namespace, with `anabranch` in the search path.
 fn run(script: &str, directory: &Path) -> String {
     let bin = Path::new(BINARY).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
@@ -33,7 +34,7 @@ fn run(script: &str, directory: &Path) -> String {
     out.into_owned()
 }
 
-/// A capture, and what tshark says of it.
+/// A capture, and tshark's view of it.
 struct Capture<'a>(&'a Path);
 
 impl Capture<'_> {
@@ -50,8 +51,8 @@ impl Capture<'_> {
         text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
-    /// The handshake of a subflow from this address: who speaks, flags, and the kinds, subtypes and lengths of
-    /// all options.
+    /// Returns the handshake of a subflow from this address: the sender, flags, and the kinds, subtypes and
+    /// lengths of all options.
     fn handshake(&self, client: &str) -> Vec<Vec<String>> {
         let filter = format!(
             "ip.addr == {client} && tcp.len == 0 && (tcp.flags.syn == 1 || tcp.options.mptcp.subtype <= 1)"
@@ -73,7 +74,7 @@ impl Capture<'_> {
     }
 }
 
-/// The fields that say which form a DSS has.
+/// The fields that determine the form of a DSS.
 const FORM: [&str; 6] = [
     "tcp.options.mptcp.dataackpresent.flag",
     "tcp.options.mptcp.dataack8.flag",
@@ -105,7 +106,7 @@ fn a_simulated_flow_and_a_real_one_speak_alike() {
                    || ip.checksum.status != 1";
         let rows = capture.fields(bad, &["frame.number", "_ws.expert.message"]);
         assert!(rows.is_empty(), "{:?}: {rows:?}", capture.0);
-        // Keys of eight bytes, of which the receiver's token is derived, which the join names.
+        // Keys of eight bytes, from which the receiver's token is derived, to which the join refers.
         let keys = capture.set("tcp.flags.syn == 1 && tcp.flags.ack == 1", &["tcp.options.mptcp.sendkey"]);
         assert!(keys.iter().flatten().any(|key| key.parse::<u64>().is_ok_and(|key| key > 1 << 32)));
         let expected = capture.set("mptcp.expected_token", &["mptcp.expected_token"]);
@@ -117,7 +118,7 @@ fn a_simulated_flow_and_a_real_one_speak_alike() {
             let sent = capture.fields(&format!("ip.src == {client} && tcp.len > 0"), &["tcp.len"]);
             assert!(!sent.is_empty(), "{client} has sent nothing");
         }
-        // The end of the stream, once on its way to the server.
+        // The end of the stream, once towards the server.
         let fins = capture.fields(
             "ip.dst == 172.16.0.1 && tcp.options.mptcp.datafin.flag == 1",
             &["tcp.options.mptcp.rawdataseqno"],
@@ -129,7 +130,7 @@ fn a_simulated_flow_and_a_real_one_speak_alike() {
         assert_eq!(handshakes[0].len(), 3, "{:?}", handshakes[0]);
         assert_eq!(handshakes[0], handshakes[1]);
     }
-    // The first data repeats the keys, and what follows has a DSS of the same forms.
+    // The first data repeats the keys, and the following segments have a DSS of the same forms.
     let data = "ip.dst == 172.16.0.1 && tcp.len > 0";
     for filter in
         [format!("{data} && tcp.options.mptcp.subtype == 0"), format!("{data} && !tcp.flags.push == 1")]
@@ -138,7 +139,7 @@ fn a_simulated_flow_and_a_real_one_speak_alike() {
         assert!(!forms[0].is_empty());
         assert_eq!(forms[0], forms[1], "{filter}");
     }
-    // In the order in which they first appear.
+    // In the order of their first occurrence.
     let order = |capture: &Capture<'_>| {
         let mut order: Vec<String> = Vec::new();
         for row in capture.fields("tcp", &["tcp.options.mptcp.subtype"]) {

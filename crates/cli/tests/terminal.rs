@@ -1,18 +1,18 @@
-//! What a person sees on a terminal: lines that fit it, colours, and progress; and what a pipe gets.
+//! The output on a terminal (line width, colours, progress) and in a pipe.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Output, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Output of `anabranch ARGS` on a terminal of this many columns, with these variables.
+/// Returns the output of `anabranch ARGS` on a terminal of this many columns, with these variables.
 ///
-/// `script` of util-linux makes the terminal; every Linux with Rust's tools has it.
+/// `script` of util-linux makes the terminal; it is available on every Linux with Rust's tools.
 fn on_terminal(columns: usize, variables: &[(&str, &str)], args: &str) -> String {
     let command = format!("stty cols {columns} rows 24; exec {BINARY} {args}");
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::null());
-    // In CI there is colour on a dumb terminal too.
+    // CI has colours on a dumb terminal too.
     script.env_remove("NO_COLOR").env_remove("CI").env("TERM", "xterm").env("SHELL", "/bin/sh");
     script.envs(variables.iter().copied());
     let output = script.output().expect("`script` (Debian: apt install bsdutils)");
@@ -25,7 +25,7 @@ fn in_pipe(args: &[&str]) -> Output {
     Command::new(BINARY).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// `text` without the codes of colours.
+/// Returns `text` without the codes of colours.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;

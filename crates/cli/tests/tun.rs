@@ -1,4 +1,4 @@
-//! `anabranch tun` as a person meets it. What it does to a network is tested in `crates/setup/tests/setup`.
+//! The command `anabranch tun`. Its effects on a network are tested in `crates/setup/tests/setup`.
 #![cfg(all(target_os = "linux", feature = "network"))]
 
 #[path = "../../../tests/skipped.rs"]
@@ -11,7 +11,7 @@ fn shell(line: &str) -> Output {
     Command::new("bash").args(["-euc", line]).env("ANABRANCH", BINARY).output().unwrap()
 }
 
-/// Whether this is root, who alone can become somebody else.
+/// True if this is root, which alone can become another user.
 fn root() -> bool {
     let output = shell("id -u");
     let root = output.stdout == b"0\n";
@@ -21,8 +21,8 @@ fn root() -> bool {
     root
 }
 
-/// Runs a line as somebody without rights, for whom `/dev/net/tun` has `mode`; in mount and network namespaces
-/// of its own, so that nothing of this machine changes. The binary is where everybody may run it.
+/// Runs a line as an unprivileged user, for whom `/dev/net/tun` has `mode`; in its own mount and network
+/// namespaces, so that the machine is not changed. The binary is in a place that all users can access.
 fn nobody(mode: &str, line: &str) -> Output {
     let script = format!(
         "d=$(mktemp -d); trap 'umount /dev/net/tun; rm -r $d' EXIT; chmod 755 $d

@@ -1,4 +1,4 @@
-//! `anabranch validate` and `compare --check` where something stands in the way. What they measure is tested in
+//! `anabranch validate` and `compare --check` with obstacles. Their measurements are tested in
 //! `crates/validate`.
 #![cfg(all(target_os = "linux", feature = "network"))]
 
@@ -13,7 +13,8 @@ fn anabranch(arguments: &[&str]) -> Output {
     Command::new(BINARY).args(arguments).output().unwrap()
 }
 
-/// Runs a line of bash with `$ANABRANCH` in a mount namespace of its own, as root. None where nothing can be emulated.
+/// Runs a line of bash with `$ANABRANCH` in its own mount namespace, as root. None if emulation is
+/// impossible.
 fn as_root(line: &str) -> Option<Output> {
     if let Some(obstacle) = anabranch_emulate::obstacle() {
         skipped::skipped(obstacle);
@@ -53,7 +54,7 @@ fn a_knob_that_the_kernel_does_not_have_is_refused_by_its_name() {
 
 #[test]
 fn a_check_that_cannot_be_made_is_refused_before_the_comparison() {
-    // A comparison of so many runs would take minutes.
+    // A comparison with that number of runs would take minutes.
     let compare = "compare two-paths --runs 100000 --check";
     let line = format!(
         "d=$(mktemp -d); trap 'rm -r $d' EXIT; chmod 755 $d; cp $ANABRANCH $d/anabranch
@@ -81,7 +82,7 @@ fn a_check_reports_whether_the_prediction_held() {
     let Some(output) = as_root(&format!("{compare} || test $? = 1")) else { return };
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
     let check = &json["check"][0];
-    // By how much they differ is no matter here, nor whether the machine was in time.
+    // The amounts of the differences do not matter here, nor whether the machine was punctual.
     assert_eq!(check["stacks"][0]["stack"], "anabranch", "{check}");
     assert_eq!(check["stacks"][1]["stack"], "kernel", "{check}");
     assert_eq!(

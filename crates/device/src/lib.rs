@@ -1,7 +1,7 @@
-//! IP packets in and out of a process.
+//! Devices that move IP packets in and out of a process.
 //!
-//! A [`Device`] moves whole IP packets. [`TunDevice`](tun::TunDevice) is the real one; [`memory::pair`]
-//! makes two that are joined by a wire, for tests.
+//! A [`Device`] moves whole IP packets. [`TunDevice`](tun::TunDevice) is a TUN device of Linux;
+//! [`memory::pair`] makes two devices that are connected to each other, for tests.
 
 #![warn(unreachable_pub)]
 
@@ -17,47 +17,49 @@ use std::task::{Context, Poll};
 pub use clock::Clock;
 pub use packet::{Offload, Packet};
 
-/// What a device can do.
+/// The capabilities of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
     /// The longest packet without segmentation offload, IP header included, in bytes.
     pub mtu: u32,
-    /// It takes packets whose TCP checksum is that of the pseudo-header alone, and may hand out such.
+    /// The device accepts packets whose checksum field holds the sum of the pseudo-header alone, and may
+    /// deliver such packets.
     pub checksum_offload: bool,
-    /// It takes packets that it cuts into segments itself, and may hand out several segments as one
-    /// packet. Needs `checksum_offload`.
+    /// The device segments large packets itself, and may deliver several segments as one packet. Needs
+    /// `checksum_offload`.
     pub segmentation_offload: bool,
 }
 
 impl Capabilities {
-    /// A device of that MTU without any offload.
+    /// Returns the capabilities of a device with this MTU and no offload.
     pub const fn plain(mtu: u32) -> Capabilities {
         Capabilities { mtu, checksum_offload: false, segmentation_offload: false }
     }
 
-    /// The longest packet that can come or go, in bytes.
+    /// Returns the length of the longest packet in either direction, in bytes.
     pub const fn max_packet(&self) -> usize {
         if self.segmentation_offload { packet::MAX_PACKET } else { self.mtu as usize }
     }
 }
 
-/// Something that moves IP packets.
+/// A device that moves IP packets.
 ///
-/// Both methods wake the task of `cx` when they can go on after they said `Pending`. An error means that
-/// the device is gone for good; what is wrong with one packet is the device's own affair, which drops it.
+/// After `Pending`, both methods wake the task of `cx` when they can proceed. An error means that the device
+/// has failed permanently; an error that concerns one packet is handled by the device, which drops the
+/// packet.
 pub trait Device: Send {
-    /// What it can do; the same as long as it lives.
+    /// Returns its capabilities, which never change.
     fn capabilities(&self) -> Capabilities;
 
-    /// What its interface is called, if it is one.
+    /// Returns the name of its interface, if it has one.
     fn name(&self) -> Option<&str> {
         None
     }
 
-    /// Fills `packet` with the next packet that has come.
+    /// Fills `packet` with the next received packet.
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>>;
 
-    /// Sends `packet`, whose content is anything afterwards. `Pending` leaves it as it is, to be
+    /// Sends `packet`, whose content is unspecified afterwards. `Pending` leaves the packet as it is, to be
     /// offered again.
     fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>>;
 }

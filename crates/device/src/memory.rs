@@ -1,4 +1,4 @@
-//! Two devices that are joined by a wire in memory.
+//! Two devices connected in memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,20 +7,20 @@ use std::task::{Context, Poll, Waker};
 
 use super::{Capabilities, Device, Packet};
 
-/// How many packets wait in one direction before the sender has to.
+/// The number of packets that can be queued in one direction before the sender has to wait.
 pub const CAPACITY: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Direction {
     waiting: VecDeque<Packet>,
-    /// Packets that were read, to be used again.
+    /// Packets that were read, for reuse.
     spare: Vec<Packet>,
     reader: Option<Waker>,
     writer: Option<Waker>,
     gone: bool,
 }
 
-/// One end of the wire. When it is dropped, the other end fails once it has read what was under way.
+/// One end of the connection. When it is dropped, the other end fails once it has read the queued packets.
 #[derive(Debug)]
 pub struct MemoryDevice {
     incoming: Arc<Mutex<Direction>>,
@@ -28,7 +28,8 @@ pub struct MemoryDevice {
     capabilities: Capabilities,
 }
 
-/// Two devices with the same capabilities: what one sends the other receives, whole, in order, and at once.
+/// Returns two devices with the same capabilities: each receives the packets that the other sends, whole, in
+/// order, and immediately.
 pub fn pair(capabilities: Capabilities) -> (MemoryDevice, MemoryDevice) {
     let (a, b) = (Arc::default(), Arc::default());
     let left = MemoryDevice { incoming: Arc::clone(&a), outgoing: Arc::clone(&b), capabilities };

@@ -1,18 +1,18 @@
-//! A packet in memory that is used again and again.
+//! A reusable packet buffer.
 
-/// The longest IP packet, with room for the headers of a super-packet.
+/// The longest IP packet, with space for the headers of a super-packet.
 pub(crate) const MAX_PACKET: usize = 65_535 + 120;
 
-/// Room before the packet for what a device puts there (the virtio-net header of a TUN device).
+/// The space before the packet for the device's own header (the virtio-net header of a TUN device).
 pub(crate) const HEADROOM: usize = 16;
 
-/// What a packet leaves to the device, or the device to its reader.
+/// The work that a packet leaves to the device, or the device to its reader.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Offload {
-    /// The TCP checksum field holds the sum of the pseudo-header alone. In a packet that has come: it
-    /// never was on a wire, and nobody need check it.
+    /// The TCP checksum field holds the sum of the pseudo-header alone. A received packet of this kind never
+    /// was on a wire, and needs no verification.
     pub partial_checksum: bool,
-    /// The packet stands for several segments with so much payload each; 0 if it is one segment.
+    /// The payload of each of the segments that this packet stands for, in bytes; 0 if it is one segment.
     pub segment_size: u16,
 }
 
@@ -21,17 +21,17 @@ pub struct Offload {
 pub struct Packet {
     buffer: Vec<u8>,
     len: usize,
-    /// What is left to the device.
+    /// The work left to the device.
     pub offload: Offload,
 }
 
 impl Packet {
-    /// An empty packet with room for `capacity` bytes.
+    /// Returns an empty packet with space for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Packet {
         Packet { buffer: vec![0; HEADROOM + capacity], len: 0, offload: Offload::default() }
     }
 
-    /// A copy of `bytes`.
+    /// Returns a copy of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Packet {
         let mut packet = Packet::with_capacity(bytes.len());
         packet.set_len(bytes.len());
@@ -39,52 +39,52 @@ impl Packet {
         packet
     }
 
-    /// Its bytes, from the IP header on.
+    /// Returns its bytes, from the IP header on.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[HEADROOM.min(self.buffer.len())..][..self.len]
     }
 
-    /// Its bytes, from the IP header on.
+    /// Returns its bytes, from the IP header on.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let start = HEADROOM.min(self.buffer.len());
         &mut self.buffer[start..][..self.len]
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it is empty.
+    /// True if it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many bytes it has room for.
+    /// Returns the number of bytes it has space for.
     pub fn capacity(&self) -> usize {
         self.buffer.len().saturating_sub(HEADROOM)
     }
 
-    /// Makes room for `capacity` bytes.
+    /// Ensures space for `capacity` bytes.
     pub fn reserve(&mut self, capacity: usize) {
         if self.capacity() < capacity {
             self.buffer.resize(HEADROOM + capacity, 0);
         }
     }
 
-    /// Makes it `len` bytes long; what it had before stays, and what is new is anything.
+    /// Makes it `len` bytes long; existing content is kept, and new content is unspecified.
     pub fn set_len(&mut self, len: usize) {
         self.reserve(len);
         self.len = len;
     }
 
-    /// The room before the packet and all behind it, for a device that reads into it.
+    /// Returns the headroom and all space after it, for a device that reads into it.
     #[cfg(target_os = "linux")]
     pub(crate) fn whole(&mut self, headroom: usize) -> &mut [u8] {
         &mut self.buffer[HEADROOM - headroom..]
     }
 
-    /// The packet with `headroom` bytes before it, for a device that writes it.
+    /// Returns the packet preceded by `headroom` bytes, for a device that writes it.
     #[cfg(target_os = "linux")]
     pub(crate) fn with_headroom(&mut self, headroom: usize) -> &mut [u8] {
         let len = self.len;

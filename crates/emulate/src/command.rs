@@ -1,4 +1,4 @@
-//! Commands that run in a namespace.
+//! Runs commands in a namespace.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -12,10 +12,10 @@ use crate::error::EmulateError;
 use crate::namespace::Namespace;
 use crate::sys;
 
-/// How often somebody who waits looks whether it was told to stop.
+/// The interval at which a waiting thread checks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A command that runs. It is killed when this goes.
+/// A running command, which is killed on drop.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -28,7 +28,7 @@ impl Process {
     /// Starts `command` in `namespace`.
     ///
     /// # Errors
-    /// If there is no such program, or it cannot be started.
+    /// If the program does not exist, or cannot be started.
     pub fn start(namespace: &Namespace, mut command: Command) -> Result<Process, EmulateError> {
         let name = command.get_program().to_string_lossy().into_owned();
         let namespace = namespace.try_clone()?;
@@ -41,7 +41,7 @@ impl Process {
             match child {
                 Ok(mut child) => {
                     let pid = Pid::from_child(&child);
-                    // Nobody has waited for it yet, so the number is its own.
+                    // The child has not been waited for, so its process id cannot have been reused.
                     let _ = started.send(pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from));
                     let _ = end.send(child.wait());
                 }
@@ -61,10 +61,10 @@ impl Process {
         Ok(Process { name, pidfd, ended, status: None })
     }
 
-    /// How it has ended, if it has.
+    /// Returns its exit status, if it has ended.
     ///
     /// # Errors
-    /// If that cannot be known.
+    /// If its status cannot be determined.
     pub fn poll(&mut self, patience: Duration) -> Result<Option<ExitStatus>, EmulateError> {
         if self.status.is_none() {
             match self.ended.recv_timeout(patience) {
@@ -82,11 +82,11 @@ impl Process {
         Ok(self.status)
     }
 
-    /// Waits for its end, or until `cancelled` is set: then it has a moment to end by itself, as Ctrl-C goes to all
-    /// programs of a terminal, and is told to. None if it did not even then.
+    /// Waits for its end, or until `cancelled` is set: then it is given a moment to end by itself, as Ctrl-C
+    /// reaches all programs of a terminal, and is terminated otherwise. None if it has not ended even then.
     ///
     /// # Errors
-    /// If its end cannot be known.
+    /// If its status cannot be determined.
     pub fn wait(&mut self, cancelled: &AtomicBool) -> Result<Option<ExitStatus>, EmulateError> {
         loop {
             if let Some(status) = self.poll(LOOK)? {
@@ -101,7 +101,7 @@ impl Process {
         }
     }
 
-    /// Has it end: asks for it, and after a second does not ask.
+    /// Terminates it, and kills it after a second.
     pub fn end(&mut self) {
         if self.status.is_none() && pidfd_send_signal(&self.pidfd, Signal::TERM).is_ok() {
             let deadline = Instant::now() + GRACE;
@@ -114,9 +114,9 @@ impl Process {
     }
 }
 
-/// How long a command has to end by Ctrl-C.
+/// The time that a command has to end after Ctrl-C.
 const MOMENT: Duration = Duration::from_millis(300);
-/// How long it has when it was told to.
+/// The time that it has to end after it was terminated.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Drop for Process {

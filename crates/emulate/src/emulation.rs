@@ -19,30 +19,32 @@ use crate::report::{Bounds, Report};
 use crate::tap::Tap;
 use crate::wiring::{Lane, Port, Wiring};
 
-/// How an emulation is made.
+/// The options of an emulation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which of the scenario's conditions, by position.
+    /// The position of the scenario's condition.
     pub condition: usize,
-    /// Which of its runs, from 0: its seed gives the links the luck that they have in that run of the simulator.
+    /// The number of the run, from 0: its seed gives the links the same random streams as in that run of the
+    /// simulator.
     pub run: u32,
-    /// How packets are moved; its seed is that of the run.
+    /// The options of the engine; its seed is that of the run.
     pub engine: EngineOptions,
-    /// The kernel's congestion control on both hosts; none leaves what the system has.
+    /// The kernel's congestion control on both hosts; none keeps the system's default.
     pub congestion: Option<String>,
     /// Values to set under `/proc/sys` on both hosts, such as (`net/ipv4/tcp_sack`, `0`).
     pub settings: Vec<(String, String)>,
-    /// What follows each route over the paths, such as `initcwnd 4`.
+    /// Attributes appended to each route over the paths, such as `initcwnd 4`.
     pub route: Vec<String>,
-    /// The MTU of the devices of the paths; 1500 unless given.
+    /// The MTU of the paths' devices; 1500 by default.
     pub mtu: Option<u32>,
-    /// The most subflows of a connection of the kernel's; one for each path unless given.
+    /// The largest number of subflows of a kernel connection; by default the number of paths.
     pub subflows: Option<u32>,
-    /// How many packets a device holds for the engine. They are lost when the engine is away for longer.
+    /// The number of packets that a device queues for the engine. Packets are lost if the engine is delayed
+    /// for longer.
     pub device_queue: u32,
-    /// How long a server may take until it listens.
+    /// The longest time until a server listens.
     pub server_patience: Duration,
-    /// Beyond these a run is not to be relied on.
+    /// The bounds beyond which a run is unreliable.
     pub bounds: Bounds,
 }
 
@@ -64,20 +66,20 @@ impl Default for Options {
     }
 }
 
-/// What a run with commands has come to.
+/// The result of a run with commands.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How the client's command has ended; none if it did not when it was told to.
+    /// The exit status of the client's command; none if it did not end when it was terminated.
     pub client: Option<ExitStatus>,
-    /// What the links have done meanwhile.
+    /// The links' report.
     pub report: Report,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 /// Two hosts, each a network namespace with a TUN device for each path, and the links between them.
 ///
-/// When it goes, everything that it has made goes, and every process in its namespaces is killed.
+/// On drop, everything that it has made is removed, and every process in its namespaces is killed.
 #[derive(Debug)]
 pub struct Emulation {
     names: Vec<String>,
@@ -96,7 +98,7 @@ struct Host {
     devices: Vec<OwnedFd>,
 }
 
-/// Links that move packets.
+/// The running links.
 #[derive(Debug)]
 pub struct Live<'a> {
     emulation: &'a Emulation,
@@ -105,11 +107,11 @@ pub struct Live<'a> {
 }
 
 impl Emulation {
-    /// Makes the hosts of `scenario`. Needs root, or a user namespace in which this process is root. First it clears
-    /// what a run has left that was killed.
+    /// Makes the hosts of `scenario`. Needs root, or a user namespace in which this process is root. First
+    /// removes the remains of a killed run.
     ///
     /// # Errors
-    /// What stands in the way, see [`EmulateError`]. Nothing is left then.
+    /// Any [`EmulateError`]. Nothing is left behind then.
     pub fn build(scenario: &Scenario, options: &Options) -> Result<Emulation, EmulateError> {
         let condition = scenario.conditions.get(options.condition).ok_or_else(|| {
             EmulateError::Usage(format!("the scenario has {} conditions", scenario.conditions.len()))
@@ -166,12 +168,12 @@ impl Emulation {
         })
     }
 
-    /// Who has which address.
+    /// Returns the addresses of the hosts.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// The namespace of a host.
+    /// Returns the namespace of a host.
     pub fn namespace(&self, role: Role) -> &Namespace {
         match role {
             Role::Client => &self.client.namespace,
@@ -179,12 +181,12 @@ impl Emulation {
         }
     }
 
-    /// What a person should know of how it was made.
+    /// Returns notes for the user on how it was made.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// `command` with the environment that tells it where it is.
+    /// Returns `command` with the environment variables of its host.
     fn prepared(&self, mut command: Command, role: Role) -> Command {
         command.envs(self.addresses.environment(role)).env(VARIABLE, self.record.token());
         command
@@ -198,19 +200,19 @@ impl Emulation {
         Process::start(self.namespace(role), self.prepared(command, role))
     }
 
-    /// Starts to move packets; the timelines of the links begin now.
+    /// Starts the links; their timelines begin now.
     ///
     /// # Errors
-    /// If the links cannot be as described, or the system has no thread or timer.
+    /// If a link's configuration is invalid, or the system provides no thread or timer.
     pub fn go(&self) -> Result<Live<'_>, EmulateError> {
         self.go_with(None)
     }
 
-    /// Starts to move packets, and takes down those that `tap` is for. The client's ports come first, one for each
-    /// path, and then the server's. The end of the run finishes the capture.
+    /// Starts the links, and captures the packets of the ports of `tap`. The client's ports come first, one
+    /// for each path, and then the server's. The end of the run finishes the capture.
     ///
     /// # Errors
-    /// Those of [`Emulation::go`].
+    /// As for [`Emulation::go`].
     pub fn go_with(&self, tap: Option<Tap>) -> Result<Live<'_>, EmulateError> {
         let ports = |host: &Host| {
             host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<Vec<Port>>>()
@@ -226,17 +228,17 @@ impl Emulation {
         Ok(Live { emulation: self, engine, lost })
     }
 
-    /// What the devices have lost so far, by lane.
+    /// Returns the number of packets lost by the devices so far, by lane.
     fn lost(&self) -> Result<Vec<u64>, EmulateError> {
         let client = dropped(&self.client.namespace.read(STATISTICS)?, self.addresses.paths);
         let server = dropped(&self.server.namespace.read(STATISTICS)?, self.addresses.paths);
         Ok(client.into_iter().zip(server).flat_map(|(up, down)| [up, down]).collect())
     }
 
-    /// Runs `client` on the client's host, and `server` on the server's, if there is one: first the server, then, when
-    /// it listens, the links and the client. When the client has ended, the server is told to.
+    /// Runs `client` on the client's host, and `server` on the server's, if there is one: starts the server,
+    /// then, when it listens, the links and the client. When the client has ended, the server is terminated.
     ///
-    /// If `cancelled` is set, the commands are told to end, and the outcome is what there was until then.
+    /// If `cancelled` is set, the commands are terminated, and the outcome covers the time until then.
     ///
     /// # Errors
     /// If a command cannot be run, the server ends before it listens, or `cancelled` is set before that.
@@ -266,7 +268,8 @@ impl Emulation {
         Ok(Outcome { client: client?, report: report?, notes })
     }
 
-    /// Waits until the server listens, or has opened the device of a stack in user space. A note if it does not.
+    /// Waits until the server listens, or has opened the device of a stack in user space. Returns a note if
+    /// it does not.
     fn await_server(
         &self,
         server: &mut Process,
@@ -292,7 +295,7 @@ impl Emulation {
         )))
     }
 
-    /// Kills what is left in the namespaces.
+    /// Kills the remaining processes in the namespaces.
     fn clear(&self) {
         leftovers::kill_members(&[self.client.namespace.inode(), self.server.namespace.inode()], None);
     }
@@ -305,7 +308,7 @@ impl Drop for Emulation {
 }
 
 impl Live<'_> {
-    /// Stops, and says what was done.
+    /// Stops the links, and returns their report.
     ///
     /// # Errors
     /// If a device has failed, or a capture could not be written.
@@ -319,7 +322,7 @@ impl Live<'_> {
     }
 }
 
-/// Waits until the addresses of IPv6 can be used, which the kernel leaves to a thread of its own.
+/// Waits until the IPv6 addresses are usable, which the kernel brings about asynchronously.
 fn await_addresses(namespace: &Namespace) -> Result<(), EmulateError> {
     const TENTATIVE: u32 = 0x40;
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -337,21 +340,21 @@ fn await_addresses(namespace: &Namespace) -> Result<(), EmulateError> {
     }
 }
 
-/// Where a thread's namespace counts what its devices do.
+/// The file with the device statistics of a thread's namespace.
 const STATISTICS: &str = "/proc/thread-self/net/dev";
 
-/// What the devices of the paths have dropped of what they were to send.
+/// Returns the number of packets that the paths' devices dropped on transmission.
 fn dropped(statistics: &str, paths: usize) -> Vec<u64> {
     let of = |at: usize| {
         let prefix = format!("{}:", network::device(at));
         let line = statistics.lines().find_map(|line| line.trim().strip_prefix(&prefix))?;
-        // Eight columns of what is received, and the fourth of what is sent.
+        // Eight columns for reception, and the fourth for transmission.
         line.split_whitespace().nth(11)?.parse().ok()
     };
     (0..paths).map(|at| of(at).unwrap_or(0)).collect()
 }
 
-/// Whether somebody in this thread's namespace listens, or has opened the device of a stack in user space.
+/// True if a process in this thread's namespace listens, or has opened the device of a stack in user space.
 fn listens() -> bool {
     const LISTEN: &str = "0A";
     let lines = |name: &str| {
@@ -365,13 +368,13 @@ fn listens() -> bool {
     if ["udp", "udp6"].iter().any(|name| !lines(name).is_empty()) {
         return true;
     }
-    // A device that nobody has opened has no carrier.
+    // A device that no process has opened has no carrier.
     let mut ip = Command::new("ip");
     ip.args(["-o", "link", "show", "dev", STACK_DEVICE]).stdin(Stdio::null()).stderr(Stdio::null());
     let carrier =
         ip.output().is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("LOWER_UP"));
     if carrier {
-        // It listens as soon as it has opened the device.
+        // It listens immediately after it has opened the device.
         std::thread::sleep(Duration::from_millis(50));
     }
     carrier

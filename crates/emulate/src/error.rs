@@ -1,17 +1,17 @@
-//! Why an emulation cannot be.
+//! Errors of an emulation.
 
 use core::fmt;
 
-/// What stands in the way. Every text says what would help.
+/// The reason that an emulation failed. Every text includes a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EmulateError {
     /// The options or the scenario are wrong.
     Usage(String),
-    /// The process may not do it.
+    /// The process lacks the privilege.
     NotPermitted(String),
-    /// Something failed; what had been made is gone again.
+    /// A step failed; everything that had been made was removed.
     Failed(String),
-    /// It was told to stop.
+    /// It was cancelled.
     Interrupted,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for EmulateError {
 impl std::error::Error for EmulateError {}
 
 impl EmulateError {
-    /// A failure of the system while it did `what`.
+    /// Returns an error of the system during `what`.
     pub(crate) fn system(what: impl fmt::Display, error: impl fmt::Display) -> EmulateError {
         EmulateError::Failed(format!("{what}: {error}"))
     }

@@ -1,4 +1,4 @@
-//! How late packets were handed on.
+//! The lateness of forwarded packets.
 
 use anabranch_units::Duration;
 
@@ -6,7 +6,7 @@ use anabranch_units::Duration;
 const PARTS: usize = 32;
 const PARTS_BITS: u32 = PARTS.trailing_zeros();
 
-/// A distribution of spans, counted in buckets whose width grows with the span.
+/// A distribution of durations, counted in buckets whose width grows with the duration.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     counts: Vec<u64>,
@@ -22,14 +22,14 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Counts one more.
+    /// Counts one value.
     pub fn add(&mut self, late: Duration) {
         self.counts[bucket(late.as_nanos())] += 1;
         self.total += 1;
         self.max = self.max.max(late);
     }
 
-    /// Counts all of `other` too.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Lateness) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -38,17 +38,17 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
-    /// How many were counted.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// The greatest.
+    /// Returns the maximum.
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// The span that a share `q` (0 to 1) does not exceed, to about 3 %; zero if nothing was counted.
+    /// Returns the quantile `q` (0 to 1), to about 3 %; zero if nothing was counted.
     pub fn quantile(&self, q: f64) -> Duration {
         let rank = ((self.total as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;
@@ -70,7 +70,7 @@ fn bucket(nanos: u64) -> usize {
     (shift as usize + 1) * PARTS + ((nanos >> shift) as usize - PARTS)
 }
 
-/// The greatest value in `bucket`.
+/// Returns the greatest value in `bucket`.
 fn upper(bucket: usize) -> u64 {
     if bucket < PARTS {
         return bucket as u64;

@@ -1,10 +1,10 @@
-//! What a run that was killed may leave behind, and how the next one clears it.
+//! Finds and removes the remains of killed runs.
 //!
-//! Namespaces have no names and devices belong to descriptors, so they are gone with the last process that is in them;
-//! commands are killed with the process that has started them (`PR_SET_PDEATHSIG`). What may stay is a process that a
-//! command has started in turn. So each run writes down which namespaces it has, in a file that it keeps locked, and
-//! tells its commands who it is in their environment. The next run looks at the files that nobody has locked, and kills
-//! the processes that are in these namespaces *and* have that environment; no others.
+//! Namespaces have no names and devices belong to descriptors, so they disappear with their last process;
+//! commands are killed with the process that started them (`PR_SET_PDEATHSIG`). A process started by a
+//! command may remain. Each run therefore records its namespaces in a file that it keeps locked, and
+//! identifies itself in the environment of its commands. The next run reads the files that are not locked,
+//! and kills the processes that are in these namespaces *and* have that environment; no others.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EmulateError;
 
-/// The variable by which commands know their run.
+/// The environment variable that identifies the run of a command.
 pub const VARIABLE: &str = "ANABRANCH_EMULATION";
 
-/// The extension of the name of a record.
+/// The file name extension of a record.
 const EXTENSION: &str = "run";
 
-/// What is written down of a run.
+/// The record of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Written {
     token: String,
@@ -33,7 +33,7 @@ struct Written {
     namespaces: Vec<u64>,
 }
 
-/// The record of this run; locked as long as this lives, and then removed.
+/// The record of this run, locked while this lives, and then removed.
 #[derive(Debug)]
 pub struct Record {
     path: PathBuf,
@@ -43,7 +43,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Writes down that this process has these namespaces.
+    /// Records that this process has these namespaces.
     pub fn new(namespaces: &[u64]) -> Result<Record, EmulateError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let directory = directory()?;
@@ -60,14 +60,14 @@ impl Record {
             .mode(0o600)
             .open(&new)
             .map_err(failed)?;
-        // Under its own name only once it is locked, or another run might take it for a dead one's.
+        // Renamed only once it is locked, or another run might regard it as stale.
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
         let text = serde_json::to_vec(&written).map_err(|error| failed(error.into()))?;
         file.write_all(&text).and_then(|()| std::fs::rename(&new, &path)).map_err(failed)?;
         Ok(Record { path, token, _file: file })
     }
 
-    /// What commands have in [`VARIABLE`].
+    /// Returns the value of [`VARIABLE`] for its commands.
     pub fn token(&self) -> &str {
         &self.token
     }
@@ -79,7 +79,8 @@ impl Drop for Record {
     }
 }
 
-/// Where records are: root's under `/run`, a user's where temporary files are.
+/// Returns the directory of the records: under `/run` for root, otherwise in the directory of temporary
+/// files.
 fn directory() -> Result<PathBuf, EmulateError> {
     let uid = rustix::process::geteuid().as_raw();
     let own = PathBuf::from("/run/anabranch-emulate");
@@ -97,7 +98,7 @@ fn directory() -> Result<PathBuf, EmulateError> {
     Err(EmulateError::Failed(format!("nowhere to write down what is made: {problem}")))
 }
 
-/// Who `uid` of this user namespace is outside.
+/// Returns the user id outside of this user namespace that corresponds to `uid`.
 fn outer(uid: u32) -> u32 {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let numbers = |line: &str| {
@@ -109,7 +110,7 @@ fn outer(uid: u32) -> u32 {
     range.map_or(uid, |(inside, outside, _)| uid - inside + outside)
 }
 
-/// Whether `path` is a directory of ours: in one that another user has made, nothing is believed.
+/// Checks that `path` is a directory of this user: one that another user has made is not trusted.
 fn usable(path: &Path, uid: u32) -> Result<(), String> {
     let metadata = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !metadata.is_dir() || metadata.uid() != uid || metadata.mode() & 0o022 != 0 {
@@ -118,7 +119,7 @@ fn usable(path: &Path, uid: u32) -> Result<(), String> {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|error| error.to_string())
 }
 
-/// Clears what runs have left whose process is gone. What was done, a line each.
+/// Removes the remains of runs whose process has ended. Returns the actions, one line each.
 ///
 /// # Errors
 /// If the records cannot be read.
@@ -136,7 +137,7 @@ fn clear_in(directory: &Path) -> Result<Vec<String>, EmulateError> {
         }
         let Ok(mut file) = File::open(&path) else { continue };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            // Its run is alive.
+            // Its run is active.
             continue;
         }
         let mut text = String::new();
@@ -157,8 +158,8 @@ fn clear_in(directory: &Path) -> Result<Vec<String>, EmulateError> {
     Ok(done)
 }
 
-/// Kills the processes in these namespaces, all of them or those of the run `token`, until there are none. Who they
-/// were. Without a token the namespaces must be alive, as their numbers are used again.
+/// Kills the processes in these namespaces, all of them or those of the run `token`, until none is left, and
+/// returns their names. Without a token the namespaces must exist, as their numbers are reused.
 pub fn kill_members(namespaces: &[u64], token: Option<&str>) -> Vec<String> {
     let deadline = Instant::now() + PATIENCE;
     let mut killed: Vec<String> = Vec::new();
@@ -168,7 +169,7 @@ pub fn kill_members(namespaces: &[u64], token: Option<&str>) -> Vec<String> {
             let Some(handle) = Pid::from_raw(pid).filter(|_| pid as u32 != std::process::id()) else {
                 continue;
             };
-            // What is read below is of the process that the descriptor stands for, or of none.
+            // The information read below is of the process of the descriptor, or of none.
             let Ok(pidfd) = pidfd_open(handle, PidfdFlags::empty()) else { continue };
             match membership(pid, namespaces, token) {
                 Membership::Member => {}
@@ -194,7 +195,7 @@ pub fn kill_members(namespaces: &[u64], token: Option<&str>) -> Vec<String> {
     }
 }
 
-/// How long processes that were killed may take to go.
+/// The longest time that killed processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn processes() -> Vec<i32> {
@@ -202,17 +203,17 @@ fn processes() -> Vec<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Whether a process is one of a run's.
+/// Whether a process belongs to a run.
 enum Membership {
     Member,
     Foreign,
-    /// It is in the run's namespaces and has no environment, as while it becomes another program. (The kernel's own
-    /// threads have neither one nor a program.)
+    /// It is in the run's namespaces and has no environment, for example during exec. (The kernel's own
+    /// threads have neither an environment nor a program.)
     Unknown,
 }
 
 fn membership(pid: i32, namespaces: &[u64], token: Option<&str>) -> Membership {
-    // Those that have ended and not been waited for have none.
+    // Zombies have none.
     let Ok(link) = std::fs::read_link(format!("/proc/{pid}/ns/net")) else { return Membership::Foreign };
     let number = link.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
     if !number.is_some_and(|number: u64| namespaces.contains(&number)) {
@@ -234,10 +235,11 @@ fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// When this process was started, in clock ticks since the system was; with its number it names it for good.
+/// Returns the start time of this process, in clock ticks since boot; together with its process id it
+/// identifies the process uniquely.
 fn start_time() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in brackets, may have blanks.
+    // The name, in brackets, may contain blanks.
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_whitespace().nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }

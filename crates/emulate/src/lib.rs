@@ -1,11 +1,13 @@
-//! Scenarios in real time: two network namespaces whose packets go through the links of the simulator.
+//! Runs scenarios in real time: two network namespaces connected by the links of the simulator.
 //!
-//! [`Emulation::build`] makes the namespaces of client and server, with a TUN device, addresses, routes and an endpoint
-//! of the kernel's Multipath TCP for each path; [`Emulation::run`] runs commands in them and says what each path has
-//! carried and dropped, and how late packets were. Everything that was made is gone when the [`Emulation`] is.
+//! [`Emulation::build`] makes the namespaces of client and server, with a TUN device, addresses, routes and
+//! an endpoint of the kernel's Multipath TCP for each path; [`Emulation::run`] runs commands in them and
+//! reports the packets carried and dropped on each path, and their lateness. Dropping the [`Emulation`]
+//! removes everything that was made.
 //!
-//! Below that, an [`Engine`] moves packets between descriptors through links of `anabranch-link`, in real time. A
-//! descriptor is a TUN device or one end of a [`PacketSocket`], behind which a host of `anabranch-net` may stand.
+//! Below that, an [`Engine`] moves packets between descriptors through links of `anabranch-link`, in real
+//! time. A descriptor is a TUN device or one end of a [`PacketSocket`], the other end of which can be a
+//! device of a host of `anabranch-net`.
 #![cfg(target_os = "linux")]
 
 mod command;

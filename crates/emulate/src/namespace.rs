@@ -1,4 +1,4 @@
-//! A network namespace without a name, which is gone when nobody is in it and nobody holds it.
+//! A network namespace without a name, which disappears with its last process and descriptor.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::EmulateError;
 
-/// Where a thread's own namespace is.
+/// The file of a thread's own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
 /// A network namespace.
@@ -21,14 +21,14 @@ pub struct Namespace {
     inode: u64,
 }
 
-/// The number of a namespace, which it has as long as it lives.
+/// Returns the inode number of a namespace, which is constant during its life.
 fn inode(file: impl AsFd) -> Result<u64, EmulateError> {
     let stat = rustix::fs::fstat(file).map_err(|error| EmulateError::system("a network namespace", error))?;
     Ok(stat.st_ino)
 }
 
 impl Namespace {
-    /// A new one, with nothing in it but the loopback device.
+    /// Returns a new namespace, with only the loopback device.
     ///
     /// # Errors
     /// If this process may not make one.
@@ -43,14 +43,14 @@ impl Namespace {
             let fd = OwnedFd::from(open_own()?);
             let inode = inode(&fd)?;
             if inode == before {
-                // Nothing may be changed in a namespace that was here before.
+                // Existing namespaces must not be changed.
                 return Err(EmulateError::Failed("the system has made no network namespace".to_owned()));
             }
             Ok(Namespace { fd, inode })
         })
     }
 
-    /// Runs `work` on a thread of its own that is in this namespace.
+    /// Runs `work` on a separate thread in this namespace.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, EmulateError> {
         on_a_thread(|| {
             self.enter()?;
@@ -58,31 +58,31 @@ impl Namespace {
         })
     }
 
-    /// Moves this thread into the namespace; what it starts is there too.
+    /// Moves this thread into the namespace, together with the processes it starts.
     ///
     /// # Errors
-    /// If the system does not allow it.
+    /// If the system does not permit it.
     pub fn enter(&self) -> Result<(), EmulateError> {
         move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|error| EmulateError::system("cannot enter a network namespace", error))
     }
 
-    /// Another handle of the same namespace.
+    /// Returns another handle of the same namespace.
     ///
     /// # Errors
-    /// If there are no descriptors left.
+    /// If no descriptors are left.
     pub fn try_clone(&self) -> Result<Namespace, EmulateError> {
         let fd =
             self.fd.try_clone().map_err(|error| EmulateError::system("a namespace's descriptor", error))?;
         Ok(Namespace { fd, inode: self.inode })
     }
 
-    /// Its number, as `/proc/PID/ns/net` shows it while it lives.
+    /// Returns its inode number, as `/proc/PID/ns/net` shows it.
     pub fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Makes TUN devices in it. They are gone when their descriptors are.
+    /// Makes TUN devices in it, which disappear with their descriptors.
     pub(crate) fn devices(&self, names: &[String]) -> Result<Vec<OwnedFd>, EmulateError> {
         self.run(|| {
             let open = |name: &String| {
@@ -101,12 +101,12 @@ impl Namespace {
         })?
     }
 
-    /// Has `ip` do what `batch` says.
+    /// Runs the commands of `batch` with `ip`.
     pub(crate) fn ip(&self, batch: &str) -> Result<(), EmulateError> {
         self.batch(&["ip", "-batch", "-"], batch)
     }
 
-    /// Has `ip` do for IPv6 what `batch` says.
+    /// Runs the commands of `batch` with `ip -6`.
     pub(crate) fn ip6(&self, batch: &str) -> Result<(), EmulateError> {
         self.batch(&["ip", "-6", "-batch", "-"], batch)
     }
@@ -123,7 +123,7 @@ impl Namespace {
         self.run(|| RealSystem.act(&action).map(drop).map_err(EmulateError::Failed))?
     }
 
-    /// The text of a file under `/proc` as a thread in the namespace sees it.
+    /// Returns the text of a file under `/proc`, as seen by a thread in the namespace.
     pub(crate) fn read(&self, path: &str) -> Result<String, EmulateError> {
         self.run(|| std::fs::read_to_string(path).map_err(|error| EmulateError::system(path, error)))?
     }
@@ -133,7 +133,7 @@ fn open_own() -> Result<File, EmulateError> {
     File::open(OWN).map_err(|error| EmulateError::system(OWN, error))
 }
 
-/// Runs `work` on a thread, so that the namespace of this one stays as it is.
+/// Runs `work` on a separate thread, so that the namespace of this one is unchanged.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> Result<T, EmulateError> + Send) -> Result<T, EmulateError> {
     std::thread::scope(|scope| {
         let done = scope.spawn(work).join();

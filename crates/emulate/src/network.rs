@@ -1,9 +1,10 @@
 //! Addresses and routes of the two hosts.
 //!
-//! On path `n`, counted from 1, the client's kernel has the address 10.0.n.1 and the server's 10.1.n.1, each on a TUN
-//! device `path<n>`. 10.0.n.2 and 10.1.n.2 belong to a further TUN device `anabranch`, for a stack in user space.
-//! The client's address decides which path a packet takes, both ways, as in the simulator. In a scenario over IPv6 the
-//! kernels also have fd86:8684:0:n::1 and fd86:8684:1:n::1, and their endpoints are these.
+//! On path `n`, counted from 1, the client's kernel has the address 10.0.n.1 and the server's 10.1.n.1, each
+//! on a TUN device `path<n>`. 10.0.n.2 and 10.1.n.2 belong to another TUN device `anabranch`, for a stack in
+//! user space. The client's address determines the path of a packet in both directions, as in the simulator.
+//! In a scenario over IPv6 the kernels also have fd86:8684:0:n::1 and fd86:8684:1:n::1, which their endpoints
+//! use.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,14 +12,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// One of the two hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Where connections begin.
+    /// The host that opens connections.
     Client,
-    /// Where they are accepted.
+    /// The host that accepts them.
     Server,
 }
 
 impl Role {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Client => "client",
@@ -37,24 +38,24 @@ impl Role {
 /// The device of the stack in user space.
 pub(crate) const STACK_DEVICE: &str = "anabranch";
 
-/// Who has which address.
+/// The addresses of the hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Addresses {
-    /// How many paths there are.
+    /// The number of paths.
     pub paths: usize,
-    /// The position of the path that a connection's first subflow takes.
+    /// The position of the path of a connection's initial subflow.
     pub initial: usize,
-    /// Whether the kernels have addresses of IPv6 too, and use them.
+    /// True if the kernels have IPv6 addresses too, and use them.
     pub ipv6: bool,
 }
 
 impl Addresses {
-    /// The kernel's address of that host on the path at `position`, from 0.
+    /// Returns the kernel's address of that host on the path at `position`, from 0.
     pub fn kernel(&self, role: Role, position: usize) -> Ipv4Addr {
         address(role, position, 1)
     }
 
-    /// That address, or the one of IPv6 if the scenario is over that.
+    /// Returns that address, or the IPv6 address in a scenario over IPv6.
     pub fn of(&self, role: Role, position: usize) -> IpAddr {
         if self.ipv6 {
             IpAddr::V6(address6(role, position, 1))
@@ -63,12 +64,12 @@ impl Addresses {
         }
     }
 
-    /// The address of a stack in user space on that host on the path at `position`, from 0.
+    /// Returns the address of a stack in user space on that host on the path at `position`, from 0.
     pub fn stack(&self, role: Role, position: usize) -> Ipv4Addr {
         address(role, position, 2)
     }
 
-    /// The environment of commands on the host `role`.
+    /// Returns the environment variables of commands on the host `role`.
     pub fn environment(&self, role: Role) -> Vec<(String, String)> {
         let list = |of: &dyn Fn(usize) -> Ipv4Addr| {
             (0..self.paths).map(|at| of(at).to_string()).collect::<Vec<_>>().join(",")
@@ -106,28 +107,27 @@ fn address6(role: Role, position: usize, host: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfd86, 0x8684, net, position as u16 + 1, 0, 0, 0, host)
 }
 
-/// The device of the path at `position`, from 0.
+/// Returns the device of the path at `position`, from 0.
 pub(crate) fn device(position: usize) -> String {
     format!("path{}", position + 1)
 }
 
-/// What is set under `/proc/sys`, before there is any device; whether the kernel has to have it.
+/// Settings under `/proc/sys`, made before any device, and whether the kernel must support them.
 pub(crate) const SETTINGS: &[(&str, &str, bool)] = &[
     // Packets of a stack in user space are forwarded.
     ("net/ipv4/ip_forward", "1", true),
-    // The way is chosen by the source, so an answer may come by another device than the main table says.
+    // Routes are selected by source, so a reply may arrive by another device than the main table says.
     ("net/ipv4/conf/all/rp_filter", "0", true),
     ("net/ipv4/conf/default/rp_filter", "0", true),
-    // Links carry what the commands send, and no router solicitations.
+    // Links carry the packets of the commands, and no router solicitations.
     ("net/ipv6/conf/all/disable_ipv6", "1", false),
     ("net/ipv6/conf/default/disable_ipv6", "1", false),
     ("net/mptcp/enabled", "1", false),
-    // What the kernel remembers of one failed attempt would spoil the next.
+    // The kernel's memory of a failed attempt would spoil the next one.
     ("net/mptcp/blackhole_timeout", "0", false),
 ];
 
-/// What is set for a scenario over IPv6, after [`SETTINGS`]: addresses are what they are given, and nobody asks for
-/// routers.
+/// Settings for a scenario over IPv6, made after [`SETTINGS`]: static addresses, and no router solicitations.
 pub(crate) const SETTINGS6: &[(&str, &str)] = &[
     ("net/ipv6/conf/all/disable_ipv6", "0"),
     ("net/ipv6/conf/default/disable_ipv6", "0"),
@@ -137,18 +137,18 @@ pub(crate) const SETTINGS6: &[(&str, &str)] = &[
     ("net/ipv6/conf/default/addr_gen_mode", "1"),
 ];
 
-/// How devices and routes are made.
+/// Attributes of devices and routes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
-    /// How many packets a device holds.
+    /// The queue length of a device in packets.
     pub queue: u32,
-    /// The MTU of the devices of the paths, where it is not 1500.
+    /// The MTU of the paths' devices, if not 1500.
     pub mtu: Option<u32>,
-    /// What follows each route.
+    /// Attributes appended to each route.
     pub route: Vec<String>,
 }
 
-/// What `ip -batch` reads to set up the host `role`, whose path devices are there.
+/// Returns the input of `ip -batch` that sets up the host `role`, whose path devices exist.
 pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> String {
     let Attributes { queue, mtu, route } = with;
     let more: String = route.iter().map(|attribute| format!(" {attribute}")).collect();
@@ -172,7 +172,7 @@ pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> St
     text
 }
 
-/// What `ip -6 -batch` reads after that, in a scenario over IPv6.
+/// Returns the input of `ip -6 -batch` that follows in a scenario over IPv6.
 pub(crate) fn routes6(addresses: &Addresses, role: Role, with: &Attributes) -> String {
     let more: String = with.route.iter().map(|attribute| format!(" {attribute}")).collect();
     let mut text = String::new();
@@ -192,12 +192,13 @@ pub(crate) fn routes6(addresses: &Addresses, role: Role, with: &Attributes) -> S
 /// The routing table of the client's first path.
 const FIRST_TABLE: usize = 1001;
 
-/// As many subflows and endpoints as Linux has.
+/// The largest number of subflows and of endpoints in Linux.
 const MOST_SUBFLOWS: usize = 8;
 
-/// What `ip -batch` reads so that the kernel's Multipath TCP uses all paths, with at most `subflows` subflows.
+/// Returns the input of `ip -batch` that makes the kernel's Multipath TCP use all paths, with at most
+/// `subflows` subflows.
 pub(crate) fn endpoints(addresses: &Addresses, role: Role, backup: &[bool], subflows: Option<u32>) -> String {
-    // The kernel counts those after the first.
+    // The kernel does not count the first.
     let most = subflows.map_or(MOST_SUBFLOWS as u32, |subflows| subflows.saturating_sub(1));
     let mut text = format!("mptcp limits set subflow {most} add_addr_accepted {most}\n");
     if role == Role::Client {

@@ -1,9 +1,10 @@
-//! Whether this machine can do what needs namespaces and the kernel's Multipath TCP.
+//! Checks whether this machine supports namespaces and the kernel's Multipath TCP.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Why no program can use the kernel's Multipath TCP over emulated paths here; none if it can.
+/// Returns the reason that programs cannot use the kernel's Multipath TCP over emulated paths here; none if
+/// they can.
 pub fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("it needs root, to make network namespaces and TUN devices".to_owned());

@@ -1,4 +1,4 @@
-//! What a run has come to.
+//! The report of a run.
 
 use anabranch_link::Tally;
 use anabranch_units::Duration;
@@ -8,12 +8,12 @@ use crate::engine::{EngineReport, LaneTotals, LinkTotals};
 use crate::lateness::Lateness;
 use crate::wiring::Lane;
 
-/// Beyond these a run is not to be relied on.
+/// The bounds beyond which a run is unreliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The greatest 99th percentile of lateness, of either direction.
+    /// The largest 99th percentile of lateness, in either direction.
     pub p99: Duration,
-    /// The greatest share, in millionths, of packets that were lost where no link has lost them.
+    /// The largest fraction, in millionths, of packets that were lost outside of the links.
     pub lost_ppm: u64,
 }
 
@@ -23,30 +23,30 @@ impl Default for Bounds {
     }
 }
 
-/// What a run has come to.
+/// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// For how long packets were moved, in seconds.
+    /// The duration of the run, in seconds.
     pub elapsed_s: f64,
-    /// Whether the thread that moved them had real-time priority.
+    /// True if the thread of the engine had real-time priority.
     pub realtime: bool,
-    /// Whether the processors were kept from sleeping.
+    /// True if the processors were kept from sleeping.
     pub awake: bool,
-    /// Whether everything was in time, and nothing lost but by the links.
+    /// True if packets were punctual, and only links lost packets.
     pub reliable: bool,
-    /// Why not.
+    /// The reasons why it is not reliable.
     pub unreliable_because: Vec<String>,
-    /// How late packets from the client were.
+    /// The lateness of packets from the client.
     pub lateness_up: LatenessReport,
-    /// How late packets from the server were.
+    /// The lateness of packets from the server.
     pub lateness_down: LatenessReport,
     /// The paths.
     pub paths: Vec<PathReport>,
-    /// Links that several paths have in common.
+    /// Links that several paths share.
     pub shared: Vec<LinkReport>,
 }
 
-/// What one path has done.
+/// The report of one path.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathReport {
     /// Its name.
@@ -57,24 +57,24 @@ pub struct PathReport {
     pub down: DirectionReport,
 }
 
-/// What one direction of a path has done.
+/// The report of one direction of a path.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectionReport {
-    /// Packets handed to the host at its end.
+    /// Packets delivered to the host at its end.
     pub carried_packets: u64,
     /// Their bytes, with IP headers.
     pub carried_bytes: u64,
-    /// Packets that were lost in the queue of the sender's device, before any link: the machine was too slow.
+    /// Packets lost in the queue of the sender's device, before any link, because the machine was too slow.
     pub lost_in_device: u64,
-    /// Packets that the receiver's device did not take.
+    /// Packets that the receiver's device did not accept.
     pub refused: u64,
-    /// How late packets were handed on.
+    /// The lateness of forwarded packets.
     pub lateness: LatenessReport,
     /// The path's own links.
     pub links: Vec<LinkReport>,
 }
 
-/// What one link has done.
+/// The report of one link.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkReport {
     /// Its name, as in the simulator.
@@ -83,25 +83,25 @@ pub struct LinkReport {
     pub offered_packets: u64,
     /// Their bytes.
     pub offered_bytes: u64,
-    /// Packets that came out at its end.
+    /// Packets delivered at its end.
     pub carried_packets: u64,
     /// Their bytes.
     pub carried_bytes: u64,
-    /// Why packets did not.
+    /// Dropped packets by reason.
     pub dropped: Drops,
-    /// Packets that arrived twice.
+    /// Duplicated packets.
     pub duplicated: u64,
-    /// Packets held back to be overtaken.
+    /// Packets delayed so that others overtake them.
     pub reordered: u64,
-    /// Packets marked as having met congestion.
+    /// ECN-marked packets.
     pub marked: u64,
-    /// The most packets that waited, the one in service included.
+    /// The longest queue in packets, the one in service included.
     pub max_queue_packets: u64,
-    /// The most bytes that waited.
+    /// The longest queue in bytes.
     pub max_queue_bytes: u64,
-    /// How many packets an arriving packet has found waiting, on average.
+    /// The mean queue on arrival, in packets.
     pub mean_queue_packets: f64,
-    /// How many bytes an arriving packet has found waiting, on average.
+    /// The mean queue on arrival, in bytes.
     pub mean_queue_bytes: f64,
 }
 
@@ -110,37 +110,37 @@ pub struct LinkReport {
 pub struct Drops {
     /// The queue was full.
     pub queue: u64,
-    /// Lost at random, independently.
+    /// Independent random loss.
     pub random: u64,
-    /// Lost by a channel that is good or bad for a time.
+    /// Loss by the Gilbert-Elliott channel.
     pub gilbert_elliott: u64,
-    /// Named by the scenario.
+    /// The packet is in the scenario's drop list.
     pub listed: u64,
     /// The link was down.
     pub down: u64,
-    /// Longer than the link's MTU.
+    /// The packet exceeded the link's MTU.
     pub too_large: u64,
 }
 
 impl Drops {
-    /// All of them.
+    /// Returns the sum.
     pub fn total(&self) -> u64 {
         self.queue + self.random + self.gilbert_elliott + self.listed + self.down + self.too_large
     }
 }
 
-/// How late packets were handed on, against the times that the links gave them.
+/// The lateness of forwarded packets, relative to the times computed by the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatenessReport {
-    /// How many packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Half of them were no later, in microseconds.
+    /// The median, in microseconds.
     pub p50_us: f64,
-    /// 99 % were no later.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 99.9 % were no later.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// None was later.
+    /// The maximum.
     pub max_us: f64,
 }
 
@@ -187,8 +187,8 @@ impl From<&LinkTotals> for LinkReport {
 }
 
 impl Report {
-    /// The report on paths with these `names`, whose directions are `lanes` (up and down of each in turn); `lost` is
-    /// what the devices at the beginning of these have lost.
+    /// Returns the report on paths with these `names`, whose directions are `lanes` (up and down of each in
+    /// turn); `lost` is the number of packets lost by the devices at their starts.
     pub(crate) fn new(
         names: &[String],
         lanes: &[Lane],
@@ -266,7 +266,7 @@ impl Report {
         self.unreliable_because = because;
     }
 
-    /// All that a direction has carried, over all paths: packets, and bytes.
+    /// Returns the packets and bytes that one direction has carried, over all paths.
     pub fn carried(&self, up: bool) -> Tally {
         let directions = self.paths.iter().map(|path| if up { &path.up } else { &path.down });
         directions.fold(Tally::default(), |sum, direction| {

@@ -13,11 +13,11 @@ use tokio::net::UnixDatagram;
 
 use crate::wiring::Port;
 
-/// Room for packets that the other side has not taken yet, in bytes of the kernel's accounting. A full one loses
-/// packets, as the queue of a TUN device does.
+/// Space for packets that the other side has not read yet, in bytes of the kernel's accounting. A full socket
+/// loses packets, as the queue of a TUN device does.
 const BUFFER: usize = 8 << 20;
 
-/// A port, and the descriptor of its other side, which keep the boundaries of packets and do not block.
+/// Returns a port and the descriptor of its other side, which preserve packet boundaries and do not block.
 ///
 /// # Errors
 /// If the system has no sockets left.
@@ -25,13 +25,13 @@ pub fn socket_pair() -> io::Result<(Port, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     for end in [&here, &there] {
-        // The system may allow less.
+        // The system may permit less.
         let _ = set_socket_send_buffer_size(end, BUFFER);
     }
     Ok((Port::new(here)?, there))
 }
 
-/// A device for a host of `anabranch-net`, whose packets an engine moves.
+/// A device for a host of `anabranch-net`, connected to an engine.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: UnixDatagram,
@@ -39,7 +39,8 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// A device of that MTU, and the port at its other side. Call it within a runtime of tokio.
+    /// Returns a device with that MTU, and the port at its other side. Has to be called within a tokio
+    /// runtime.
     ///
     /// # Errors
     /// If the system has no sockets left.

@@ -1,4 +1,4 @@
-//! What takes unsafe code: real-time priority, and what a child does between fork and exec.
+//! The unsafe code: real-time priority, and the actions of a child between fork and exec.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 /// Gives this thread the real-time policy SCHED_FIFO with `priority` (1 to 99).
 ///
 /// # Errors
-/// If the process may not, or the priority is out of range.
+/// If the process lacks the privilege, or the priority is out of range.
 pub fn set_realtime(priority: i32) -> io::Result<()> {
     // SAFETY: `sched_param` is a plain structure of integers, for which all zeroes are valid.
     let mut parameters: libc::sched_param = unsafe { core::mem::zeroed() };
@@ -21,16 +21,16 @@ pub fn set_realtime(priority: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the child of `command` killed when the thread that starts it ends, and so when this process does.
+/// Kills the child of `command` when the thread that starts it ends, and therefore with this process.
 pub fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have gone before the line above.
+        // The parent may have ended before the line above.
         let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
         if now == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
-    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing: an error of a simple
-    // kind, or of a number, is no allocation.
+    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing: an error made
+    // from a kind or a number does not allocate.
     unsafe { command.pre_exec(prepare) };
 }

@@ -1,9 +1,9 @@
-//! A capture of what one host of an engine sends and receives, for Wireshark and tshark.
+//! Captures the packets that one host of an engine sends and receives, for Wireshark and tshark.
 //!
-//! It is taken where the engine meets the host, so that a capture of the kernel and one of anabranch's stack are made
-//! in the same way, and one of the simulator at the same place: a packet that the host sends, when it enters the first
-//! link; one that it receives, when it leaves the last. Times count from the start of the engine, as in a simulation
-//! they count from its beginning.
+//! The capture point is between the engine and the host, so that captures of the kernel and of anabranch's
+//! stack are made in the same way, and simulations are captured at the same point: a packet that the host
+//! sends, when it enters the first link; one that it receives, when it leaves the last. Times count from the
+//! start of the engine, as those of a simulation count from its start.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Sender, channel};
@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 use anabranch_units::Time;
 use anabranch_wire::pcapng::{Direction, InterfaceId, Packet, Writer};
 
-/// How many bytes are handed to the thread that writes them at a time.
+/// The number of bytes passed to the writing thread at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Takes down packets of some ports of an engine. A thread of its own writes them, so that a slow disk delays no
-/// packet.
+/// Captures the packets of some ports of an engine. A separate thread writes them, so that a slow disk delays
+/// no packet.
 #[derive(Debug)]
 pub struct Tap {
     /// None once the capture is finished.
@@ -28,7 +28,7 @@ pub struct Tap {
     error: Option<io::Error>,
 }
 
-/// Collects what is written, and hands it on in large pieces.
+/// Collects output, and forwards it in large pieces.
 #[derive(Debug)]
 struct Chunks {
     chunk: Vec<u8>,
@@ -71,11 +71,11 @@ impl Write for Chunks {
 }
 
 impl Tap {
-    /// A capture with an interface of each of these names, which are those of the ports from number `first` on. At
-    /// most `snap_len` bytes of each packet are kept; all if there is none.
+    /// Returns a capture with an interface of each of these names, for the ports from number `first` on. At
+    /// most `snap_len` bytes of each packet are kept; all if it is none.
     ///
     /// # Errors
-    /// If the system has no thread.
+    /// If the system provides no thread.
     pub fn new(
         out: impl Write + Send + 'static,
         first: usize,
@@ -99,12 +99,12 @@ impl Tap {
         Ok(Tap { writer: Some(writer), first, interfaces: names.len(), snap_len, error: None })
     }
 
-    /// Takes down a packet that the host at `port` has sent.
+    /// Captures a packet that the host at `port` has sent.
     pub(crate) fn sent(&mut self, now: Time, port: usize, bytes: &[u8]) {
         self.take(now, port, Direction::Outbound, bytes);
     }
 
-    /// Takes down a packet that the host at `port` receives.
+    /// Captures a packet that the host at `port` receives.
     pub(crate) fn received(&mut self, now: Time, port: usize, bytes: &[u8]) {
         self.take(now, port, Direction::Inbound, bytes);
     }
@@ -123,10 +123,10 @@ impl Tap {
         self.error = writer.packet(&packet).err();
     }
 
-    /// Ends the capture, once everything is written.
+    /// Ends the capture, and waits until everything is written.
     ///
     /// # Errors
-    /// If it could not be written.
+    /// If writing fails.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some(error) = self.error.take() {
             return Err(error);

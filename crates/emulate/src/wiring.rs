@@ -1,4 +1,4 @@
-//! What is joined to what: ports, and the links between them.
+//! The topology of an engine: ports, and the links between them.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -6,35 +6,36 @@ use anabranch_link::{LinkConfig, LinkConfigError};
 use anabranch_sim::LinkId;
 use anabranch_sim::topology::Topology;
 
-/// Where packets come from and go to: a descriptor that gives and takes one IP packet a call and does not block.
+/// A source and destination of packets: a descriptor that reads and writes one IP packet per call and does
+/// not block.
 #[derive(Debug)]
 pub struct Port(pub(crate) OwnedFd);
 
 impl Port {
-    /// The port that `fd` is: a TUN device without offload and without packet information, or a socket that keeps the
-    /// boundaries of packets.
+    /// Returns the port of `fd`: a TUN device without offload and without packet information, or a socket
+    /// that preserves packet boundaries.
     ///
     /// # Errors
-    /// If the descriptor cannot be told not to block.
+    /// If the descriptor cannot be made non-blocking.
     pub fn new(fd: OwnedFd) -> std::io::Result<Port> {
         rustix::io::ioctl_fionbio(fd.as_fd(), true)?;
         Ok(Port(fd))
     }
 }
 
-/// One direction of a path: what comes in at a port crosses links and leaves by another port.
+/// One direction of a path: packets that arrive at one port cross links and leave by another port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// The port where its packets come from; no other lane has it.
+    /// The port of its sender, which no other lane has.
     pub from: usize,
-    /// The port where they go to.
+    /// The port of its receiver.
     pub to: usize,
     /// The links, in order; at least one.
     pub links: Vec<usize>,
 }
 
 impl Lane {
-    /// Both directions of each path of the first pair of `topology`, as [`Wiring::new`] numbers them.
+    /// Returns both directions of each path of the first pair of `topology`, as [`Wiring::new`] numbers them.
     pub(crate) fn of(topology: &Topology) -> Vec<Lane> {
         let paths = topology.pairs.first().map_or(&[][..], |pair| &pair.paths);
         let numbers = |links: &[LinkId]| links.iter().map(|link| link.index()).collect();
@@ -52,7 +53,7 @@ impl Lane {
 /// Ports, links, and the lanes over them.
 #[derive(Debug)]
 pub struct Wiring {
-    /// The links, each with the name that seeds its random streams.
+    /// The links, each with the name of its random streams.
     pub links: Vec<(String, LinkConfig)>,
     /// The lanes.
     pub lanes: Vec<Lane>,
@@ -61,9 +62,9 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// The paths of the first pair of `topology` between ports of its client and of its server, one of each for each
-    /// path. The ports are numbered client by client, then server by server; lane `2 n` leads up path `n`, and
-    /// lane `2 n + 1` down. Links have the names they have in the simulator.
+    /// Returns the paths of the first pair of `topology` between ports of its client and of its server, one
+    /// of each for each path. The ports of the client come first, then those of the server; lane `2 n` is
+    /// path `n` up, and lane `2 n + 1` down. Links have the same names as in the simulator.
     pub fn new(topology: &Topology, client: Vec<Port>, server: Vec<Port>) -> Wiring {
         let links = topology.network.links().iter();
         let links = links.map(|link| (link.name.clone(), link.config.clone())).collect();
@@ -71,7 +72,7 @@ impl Wiring {
         Wiring { links, lanes: Lane::of(topology), ports }
     }
 
-    /// Whether an engine can be made of it.
+    /// Checks the wiring.
     pub(crate) fn check(&self) -> Result<(), WiringError> {
         let mut used = vec![false; self.ports.len()];
         for lane in &self.lanes {
@@ -93,16 +94,16 @@ impl Wiring {
 /// More ports than any scenario has.
 const MOST_PORTS: usize = 1000;
 
-/// Why a wiring is none.
+/// The reason that a wiring is invalid.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WiringError {
-    /// A lane names a port or a link that is not there, or has no link.
+    /// A lane refers to a port or a link that does not exist, or has no link.
     Missing,
-    /// Two lanes begin at one port.
+    /// Two lanes begin at the same port.
     Twice(usize),
     /// There are too many ports.
     Ports(usize),
-    /// A link cannot be as it is described.
+    /// The configuration of a link is invalid.
     Link(String, LinkConfigError),
 }
 

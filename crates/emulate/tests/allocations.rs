@@ -1,4 +1,4 @@
-//! The steady state allocates nothing for a packet.
+//! The steady state allocates nothing per packet.
 #![cfg(target_os = "linux")]
 
 use std::alloc::System;
@@ -42,7 +42,7 @@ fn a_packet_costs_no_memory_once_there_are_buffers() {
     let before = GLOBAL.stats();
     send(&sender, &receiver, 20_000);
     let after = GLOBAL.stats();
-    // A queue that grows beyond what it was does so a few times, and not once for a packet.
+    // A queue that exceeds its previous maximum allocates a few times, not once per packet.
     let allocations = after.allocations + after.reallocations - before.allocations - before.reallocations;
     assert!(allocations < 200, "{allocations} allocations for 20,000 packets");
     assert_eq!(engine.stop().unwrap().lanes[0].delivered.packets, 40_000);

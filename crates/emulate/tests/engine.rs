@@ -1,4 +1,4 @@
-//! The engine between sockets: what goes in, and what comes out. Needs no privileges.
+//! The engine between sockets: packets in, and packets out. Needs no privileges.
 #![cfg(target_os = "linux")]
 
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use anabranch_emulate::{Engine, EngineOptions, Lane, Wiring, socket_pair};
 use anabranch_link::{Link, LinkConfig, Loss, Luck, Pushed, QueueLimit};
 use anabranch_units::{Rate, Time};
 
-/// One direction over a chain of links: where to write, where to read, and the engine.
+/// Returns one direction over a chain of links: the sending end, the receiving end, and the engine.
 fn chain(links: Vec<LinkConfig>, seed: u64) -> (OwnedFd, OwnedFd, Engine) {
     let (from, sender) = socket_pair().unwrap();
     let (to, receiver) = socket_pair().unwrap();
@@ -28,7 +28,7 @@ fn fast() -> LinkConfig {
     }
 }
 
-/// A TCP segment with its number in its payload; or without payload.
+/// Returns a TCP segment with its number in its payload, or without payload.
 fn segment(number: u32, data: bool) -> Vec<u8> {
     let mut bytes = vec![0; if data { 44 } else { 40 }];
     (bytes[0], bytes[3], bytes[9], bytes[32]) = (0x45, bytes.len() as u8, 6, 5 << 4);
@@ -38,7 +38,7 @@ fn segment(number: u32, data: bool) -> Vec<u8> {
     bytes
 }
 
-/// What arrives, until nothing more can come: `meant` says how many.
+/// Receives packets until no more can arrive: `meant` is the expected number.
 fn receive(receiver: &OwnedFd, meant: usize) -> Vec<Vec<u8>> {
     let deadline = Instant::now() + Duration::from_secs(20);
     let (mut packets, mut buffer) = (Vec::new(), [0; 2048]);
@@ -78,12 +78,12 @@ fn packets_cross_all_links_whole_and_in_order() {
 fn the_data_packets_that_are_lost_are_those_that_a_link_alone_loses() {
     let config =
         LinkConfig { loss: Loss::Bernoulli(0.2), drop_list: vec![5, 17], luck: Luck::Apart, ..fast() };
-    // As the simulator would have it: no packet but those with data.
+    // As in the simulator: only the packets with data.
     let mut link = Link::new("link0", 42, config.clone()).unwrap();
     let mut keeps = |n: &u32| matches!(link.push_as(Time(u64::from(*n)), *n, 44, true), Pushed::Queued);
     let kept: Vec<u32> = (0..2000).filter(|n| n % 4 > 0).filter(|n| keeps(n)).collect();
     let (sender, receiver, engine) = chain(vec![config], 42);
-    // Here a bare acknowledgement comes with every fourth.
+    // Here an acknowledgement without data comes with every fourth.
     for n in 0..2000 {
         send(&sender, &segment(n, n % 4 > 0));
     }

@@ -1,4 +1,5 @@
-//! Two hosts in namespaces of their own, and programs on both. Needs root, and says so where there is none.
+//! Two hosts in their own namespaces, and programs on both. Needs root, and reports the tests as skipped
+//! otherwise.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../tests/skipped.rs"]
@@ -12,14 +13,14 @@ use anabranch_lab::scenario::{Document, Scenario};
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// What `sh -c` prints goes here.
+/// Returns a `sh -c` command whose output goes to `$OUT`.
 fn shell(text: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", text]).stdin(Stdio::null());
     command
 }
 
-/// Whether these tests can be made.
+/// True if these tests can run.
 fn root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -32,7 +33,7 @@ fn scenario(text: &str) -> Scenario {
     Document::parse("test.toml", text, ".").unwrap().scenario().unwrap()
 }
 
-/// The outcome of `client`, and what it has written to the file `$OUT`.
+/// Returns the outcome of `client`, and the text it has written to the file `$OUT`.
 fn run(text: &str, server: Option<&str>, client: &str) -> (Outcome, String) {
     // One at a time: they share the processor's time.
     static ONE: Mutex<()> = Mutex::new(());
@@ -47,7 +48,7 @@ fn run(text: &str, server: Option<&str>, client: &str) -> (Outcome, String) {
     (outcome, out)
 }
 
-/// The exit code of the client, if it had one.
+/// Returns the exit code of the client, if it had one.
 fn code(outcome: &Outcome) -> Option<i32> {
     outcome.client.and_then(|status| status.code())
 }
@@ -69,7 +70,7 @@ fn each_address_of_the_server_is_behind_its_path() {
     let (outcome, out) = run(TWO, None, ping);
     assert_eq!(code(&outcome), Some(0), "{out}");
     let least: Vec<f64> = out.lines().map(|line| line.split('/').next().unwrap().parse().unwrap()).collect();
-    // Nothing is faster than the links; how much slower is for another day.
+    // Nothing is faster than the links; an upper bound would depend on the machine.
     assert!(least[0] >= 10.0 && least[1] >= 40.0, "{out}");
     for path in &outcome.report.paths {
         let packets = (path.up.carried_packets, path.down.carried_packets);
@@ -84,7 +85,7 @@ fn the_kernels_multipath_tcp_uses_both_paths() {
     if !root() {
         return;
     }
-    // 2 MB over a path that alone would lose them at the end of its queue, or so.
+    // 2 MB over a path that alone would take about twice as long.
     let server = "exec python3 -c \"
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)

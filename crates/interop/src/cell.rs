@@ -1,8 +1,8 @@
-//! What a cell of the matrix is.
+//! The cells of the matrix.
 
 use std::fmt;
 
-/// An enumeration whose values have names.
+/// Defines an enumeration whose values have names.
 macro_rules! choice {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
         $(#[$meta])*
@@ -13,7 +13,7 @@ macro_rules! choice {
             /// Every value.
             pub const ALL: &[$name] = &[$($name::$value,)*];
 
-            /// Its name, as part of a cell's name.
+            /// Returns its name, as part of a cell's name.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$value => $text,)* }
             }
@@ -28,7 +28,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// One of the two who speak.
+    /// One of the two implementations.
     Side {
         Kernel = "kernel",
         Anabranch = "anabranch",
@@ -52,7 +52,7 @@ choice! {
 }
 
 choice! {
-    /// How many paths there are, each with a delay of its own.
+    /// The number of paths, each with its own delay.
     Paths {
         One = "1path",
         Two = "2paths",
@@ -71,14 +71,13 @@ impl Paths {
 }
 
 choice! {
-    /// How much is sent in each direction in which data flows, and over what.
+    /// The number of bytes sent in each direction of data, and the loss.
     Load {
         /// One byte.
         Byte = "1B",
         /// A mebibyte.
         Small = "1MiB",
-        /// 24 MiB on clean paths: long enough for something to happen in the middle. Special situations
-        /// alone.
+        /// 24 MiB on clean paths: long enough for an event in the middle. Special situations only.
         Medium = "24MiB",
         /// 8 MiB with 1 % of the packets lost in each direction.
         Lossy = "8MiB-loss",
@@ -100,7 +99,7 @@ impl Load {
 }
 
 choice! {
-    /// Which way the data flows.
+    /// The direction of the data.
     Data {
         /// From the server.
         Down = "down",
@@ -112,7 +111,7 @@ choice! {
 }
 
 impl Data {
-    /// Whether the client, or the server, sends.
+    /// True if the client, or the server, sends.
     pub const fn flows_from(self, client: bool) -> bool {
         match self {
             Data::Down => !client,
@@ -123,23 +122,23 @@ impl Data {
 }
 
 choice! {
-    /// Who opens the further subflows, and where to.
+    /// The opener of the additional subflows, and their destination.
     Joins {
-        /// Nobody: there is one path.
+        /// None: there is one path.
         None = "single",
-        /// The kernel, from addresses of its own to the first address of the other side.
+        /// The kernel, from its own addresses to the first address of the other side.
         KernelOwn = "kernel-joins",
         /// The kernel, to addresses that anabranch has announced.
         KernelAnnounced = "kernel-joins-announced",
-        /// Anabranch, from addresses of its own to the first address of the other side.
+        /// Anabranch, from its own addresses to the first address of the other side.
         AnabranchOwn = "anabranch-joins",
-        /// Anabranch, from every address of its own to every one that the kernel has announced.
+        /// Anabranch, from each of its addresses to each address that the kernel has announced.
         AnabranchAnnounced = "anabranch-joins-announced",
     }
 }
 
 choice! {
-    /// Who asks for DSS checksums.
+    /// The side that requests DSS checksums.
     Checksums {
         Off = "nosum",
         /// `net.mptcp.checksum_enabled=1`.
@@ -149,7 +148,7 @@ choice! {
 }
 
 choice! {
-    /// What else happens.
+    /// The special situation.
     Situation {
         /// Nothing.
         Plain = "plain",
@@ -157,19 +156,19 @@ choice! {
         AnabranchRemoves = "anabranch-removes-address",
         /// The kernel withdraws an address in mid-transfer.
         KernelRemoves = "kernel-removes-address",
-        /// Anabranch's further address is a backup from the start.
+        /// Anabranch's additional address is a backup from the start.
         AnabranchBackup = "anabranch-backup",
-        /// The kernel's further address is a backup from the start.
+        /// The kernel's additional address is a backup from the start.
         KernelBackup = "kernel-backup",
         /// Anabranch makes a subflow a backup in mid-transfer (MP_PRIO).
         AnabranchPrio = "anabranch-mp-prio",
         /// The kernel makes a subflow a backup in mid-transfer (MP_PRIO).
         KernelPrio = "kernel-mp-prio",
-        /// A path is cut in mid-transfer and mended.
+        /// A path is cut in mid-transfer and restored.
         CutRestored = "cut-and-restored",
-        /// A path swallows everything from mid-transfer on.
+        /// A path loses all packets from mid-transfer on.
         Blackhole = "blackhole",
-        /// The client closes its direction first, and then hears the answer.
+        /// The client closes its direction first, and then receives the answer.
         HalfClose = "half-close",
         /// A forged reset ends one subflow in mid-transfer.
         SubflowReset = "subflow-reset",
@@ -189,20 +188,21 @@ choice! {
         RewriteSequence = "rewrite-sequence",
         /// Segments are split.
         Split = "split",
-        /// Neighbouring segments with the same options become one.
+        /// Adjacent segments with the same options are joined.
         Coalesce = "coalesce",
         /// Payload is changed on one path of two, with DSS checksums.
         AlterPayload = "alter-payload",
-        /// Anabranch as the server opens the further subflow, to a port at which the kernel's path manager listens.
+        /// Anabranch as the server opens the additional subflow, to a port on which the kernel's path manager
+        /// listens.
         ServerJoins = "server-joins",
-        /// The client's first segments after the SYN are lost, the third ACK among them, on many short connections: by a
-        /// list, or with the load `8MiB-loss` at random.
+        /// The client's first segments after the SYN are lost, including the third ACK, on many short
+        /// connections: by a list, or with the load `8MiB-loss` at random.
         LostHandshakes = "lost-handshakes",
         /// TUN devices with segmentation offload, without delay.
         Offload = "offload",
-        /// `mptcpize run wget` fetches from `anabranch serve`.
+        /// `mptcpize run wget` downloads from `anabranch serve`.
         Wget = "wget",
-        /// `mptcpize run curl` fetches from `anabranch serve`, a range at a time.
+        /// `mptcpize run curl` downloads from `anabranch serve`, one range at a time.
         Curl = "curl",
         /// `mptcpize run iperf3` over the streams of anabranch, which relays them to another iperf3.
         Iperf3 = "iperf3",
@@ -223,12 +223,12 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whether such a cell can be: the choices exclude one another in places.
+    /// True if the choices can be combined.
     pub fn is_valid(&self) -> bool {
         let joins = match self.joins {
             Joins::None => true,
-            // The kernel takes joins at ports it listens to, which as a client it does only where its path
-            // manager is told to.
+            // The kernel accepts joins on ports on which it listens; as a client it does so only if its path
+            // manager is configured to.
             Joins::AnabranchOwn | Joins::AnabranchAnnounced => {
                 self.client == Side::Anabranch || self.situation == Situation::ServerJoins
             }
@@ -240,18 +240,18 @@ impl Cell {
         joins && (self.paths == Paths::One) == (self.joins == Joins::None)
     }
 
-    /// How many subflows there are meant to be, the first included.
+    /// Returns the expected number of subflows, including the first.
     pub fn subflows(&self) -> usize {
         let paths = self.paths.count();
         match self.joins {
             Joins::None => 1,
             Joins::KernelOwn | Joins::KernelAnnounced | Joins::AnabranchOwn => paths,
-            // Eight is as many as either side allows.
+            // Both sides permit at most eight.
             Joins::AnabranchAnnounced => (paths * paths).min(8),
         }
     }
 
-    /// Who opens the further subflows.
+    /// Returns the opener of the additional subflows.
     pub fn joiner(&self) -> Option<Side> {
         match self.joins {
             Joins::None => None,
@@ -260,7 +260,7 @@ impl Cell {
         }
     }
 
-    /// Whether `side` sends data.
+    /// True if `side` sends data.
     pub fn sends(&self, side: Side) -> bool {
         self.data.flows_from(side == self.client)
     }

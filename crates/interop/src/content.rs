@@ -1,8 +1,8 @@
-//! The bytes that are sent, which are the same whoever makes them, and their digest.
+//! The transferred bytes, which both implementations generate identically, and their digest.
 
 use sha2::{Digest, Sha256};
 
-/// A stream of bytes that tell their place.
+/// A stream of bytes that depend on their offset.
 #[derive(Clone, Debug)]
 pub struct Content {
     state: u64,
@@ -10,18 +10,18 @@ pub struct Content {
 }
 
 impl Content {
-    /// `len` bytes; another stream for each `seed`.
+    /// Returns a stream of `len` bytes, different for each `seed`.
     pub fn new(seed: u64, len: u64) -> Content {
         Content { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, left: len }
     }
 
-    /// How much is left.
+    /// Returns the number of bytes left.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Fills the front of `buffer` with what comes next, and says how much. Pieces but the last have to be
-    /// multiples of 8 bytes long, or 1.
+    /// Fills the front of `buffer` with the next bytes, and returns their number. All pieces but the last
+    /// must be multiples of 8 bytes long, or 1.
     pub fn next(&mut self, buffer: &mut [u8]) -> usize {
         let n = (buffer.len() as u64).min(self.left) as usize;
         for chunk in buffer[..n].chunks_mut(8) {
@@ -35,7 +35,7 @@ impl Content {
     }
 }
 
-/// The digest of what has come.
+/// The digest of received bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     sha: Sha256,
@@ -43,24 +43,24 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Some more bytes.
+    /// Adds received bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.sha.update(bytes);
         self.len += bytes.len() as u64;
     }
 
-    /// How many there were.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The SHA-256 of all, in hexadecimal.
+    /// Returns the SHA-256 of all bytes, in hexadecimal.
     pub fn digest(self) -> String {
         self.sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The digest of what a sender with `seed` sends: one byte, and the rest.
+/// Returns the digest of the stream of a sender with `seed`: one byte, and the rest.
 pub fn digest(seed: u64, len: u64) -> String {
     let (mut content, mut sum) = (Content::new(seed, len), Sum::default());
     let mut buffer = vec![0; 1 << 16];

@@ -8,7 +8,7 @@ use std::fs;
 pub struct Counters(BTreeMap<String, u64>);
 
 impl Counters {
-    /// What they are now. A fresh namespace starts at 0.
+    /// Reads the current counters. A fresh namespace starts at 0.
     pub fn read() -> Counters {
         let mut counters = Counters::default();
         for file in ["/proc/net/netstat", "/proc/net/snmp"] {
@@ -17,7 +17,7 @@ impl Counters {
         counters
     }
 
-    /// Lines come in twos: a group with its names, and the same group with their values.
+    /// Parses pairs of lines: a group with its names, and the same group with their values.
     fn take(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         for pair in lines.chunks(2) {
@@ -32,17 +32,17 @@ impl Counters {
         }
     }
 
-    /// The counter `MPTcpExt{name}`; 0 if this kernel has none of that name.
+    /// Returns the counter `MPTcpExt{name}`; 0 if this kernel does not have it.
     pub fn mptcp(&self, name: &str) -> u64 {
         self.get(&format!("MPTcpExt{name}"))
     }
 
-    /// The counter of that name.
+    /// Returns the counter of that name.
     pub fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// The counters of Multipath TCP that are not 0, without their group.
+    /// Returns the counters of Multipath TCP that are not 0, without their group.
     pub fn mptcp_nonzero(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.0.iter().filter(|(_, value)| **value > 0);
         all.filter_map(|(name, value)| Some((name.strip_prefix("MPTcpExt")?, *value)))

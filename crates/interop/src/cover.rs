@@ -1,11 +1,11 @@
-//! Which cells are run: the full product of the choices, or a small set that covers every pair of them; and
-//! each special situation in both roles.
+//! Selects the cells to run: the full product of the choices, or a small set that covers every pair of them;
+//! and each special situation in both roles.
 
 use std::collections::BTreeSet;
 
 use crate::cell::{Cell, Checksums, Data, Family, Joins, Load, Paths, Side, Situation};
 
-/// Every plain cell.
+/// Returns every plain cell.
 pub fn product() -> Vec<Cell> {
     let mut cells = Vec::new();
     for &client in Side::ALL {
@@ -37,7 +37,7 @@ pub fn product() -> Vec<Cell> {
     cells
 }
 
-/// A choice of a cell: which dimension, and which value.
+/// A choice of a cell: the dimension, and the value.
 type Choice = (u8, &'static str);
 
 fn choices(cell: &Cell) -> [Choice; 7] {
@@ -58,8 +58,8 @@ fn pairs(cell: &Cell) -> BTreeSet<(Choice, Choice)> {
     pairs.map(|(a, b)| (choices[a], choices[b])).collect()
 }
 
-/// A subset of `cells` that has every pair of choices that any of them has: always the cell that adds the
-/// most pairs, the first of several.
+/// Returns a subset of `cells` that has every pair of choices that any of them has. Adds greedily the cell
+/// with the most new pairs, the first of several.
 pub fn pairwise(cells: &[Cell]) -> Vec<Cell> {
     let mut missing: BTreeSet<_> = cells.iter().flat_map(pairs).collect();
     let mut chosen = Vec::new();
@@ -81,7 +81,7 @@ pub fn pairwise(cells: &[Cell]) -> Vec<Cell> {
     chosen
 }
 
-/// The special situations, each with either side as the client.
+/// Returns the special situations, each with either side as the client.
 pub fn special() -> Vec<Cell> {
     let mut cells = Vec::new();
     for &situation in Situation::ALL {
@@ -93,7 +93,7 @@ pub fn special() -> Vec<Cell> {
     cells
 }
 
-/// The cell for a situation, if `client` can be the client in it.
+/// Returns the cell of a situation, if `client` can be the client in it.
 fn situated(situation: Situation, client: Side) -> Option<Cell> {
     use Situation as S;
     let own = match client {
@@ -117,12 +117,12 @@ fn situated(situation: Situation, client: Side) -> Option<Cell> {
     Some(match situation {
         S::Plain => return None,
         S::AnabranchBackup => cell,
-        // REMOVE_ADDR and MP_PRIO are said once. Whoever says them sends no data, whose full queue might lose
-        // them; and it is the other one who has to heed them.
+        // REMOVE_ADDR and MP_PRIO are sent once. Their sender sends no data, whose full queue might lose
+        // them; and the receiver has to act on them.
         S::AnabranchRemoves | S::AnabranchPrio => Cell { data: from_kernel, ..cell },
-        // The kernel tells of one subflow alone where an endpoint of its has several.
+        // The kernel signals only one subflow if an endpoint has several.
         S::KernelPrio => Cell { joins: Joins::KernelOwn, data: from_anabranch, ..cell },
-        // What the kernel withdraws, or makes a backup, is an address that it joins from or has announced.
+        // The kernel withdraws, or makes a backup, an address that it joins from or has announced.
         S::KernelRemoves => Cell { joins: kernels, data: from_anabranch, ..cell },
         S::KernelBackup => Cell { joins: kernels, ..cell },
         S::CutRestored | S::Blackhole => cell,
@@ -146,14 +146,14 @@ fn situated(situation: Situation, client: Side) -> Option<Cell> {
     })
 }
 
-/// What is run unless more is asked for.
+/// Returns the default cells.
 pub fn covering() -> Vec<Cell> {
     let mut cells = pairwise(&product());
     cells.extend(special());
     cells
 }
 
-/// Everything.
+/// Returns all cells.
 pub fn full() -> Vec<Cell> {
     let mut cells = product();
     cells.extend(special());

@@ -1,5 +1,5 @@
-//! The interoperation matrix: the Multipath TCP of the Linux kernel against anabranch's, cell by cell, each in
-//! a network namespace of its own.
+//! The interoperation matrix: Linux's Multipath TCP against anabranch's, cell by cell, each in its own
+//! network namespace.
 
 mod cell;
 mod content;
@@ -18,19 +18,19 @@ use clap::Parser;
 #[derive(Parser, Debug)]
 #[command(name = "anabranch-interop", version)]
 pub struct Options {
-    /// Run the full product in place of the covering set.
+    /// Run the full product instead of the covering set.
     #[arg(long)]
     full: bool,
-    /// List the cells in place of running them.
+    /// List the cells instead of running them.
     #[arg(long)]
     list: bool,
-    /// Run only cells whose name contains TEXT; several are alternatives. Looks among the full product.
+    /// Run only cells of the full product whose name contains TEXT; several are alternatives.
     #[arg(long = "cell", value_name = "TEXT")]
     cells: Vec<String>,
-    /// How many cells run at once.
+    /// The number of cells to run at once.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
-    /// Run each cell that fails up to N times more, alone; one that then passes is told as unsteady.
+    /// Repeat each cell that fails up to N times, alone; one that then passes is reported as unsteady.
     #[arg(long, value_name = "N", default_value_t = 0)]
     again: u8,
     /// Write a capture of each cell to DIR (needs tcpdump).
@@ -42,7 +42,7 @@ pub struct Options {
     /// Write the table to FILE as Markdown too.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Run one cell in this namespace, and write what came of it to standard output. For internal use.
+    /// Run one cell in this namespace, and write the outcome to standard output. For internal use.
     #[arg(long, value_name = "NAME", hide = true)]
     run_cell: Option<String>,
 }

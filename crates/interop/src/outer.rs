@@ -1,4 +1,4 @@
-//! Runs cells, a few at once, each in a network namespace that is gone when its cell is over.
+//! Runs cells, a few at once, each in a network namespace that is removed when its cell is over.
 
 use std::collections::VecDeque;
 
@@ -15,16 +15,16 @@ use crate::Options;
 use crate::cell::{Cell, Load};
 use crate::inner::Outcome;
 
-/// Ctrl-C was pressed.
+/// Set when Ctrl-C is pressed.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// A cell and what came of it.
+/// A cell and its outcome.
 struct Row {
     at: usize,
     cell: Cell,
     outcome: Outcome,
     seconds: f64,
-    /// What had failed before it passed.
+    /// The failures before it passed.
     before: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn run(options: &Options, cells: &[Cell]) -> ExitCode {
     if let Some(obstacle) = anabranch_emulate::obstacle() {
         eprintln!("SKIPPED: all {} cells of the interoperation matrix: {obstacle}", cells.len());
-        // Nobody would see there that nothing was tried.
+        // In CI, skipped cells would not be noticed.
         return if std::env::var_os("CI").is_some() { ExitCode::FAILURE } else { ExitCode::from(77) };
     }
     if let Some(directory) = &options.pcap
@@ -75,7 +75,7 @@ pub fn run(options: &Options, cells: &[Cell]) -> ExitCode {
     report(options, &rows, cells.len(), begun.elapsed())
 }
 
-/// Runs what has failed again, one at a time.
+/// Repeats the failed cells, one at a time.
 fn repeat_failed(options: &Options, rows: &mut [Row]) {
     for row in rows.iter_mut() {
         for _ in 0..options.again {
@@ -144,7 +144,7 @@ fn markdown(rows: &[Row]) -> String {
     text
 }
 
-/// A network namespace, for as long as this lives.
+/// A network namespace, removed on drop.
 struct Namespace(String);
 
 impl Namespace {
@@ -171,11 +171,11 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A child and all its own children, killed when this goes.
+/// A child process and its own children, killed on drop.
 struct Family(Child);
 
 impl Family {
-    /// `command` in a process group of its own.
+    /// Starts `command` in its own process group.
     fn spawn(command: &mut Command) -> Result<Family, String> {
         let child = command.process_group(0).spawn();
         child.map(Family).map_err(|error| format!("{command:?}: {error}"))
@@ -195,7 +195,7 @@ impl Drop for Family {
     }
 }
 
-/// How long a cell may take in all.
+/// Returns the time limit of a cell.
 const fn limit(cell: &Cell) -> Duration {
     Duration::from_secs(match cell.load {
         Load::Large => 150,
@@ -238,7 +238,7 @@ fn attempt(options: &Options, cell: &Cell, worker: u8) -> Result<Outcome, String
     }
     drop(family);
     if let Some(mut capture) = capture {
-        // It writes what it still has.
+        // It writes its buffered packets.
         capture.kill(Signal::INT);
         let _ = capture.0.wait();
     }
@@ -275,7 +275,7 @@ fn capture(namespace: &Namespace, file: &Path) -> Result<Family, String> {
     ]);
     command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let family = Family::spawn(&mut command)?;
-    // It has to be there before the first packet.
+    // It has to run before the first packet.
     std::thread::sleep(Duration::from_millis(300));
     Ok(family)
 }

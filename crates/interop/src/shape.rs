@@ -1,4 +1,4 @@
-//! The paths of a cell, its addresses, and the numbers that follow from what it is.
+//! The paths of a cell, its addresses, and derived numbers.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -8,26 +8,26 @@ use anabranch_units::Rate;
 
 use crate::cell::{Cell, Family, Load, Situation};
 
-/// The port at which the server listens.
+/// The port on which the server listens.
 pub const PORT: u16 = 5000;
 
-/// The port at which the kernel's path manager listens for joins where it is the client.
+/// The port on which the kernel's path manager listens for joins if it is the client.
 pub const JOIN_PORT: u16 = 5001;
 
-/// Round trips of the paths in microseconds: unequal, and none above 10 ms.
+/// Round-trip times of the paths in microseconds: unequal, and none above 10 ms.
 const ROUND_TRIPS: [u64; 4] = [2_000, 4_000, 7_000, 10_000];
 
-/// The name of path `at`'s TUN device.
+/// Returns the name of path `at`'s TUN device.
 pub fn device(at: usize) -> String {
     format!("path{at}")
 }
 
-/// The kernel's address on path `at`.
+/// Returns the kernel's address on path `at`.
 pub fn kernel_ip(family: Family, at: usize) -> IpAddr {
     address(family, at, 1)
 }
 
-/// Anabranch's address on path `at`.
+/// Returns anabranch's address on path `at`.
 pub fn anabranch_ip(family: Family, at: usize) -> IpAddr {
     address(family, at, 2)
 }
@@ -39,7 +39,7 @@ fn address(family: Family, at: usize, host: u16) -> IpAddr {
     }
 }
 
-/// The prefix length of a path's network.
+/// Returns the prefix length of a path's network.
 pub const fn prefix(family: Family) -> u8 {
     match family {
         Family::V4 => 24,
@@ -47,7 +47,7 @@ pub const fn prefix(family: Family) -> u8 {
     }
 }
 
-/// One direction of path `at`.
+/// Returns one direction of path `at`.
 pub fn link(cell: &Cell, at: usize) -> LinkConfig {
     let mbps = match cell.load {
         Load::Byte | Load::Small | Load::Medium | Load::Lossy => 40,
@@ -57,15 +57,16 @@ pub fn link(cell: &Cell, at: usize) -> LinkConfig {
         capacity: Rate::from_mbps(mbps).into(),
         delay: anabranch_units::Duration::from_micros(ROUND_TRIPS[at % ROUND_TRIPS.len()] / 2),
         queue: QueueLimit::Packets(match (cell.load, cell.situation) {
-            // Room for every piece: retransmissions of what a full queue drops are not what this is about.
+            // Space for every piece: retransmissions after overflows are not the subject of this cell.
             (_, Situation::Split) => 2500,
-            // And for a whole receive window: MP_FASTCLOSE is said once on each subflow, on a reset, which nobody repeats.
+            // And for a whole receive window: MP_FASTCLOSE is sent once on each subflow, on a reset, which is
+            // not repeated.
             (_, Situation::AnabranchFastClose) => 5000,
             (Load::Large, _) => 1000,
             _ => 600,
         }),
         loss: match (cell.load, cell.situation) {
-            // A middlebox loses them.
+            // A middlebox causes the losses.
             (_, Situation::LostHandshakes) => Loss::None,
             (Load::Lossy, _) => Loss::Bernoulli(0.01),
             _ => Loss::None,
@@ -74,7 +75,7 @@ pub fn link(cell: &Cell, at: usize) -> LinkConfig {
     }
 }
 
-/// How long one step of a cell may take before it is given up.
+/// Returns the time limit of one step of a cell.
 pub const fn patience(cell: &Cell) -> Duration {
     Duration::from_secs(match cell.load {
         Load::Byte | Load::Small => 20,
@@ -83,7 +84,7 @@ pub const fn patience(cell: &Cell) -> Duration {
     })
 }
 
-/// Whether something happens in mid-transfer, and the first byte past which it does.
+/// Returns the number of bytes after which the event in mid-transfer occurs, if there is one.
 pub fn happens_at(cell: &Cell) -> Option<u64> {
     use Situation as S;
     let happens = matches!(

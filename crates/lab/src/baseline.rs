@@ -1,19 +1,19 @@
-//! On which path a plain TCP is best, as measured.
+//! Measures on which path a plain TCP performs best.
 //!
-//! Every path is measured in *selection runs*, whose seeds differ from those of the comparison, so the
-//! choice owes nothing to the runs in which it is judged. All paths meet the same selection runs. After
-//! 4, 8 and 16 of them a path is given up if it is clearly worse than the best, or practically equal
-//! to it; the others go on, up to as many runs as the comparison has, at most 30.
+//! Every path is measured in *selection runs*, whose seeds differ from those of the comparison, so that the
+//! choice is independent of the runs in which it is used. All paths have the same selection runs. After 4, 8
+//! and 16 of them a path is eliminated if it is clearly worse than the best, or practically equal to it; the
+//! others continue, up to the number of runs of the comparison, at most 30.
 
 use serde::Serialize;
 
 use crate::run::{Class, RunResult};
 use crate::stats;
 
-/// Numbers of selection runs after which paths may be given up, and how many standard errors worse they
-/// are then. The fewer runs, the less is known of the standard error.
+/// Numbers of selection runs after which paths may be eliminated, and by how many standard errors they must
+/// be worse. With few runs the standard error itself is uncertain.
 const STAGES: [(u32, f64); 3] = [(4, 5.0), (8, 4.0), (16, 3.5)];
-/// The most and the fewest selection runs of a path that is never given up.
+/// The largest number of selection runs of a path.
 const MOST_RUNS: u32 = 30;
 const FEWEST_RUNS: u32 = 4;
 
@@ -22,15 +22,15 @@ const FEWEST_RUNS: u32 = 4;
 pub struct SinglePath {
     /// The name of the path.
     pub path: String,
-    /// Whether it is the path of `tcp`.
+    /// True if `tcp` uses this path.
     pub chosen: bool,
-    /// How many selection runs it took part in.
+    /// The number of its selection runs.
     pub runs: u32,
-    /// Flows.
+    /// The number of flows.
     pub n: usize,
-    /// Flows that were delivered. (Bulk: that were not broken off.)
+    /// The number of flows delivered. (Bulk: not aborted.)
     pub completed: usize,
-    /// The mean completion time; a flow that was not delivered counts with the time it had. None for bulk.
+    /// The mean completion time; an undelivered flow counts with the time it had. None for bulk.
     pub mean_s: Option<f64>,
     /// The mean goodput of a flow, in bit/s.
     pub goodput_bps: Option<f64>,
@@ -39,7 +39,7 @@ pub struct SinglePath {
 /// The result of the selection runs of one path.
 #[derive(Clone, Debug, Default)]
 struct Candidate {
-    /// For each run the cost, less being better: the sum of the times, or of the negative goodputs.
+    /// The cost of each run, less being better: the sum of the times, or of the negative goodputs.
     costs: Vec<f64>,
     flows: usize,
     completed: usize,
@@ -65,14 +65,14 @@ pub struct Race {
 }
 
 impl Race {
-    /// A race of `paths` paths, of which those that differ by less than `min_effect` count as equal, for
-    /// a comparison of `runs` runs.
+    /// Returns a race of `paths` paths for a comparison of `runs` runs, in which paths that differ by less
+    /// than `min_effect` count as equal.
     pub fn new(paths: usize, bulk: bool, min_effect: f64, runs: u32) -> Race {
         let most = runs.clamp(FEWEST_RUNS, MOST_RUNS);
         Race { bulk, min_effect, most, done: 0, candidates: vec![Candidate::default(); paths] }
     }
 
-    /// The next selection runs, and the positions of the paths that take part; none if the choice is
+    /// Returns the next selection runs, and the positions of the participating paths; none if the choice is
     /// made.
     pub fn next(&self) -> Option<(core::ops::Range<u32>, Vec<usize>)> {
         let running: Vec<usize> =
@@ -84,7 +84,7 @@ impl Race {
         Some((self.done..stage.unwrap_or(self.most).min(self.most), running))
     }
 
-    /// Takes in a run of `path`; the runs of a path come in their order.
+    /// Adds a run of `path`; the runs of a path must be added in order.
     pub fn add(&mut self, path: usize, result: &RunResult) {
         let candidate = &mut self.candidates[path];
         let mut cost = 0.0;
@@ -99,7 +99,7 @@ impl Race {
         candidate.costs.push(cost);
     }
 
-    /// Closes a stage: gives up paths that are clearly worse than the best one, or equal to it.
+    /// Ends a stage: eliminates paths that are clearly worse than the best one, or equal to it.
     pub fn judge(&mut self) {
         let best = self.chosen();
         let runs = self.candidates[best].costs.len();
@@ -120,7 +120,7 @@ impl Race {
         }
     }
 
-    /// The best path so far: the first one of the least mean cost among those in every run.
+    /// Returns the best path so far: the first with the least mean cost among those with all runs.
     pub fn chosen(&self) -> usize {
         let runs = self.candidates.iter().map(|candidate| candidate.costs.len()).max().unwrap_or(0);
         let running = (0..self.candidates.len()).filter(|path| self.candidates[*path].costs.len() == runs);
@@ -130,7 +130,7 @@ impl Race {
             .unwrap_or(0)
     }
 
-    /// The results of all paths, which are called `names`.
+    /// Returns the results of all paths, with their `names`.
     pub fn results<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<SinglePath> {
         let chosen = self.chosen();
         let result = |(path, (candidate, name)): (usize, (&Candidate, &str))| {
@@ -153,7 +153,8 @@ impl Race {
 mod tests {
     use super::*;
 
-    /// A race over paths whose costs in run n are `cost(path, n)`, and how many runs each path had.
+    /// Runs a race over paths whose costs in run n are `cost(path, n)`; returns the choice, and the number of
+    /// runs of each path.
     fn race(paths: usize, runs: u32, cost: impl Fn(usize, u32) -> f64) -> (usize, Vec<usize>) {
         let mut race = Race::new(paths, false, 0.01, runs);
         while let Some((range, running)) = race.next() {

@@ -1,9 +1,9 @@
-//! Texts that scenarios come from, places in them, and errors that point at a place.
+//! Source texts of scenarios, places in them, and errors that refer to a place.
 
 use core::fmt;
 use core::ops::Range;
 
-/// A text that a scenario, or a part of it, was read from.
+/// A text from which a scenario, or a part of it, was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// Its file name, or the option of the command line.
@@ -15,13 +15,13 @@ pub(crate) struct Source {
 /// A place in one of the sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Which source.
+    /// The index of the source.
     pub source: usize,
-    /// The bytes in it.
+    /// The range of bytes in it.
     pub range: Range<usize>,
 }
 
-/// Something that is wrong at a place, before the place is looked up.
+/// A problem at a place, before the place is looked up.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub span: Option<Span>,
@@ -39,7 +39,7 @@ impl Problem {
         self
     }
 
-    /// The error that a person sees.
+    /// Returns the error with its line and column.
     pub fn locate(self, sources: &[Source]) -> ScenarioError {
         let place =
             self.span.and_then(|span| sources.get(span.source).map(|source| Place::of(source, &span)));
@@ -47,19 +47,19 @@ impl Problem {
     }
 }
 
-/// Why a scenario cannot be used: what is wrong, where, and what would be right.
+/// The reason that a scenario cannot be used: the problem, its place, and a valid alternative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What would be right.
+    /// A valid alternative.
     pub help: Option<String>,
-    /// Where.
+    /// The place.
     pub place: Option<Place>,
 }
 
 impl ScenarioError {
-    /// An error that has no place in a text.
+    /// Returns an error without a place in a text.
     pub fn new(message: impl Into<String>) -> ScenarioError {
         ScenarioError { message: message.into(), help: None, place: None }
     }
@@ -74,9 +74,9 @@ pub struct Place {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// How many characters are meant, at least 1.
+    /// The number of marked characters, at least 1.
     pub width: usize,
-    /// The line itself.
+    /// The text of the line.
     pub text: String,
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// The one of `known` that was probably meant by `word`.
+/// Returns the one of `known` that was probably meant by `word`.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
     known

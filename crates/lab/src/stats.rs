@@ -1,14 +1,14 @@
 //! Means, percentiles and bootstrap intervals.
 //!
-//! Percentiles interpolate linearly between order statistics (Hyndman and Fan's type 7, the default
-//! of R and NumPy). Intervals come from a bootstrap over *runs*: the flows of one run share their
-//! losses and queues and are not independent, so whole runs are drawn with replacement.
+//! Percentiles interpolate linearly between order statistics (Hyndman and Fan's type 7, the default of R and
+//! NumPy). Intervals are computed by a bootstrap over *runs*: the flows of one run share their losses and
+//! queues and are not independent, so whole runs are drawn with replacement.
 //!
-//! Means and ratios of means have symmetric studentised intervals (Hall, "On symmetric bootstrap
-//! confidence intervals", 1988): each resample's deviation is divided by its own standard error. Of
-//! the usual bootstraps this one covers best for 30 skewed values; the plain percentile interval
-//! covers 88 to 94 % where it should cover 95 %. Several intervals that have to hold together share
-//! one critical value, the 95th percentile of the greatest deviation among them (max-t).
+//! Means and ratios of means have symmetric studentised intervals (Hall, "On symmetric bootstrap confidence
+//! intervals", 1988): each resample's deviation is divided by its own standard error. Of the usual bootstraps
+//! this one has the best coverage for 30 skewed values; the plain percentile interval covers 88 to 94 %
+//! instead of 95 %. Several intervals that have to hold simultaneously share one critical value, the 95th
+//! percentile of the greatest deviation among them (max-t).
 
 use anabranch_units::RandomStream;
 use serde::Serialize;
@@ -19,8 +19,8 @@ pub const RESAMPLES: usize = 2000;
 /// The coverage of an interval, in percent.
 const LEVEL: f64 = 95.0;
 
-/// A resample's standard error counts as at least this share of the sample's. A resample that
-/// happens to consist of equal runs would otherwise have an infinite deviation.
+/// The smallest standard error of a resample, as a fraction of the sample's. A resample that happens to
+/// consist of equal runs would otherwise have an infinite deviation.
 const LEAST_ERROR: f64 = 0.5;
 
 /// The two ends of a 95 % interval.
@@ -28,30 +28,30 @@ const LEAST_ERROR: f64 = 0.5;
 pub struct Interval(pub f64, pub f64);
 
 impl Interval {
-    /// Whether `value` lies inside, the ends included.
+    /// True if `value` lies inside, including the ends.
     pub fn contains(self, value: f64) -> bool {
         self.0 <= value && value <= self.1
     }
 
-    /// Half of its width.
+    /// Returns half of its width.
     pub fn half_width(self) -> f64 {
         (self.1 - self.0) / 2.0
     }
 }
 
-/// The mean; none of nothing.
+/// Returns the mean; none without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     // Summed in order, so that the result is the same on every machine.
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The percentile `p` (0 to 100) of `sorted`, ascending; none where there are too few values to have it.
+/// Returns the percentile `p` (0 to 100) of `sorted`, ascending; none if there are too few values.
 ///
-/// A percentile above the median needs a value beyond it: at least 100 / (100 - p) of them, so 20 for
-/// p95 and 100 for p99.
+/// A percentile above the median needs a value beyond it: at least 100 / (100 - p) of them, so 20 for p95 and
+/// 100 for p99.
 pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     let tail = (100.0 - p).min(p);
-    // 100 / (100 - 99) is exact; a hair of slack for those that are not.
+    // 100 / (100 - 99) is exact; the tolerance is for quotients that are not.
     if sorted.is_empty() || (p != 50.0 && (sorted.len() as f64) * tail < 100.0 - 1e-9) {
         return None;
     }
@@ -61,8 +61,8 @@ pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     Some(sorted[low] + (sorted[high] - sorted[low]) * part)
 }
 
-/// The contribution of one run to a ratio of two sums. For a mean over flows it is the sum of their
-/// values and their number; for a ratio of two means, the sums of either side.
+/// The contribution of one run to a ratio of two sums. For a mean over flows it is the sum of their values
+/// and their number; for a ratio of two means, the sums of either side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Part {
     /// The numerator.
@@ -72,31 +72,30 @@ pub struct Part {
 }
 
 impl Part {
-    /// One value that stands for the whole run.
+    /// Returns one value that represents the whole run.
     pub const fn one(value: f64) -> Part {
         Part { sum: value, count: 1.0 }
     }
 }
 
-/// The 95 % interval of the sum of `parts` over the sum of their counts, by bootstrap over runs; none
-/// for fewer than two runs that have any.
+/// Returns the 95 % interval of the sum of `parts` over the sum of their counts, by bootstrap over runs; none
+/// for fewer than two runs with any.
 ///
-/// The same runs are drawn whatever is measured, so the same values have the same interval wherever
-/// they are shown.
+/// The same runs are drawn for every quantity, so the same values have the same interval everywhere.
 pub fn bootstrap(parts: &[Part], seed: u64) -> Option<Interval> {
     simultaneous(&[parts.to_vec()], seed)[0]
 }
 
-/// The intervals of several ratios over the same runs, which hold *together* with 95 %.
+/// Returns the intervals of several ratios over the same runs, which hold *simultaneously* with 95 %.
 pub fn simultaneous(series: &[Vec<Part>], seed: u64) -> Vec<Option<Interval>> {
     intervals(series, seed, RESAMPLES)
 }
 
-/// A ratio of two sums, with what a resample needs.
+/// A ratio of two sums, with the values that a resample needs.
 struct Ratio {
     value: f64,
     error: f64,
-    /// For each run the residual, `sum - value * count`, and the count.
+    /// The residual of each run, `sum - value * count`, and its count.
     runs: Vec<(f64, f64)>,
 }
 
@@ -111,14 +110,14 @@ impl Ratio {
             parts.iter().map(|part| (part.sum - value * part.count, part.count)).collect();
         let squares = runs.iter().map(|(residual, _)| residual * residual).sum();
         let mut error = standard_error(squares, count, runs.len());
-        // Equal runs differ by rounding at most.
+        // Equal runs differ at most by rounding.
         if error <= 1e-12 * value.abs() {
             error = 0.0;
         }
         Some(Ratio { value, error, runs })
     }
 
-    /// How many standard errors the ratio of the runs `drawn` lies from that of all runs.
+    /// Returns the deviation of the ratio of the runs `drawn` from that of all runs, in standard errors.
     fn deviation(&self, drawn: &[usize]) -> f64 {
         let (mut residuals, mut counts) = (0.0, 0.0);
         let (mut squares, mut products, mut counts2) = (0.0, 0.0, 0.0);
@@ -134,14 +133,14 @@ impl Ratio {
             return 0.0;
         }
         let shift = residuals / counts;
-        // The residuals against the resample's own ratio are `residual - shift * count`.
+        // The residuals relative to the resample's own ratio are `residual - shift * count`.
         let squares = (squares - 2.0 * shift * products + shift * shift * counts2).max(0.0);
         let error = standard_error(squares, counts, drawn.len());
         shift.abs() / error.max(LEAST_ERROR * self.error)
     }
 }
 
-/// The standard error of a ratio by its linearisation.
+/// Returns the standard error of a ratio by its linearisation.
 fn standard_error(squares: f64, count: f64, n: usize) -> f64 {
     let n = n as f64;
     (squares * n / (n - 1.0)).sqrt() / count
@@ -157,7 +156,8 @@ fn intervals(series: &[Vec<Part>], seed: u64, resamples: usize) -> Vec<Option<In
     ratios.iter().map(|ratio| ratio.as_ref().map(interval)).collect()
 }
 
-/// The deviation, in standard errors, that the greatest of all ratios exceeds in 5 % of the resamples.
+/// Returns the deviation, in standard errors, that the greatest of all ratios exceeds in 5 % of the
+/// resamples.
 fn critical(ratios: &[Option<Ratio>], seed: u64, resamples: usize) -> f64 {
     let Some(runs) = ratios.iter().flatten().map(|ratio| ratio.runs.len()).min() else { return 0.0 };
     let mut stream = RandomStream::new(seed, "bootstrap");
@@ -172,12 +172,12 @@ fn critical(ratios: &[Option<Ratio>], seed: u64, resamples: usize) -> f64 {
     percentile(&greatest, LEVEL).unwrap_or(0.0)
 }
 
-/// The values of all flows of a contender, ascending, each with the run that it belongs to.
+/// The values of all flows of a contender, ascending, each with its run.
 #[derive(Clone, Debug, Default)]
 pub struct Pooled(Vec<(f64, usize)>);
 
 impl Pooled {
-    /// The values of each run.
+    /// Returns the values of each run, pooled.
     pub fn new(runs: &[Vec<f64>]) -> Pooled {
         let values = runs.iter().enumerate().flat_map(|(run, values)| values.iter().map(move |v| (*v, run)));
         let mut all: Vec<(f64, usize)> = values.collect();
@@ -185,7 +185,7 @@ impl Pooled {
         Pooled(all)
     }
 
-    /// The percentile `p`, above the median, where each run counts as often as `weights` says.
+    /// Returns the percentile `p`, above the median, with each run counted `weights` times.
     fn percentile(&self, p: f64, weights: &[u32]) -> Option<f64> {
         let total: u64 = self.0.iter().map(|(_, run)| u64::from(weights[*run])).sum();
         let at = p / 100.0 * total.checked_sub(1)? as f64;
@@ -206,8 +206,8 @@ impl Pooled {
     }
 }
 
-/// The ratios of the percentiles `p` of each pair, and their intervals, which hold together with 95 %.
-/// A percentile has no simple standard error, so the deviation of every resample is divided by the
+/// Returns the ratios of the percentiles `p` of each pair, and their intervals, which hold simultaneously
+/// with 95 %. A percentile has no simple standard error, so the deviation of every resample is divided by the
 /// bootstrap's own.
 pub fn percentile_ratios(
     pairs: &[(&Pooled, &Pooled)],

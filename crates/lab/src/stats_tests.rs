@@ -1,4 +1,4 @@
-//! The statistics against values by hand, against an exact bootstrap, and against known truths.
+//! Tests the statistics against values computed by hand, an exact bootstrap, and known distributions.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn one_run_has_no_interval_and_equal_runs_have_no_width() {
     assert_eq!(bootstrap(&empty, 1), None);
 }
 
-/// The half width of the interval by all n^n resamples of `draws` runs, written independently.
+/// Returns the half width of the interval by all n^n resamples of `draws` runs, written independently.
 fn exact_half_width(parts: &[Part], draws: usize, level: f64) -> f64 {
     let n = parts.len();
     let estimate = |drawn: &[Part]| {
@@ -85,11 +85,11 @@ fn exact_half_width(parts: &[Part], draws: usize, level: f64) -> f64 {
     error * deviations[(level * (deviations.len() - 1) as f64).round() as usize]
 }
 
-/// The bootstrap draws as many runs as there are, and 95 % means 95 %: held against an enumeration of
-/// all resamples. Drawing one run fewer, or taking 92 %, would show.
+/// The bootstrap draws n of n runs, with a level of 95 %: compared with an enumeration of all resamples.
+/// Drawing one run fewer, or a level of 92 %, would fail.
 #[test]
 fn the_interval_is_that_of_all_resamples_of_n_runs_at_95_percent() {
-    // Of four runs, all that are drawn are the same in 1.6 % of the resamples, and of three in 6.3 %.
+    // Of four runs, all drawn ones are the same in 1.6 % of the resamples, and of three in 6.3 %.
     let sums = [4.8, 3.5, 2.0, 3.0];
     let parts: Vec<Part> =
         sums.iter().enumerate().map(|(n, sum)| Part { sum: *sum, count: 1.0 + 0.1 * n as f64 }).collect();
@@ -117,7 +117,7 @@ fn normal(stream: &mut RandomStream) -> f64 {
     (0..12).map(|_| stream.next_f64()).sum::<f64>() - 6.0
 }
 
-/// Times like those of a run with thirty flows, of which a few meet a timeout.
+/// Returns times like those of a run with thirty flows, a few of which have a timeout.
 fn with_timeouts(stream: &mut RandomStream, probability: f64) -> f64 {
     let flow = |stream: &mut RandomStream| {
         let late = if stream.next_f64() < probability { 200.0 } else { 0.0 };
@@ -126,7 +126,7 @@ fn with_timeouts(stream: &mut RandomStream, probability: f64) -> f64 {
     (0..30).map(|_| flow(stream)).sum()
 }
 
-/// In how many of 1000 samples of `runs` the interval has the truth, in percent.
+/// Returns the percentage of 1000 samples of `runs` whose interval contains the true value.
 fn coverage(draw: Draw, truth: f64, runs: usize) -> f64 {
     let samples = 1000;
     let covers = |seed: u64| {
@@ -137,7 +137,7 @@ fn coverage(draw: Draw, truth: f64, runs: usize) -> f64 {
     100.0 * (0..samples).filter(|seed| covers(*seed)).count() as f64 / samples as f64
 }
 
-/// 95 % intervals of 30 runs cover the truth in 93 to 97 % of the samples, for skewed values and for
+/// 95 % intervals of 30 runs contain the true value in 93 to 97 % of the samples, for skewed values and for
 /// paired differences too.
 #[test]
 fn intervals_cover_what_they_say() {
@@ -168,7 +168,8 @@ fn intervals_cover_what_they_say() {
     }
 }
 
-/// The intervals of five contenders against one reference hold together; each alone would not do.
+/// The intervals of five contenders against one reference hold simultaneously, which separate intervals would
+/// not.
 #[test]
 fn intervals_of_a_family_hold_together() {
     let (samples, runs, contenders) = (600, 30, 5);

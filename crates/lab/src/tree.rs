@@ -1,11 +1,11 @@
-//! A TOML document as a tree whose every key and value knows where it was written, and overrides of
-//! parts of it by conditions and by `--set`.
+//! A TOML document as a tree whose keys and values have places, and overrides of parts of it by conditions
+//! and by `--set`.
 
 use toml::de::{DeTable, DeValue};
 
 use crate::source::{Problem, Span};
 
-/// A value and where it was written.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub span: Span,
@@ -24,7 +24,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// What it is, for an error.
+    /// Returns its type, for an error.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::String(_) => "a text",
@@ -38,7 +38,7 @@ impl Value {
     }
 }
 
-/// A table in the order in which it was written.
+/// A table in its written order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub entries: Vec<Entry>,
@@ -46,21 +46,21 @@ pub(crate) struct Table {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The key, with `-` where `_` was written.
+    /// The key, with `-` for `_`.
     pub key: String,
     pub key_span: Span,
     pub node: Node,
 }
 
-/// How deep arrays and tables may lie in one another.
+/// The nesting limit of arrays and tables.
 const DEPTH: usize = 32;
 
 impl Table {
-    /// Reads the document `text`, which is source number `source`.
+    /// Parses the document `text`, which is source number `source`.
     pub fn parse(text: &str, source: usize) -> Result<Table, Problem> {
         let document = DeTable::parse(text).map_err(|error| {
             let range = error.span().unwrap_or(0..0);
-            // The parser's message may go over several lines; the place is shown by us.
+            // The parser's message may have several lines; the place is added separately.
             let message = error.message().lines().collect::<Vec<_>>().join(", ");
             Problem::at(&Span { source, range }, format!("this is not TOML: {message}"))
         })?;
@@ -80,7 +80,7 @@ impl Table {
         Some(self.entries.remove(at))
     }
 
-    /// Puts `entry` in place of the one of the same key, tables being merged.
+    /// Replaces the entry with the same key by `entry`; tables are merged.
     pub fn merge(&mut self, entry: Entry) {
         match self.get_mut(&entry.key) {
             Some(old) => match (&mut old.node.value, entry.node.value) {
@@ -140,7 +140,7 @@ fn convert(value: &toml::Spanned<DeValue<'_>>, source: usize, depth: usize) -> R
     Ok(Node { span, value })
 }
 
-/// Reads `KEY=VALUE` (source number `source`, as a whole) into the path of keys and the value.
+/// Parses `KEY=VALUE` (source number `source`, as a whole) into the path of keys and the value.
 ///
 /// The value may be written as in TOML, or as a plain text without quotes.
 pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String, Span)>, Node), Problem> {
@@ -172,7 +172,7 @@ pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String
     };
     let value = match Table::parse(&format!("{lead}{right}\n"), source) {
         Ok(mut table) if table.entries.len() == 1 => placed(table.entries.remove(0).node, &place).value,
-        // No plain text begins so.
+        // No plain text begins like this.
         Err(problem) if right.starts_with('{') => {
             return Err(Problem { span: problem.span.as_ref().map(place), ..problem });
         }
@@ -181,7 +181,7 @@ pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String
     Ok((keys, Node { span, value }))
 }
 
-/// Lets all parts of a tree point to where `place` says that they are.
+/// Replaces the places in a tree by `place`.
 fn placed(node: Node, place: &impl Fn(&Span) -> Span) -> Node {
     let value = match node.value {
         Value::Array(items) => Value::Array(items.into_iter().map(|item| placed(item, place)).collect()),

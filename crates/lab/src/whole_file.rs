@@ -1,7 +1,7 @@
-//! Files that are there whole or not at all.
+//! Files that are complete or absent.
 //!
-//! A process that is killed leaves its temporary file. Each is locked as long as its process lives, so that the next one
-//! that writes to the same directory can tell which are nobody's, and removes those.
+//! A killed process leaves its temporary file. Each is locked while its process lives, so that the next
+//! process that writes to the same directory can detect stale ones and remove them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 const PREFIX: &str = ".anabranch-";
 const SUFFIX: &str = ".partial";
 
-/// A file that gets its name only when it is whole: until then it has another one in the same directory, and is
-/// removed if it never gets its own. A device or a pipe is written to as it is, and never replaced.
+/// A file that is renamed only when it is complete: until then it has a temporary name in the same directory,
+/// and it is removed if it is never renamed. A device or a pipe is written directly, and never replaced.
 #[derive(Debug)]
 pub struct WholeFile {
     kind: Kind,
@@ -20,17 +20,17 @@ pub struct WholeFile {
 
 #[derive(Debug)]
 enum Kind {
-    /// A file to be, still under another name, and where it goes.
+    /// A temporary file, and its final name.
     Temporary(tempfile::NamedTempFile, PathBuf),
     /// A device or a pipe.
     Special(File),
 }
 
 impl WholeFile {
-    /// Opens the file that is to become `path`.
+    /// Creates the file that will become `path`.
     ///
     /// # Errors
-    /// If there cannot be such a file: `path` is a directory, or it or its directory cannot be written to.
+    /// If it cannot be created: `path` is a directory, or it or its directory is not writable.
     pub fn create(path: &Path) -> io::Result<WholeFile> {
         let mut target = path.to_owned();
         match std::fs::metadata(path) {
@@ -44,10 +44,10 @@ impl WholeFile {
                 let kind = Kind::Special(OpenOptions::new().write(true).open(path)?);
                 return Ok(WholeFile { kind });
             }
-            // A file that could not be written to is not replaced either.
+            // A file that is not writable is not replaced either.
             Ok(_) => {
                 drop(OpenOptions::new().write(true).open(path)?);
-                // The file behind a link is replaced, not the link.
+                // The target of a link is replaced, not the link.
                 target = std::fs::canonicalize(path)?;
             }
             Err(_) => {}
@@ -61,13 +61,13 @@ impl WholeFile {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            // As any new file; the process's mask is applied.
+            // As for any new file; the process's umask is applied.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let make =
             || builder.tempfile_in(directory).map_err(|error| without_temporary_name(&error, directory));
         let mut file = make()?;
-        // Between its making and its lock another process may have removed it.
+        // Between creation and locking another process may have removed it.
         #[cfg(unix)]
         while !leftovers::lock(file.as_file()) {
             file = make()?;
@@ -75,7 +75,7 @@ impl WholeFile {
         Ok(WholeFile { kind: Kind::Temporary(file, target) })
     }
 
-    /// What is to be written to.
+    /// Returns the file for writing.
     pub fn file(&self) -> &File {
         match &self.kind {
             Kind::Temporary(file, _) => file.as_file(),
@@ -83,10 +83,10 @@ impl WholeFile {
         }
     }
 
-    /// Gives the file its name.
+    /// Renames the file.
     ///
     /// # Errors
-    /// If it cannot be named; then it is gone.
+    /// If it cannot be renamed; it is removed then.
     pub fn commit(self) -> io::Result<()> {
         match self.kind {
             Kind::Temporary(file, target) => file.persist(target).map(drop).map_err(|error| error.error),
@@ -95,8 +95,8 @@ impl WholeFile {
     }
 }
 
-/// The error of a file that could not be made in `directory`, without the temporary name, which says nothing to a
-/// person.
+/// Returns the error of a file that could not be created in `directory`, without the temporary name, which
+/// would not help a user.
 fn without_temporary_name(error: &io::Error, directory: &Path) -> io::Error {
     let kind = error.kind();
     if kind == io::ErrorKind::NotFound || kind == io::ErrorKind::NotADirectory {
@@ -120,9 +120,10 @@ mod leftovers {
 
     use super::{PREFIX, SUFFIX};
 
-    /// Locks a temporary file. False if it is gone. A file system without locks keeps what is left.
+    /// Locks a temporary file. False if it was removed. On a file system without locks temporary files are
+    /// kept.
     pub fn lock(file: &File) -> bool {
-        // Another process has the lock for as long as it takes to remove the file.
+        // Another process holds the lock only while it removes the file.
         let _ = flock(file, FlockOperation::LockExclusive);
         file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
@@ -144,10 +145,10 @@ mod leftovers {
     }
 }
 
-/// Writes `bytes` to `path`: the file has all of them, or is as it was.
+/// Writes `bytes` to `path` completely, or leaves the file as it was.
 ///
 /// # Errors
-/// If they cannot be written.
+/// If writing fails.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let whole = WholeFile::create(path)?;
     whole.file().write_all(bytes.as_ref())?;
@@ -178,7 +179,7 @@ mod tests {
         let missing = directory.path().join("missing");
         let error = write(&missing.join("name"), "").unwrap_err();
         assert_eq!(error.to_string(), format!("there is no directory {}", missing.display()));
-        // Nobody may make files there, root neither.
+        // No user may create files there, including root.
         let error = write(Path::new("/proc/name"), "").unwrap_err().to_string();
         assert!(!error.contains(PREFIX), "{error}");
     }
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn devices_and_pipes_are_written_to_and_stay_what_they_are() {
         use std::os::unix::fs::FileTypeExt as _;
-        // By a link of its own, so that a mistake replaces the link and not the machine's device.
+        // Through a link, so that a mistake replaces the link and not the machine's device.
         let directory = tempfile::tempdir().unwrap();
         let null = directory.path().join("null");
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();

@@ -1,5 +1,5 @@
-//! The answer of a comparison: the right baseline, runs that are not copies of one another, and no winner
-//! where flows did not finish. Signs and orders alone are held, since the stack changes.
+//! The answer of a comparison: the correct baseline, runs that are not copies of one another, and no winner
+//! if flows did not finish. Only signs and orders are checked, since the stack changes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,7 +9,7 @@ use anabranch_lab::report::verdict::Outcome;
 use anabranch_lab::run::Prepared;
 use anabranch_lab::scenario::{Document, Scenario};
 
-/// The scenario of paths on the command line with these values set.
+/// Returns the scenario of paths on the command line with these values set.
 fn scenario(paths: &[&str], set: &[&str]) -> Scenario {
     let mut document = Document::bare();
     let paths: Vec<String> = paths.iter().map(|path| path.to_string()).collect();
@@ -29,7 +29,7 @@ fn row<'a>(comparison: &'a Comparison, name: &str) -> &'a Row {
     comparison.rows.iter().find(|row| row.scheduler == name).unwrap_or_else(|| panic!("no row {name}"))
 }
 
-/// The fast path loses 2 %: by its lower bound it is the best, and as measured the worst by far.
+/// The fast path has a loss of 2 %: by its lower bound it is the best, and by measurement by far the worst.
 #[test]
 fn a_fast_path_with_loss_is_no_baseline() {
     let paths = ["100Mbit/s,40ms,loss=2%", "20Mbit/s,20ms"];
@@ -38,17 +38,17 @@ fn a_fast_path_with_loss_is_no_baseline() {
     let (tcp, lossy) = (row(&comparison, "tcp"), row(&comparison, "tcp@1"));
     assert_eq!((tcp.path.as_deref(), lossy.path.as_deref()), (Some("2"), Some("1")));
     assert!(lossy.goodput_bps.unwrap() < 0.5 * tcp.goodput_bps.unwrap());
-    // Against the lossy path it would be +600 %.
+    // Relative to the lossy path it would be +600 %.
     let gain = row(&comparison, "min_rtt").vs_reference_pct.unwrap().mean;
     assert!((-20.0..60.0).contains(&gain), "{gain}");
     let setting = &comparison.conditions[0];
     let chosen: Vec<bool> = setting.single_paths.iter().map(|path| path.chosen).collect();
     assert_eq!(chosen, [false, true]);
-    // 120 Mbit/s but for the headers.
+    // 120 Mbit/s minus the headers.
     assert!((110e6..120e6).contains(&setting.ideal_sum_bps), "{}", setting.ideal_sum_bps);
 }
 
-/// The mean rate of the LTE trace is higher than that of the steady link, and its course much worse.
+/// The mean rate of the LTE trace is higher than that of the steady link, and its variation much greater.
 #[test]
 fn a_trace_is_judged_by_its_course() {
     let traces = "../../scenarios/traces/synthetic-lte";
@@ -59,7 +59,7 @@ fn a_trace_is_judged_by_its_course() {
     assert_eq!(tcp.path.as_deref(), Some("2"));
     assert!(tcp.fct_s.mean < lte.fct_s.mean);
     assert!(comparison.conditions[0].phases.unwrap().traces);
-    // Runs begin at different points of the trace.
+    // Runs begin at different positions of the trace.
     assert!(lte.fct_s.ci95.unwrap().half_width() > 0.0);
 }
 
@@ -81,7 +81,7 @@ fn the_row_is_the_ratio_of_the_means_beside_it() {
     assert!(comparison.verdict.contains(best));
 }
 
-/// Without random loss the runs are thirty different phases of one question, and not thirty copies.
+/// Without random loss the runs are thirty different phases of one experiment, and not thirty copies.
 #[test]
 fn runs_without_random_loss_differ_by_their_phases() {
     let paths = ["20Mbit/s,20ms", "8Mbit/s,50ms"];
@@ -113,7 +113,7 @@ fn a_single_run_draws_phases_only_when_asked() {
     assert_eq!(fct(&["phases=true"], false), fct(&[], true));
 }
 
-/// A phase is small beside the round trip, and nothing is faster than the lower bound with it.
+/// A phase is small compared with the round-trip time, and the lower bound still holds.
 #[test]
 fn phases_are_small_and_the_bound_still_holds() {
     for (path, rtt_us) in [("100Mbit/s,20ms", 20_000.0), ("1Gbit/s,1ms", 1_000.0)] {
@@ -160,8 +160,8 @@ fn short_flows_have_a_verdict_on_their_tail() {
     assert!(comparison.verdict.contains("95th percentile"), "{}", comparison.verdict);
 }
 
-/// A short flow is done in its first windows, which leave on the first path alone: from the slow one every scheduler is
-/// slow alike, and the verdict says which of the two matters.
+/// A short flow ends within its first windows, which are sent on the first path alone: on the slow one every
+/// scheduler is equally slow, and the verdict says which of the two matters.
 #[test]
 fn a_slow_first_path_matters_more_than_the_scheduler() {
     let set = ["traffic.size=100KB", "runs=6"];
@@ -175,7 +175,8 @@ fn a_slow_first_path_matters_more_than_the_scheduler() {
         assert!(difference.mean < -50.0 && difference.ci95.unwrap().1 < 0.0, "{change:?}");
     }
     let decisive = setting.decisive_start.as_ref().expect("the first path matters more");
-    // Five times as fast, where the schedulers differ by less than twice: the kernel's takes no join once all is written.
+    // Five times as fast, while the schedulers differ by less than a factor of two: the kernel's accepts no
+    // join once everything is written.
     assert!(decisive.difference_pct.mean < -75.0 && decisive.spread_pct < 100.0, "{decisive:?}");
     let both = [
         format!("{:.1} % lower", -decisive.difference_pct.mean),
@@ -184,7 +185,7 @@ fn a_slow_first_path_matters_more_than_the_scheduler() {
     let sentence = "The first path matters more than the choice of scheduler: ";
     assert!(comparison.verdict.contains(sentence), "{}", comparison.verdict);
     assert!(both.iter().all(|figure| comparison.verdict.contains(figure)), "{}", comparison.verdict);
-    // On the other path the sentence tells what the first one would cost.
+    // On the other path the sentence states the cost of starting on the first one.
     let comparison =
         compared(&scenario(&["4Mbit/s,150ms", "40Mbit/s,15ms"], &[&set[..], &["initial=2"]].concat()), false);
     let decisive = comparison.conditions[0].decisive_start.as_ref().expect("still");
@@ -196,8 +197,8 @@ fn a_slow_first_path_matters_more_than_the_scheduler() {
     );
 }
 
-/// Equal paths: it does not matter which one is first. Nor does the sentence come where the scheduler matters more: on
-/// lossless paths a copy of everything costs half of the goodput.
+/// With equal paths the start does not matter. The sentence does not appear either if the scheduler matters
+/// more: on lossless paths duplicating everything halves the goodput.
 #[test]
 fn a_first_path_that_does_not_matter_is_not_said_to() {
     let equal = ["20Mbit/s,30ms", "20Mbit/s,30ms"];
@@ -213,7 +214,7 @@ fn a_first_path_that_does_not_matter_is_not_said_to() {
     }
 }
 
-/// What another start changes is what a comparison with that start finds: the same runs, seeds and phases.
+/// The effect of another start equals that of a comparison with that start: the same runs, seeds and phases.
 #[test]
 fn another_start_has_the_runs_of_a_comparison_that_starts_there() {
     let paths = ["10Mbit/s,40ms,loss=1%", "30Mbit/s,80ms,loss=1%"];
@@ -243,13 +244,13 @@ fn the_first_path_is_given_by_number_name_or_as_the_best() {
     let (best, near, second) = (of(&["initial=best"]), of(&["initial=near"]), of(&["initial=2"]));
     assert_eq!([best.0, near.0, second.0], [1; 3]);
     assert_eq!([best.1, near.1, second.1], ["best", "given", "given"]);
-    // How it was chosen is no part of the experiment.
+    // The way of its choice is not part of the experiment.
     assert!(best.2 == near.2 && near.2 == second.2 && near.2 != of(&[]).2);
     let named = scenario(&["2Mbit/s,200ms,name=best", "50Mbit/s,20ms"], &["initial=best"]);
     assert_eq!(named.conditions[0].experiment.initial, 0);
 }
 
-/// Where runs are dear, other starts share as many as a contender has.
+/// If runs are expensive, other starts share the number of runs of one contender.
 #[test]
 fn other_starts_cost_no_more_than_the_comparison() {
     let paths = ["200Mbit/s,20ms", "200Mbit/s,30ms", "200Mbit/s,40ms", "200Mbit/s,50ms"];
@@ -258,7 +259,7 @@ fn other_starts_cost_no_more_than_the_comparison() {
     assert_eq!(starts.iter().map(|start| start.runs).collect::<Vec<_>>(), [5; 3]);
 }
 
-/// A start from which flows do not end in time has no difference, as the flows that end are not all there.
+/// A start from which some flows do not end in time has no difference, because flows are missing.
 #[test]
 fn a_start_from_which_flows_do_not_finish_has_no_difference() {
     let set = ["traffic.size=100KB", "runs=3", "deadline=1s", "schedulers=min_rtt,dmptcp"];
@@ -268,7 +269,7 @@ fn a_start_from_which_flows_do_not_finish_has_no_difference() {
     assert!(comparison.is_complete() && comparison.conditions[0].decisive_start.is_none());
 }
 
-/// Where all handshakes start together no path is first.
+/// If all handshakes start together no path is first.
 #[test]
 fn simultaneous_handshakes_have_no_other_start() {
     let set = ["traffic.size=50KB", "runs=2", "profile=ns3"];
@@ -276,8 +277,8 @@ fn simultaneous_handshakes_have_no_other_start() {
     assert!(comparison.conditions[0].other_starts.is_empty());
 }
 
-/// 1 MB over 30 Mbit/s, 30 ms and 20 Mbit/s, 50 ms: what the RFC's CUBIC and segments of 1400 bytes find is
-/// not what a Linux sender meets, and a comparison that does not say otherwise is of Linux senders.
+/// 1 MB over 30 Mbit/s, 30 ms and 20 Mbit/s, 50 ms: the RFC's CUBIC and segments of 1400 bytes do not
+/// represent a Linux sender, and the default of a comparison is Linux senders.
 #[test]
 fn the_default_answer_is_that_of_linux_senders() {
     let of = |set: &[&str]| {

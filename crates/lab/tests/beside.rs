@@ -1,4 +1,4 @@
-//! The plain TCP flows beside a contender's, as a table shows them.
+//! The plain TCP flows that compete with a contender's, as a table shows them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -27,7 +27,7 @@ fn a_row_of_tcp_beside_names_its_own_congestion_control() {
     }
 }
 
-/// The row of the TCPs beside `min_rtt` with these lines in the scenario.
+/// Returns the row of the TCPs that compete with `min_rtt`, with these lines in the scenario.
 fn beside(lines: &str) -> anabranch_lab::report::Row {
     let text = format!(
         "schedulers = ['min_rtt']\nruns = 2
@@ -41,7 +41,7 @@ fn beside(lines: &str) -> anabranch_lab::report::Row {
     compare(&scenario, &options).unwrap().rows[1].clone()
 }
 
-/// By its lower bound the lossy path is the better one, and as measured the worse by far.
+/// By its lower bound the lossy path is better, and by measurement far worse.
 #[test]
 fn tcps_beside_take_the_best_path_as_measured() {
     let row = beside("beside = { flows = 1 }");
@@ -49,7 +49,7 @@ fn tcps_beside_take_the_best_path_as_measured() {
     assert_eq!(row.bytes_by_path[0], 0);
     let row = beside("beside = { flows = 1, path = 1 }");
     assert_eq!((row.path.as_deref(), row.bytes_by_path[1]), (Some("1"), 0));
-    // What fills a path counts: 40 TCPs leave little of the second.
+    // Background flows count: 40 TCPs leave little of the second path.
     let row = beside("beside = { flows = 1 }\nbackground = { path = 2, flows = 40 }");
     assert_eq!(row.path.as_deref(), Some("1"));
 }

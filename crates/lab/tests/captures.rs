@@ -1,7 +1,7 @@
-//! Captures of simulated runs as tshark reads them: nothing malformed, every checksum right, no
-//! expert error; tokens, joins, addresses and data sequence numbers found again.
+//! Captures of simulated runs as tshark reads them: nothing malformed, every checksum correct, no expert
+//! error; tokens, joins, addresses and data sequence numbers are recovered.
 //!
-//! Without tshark these tests say so and check nothing, except in CI, where that is a failure.
+//! Without tshark these tests report that and check nothing, except in CI, where that is a failure.
 
 #[path = "../../../tests/skipped.rs"]
 mod skipped;
@@ -21,7 +21,7 @@ use anabranch_stack::segment::{Capable, Key, MappedDsn, MptcpOption, PathId};
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use anabranch_wire::{self as wire, parse};
 
-/// Whether there is a tshark. In CI there must be one.
+/// True if tshark is installed, which CI requires.
 fn have_tshark() -> bool {
     let found = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -46,7 +46,7 @@ fn disjoint(count: usize, loss: f64, server: ServerAddresses) -> Topology {
     topology::disjoint(&paths, server).expect("a network")
 }
 
-/// Two paths between hosts with IPv6 addresses: two at the client, two at the server.
+/// Returns two paths between hosts with IPv6 addresses: two at the client, two at the server.
 fn over_v6() -> (Network, FlowSpec) {
     let mut network = Network::new();
     let (client, server) =
@@ -79,14 +79,14 @@ fn over_v6() -> (Network, FlowSpec) {
     (network, flow)
 }
 
-/// A capture in a file, and what tshark says of it.
+/// A capture in a file, and tshark's view of it.
 struct Read {
     _directory: tempfile::TempDir,
     path: std::path::PathBuf,
 }
 
 impl Read {
-    /// Runs `flows` and captures what host `view` sees; `act` may meddle after 100 ms.
+    /// Runs `flows` and captures at host `view`; `act` may interfere after 100 ms.
     fn of(
         network: Network,
         flows: Vec<FlowSpec>,
@@ -105,11 +105,11 @@ impl Read {
         Read { _directory: directory, path }
     }
 
-    /// The values of `fields` in each packet that `filter` lets through, in this order.
+    /// Returns the values of `fields` in each packet that matches `filter`, in this order.
     fn fields(&self, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&self.path).args(["-Y", filter, "-T", "fields", "-E", "occurrence=f"]);
-        // Every checksum is verified, and mappings are looked up.
+        // Every checksum is verified, and mappings are analysed.
         for option in ["tcp.check_checksum", "ip.check_checksum", "mptcp.analyze_mappings"] {
             command.args(["-o", &format!("{option}:TRUE")]);
         }
@@ -122,7 +122,7 @@ impl Read {
         text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
-    /// The bytes of each packet.
+    /// Returns the bytes of each packet.
     fn packets(&self) -> Vec<Vec<u8>> {
         let file = std::fs::read(&self.path).expect("the capture");
         let u32_at =
@@ -137,7 +137,7 @@ impl Read {
         packets
     }
 
-    /// The values of one field, once each.
+    /// Returns the distinct values of one field.
     fn set(&self, filter: &str, field: &str) -> BTreeSet<String> {
         self.fields(filter, &[field]).into_iter().map(|mut row| row.remove(0)).collect()
     }
@@ -146,7 +146,7 @@ impl Read {
         self.fields(filter, &["frame.number"]).len()
     }
 
-    /// Nothing is wrong with any packet.
+    /// Asserts that no packet has a problem.
     #[track_caller]
     fn is_clean(&self) {
         let wrong = "_ws.malformed || _ws.short || _ws.expert.severity >= 0x00800000 \
@@ -156,7 +156,7 @@ impl Read {
         assert!(self.packets().len() > 5);
     }
 
-    /// tshark derives the tokens from the keys, and the joins name them.
+    /// Asserts that tshark derives the tokens from the keys, and that the joins refer to them.
     #[track_caller]
     fn joins_are_recovered(&self, subflows: usize) {
         let key = |filter: &str, field: &str| {
@@ -174,11 +174,11 @@ impl Read {
         }
         let streams = self.set("tcp", "tcp.stream");
         assert_eq!(streams.len(), subflows, "{streams:?}");
-        // It has put them together into one connection.
+        // It has combined them into one connection.
         assert_eq!(self.set("tcp.len > 0", "mptcp.stream"), BTreeSet::from(["0".to_owned()]));
     }
 
-    /// The data sequence number of each data packet that the client sends is where the comment says.
+    /// Asserts that the data sequence number of each data packet of the client agrees with the comment.
     #[track_caller]
     fn data_sequence_numbers_are_recovered(&self, size: u64) {
         let first = self.fields("tcp.options.mptcp.recvkey", &["tcp.options.mptcp.sendkey"]);
@@ -194,13 +194,13 @@ impl Read {
             let (from, to) = range.split_once("..").expect("a range");
             let (from, to): (u64, u64) = (from.parse().expect("a number"), to.parse().expect("a number"));
             assert_eq!(to - from, row[1].parse::<u64>().expect("a length"));
-            // A mapping may be repeated by a segment of its middle.
+            // A mapping may be repeated by a segment from its middle.
             let offset = dsn.wrapping_sub(origin);
             assert!(offset <= from && from < offset + 65_536, "{row:?}");
             end = end.max(to);
         }
         assert_eq!(end, size, "all of the stream is seen");
-        // tshark counts it from 1, as TCP's.
+        // tshark counts it from 1, as for TCP.
         assert!(self.set("tcp.len > 0", "mptcp.dsn").contains("1401"));
     }
 }
@@ -215,7 +215,7 @@ fn upload(topology: &Topology, config: ConnectionConfig) -> Vec<FlowSpec> {
     vec![topology.pairs[0].flow("flow", Some(Bytes(SIZE)), config)]
 }
 
-/// What the client of an upload over `topology` sees.
+/// Returns a capture at the client of an upload over `topology`.
 fn captured(topology: Topology, config: ConnectionConfig) -> Read {
     let flows = upload(&topology, config);
     Read::of(topology.network, flows, topology.pairs[0].client, |_| {})
@@ -303,7 +303,7 @@ fn dss_checksums() {
     read.is_clean();
     read.joins_are_recovered(2);
     assert_eq!(read.count("tcp.options.mptcp.checksumreq.flags == 0"), 0);
-    // tshark verifies no DSS checksum, so here is RFC 8684 section 3.3.1 once more: the full data
+    // tshark verifies no DSS checksum, so RFC 8684 section 3.3.1 is implemented here again: the full data
     // sequence number, the subflow's, the length, and a payload of zeros.
     let (mut mappings, mut first) = (0, 0);
     for packet in read.packets() {
@@ -330,7 +330,7 @@ fn dss_checksums() {
     assert!(mappings > 100 && first > 0, "{mappings} and {first}");
 }
 
-/// The sum of the pseudo-header of a mapping.
+/// Returns the sum of the pseudo-header of a mapping.
 fn pseudo_header(dsn: u64, ssn: u32, len: u16) -> u16 {
     let mut bytes = dsn.to_be_bytes().to_vec();
     bytes.extend(ssn.to_be_bytes());
@@ -374,7 +374,7 @@ fn an_orderly_end_and_a_half_read_one() {
     flows[0].reading = Reading::AtRate(Rate::from_mbps(4));
     let read = Read::of(topology.network, flows, topology.pairs[0].client, |_| {});
     read.is_clean();
-    // DATA_FIN both ways, then FIN on each subflow.
+    // DATA_FIN in both directions, then FIN on each subflow.
     assert!(read.set("tcp.options.mptcp.datafin.flag == 1", "ip.src").len() == 2);
     let fins = read.set("tcp.flags.fin == 1", "tcp.stream");
     assert_eq!(fins.len(), 2);
@@ -428,7 +428,7 @@ fn a_download_is_seen_at_either_end() {
         read.joins_are_recovered(2);
         let server = "tcp.len > 0 && ip.src == 172.16.0.1";
         assert_eq!(read.count(&format!("{server} && frame.comment")) > 0, at_sender);
-        // What the sender sends it sees leave; the receiver sees what has arrived.
+        // The sender captures its packets as they leave; the receiver as they arrive.
         let direction = if at_sender { "2" } else { "1" };
         assert_eq!(read.set(server, "frame.packet_flags_direction").len(), 1);
         assert!(

@@ -1,5 +1,5 @@
-//! What the DMPTCP paper shows, on its scenarios: the directions that hold. docs/reproduction.md has the
-//! numbers, and what does not hold and why.
+//! The findings of the DMPTCP paper, on its scenarios: the directions that hold. docs/reproduction.md has the
+//! numbers, and explains those that do not hold.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +10,8 @@ use anabranch_lab::scenario::{Document, Scenario};
 const CONTENDERS: &str =
     "profile = 'ns3'\nphases = false\nother-starts = false\nschedulers = ['tcp', 'min_rtt', 'dmptcp']\nreference = 'tcp'\n
     traffic.direction = 'upload'\nconnection = { receive-buffer = '20 MB', send-buffer = '20 MB' }\n";
-/// The numbers that the paper prints. They are one-way delays; most claims hold at these round trips and at twice them.
+/// The numbers that the paper prints. They are one-way delays; most claims hold at these round-trip times and
+/// at twice them.
 const RTTS: [u32; 8] = [10, 20, 30, 40, 60, 80, 90, 100];
 
 fn scenario(text: &str) -> Scenario {
@@ -26,7 +27,7 @@ fn compared(scenario: &Scenario, jobs: usize) -> Comparison {
     .unwrap()
 }
 
-/// The rows of `tcp`, `min_rtt` and `dmptcp` on paths of 100 Mbit/s with these round trips.
+/// Returns the rows of `tcp`, `min_rtt` and `dmptcp` on paths of 100 Mbit/s with these round-trip times.
 fn rows(rtts: &[u32], more: &str) -> [Row; 3] {
     rows_of(CONTENDERS, rtts, more)
 }
@@ -52,7 +53,7 @@ fn acked(row: &Row) -> f64 {
     row.acked_s.mean.expect("it ends")
 }
 
-/// Figure 8: DMPTCP leaves the slow path alone and loses no time by it.
+/// Figure 8: DMPTCP does not use the slow path, at no cost in time.
 #[test]
 fn figure_8_dmptcp_leaves_the_slow_path_alone() {
     let text = std::fs::read_to_string("../../scenarios/figure8.toml").unwrap();
@@ -67,8 +68,8 @@ fn figure_8_dmptcp_leaves_the_slow_path_alone() {
     assert!(done(dmptcp) <= done(min_rtt) + segment + 1e-9, "{} {}", done(dmptcp), done(min_rtt));
 }
 
-/// Figure 12: two equal paths are better than one; a path of five times the round trip delays what waits for
-/// its acknowledgement, unless it is left alone.
+/// Figure 12: two equal paths are better than one; a path with five times the round-trip time delays data
+/// that waits for its acknowledgement, unless it is unused.
 #[test]
 fn figure_12_a_slow_second_path_delays_min_rtt_alone() {
     let [tcp, min_rtt, dmptcp] = rows(&[10, 10], "runs = 1\ntraffic.size = '100 KB'");
@@ -77,12 +78,12 @@ fn figure_12_a_slow_second_path_delays_min_rtt_alone() {
     assert!(acked(&min_rtt) > 1.1 * acked(&tcp) && acked(&min_rtt) > 1.1 * acked(&dmptcp));
     assert_eq!(dmptcp.subflows_used, 1.0);
     // The model of the full fast subflow begins with its next window; one that counts the window in flight
-    // a second time has less, and uses the second path.
+    // twice has less, and uses the second path.
     let [_, min_rtt, dmptcp] = rows(&[10, 40], "runs = 1\ntraffic.size = '100 KB'");
     assert_eq!((min_rtt.subflows_used, dmptcp.subflows_used), (2.0, 1.0));
 }
 
-/// Figure 13 without loss, 40 KB: DMPTCP is as TCP, and minRTT is slower.
+/// Figure 13 without loss, 40 KB: DMPTCP equals TCP, and minRTT is slower.
 #[test]
 fn figure_13_slow_paths_delay_a_short_flow() {
     let [tcp, min_rtt, dmptcp] = rows(&[10, 50, 100, 200], "runs = 1\ntraffic.size = '40 KB'");
@@ -100,8 +101,9 @@ fn figure_14_min_rtt_waits_for_acks_of_slow_paths() {
     assert!(acked(&fewer) < acked(&min_rtt));
 }
 
-/// Figures 14 and 15 in the built-in scenario, whose round trips are twice the paper's numbers: the paper's order
-/// DMPTCP < TCP < MPTCP by the last ACK, and DMPTCP before the others by delivery, without loss and with 0.05 %.
+/// Figures 14 and 15 in the built-in scenario, whose round-trip times are twice the paper's numbers: the
+/// paper's order DMPTCP < TCP < MPTCP by the last ACK, and DMPTCP before the others by delivery, without loss
+/// and with 0.05 %.
 #[test]
 fn figures_14_and_15_hold_at_the_papers_true_delays() {
     let mut document = Document::open("dmptcp-eight-paths").unwrap();
@@ -116,7 +118,7 @@ fn figures_14_and_15_hold_at_the_papers_true_delays() {
     }
 }
 
-/// Table 3: how many of eight subflows a flow uses.
+/// Table 3: the number of subflows, of eight, that a flow uses.
 #[test]
 fn table_3_short_flows_use_few_subflows_of_dmptcp_and_long_ones_all() {
     for size in ["10 KB", "50 KB", "200 KB"] {
@@ -130,8 +132,9 @@ fn table_3_short_flows_use_few_subflows_of_dmptcp_and_long_ones_all() {
     assert_eq!((min_rtt.subflows_used, dmptcp.subflows_used), (8.0, 8.0));
 }
 
-/// Figure 20, with the initial threshold of 65,535 bytes that the published code has. With an infinite one the first slow
-/// start overshoots the queue by hundreds of segments, and the repair takes longer than several paths save.
+/// Figure 20, with the initial threshold of 65,535 bytes of the published code. With an infinite one the
+/// first slow start overshoots the queue by hundreds of segments, and the repair takes longer than several
+/// paths save.
 #[test]
 fn figure_20_long_flows_gain_from_eight_paths() {
     let contenders = CONTENDERS.replace("send-buffer", "initial-ssthresh = 46, send-buffer");
@@ -157,8 +160,8 @@ fn a_comparison_is_the_same_on_one_thread_and_on_many() {
     assert_eq!(one, strip(compared(&scenario, 4)));
 }
 
-/// Common random numbers: on one path all schedulers do the same, so they meet the same losses and differ in
-/// nothing.
+/// Common random numbers: on one path all schedulers behave the same, so they have the same losses and equal
+/// results.
 #[test]
 fn schedulers_meet_the_same_losses() {
     let text = "schedulers = ['min_rtt', 'round_robin', 'dmptcp']\nruns = 5

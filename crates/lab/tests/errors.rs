@@ -1,6 +1,6 @@
-//! What a person reads when a scenario is wrong, held as texts in `tests/errors/`.
+//! The error messages of wrong scenarios, kept as texts in `tests/errors/`.
 //!
-//! Each file there has scenarios and below each the error. `UPDATE=1 cargo test` writes the errors anew.
+//! Each file there has scenarios, each followed by its error. `UPDATE=1 cargo test` rewrites the errors.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The phase of joins: when a client opens further subflows.
+//! The phase of joins: the time at which a client opens additional subflows.
 
 use std::sync::atomic::AtomicBool;
 
@@ -6,7 +6,7 @@ use anabranch_lab::run::Prepared;
 use anabranch_lab::scenario::Document;
 use anabranch_units::Duration;
 
-/// How long after the first subflow each contender's flow opens the second one, in each of eight runs.
+/// Returns the delay of the second subflow after the first, for each contender's flow in each of eight runs.
 fn joins(profile: &str, limit: &str) -> Vec<Vec<Duration>> {
     let text = format!(
         "profile = '{profile}'\nschedulers = ['min_rtt', 'dmptcp']\nruns = 8
@@ -41,7 +41,7 @@ fn each_run_opens_further_subflows_a_little_later_for_all_contenders_alike() {
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), 8, "{profile}: {later:?}");
-        // At most 1/50 of the shortest round trip, whatever is asked for.
+        // At most 1/50 of the shortest round-trip time, whatever the setting.
         let limited = joins(profile, "5 ms");
         assert!(limited[0].iter().all(|join| join.saturating_sub(first) < Duration::from_micros(400)));
     }

@@ -1,5 +1,5 @@
-//! What one packet costs on one link: a push and a poll, with 100 packets inside, and the time read from
-//! `next_event` as the simulator does. Each iteration is one packet.
+//! The cost of one packet on one link: a push and a poll, with 100 packets inside, and the time taken from
+//! `next_event` as in the simulator. Each iteration is one packet.
 
 #![allow(missing_docs)] // criterion_group! makes a public function.
 
@@ -24,7 +24,8 @@ fn plain() -> LinkConfig {
     }
 }
 
-/// Pushes 100 packets at once, then one each time that one comes out: ten wait, the others propagate.
+/// Pushes 100 packets at once, then one for each packet that is delivered: ten are queued, the others
+/// propagate.
 fn steady(c: &mut Criterion, name: &str, config: LinkConfig, sizes: [u32; 4]) {
     let mut link: Link<u32> = Link::new("bench", 1, config).expect("a right configuration");
     for n in 0..100 {
@@ -37,7 +38,8 @@ fn steady(c: &mut Criterion, name: &str, config: LinkConfig, sizes: [u32; 4]) {
             let polled = black_box(link.poll(now));
             n += 1;
             if polled.is_some() || link.inside() == 0 {
-                // A lost packet is replaced at the next one's time, so that the link does not run empty.
+                // A lost packet is replaced at the time of the next one, so that the link does not become
+                // empty.
                 while let Pushed::Dropped(..) = link.push(now, n as u32, sizes[n % 4]) {}
             }
         });
@@ -56,7 +58,7 @@ fn benches(c: &mut Criterion) {
         loss_bad: 0.1,
     };
     steady(c, "gilbert-elliott", LinkConfig { loss: Loss::GilbertElliott(channel), ..plain() }, [1500; 4]);
-    // 12 opportunities in 1, 2 and 3 ms, a little more than 100 Mbit/s.
+    // 12 opportunities each in 1, 2 and 3 ms, slightly more than 100 Mbit/s.
     let at_ms = (0..20_000).map(|i| i / 12 + i % 3).collect::<Vec<u32>>();
     let mut sorted = at_ms;
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a link is made from.
+//! The configuration of a link.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use anabranch_units::{Duration, Rate};
 use crate::error::{self, LinkConfigError};
 use crate::{Jitter, Loss, QueueLimit, ResolvedLimit, Step, Trace};
 
-/// How fast a link sends.
+/// The capacity of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Capacity {
     /// A constant rate. A packet of b bytes takes exactly 8 b / rate; its departure is rounded up to the next
-    /// nanosecond, and the fraction is carried over to the packets behind it.
+    /// nanosecond, and the fraction is carried over to the packets after it.
     Rate(Rate),
     /// The delivery opportunities of a recording.
     Trace {
         /// The recording.
         trace: Arc<Trace>,
-        /// Where in the recording the link's time zero lies.
+        /// The position in the recording at the link's time zero.
         start: Duration,
     },
 }
 
 impl Capacity {
-    /// The rate, or the mean rate of the trace.
+    /// Returns the rate, or the mean rate of the trace.
     pub fn mean_rate(&self) -> Rate {
         match self {
             Capacity::Rate(rate) => *rate,
@@ -54,75 +54,75 @@ impl From<Arc<Trace>> for Capacity {
     }
 }
 
-/// Packets that are sent on to be overtaken.
+/// Reordering: some packets are delayed, so that others overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
-    /// The probability that a packet is held back.
+    /// The probability that a packet is delayed.
     pub probability: f64,
-    /// How much later it then arrives. It does not hold back those behind it.
+    /// The extra delay. It does not delay the packets after it.
     pub extra: Duration,
 }
 
-/// What becomes of the packets that wait, the one in service among them, when the link goes down.
+/// The treatment of queued packets, including the one in service, when the link goes down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenDown {
-    /// They are dropped.
+    /// The packets are dropped.
     #[default]
     Drop,
-    /// They stay. When the link comes up the one in service goes on where it stopped.
+    /// The packets are kept. When the link comes up, the packet in service continues where it stopped.
     Keep,
 }
 
-/// Which packets share the luck of a link.
+/// The assignment of random draws to packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Luck {
-    /// All of them: the n-th draw belongs to the n-th packet offered.
+    /// All packets share one sequence: the n-th draw belongs to the n-th packet offered.
     #[default]
     Shared,
-    /// Packets that carry data and packets that do not are numbered apart and draw apart: the n-th draw belongs to the
-    /// n-th packet with data, whatever else is offered in between. So two senders whose acknowledgements, handshakes
-    /// and options differ lose the same of their data packets.
+    /// Packets with data and packets without have separate sequences: the n-th draw belongs to the n-th
+    /// packet with data, whatever else is offered in between. Two senders whose acknowledgements, handshakes
+    /// and options differ therefore lose the same data packets.
     Apart,
 }
 
 /// The configuration of one link, in one direction. [`Link::new`](crate::Link::new) checks it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// How fast it sends. Default: 10 Mbit/s.
+    /// The capacity. Default: 10 Mbit/s.
     pub capacity: Capacity,
     /// Propagation delay, one way. Default: 10 ms.
     pub delay: Duration,
-    /// How much may wait. Default: 1 BDP, at least 10 packets of 1500 bytes.
+    /// The queue limit. Default: 1 BDP, at least 10 packets of 1500 bytes.
     pub queue: QueueLimit,
-    /// Packets that would not fit a queue of this length are marked, if they are let in: the threshold of ECN
-    /// (RFC 3168), which looks at the queue as it is when the packet arrives. Default: `None`, no marks.
+    /// The threshold of ECN (RFC 3168): packets that are admitted, but would exceed this queue length on
+    /// arrival, are marked. Default: `None`, no marks.
     pub ecn_threshold: Option<QueueLimit>,
-    /// The round trip without load that [`QueueLimit::Bdp`] counts with; `None` is twice the delay. Default:
-    /// `None`.
+    /// The round-trip time without load, from which [`QueueLimit::Bdp`] is computed; `None` is twice the
+    /// delay. Default: `None`.
     pub rtt: Option<Duration>,
     /// Random loss. Default: none.
     pub loss: Loss,
-    /// Numbers of packets to drop, in any order; the first packet offered is number 1, or with [`Luck::Apart`] the
-    /// first one with data. Default: none.
+    /// Numbers of packets to drop, in any order. The first packet offered is number 1; with [`Luck::Apart`],
+    /// the first one with data. Default: none.
     pub drop_list: Vec<u64>,
-    /// Which packets share their luck. Default: all.
+    /// The assignment of random draws to packets. Default: shared.
     pub luck: Luck,
-    /// Random delay on top of `delay`. Default: none.
+    /// Random delay added to `delay`. Default: none.
     pub jitter: Option<Jitter>,
-    /// Packets held back to be overtaken. Default: none.
+    /// Packets delayed so that others overtake them. Default: none.
     pub reordering: Option<Reordering>,
-    /// The probability that a packet is followed, in the queue, by a copy of itself. The copy takes space
-    /// and capacity; it draws no luck of its own and shares the original's jitter. Default: 0.
+    /// The probability that a packet is duplicated; the copy follows it in the queue. The copy takes space
+    /// and capacity, has no random draws of its own, and shares the original's jitter. Default: 0.
     pub duplicate: f64,
-    /// What becomes of the queue when the link goes down. Default: dropped.
+    /// The treatment of queued packets when the link goes down. Default: dropped.
     pub when_down: WhenDown,
-    /// The longest packet that passes, in bytes with its IP header; it counts only for packets that must not
-    /// be fragmented, as TCP's. Default: `None`, any.
+    /// The MTU in bytes, IP header included; applies only to packets that must not be fragmented, such as
+    /// TCP's. Default: `None`, unlimited.
     pub mtu: Option<u32>,
-    /// The router behind the link tells the sender of packets that are longer than the MTU (ICMP); else they
-    /// vanish. Whoever drives the link does the telling. Default: true.
+    /// True if a router reports packets that exceed the MTU to their sender (ICMP); otherwise they are lost
+    /// silently. The caller of the link sends the reports. Default: true.
     pub reports_mtu: bool,
-    /// What changes, in order of time. Default: nothing.
+    /// Changes in order of time. Default: none.
     pub timeline: Vec<Step>,
 }
 
@@ -149,21 +149,21 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// The queue limit in packets or bytes.
+    /// Returns the queue limit in packets or bytes.
     pub fn resolved_queue(&self) -> ResolvedLimit {
         self.queue.resolve(self.capacity.mean_rate(), self.rtt.unwrap_or(self.delay * 2))
     }
 
-    /// The queue in packets or bytes from which on packets are marked; without limit where none are.
+    /// Returns the marking threshold in packets or bytes; unlimited if packets are never marked.
     pub fn resolved_ecn_threshold(&self) -> ResolvedLimit {
         let threshold = self.ecn_threshold.unwrap_or(QueueLimit::Unlimited);
         threshold.resolve(self.capacity.mean_rate(), self.rtt.unwrap_or(self.delay * 2))
     }
 
-    /// Whether a link can be made of this.
+    /// Checks the configuration.
     ///
     /// # Errors
-    /// The first thing that is wrong, as a [`LinkConfigError`] whose text says what would be right.
+    /// The first problem, as a [`LinkConfigError`] whose text includes a valid value.
     pub fn check(&self) -> Result<(), LinkConfigError> {
         self.capacity.check()?;
         error::check_span("delay", self.delay)?;

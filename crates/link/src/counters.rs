@@ -1,4 +1,4 @@
-//! What a link has done so far.
+//! The counters of a link.
 
 /// A number of packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,41 +25,41 @@ impl core::ops::Add for Tally {
     }
 }
 
-/// What happened on a link since it was made.
+/// The counters of a link since it was made.
 ///
-/// `offered + duplicated = delivered + dropped() + what is inside`, always.
+/// Always `offered + duplicated = delivered + dropped() + inside`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters {
-    // First what every packet changes.
+    // First the counters that every packet changes.
     /// Packets offered to the link by `push`.
     pub offered: Tally,
-    /// Packets handed out at the far end by `poll`.
+    /// Packets delivered at the far end by `poll`.
     pub delivered: Tally,
-    /// The longest queue met, the packet in service included: most packets and, apart, most bytes.
+    /// The longest queue, the packet in service included: the most packets and, separately, the most bytes.
     pub max_queue: Tally,
-    /// Copies that the link made and let into its queue.
+    /// Copies made by the link and admitted to its queue.
     pub duplicated: Tally,
     /// Dropped because the queue was full.
     pub dropped_queue: Tally,
-    /// Lost by the Bernoulli draw.
+    /// Dropped by the Bernoulli draw.
     pub dropped_random: Tally,
-    /// Lost by the Gilbert-Elliott channel.
+    /// Dropped by the Gilbert-Elliott channel.
     pub dropped_gilbert_elliott: Tally,
-    /// Dropped because the drop list names them.
+    /// Dropped because they are in the drop list.
     pub dropped_listed: Tally,
-    /// Offered while the link was down, or waiting when it went down.
+    /// Dropped because they were offered while the link was down, or queued when it went down.
     pub dropped_down: Tally,
-    /// Longer than the MTU.
+    /// Dropped because they exceed the MTU.
     pub dropped_too_large: Tally,
-    /// Packets sent on to be overtaken.
+    /// Packets delayed so that others overtake them.
     pub reordered: Tally,
-    /// Packets that found a queue beyond the marking threshold.
+    /// Packets that were ECN-marked.
     pub marked: Tally,
 }
 
 impl Counters {
-    /// All packets lost, for whatever reason.
+    /// Returns all dropped packets, whatever the reason.
     pub fn dropped(&self) -> Tally {
         self.dropped_queue
             + self.dropped_random

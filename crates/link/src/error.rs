@@ -1,67 +1,67 @@
-//! Why a configuration is not that of a link.
+//! Errors of a link's configuration.
 
 use core::fmt;
 
 use anabranch_units::{Duration, Rate, Time};
 
-/// What is wrong with a configuration; its text says what would be right.
+/// The problem of a configuration; its text includes a valid value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LinkConfigError {
     /// The rate is zero or beyond [`LinkConfigError::MAX_RATE`].
     Rate(Rate),
-    /// A probability outside 0 to 1.
+    /// A probability is outside 0 to 1.
     Probability {
-        /// What it is the probability of.
+        /// The name of the probability.
         of: &'static str,
         /// The value given.
         value: f64,
     },
-    /// A span of time beyond [`LinkConfigError::MAX_SPAN`].
+    /// A duration exceeds [`LinkConfigError::MAX_SPAN`].
     Span {
-        /// What lasts so long.
+        /// The name of the duration.
         of: &'static str,
         /// The value given.
         value: Duration,
     },
-    /// A mean sojourn time of the Gilbert-Elliott channel below [`LinkConfigError::MIN_SOJOURN`].
+    /// A mean sojourn time of the Gilbert-Elliott channel is below [`LinkConfigError::MIN_SOJOURN`].
     Sojourn {
         /// `good` or `bad`.
         state: &'static str,
         /// The value given.
         value: Duration,
     },
-    /// A queue limit that lets nothing in.
+    /// A queue limit admits nothing.
     EmptyQueue,
-    /// A multiple of the BDP that is negative, infinite or not a number.
+    /// A multiple of the BDP is negative, infinite or NaN.
     BdpMultiple(f64),
     /// The drop list names packet 0; packets are counted from 1.
     DropListZero,
-    /// A step of the timeline lies before its predecessor.
+    /// A step of the timeline is earlier than its predecessor.
     TimelineOrder {
-        /// Its place in the list, counted from 1.
+        /// Its position in the list, counted from 1.
         step: usize,
-        /// Its instant.
+        /// Its time.
         at: Time,
-        /// The instant of the step before it.
+        /// The time of the step before it.
         previous: Time,
     },
-    /// A step of the timeline is wrong in itself.
+    /// A step of the timeline is invalid.
     InStep {
-        /// Its place in the list, counted from 1.
+        /// Its position in the list, counted from 1.
         step: usize,
-        /// What is wrong with it.
+        /// The problem.
         error: Box<LinkConfigError>,
     },
 }
 
 impl LinkConfigError {
-    /// The highest rate: 10^15 bit/s. Beyond it, nanoseconds are too coarse to mean anything.
+    /// The highest rate: 10^15 bit/s. Beyond it, nanoseconds are too coarse.
     pub const MAX_RATE: Rate = Rate(1_000_000_000_000_000);
     /// The longest delay, jitter or extra delay: a day.
     pub const MAX_SPAN: Duration = Duration::from_secs(86_400);
-    /// The shortest mean sojourn time: the state is followed from change to change, also while nothing is
-    /// sent, so very short ones would take very long to follow.
+    /// The shortest mean sojourn time. The channel's state is followed from change to change even while
+    /// nothing is sent, which would take very long for shorter times.
     pub const MIN_SOJOURN: Duration = Duration::from_micros(1);
 }
 
@@ -107,12 +107,12 @@ impl fmt::Display for LinkConfigError {
 
 impl core::error::Error for LinkConfigError {}
 
-/// Refuses what is not a probability, not-a-number among it.
+/// Rejects values outside 0 to 1, including NaN.
 pub(crate) fn check_probability(of: &'static str, value: f64) -> Result<(), LinkConfigError> {
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(LinkConfigError::Probability { of, value }) }
 }
 
-/// Refuses a span that is longer than makes sense.
+/// Rejects a duration longer than [`LinkConfigError::MAX_SPAN`].
 pub(crate) fn check_span(of: &'static str, value: Duration) -> Result<(), LinkConfigError> {
     if value <= LinkConfigError::MAX_SPAN { Ok(()) } else { Err(LinkConfigError::Span { of, value }) }
 }

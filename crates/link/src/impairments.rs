@@ -1,4 +1,4 @@
-//! The luck of each packet: all that is drawn when it is offered.
+//! The random draws of each packet, made when it is offered.
 
 use anabranch_units::{Duration, RandomStream, Time};
 
@@ -6,39 +6,39 @@ use crate::jitter::JitterProcess;
 use crate::loss::LossProcess;
 use crate::{LinkConfig, Loss, LossCause, Luck, Reordering};
 
-/// What was drawn for one packet.
+/// The draws of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fate {
-    /// Lost, and by what.
+    /// The cause of its loss, if it is lost.
     pub(crate) loss: Option<LossCause>,
-    /// Delay on top of the propagation delay.
+    /// The delay added to the propagation delay.
     pub(crate) extra: Duration,
-    /// Held back to be overtaken.
+    /// True if it is delayed so that others overtake it.
     pub(crate) overtaken: bool,
-    /// Followed by a copy.
+    /// True if it is duplicated.
     pub(crate) duplicate: bool,
 }
 
 impl Fate {
-    /// The fate of every packet of a link that has no impairments.
+    /// The fate of every packet on a link without impairments.
     pub(crate) const NOTHING: Fate =
         Fate { loss: None, extra: Duration::ZERO, overtaken: false, duplicate: false };
 }
 
-/// The luck of a link's packets.
+/// The impairments of a link.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
-    /// Of all packets, or of those that carry data.
+    /// The draws of all packets, or of those that carry data.
     first: Draws,
-    /// Of those that carry none, if they have a luck of their own.
+    /// The draws of packets without data, if they are separate.
     bare: Option<Draws>,
 }
 
 /// The random parts of a link, each with its own stream. A part that the configuration never uses draws
-/// nothing; one that it uses draws once for each packet offered, whatever becomes of the packet.
+/// nothing; one that it uses draws once for each packet offered, whatever its fate.
 #[derive(Clone, Debug, Default)]
 struct Draws {
-    /// Packets that have drawn.
+    /// The number of packets that have drawn.
     offered: u64,
     loss: Option<LossProcess>,
     drop_list: DropList,
@@ -48,24 +48,24 @@ struct Draws {
 }
 
 impl Impairments {
-    /// The impairments of the link `name`; `None` if it has none, so that a plain link pays nothing.
+    /// Returns the impairments of the link `name`; `None` if it has none, so that a plain link has no cost.
     pub(crate) fn new(seed: u64, name: &str, config: &LinkConfig) -> Option<Box<Impairments>> {
         let first = Draws::new(seed, name, name, config, &config.drop_list);
         let bare = match config.luck {
             Luck::Shared => None,
             Luck::Apart => Some(Draws::new(seed, &bare(name), name, config, &[])),
         };
-        // A link that tells packets apart has to count them from the start.
+        // A link with separate draws has to count packets from the start.
         let none = bare.is_none() && first.is_nothing();
         (!none).then(|| Box::new(Impairments { first, bare }))
     }
 
-    /// Those of a link that had none while `offered` packets were offered.
+    /// Returns the impairments of a link that had none for the first `offered` packets.
     pub(crate) fn none(offered: u64) -> Box<Impairments> {
         Box::new(Impairments { first: Draws { offered, ..Draws::default() }, bare: None })
     }
 
-    /// The fate of the next packet, which is offered `now` and carries `data` or does not.
+    /// Returns the fate of the next packet, offered at `now` with or without `data`.
     pub(crate) fn draw(&mut self, now: Time, data: bool) -> Fate {
         match &mut self.bare {
             Some(bare) if !data => bare.draw(now),
@@ -73,7 +73,7 @@ impl Impairments {
         }
     }
 
-    /// Another loss model of the link `name` from `now` on.
+    /// Replaces the loss model of the link `name` from `now` on.
     pub(crate) fn change_loss(&mut self, now: Time, model: Loss, seed: u64, name: &str) {
         self.first.change_loss(now, model, seed, name, name);
         if let Some(own) = &mut self.bare {
@@ -82,13 +82,13 @@ impl Impairments {
     }
 }
 
-/// The name by which the streams of packets without data are drawn.
+/// Returns the name of the streams of packets without data.
 fn bare(name: &str) -> String {
     format!("{name}.bare")
 }
 
 impl Draws {
-    /// The draws by the name `name` on the link `link`.
+    /// Returns the draws with the stream name `name` on the link `link`.
     fn new(seed: u64, name: &str, link: &str, config: &LinkConfig, drop_list: &[u64]) -> Draws {
         let stream = |part: &str| RandomStream::new(seed, &format!("link.{name}.{part}"));
         Draws {
@@ -137,7 +137,8 @@ impl Draws {
         let offered = self.offered;
         self.loss
             .get_or_insert_with(|| {
-                // Nothing was drawn while nothing could be lost, but the n-th draw is still the n-th packet's.
+                // Nothing was drawn while no loss was possible, but the n-th draw still belongs to the n-th
+                // packet.
                 let mut loss = LossProcess::new(seed, name, link, Loss::None);
                 loss.skip(offered);
                 loss
@@ -146,10 +147,10 @@ impl Draws {
     }
 }
 
-/// The packets that are to be dropped, by number.
+/// The numbers of the packets to drop.
 #[derive(Clone, Debug, Default)]
 struct DropList {
-    /// Falling, so that the next one is the last.
+    /// In descending order, so that the next one is the last.
     numbers: Vec<u64>,
 }
 
@@ -165,7 +166,7 @@ impl DropList {
         self.numbers.is_empty()
     }
 
-    /// Whether the list names `number`; the numbers asked for must rise.
+    /// True if the list contains `number`; calls must have ascending numbers.
     fn names(&mut self, number: u64) -> bool {
         let named = self.numbers.last() == Some(&number);
         if named {

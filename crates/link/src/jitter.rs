@@ -1,17 +1,17 @@
-//! Random delay on top of the propagation delay.
+//! Random delay added to the propagation delay.
 
 use anabranch_units::{Duration, RandomStream};
 
 use crate::error::{self, LinkConfigError};
 
-/// Random delay that is added to the propagation delay. It is never negative: the link's `delay` is the
-/// shortest time a packet can take.
+/// Random delay added to the propagation delay. It is never negative: the link's `delay` is the shortest time
+/// that a packet can take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
     /// Its distribution.
     pub shape: JitterShape,
-    /// Whether packets may overtake one another by it. If not, a packet that would overtake arrives together
-    /// with the one before it, as happens behind a queue.
+    /// True if jitter may reorder packets. Otherwise a packet that would overtake arrives together with the
+    /// one before it, as after a queue.
     pub reorder: bool,
 }
 
@@ -20,15 +20,15 @@ pub struct Jitter {
 pub enum JitterShape {
     /// Uniform from zero to `max`.
     Uniform {
-        /// The longest.
+        /// The maximum.
         max: Duration,
     },
-    /// Normal, cut off at 0 and at twice the mean, so that the mean stays what it says. With a deviation
-    /// much greater than the mean it comes near the uniform distribution.
+    /// Normal, truncated at 0 and at twice the mean, which preserves the mean. With a deviation much greater
+    /// than the mean it approaches the uniform distribution.
     Normal {
         /// The mean.
         mean: Duration,
-        /// The standard deviation before the cut.
+        /// The standard deviation before truncation.
         std_dev: Duration,
     },
 }
@@ -45,17 +45,17 @@ impl Jitter {
     }
 }
 
-/// Jitter at work.
+/// A jitter distribution with its random stream.
 #[derive(Clone, Debug)]
 pub(crate) struct JitterProcess {
     stream: RandomStream,
     shape: JitterShape,
-    /// The share of the untruncated normal distribution that lies below zero.
+    /// The probability of the untruncated normal distribution below zero.
     below: f64,
 }
 
 impl JitterProcess {
-    /// The jitter of the link `name`.
+    /// Returns the jitter process of the link `name`.
     pub(crate) fn new(seed: u64, name: &str, shape: JitterShape) -> JitterProcess {
         let below = match shape {
             JitterShape::Normal { mean, std_dev } if !std_dev.is_zero() => {
@@ -66,14 +66,14 @@ impl JitterProcess {
         JitterProcess { stream: RandomStream::new(seed, &format!("link.{name}.jitter")), shape, below }
     }
 
-    /// The jitter of the next packet. Always one draw.
+    /// Returns the jitter of the next packet; always takes one draw.
     pub(crate) fn draw(&mut self) -> Duration {
         let u = self.stream.next_f64();
         match self.shape {
             JitterShape::Uniform { max } => max.mul_f64(u),
             JitterShape::Normal { mean, std_dev } => {
-                // By the inverse of the distribution, since redrawing what lies outside would spend more
-                // draws on some packets than on others.
+                // Computed by the inverse of the distribution, since rejection would take more draws for some
+                // packets than for others.
                 let z = normal_quantile(self.below + u * (1.0 - 2.0 * self.below));
                 let secs = mean.as_secs_f64() + std_dev.as_secs_f64() * z;
                 Duration::from_secs_f64(secs).min(mean * 2)
@@ -82,12 +82,13 @@ impl JitterProcess {
     }
 }
 
-/// The distribution function of the standard normal distribution.
+/// Returns the distribution function of the standard normal distribution at `z`.
 fn normal_cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The inverse of [`normal_cdf`], for `p` in 0 to 1 (ends included, held 1e-16 away), to about nine digits.
+/// Returns the inverse of [`normal_cdf`], for `p` in 0 to 1 (clamped to 1e-16 from both ends), to about nine
+/// digits.
 ///
 /// Source: P. J. Acklam, "An algorithm for computing the inverse normal cumulative distribution function":
 /// rational approximations in the middle and in the tails.

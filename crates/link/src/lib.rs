@@ -1,7 +1,7 @@
-//! One network link, in one direction, as a deterministic element without input or output.
+//! One network link, in one direction, as a deterministic element without I/O.
 //!
-//! A [`Link`] is told when a packet is offered and says when what comes out. It reads no clock: the
-//! caller passes the time in, and the simulator and the emulator share every line of it.
+//! Packets are offered to a [`Link`], which returns each at the time of its arrival. It reads no clock: the
+//! caller passes the time in, and the simulator and the emulator share all of its code.
 //!
 //! ```
 //! use anabranch_link::{Capacity, Link, LinkConfig, Polled, Pushed};
@@ -24,24 +24,25 @@
 //!
 //! # The life of a packet
 //!
-//! 1. **Offered.** [`Link::push`] gives it the next number, counted from 1, and draws its luck: lost or
-//!    not, how much jitter, overtaken or not, duplicated or not. The n-th draw belongs to the n-th packet
-//!    offered, whatever happens to it next, so two runs with one seed that offer the same packets lose the
-//!    same packets (common random numbers). With [`Luck::Apart`] it belongs to the n-th packet that carries data
-//!    ([`Link::push_as`]), so that the same data packets are lost where the others differ, as between a
+//! 1. **Offered.** [`Link::push`] gives the packet the next number, counted from 1, and makes its random
+//!    draws: loss, jitter, reordering, duplication. The n-th draw belongs to the n-th packet offered,
+//!    whatever happens to it next, so two runs with one seed that offer the same packets lose the same
+//!    packets (common random numbers). With [`Luck::Apart`] it belongs to the n-th packet that carries data
+//!    ([`Link::push_as`]), so that the same data packets are lost even if other packets differ, as between a
 //!    simulation and an emulation of it.
-//! 2. **Dropped on entry**, if the link is down, if it is longer than the MTU, if its draw or the drop list says so, or if the queue is
-//!    full; in this order. A lost packet takes neither queue space nor capacity, as with Linux's netem.
-//! 3. **Waiting**: in the queue, first in first out, or in service. Its departure time is known at once.
-//!    When a step of the timeline changes the rate, the delay or the state of the link, that which has not
-//!    departed is computed anew from the instant of the step, with the exact work that remains.
-//! 4. **In propagation**, for the delay that held at the instant its last bit departed. Nothing changes its
-//!    arrival time any more, not even the link's going down.
-//! 5. **Arrived.** [`Link::poll`] hands it out.
+//! 2. **Dropped on entry**, if the link is down, if the packet exceeds the MTU, if its draw or the drop list
+//!    says so, or if the queue is full; in this order. A lost packet takes neither queue space nor capacity,
+//!    as with Linux's netem.
+//! 3. **Queued**, first in first out, or in service. The departure time is known at once. When a step of the
+//!    timeline changes the rate, the delay or the state of the link, the departures of queued packets are
+//!    recomputed from the time of the step, with the exact remaining work.
+//! 4. **In propagation**, for the delay that applied when the packet's last bit departed. The arrival time no
+//!    longer changes, even if the link goes down.
+//! 5. **Arrived.** [`Link::poll`] returns it.
 //!
-//! Arrivals keep the order of departures, also when the delay has just become shorter or the jitter draws
-//! less: a packet that would overtake arrives together with the one before it. Only [`Reordering`] and
-//! [`Jitter`] with `reorder` let packets overtake.
+//! Arrivals keep the order of departures, even if the delay has just decreased or the jitter is smaller: a
+//! packet that would overtake arrives together with the one before it. Only [`Reordering`] and [`Jitter`]
+//! with `reorder` let packets overtake.
 
 #![warn(unreachable_pub)]
 #![forbid(unsafe_code)]

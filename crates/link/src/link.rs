@@ -1,4 +1,4 @@
-//! The link itself.
+//! The link.
 
 mod changes;
 mod slot;
@@ -19,49 +19,49 @@ use crate::server::Server;
 use crate::timeline::Timeline;
 use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Luck, Polled, Pushed, WhenDown};
 
-/// From so many packets inside on, what is inside has left the fast caches by the time it comes out.
+/// From this number of packets inside on, a packet has left the fast caches by the time it arrives.
 const DEEP: usize = 2048;
-/// Where there are so many, the slot that is needed after so many others is fetched ahead.
+/// For such links, the slot that is needed after this number of others is prefetched.
 const AHEAD: usize = 12;
 
 /// One network link in one direction, which carries packets `P`.
 ///
-/// The caller pushes packets in, polls what comes out, and asks [`next_event`](Link::next_event) when to
-/// poll next. Time must not go back from call to call. What comes out and when does not depend on how
+/// The caller pushes packets, polls for arrivals, and learns from [`next_event`](Link::next_event) when to
+/// poll next. Time must not go back from call to call. The arrivals and their times do not depend on how
 /// often, or how late, the link is polled.
-// In this order what each packet looks at lies together, in four cache lines: with hundreds of links, what a packet
-// costs is how many of these it touches.
+// In this order the fields used for each packet are together, in four cache lines: with hundreds of links,
+// the number of cache lines touched determines the cost of a packet.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Link<P> {
-    /// When to poll next; kept up to date by whatever changes it.
+    /// The time of the next poll, updated by every change.
     wake: Time,
-    /// When the first of those that wait departs; never, if none waits.
+    /// The next departure of a queued packet; never if none is queued.
     next_departure: Time,
-    /// What has entered and not arrived: first those in propagation, in order of arrival; then, from
-    /// `departed` on, those that wait, in order of departure.
+    /// The packets inside: first those in propagation, in order of arrival; then, from `departed` on, the
+    /// queued ones, in order of departure.
     slots: VecDeque<Slot<P>>,
     departed: usize,
-    /// Bytes of the slots that wait.
+    /// The bytes of the queued slots.
     queue_bytes: u64,
-    /// The latest arrival of those that keep the order.
+    /// The latest arrival of the packets that keep the order.
     last_arrival: Time,
     delay: Duration,
     limit: ResolvedLimit,
-    /// The link has been busy without a break from the one to the other, which may be in the future.
+    /// The start and end of the current busy period; the end may be in the future.
     busy_from: Time,
     busy_until: Time,
-    /// How long it was busy before that.
+    /// The busy time before that period.
     busy_before: Duration,
-    /// No step lies ahead, nothing overtakes and no dropped packet waits to be handed out: `wake` is the arrival
-    /// of the first slot.
+    /// True if no step is pending, nothing overtakes and no dropped packet waits to be returned: `wake` is
+    /// the arrival of the first slot.
     plain: bool,
-    /// Plain, up, and without anything but a rate, a delay and a queue: a packet that is offered enters or finds the
-    /// queue full.
+    /// True if plain, up, and with nothing but a rate, a delay and a queue: an offered packet is queued, or
+    /// dropped because the queue is full.
     easy: bool,
     up: bool,
     marks: bool,
-    /// Nothing may overtake.
+    /// True if no packet may overtake.
     ordered: bool,
     jitter_reorders: bool,
     luck: Luck,
@@ -69,16 +69,16 @@ pub struct Link<P> {
     server: Server,
     counters: Counters,
 
-    /// When the next step of the timeline happens.
+    /// The time of the next step of the timeline.
     next_step: Time,
-    /// Whoever would not fit this is marked, where anybody ever is.
+    /// Packets that exceed this limit are ECN-marked.
     threshold: ResolvedLimit,
     impairments: Option<Box<Impairments>>,
     when_down: WhenDown,
     mtu: u32,
-    /// The work left of the packet in service when the link went down.
+    /// The remaining work of the packet in service when the link went down.
     stopped_work: u64,
-    /// Dropped while they waited, and not handed out yet.
+    /// Packets dropped from the queue, and not returned yet.
     dropped: VecDeque<Dropped<P>>,
     timeline: Timeline,
     seed: u64,
@@ -86,12 +86,12 @@ pub struct Link<P> {
 }
 
 impl<P> Link<P> {
-    /// The link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
-    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`Luck::Apart`] packets without
-    /// data have `link.<name>.bare.loss` and so on, and the state of the channel is the same.
+    /// Returns the link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
+    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`Luck::Apart`]
+    /// packets without data have `link.<name>.bare.loss` and so on, and share the state of the channel.
     ///
     /// # Errors
-    /// A [`LinkConfigError`] that says what is wrong with the configuration and what would be right.
+    /// A [`LinkConfigError`] if the configuration is invalid.
     pub fn new(name: &str, seed: u64, config: LinkConfig) -> Result<Link<P>, LinkConfigError> {
         config.check()?;
         let limit = config.resolved_queue();
@@ -136,10 +136,10 @@ impl<P> Link<P> {
         Ok(link)
     }
 
-    /// Offers a packet of `wire_bytes` (what the wire would carry, headers and all) to the link.
+    /// Offers a packet of `wire_bytes` (its length on the wire, with all headers) to the link.
     ///
-    /// [`next_event`](Link::next_event) may have changed afterwards; comparing it with the time for which
-    /// a poll is due already is cheap.
+    /// [`next_event`](Link::next_event) may have changed afterwards; comparing it with the time of a poll
+    /// that is already scheduled is cheap.
     #[inline(always)]
     pub fn push(&mut self, now: Time, packet: P, wire_bytes: u32) -> Pushed<P>
     where
@@ -155,7 +155,7 @@ impl<P> Link<P> {
             self.counters.dropped_queue.add(wire_bytes);
             return Pushed::Dropped(packet, DropReason::Queue);
         }
-        // As `enter`, without what is never there.
+        // The same as `enter`, reduced to the cases that are possible here.
         let idle = self.busy_until <= now;
         if idle {
             self.end_busy_period(now);
@@ -178,7 +178,8 @@ impl<P> Link<P> {
         Pushed::Queued
     }
 
-    /// As [`push`](Link::push), for a packet that carries data or does not, which matters with [`Luck::Apart`] alone.
+    /// Offers a packet as [`push`](Link::push) does. `data` says whether it carries data, which matters only
+    /// with [`Luck::Apart`].
     #[inline]
     pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
     where
@@ -191,19 +192,19 @@ impl<P> Link<P> {
         }
     }
 
-    /// Whether nothing but its rate, its delay and its queue decides what becomes of a packet that is offered now.
+    /// True if only its rate, its delay and its queue determine the fate of a packet offered now.
     #[inline]
     pub fn is_easy(&self) -> bool {
         self.easy
     }
 
-    /// Whether it matters to this link if a packet carries data.
+    /// True if this link distinguishes packets with data from those without.
     #[inline]
     pub fn tells_data_apart(&self) -> bool {
         self.luck == Luck::Apart
     }
 
-    /// As [`push_as`](Link::push_as), for a link that is not easy.
+    /// Offers a packet as [`push_as`](Link::push_as) does, to a link that is not easy.
     #[inline(never)]
     fn push_any(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
     where
@@ -244,8 +245,8 @@ impl<P> Link<P> {
         pushed
     }
 
-    /// The next thing that has come out by `now`, in order of time; call again until there is nothing. At
-    /// one instant arrivals come before drops.
+    /// Returns the next arrival or drop up to `now`, in order of time; call it again until it returns none.
+    /// At the same time, arrivals come before drops.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<Polled<P>> {
         if now < self.wake {
@@ -255,7 +256,7 @@ impl<P> Link<P> {
             return self.poll_any(now);
         }
         if self.departed == 0 {
-            // Otherwise the first has departed, and the queue matters only to the next who is offered.
+            // Otherwise the first has departed, and the queue matters only to the next packet offered.
             self.settle_apart(now);
         }
         let slot = self.slots.pop_front()?;
@@ -264,15 +265,15 @@ impl<P> Link<P> {
         Some(self.deliver(slot))
     }
 
-    /// When to poll next: at this time, and not before, something may come out. [`Time::NEVER`] if the link
-    /// is empty. Costs nothing; changes only in `push`, `poll` and [`advance`](Link::advance).
+    /// Returns the time before which nothing will be returned by [`poll`](Link::poll); [`Time::NEVER`] if the
+    /// link is empty. Costs nothing; changes only in `push`, `poll` and [`advance`](Link::advance).
     #[inline]
     pub fn next_event(&self) -> Time {
         self.wake
     }
 
-    /// The packet behind `before` others, in a link with so many inside that what it is made of has left the caches
-    /// while it waited: whoever will look at it does well to fetch it now. None in other links.
+    /// Returns the packet that follows `before` others, for prefetching, if the link contains so many packets
+    /// that it has left the caches meanwhile. None for other links.
     #[inline]
     pub fn peek_deep(&self, before: usize) -> Option<&P> {
         if self.slots.len() < DEEP {
@@ -282,7 +283,7 @@ impl<P> Link<P> {
         self.slots.get(before).map(|slot| &slot.packet)
     }
 
-    /// The slot at `at` will be needed soon.
+    /// Prefetches the slot at `at`.
     #[inline(never)]
     fn fetch_slot(&self, at: usize) {
         let (front, back) = self.slots.as_slices();
@@ -292,8 +293,8 @@ impl<P> Link<P> {
         }
     }
 
-    /// Brings the link up to `now`, so that what it then shows ([`counters`](Link::counters),
-    /// [`queue_bytes`](Link::queue_bytes), ...) is true of that time. Has no effect on what comes out.
+    /// Advances the link to `now`, so that its state ([`counters`](Link::counters),
+    /// [`queue_bytes`](Link::queue_bytes), ...) is that of this time. Has no effect on arrivals.
     pub fn advance(&mut self, now: Time) {
         if now >= self.next_step {
             self.run_timeline(now);
@@ -304,53 +305,53 @@ impl<P> Link<P> {
         }
     }
 
-    /// Bytes that wait at `now`, the whole packet in service included.
+    /// Returns the queued bytes at `now`, the whole packet in service included.
     pub fn queue_bytes(&mut self, now: Time) -> u64 {
         self.advance(now);
         self.queue_bytes
     }
 
-    /// Packets that wait at `now`, the one in service included.
+    /// Returns the queued packets at `now`, the one in service included.
     pub fn queue_packets(&mut self, now: Time) -> usize {
         self.advance(now);
         self.slots.len() - self.departed
     }
 
-    /// Whether the link is up at `now`.
+    /// True if the link is up at `now`.
     pub fn is_up(&mut self, now: Time) -> bool {
         self.advance(now);
         self.up
     }
 
-    /// For how long, until `now`, the link was up and had something to send.
+    /// Returns the time, until `now`, that the link was up and had something to send.
     pub fn busy_time(&mut self, now: Time) -> Duration {
         self.advance(now);
         self.busy_before + self.busy_until.min(now).since(self.busy_from)
     }
 
-    /// What happened so far. Drops by a step of the timeline are counted when the step is noticed, so
-    /// [`advance`](Link::advance) first.
+    /// Returns the counters. Drops caused by a step of the timeline are counted when the step is processed,
+    /// so call [`advance`](Link::advance) first.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Packets inside: waiting, in propagation, or arrived or dropped and not polled.
+    /// Returns the number of packets inside: queued, in propagation, or arrived or dropped and not polled.
     pub fn inside(&self) -> usize {
         self.slots.len() + self.dropped.len()
     }
 
-    /// The queue limit in packets or bytes.
+    /// Returns the queue limit in packets or bytes.
     pub fn queue_limit(&self) -> ResolvedLimit {
         self.limit
     }
 
-    /// What a sender shall hear of a packet that was [`DropReason::TooLarge`]: the longest that passes; none
-    /// if it shall hear nothing.
+    /// Returns the MTU to report to the sender of a packet that was [`DropReason::TooLarge`]; none if the
+    /// link does not report it.
     pub fn reported_mtu(&self) -> Option<u32> {
         (self.reports_mtu && self.mtu < u32::MAX).then_some(self.mtu)
     }
 
-    /// The propagation delay that holds since the last step that was noticed.
+    /// Returns the propagation delay since the last step that was processed.
     pub fn delay(&self) -> Duration {
         self.delay
     }
@@ -377,14 +378,14 @@ impl<P> Link<P> {
         }
     }
 
-    /// The link was idle, and is busy again from `now` on.
+    /// Ends the busy period of a link that was idle, and begins a new one at `now`.
     #[inline]
     fn end_busy_period(&mut self, now: Time) {
         self.busy_before += self.busy_until.since(self.busy_from);
         self.busy_from = now;
     }
 
-    /// Takes a packet into the queue.
+    /// Adds a packet to the queue.
     fn enter(&mut self, now: Time, packet: P, wire_bytes: u32, fate: Fate) {
         let idle = self.busy_until <= now;
         if idle {
@@ -412,7 +413,7 @@ impl<P> Link<P> {
         max.bytes = max.bytes.max(self.queue_bytes);
     }
 
-    /// Moves those that have departed by `now` from the queue to the propagation.
+    /// Moves the packets that have departed by `now` from the queue to the propagation.
     #[inline(always)]
     fn settle(&mut self, now: Time) {
         while self.next_departure <= now {
@@ -429,13 +430,13 @@ impl<P> Link<P> {
         }
     }
 
-    /// As [`settle`](Link::settle), where it is seldom called for.
+    /// Does the same as [`settle`](Link::settle), out of line, for rare calls.
     #[inline(never)]
     fn settle_apart(&mut self, now: Time) {
         self.settle(now);
     }
 
-    /// Puts the one that departed last where it arrives among those in propagation.
+    /// Moves the packet that departed last to its place in the order of arrival.
     #[cold]
     fn sort_last_departed(&mut self) {
         let mut at = self.departed - 1;
@@ -455,7 +456,7 @@ impl<P> Link<P> {
         })
     }
 
-    /// As [`poll`](Link::poll), for a link that is not plain.
+    /// Polls as [`poll`](Link::poll) does, for a link that is not plain.
     #[inline(never)]
     fn poll_any(&mut self, now: Time) -> Option<Polled<P>> {
         if now >= self.next_step {
@@ -493,12 +494,12 @@ impl<P> Link<P> {
             Some(first) if self.ordered => first.arrival,
             Some(first) => {
                 let arrival = if self.departed > 0 { first.arrival } else { Time::NEVER };
-                // One that waits may overtake, but no sooner than it departs.
+                // A queued packet may overtake, but cannot arrive before it departs.
                 let departure = self.slots.get(self.departed).map_or(Time::NEVER, |slot| slot.departure);
                 arrival.min(departure)
             }
         };
-        // A step changes what has not departed by then.
+        // A step changes the packets that have not departed by then.
         if self.next_step < self.busy_until || !self.up && self.departed < self.slots.len() {
             self.wake = self.wake.min(self.next_step);
         }

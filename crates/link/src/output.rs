@@ -1,37 +1,37 @@
-//! What a link says of the packets it was given.
+//! The results of offering and polling packets.
 
 use anabranch_units::Time;
 
 use crate::DropReason;
 
-/// What became of a packet that was offered.
+/// The result of offering a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pushed<P> {
-    /// It is on its way. (It may still be dropped, if the link goes down while it waits.)
+    /// It was accepted. (It may still be dropped if the link goes down while it is queued.)
     Queued,
-    /// It was dropped, and here it is again.
+    /// It was dropped, and is returned.
     Dropped(P, DropReason),
 }
 
-/// What comes out of a link.
+/// The result of polling a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled<P> {
-    /// A packet at the far end.
+    /// A packet arrived at the far end.
     Arrived(Arrival<P>),
-    /// A packet that waited when the link went down. Only links with a timeline drop so.
+    /// A queued packet was dropped because the link went down. Occurs only on links with a timeline.
     Dropped(Dropped<P>),
 }
 
 /// A packet at the far end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival<P> {
-    /// When it arrived, whenever it was polled.
+    /// The time of its arrival, whenever it was polled.
     pub at: Time,
     /// Its length in bytes on the wire.
     pub wire_bytes: u32,
-    /// It found a queue beyond the marking threshold. Whoever drives the link marks the packet, if its
-    /// sender can take it (RFC 3168).
+    /// True if it found a queue beyond the marking threshold. The caller of the link marks the packet, if its
+    /// sender supports ECN (RFC 3168).
     pub marked: bool,
     /// The packet.
     pub packet: P,
@@ -40,9 +40,9 @@ pub struct Arrival<P> {
 /// A packet that was dropped after it had entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped<P> {
-    /// When.
+    /// The time of the drop.
     pub at: Time,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
     /// Its length in bytes on the wire.
     pub wire_bytes: u32,

@@ -1,10 +1,10 @@
-//! What takes packets from the queue and sends them: a constant rate, or the opportunities of a trace.
+//! Serves the packets of a queue, at a constant rate or at the opportunities of a trace.
 //!
-//! Both know on arrival when a packet will depart, because what waits is served first in, first out and the
-//! future is known until the next step of the timeline.
+//! The departure of a packet is known when it is offered, because packets are served first in, first out, and
+//! the future is known until the next step of the timeline.
 //!
-//! Work is counted in billionths of a bit, so that a rate in bit/s does `rate` units of work in a nanosecond
-//! and nothing is ever rounded but the departure times themselves, which are rounded up.
+//! Work is counted in billionths of a bit, so that a rate in bit/s does `rate` units of work in a nanosecond.
+//! Only the departure times are rounded, always up.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const WORK_PER_BYTE: u64 = 8_000_000_000;
 /// The work in one opportunity of a trace.
 const WORK_PER_OPPORTUNITY: u64 = Trace::OPPORTUNITY_BYTES * WORK_PER_BYTE;
 
-/// The work in a packet; packets of more than 2.3 GB count as 2.3 GB.
+/// Returns the work in a packet; packets of more than 2.3 GB count as 2.3 GB.
 #[inline]
 pub(crate) fn work(wire_bytes: u32) -> u64 {
     u64::from(wire_bytes).saturating_mul(WORK_PER_BYTE)
@@ -32,7 +32,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// A server of this capacity that begins at `origin` with nothing to do.
+    /// Returns an idle server of this capacity that begins at `origin`.
     pub(crate) fn new(capacity: &Capacity, origin: Time) -> Server {
         match capacity {
             Capacity::Rate(rate) => Server::Rate(RateServer::new(*rate)),
@@ -42,13 +42,13 @@ impl Server {
         }
     }
 
-    /// Whether it is a constant rate.
+    /// True if it has a constant rate.
     pub(crate) fn is_rate(&self) -> bool {
         matches!(self, Server::Rate(_))
     }
 
-    /// Takes a packet behind all others, and returns when its last bit departs. `idle`: the last packet
-    /// has departed by `now`.
+    /// Adds a packet after all others, and returns the departure of its last bit. `idle` says that the last
+    /// packet has departed by `now`.
     #[inline]
     pub(crate) fn serve(&mut self, now: Time, idle: bool, wire_bytes: u32) -> Time {
         match self {
@@ -57,7 +57,7 @@ impl Server {
         }
     }
 
-    /// As [`serve`](Server::serve), for this much work.
+    /// Adds this amount of work, as [`serve`](Server::serve) does.
     pub(crate) fn serve_work(&mut self, now: Time, idle: bool, work: u64) -> Time {
         match self {
             Server::Rate(server) => server.serve_work(now, idle, work),
@@ -65,7 +65,7 @@ impl Server {
         }
     }
 
-    /// The work that is left after `now` until the last packet has departed, which must be later.
+    /// Returns the work that remains after `now` until the last packet has departed, which must be later.
     pub(crate) fn backlog(&self, now: Time) -> u128 {
         match self {
             Server::Rate(server) => server.backlog(now),
@@ -79,11 +79,11 @@ impl Server {
 pub(crate) struct RateServer {
     /// Bits per second, and so units of work per nanosecond. Never zero.
     rate: u64,
-    /// The last packet departs exactly `fraction / rate` nanoseconds after this one.
+    /// The last packet departs exactly `fraction / rate` nanoseconds after this time.
     whole: u64,
     fraction: u64,
-    /// The size served last, and its time as nanoseconds and rest: most packets of a link have one of two sizes, and
-    /// a division takes longer than all the rest.
+    /// The last sizes served, each with its time as nanoseconds and remainder: most packets of a link have
+    /// one of two sizes, and a division would dominate the cost.
     memo: [(u32, u64, u64); 2],
 }
 
@@ -139,12 +139,12 @@ impl RateServer {
 #[derive(Clone, Debug)]
 pub(crate) struct TraceServer {
     trace: Arc<Trace>,
-    /// This instant is the position `start` of the trace.
+    /// The time of the position `start` of the trace.
     origin: Time,
     start: u64,
-    /// Where the cycle begins, in which the last packet departs: a position in nanoseconds.
+    /// The start of the cycle in which the last packet departs: a position in nanoseconds.
     cycle: u64,
-    /// The opportunity of that cycle at which it departs, and what it leaves of that opportunity.
+    /// The opportunity of that cycle at which it departs, and the capacity left of that opportunity.
     index: usize,
     left: u64,
 }
@@ -177,12 +177,12 @@ impl TraceServer {
         self.origin + Duration(position.saturating_sub(self.start))
     }
 
-    /// Goes to the first opportunity after `position`. One at that very instant is gone: whoever arrives with it
-    /// did not wait for it.
+    /// Moves to the first opportunity after `position`. An opportunity at that very instant is not usable for
+    /// a packet that arrives with it.
     fn seek(&mut self, position: u64) {
         let period = self.trace.period_ns();
-        // Mostly the last packet departed a short while ago. But it may also have been dropped while it waited for
-        // a later opportunity than the one that is looked for.
+        // Usually the last packet departed recently. But it may also have been dropped while it waited for a
+        // later opportunity than the one to be found.
         match position.checked_sub(self.cycle) {
             Some(offset) if offset < period && self.trace.offset_ns(self.index) <= offset => {
                 self.index = self.trace.first_after_from(self.index, offset);
@@ -198,8 +198,8 @@ impl TraceServer {
     fn backlog(&self, now: Time) -> u128 {
         let cycles = self.cycle / self.trace.period_ns();
         let until_last = cycles * self.trace.opportunities() as u64 + self.index as u64 + 1;
-        // While anything waits no opportunity goes by unused, so all from now to the last packet's serve the
-        // backlog, and only the last leaves something.
+        // While packets are queued no opportunity is unused, so all from now to the last packet's serve the
+        // backlog, and only the last has capacity left.
         let opportunities = until_last.saturating_sub(self.trace.count_until(self.position(now)));
         (u128::from(opportunities) * u128::from(WORK_PER_OPPORTUNITY)).saturating_sub(u128::from(self.left))
     }
@@ -228,7 +228,7 @@ mod tests {
         let mut server = rate(3_000_000_000);
         let departures: Vec<u64> = (0..6).map(|i| server.serve(Time(0), i == 0, 1).0).collect();
         assert_eq!(departures, [3, 6, 8, 11, 14, 16]);
-        // Back to the start of a nanosecond after an idle time.
+        // Starts at a whole nanosecond after an idle time.
         assert_eq!(server.serve(Time(20), true, 1).0, 23);
     }
 
@@ -305,7 +305,7 @@ mod tests {
         let mut server = trace(&[1, 2, 5], 4, Time(7));
         assert_eq!(server.serve(Time(7), true, 1500), ms(1) + Duration(7));
         assert_eq!(server.serve(Time(7), false, 1500), ms(2) + Duration(7));
-        // A long time later, by many cycles.
+        // After a long time, and many cycles.
         assert_eq!(server.serve(ms(5_000_000), true, 1500), ms(5_000_001) + Duration(7));
     }
 }

@@ -1,4 +1,4 @@
-//! What holds for every link, whatever its configuration and whatever is offered.
+//! Properties of every link, whatever its configuration and load.
 
 #[allow(dead_code)]
 mod common;
@@ -8,7 +8,7 @@ use anabranch_units::{Duration, Time};
 use common::{MS, Offer, Outcome, US};
 use proptest::prelude::*;
 
-/// When an idle hand looks at the link, and how.
+/// An arbitrary call: its time and kind.
 #[derive(Clone, Copy, Debug)]
 enum Look {
     Poll,
@@ -24,7 +24,7 @@ fn looks() -> impl Strategy<Value = Vec<(u64, Look)>> {
     })
 }
 
-/// Runs the link looking at it only at `looks`, whatever is due, and at the very end.
+/// Runs the link with calls only at `looks`, whatever is due, and at the very end.
 fn run_carelessly(config: &LinkConfig, offers: &[Offer], looks: &[(u64, Look)]) -> (Vec<Outcome>, Link<u32>) {
     let mut link = Link::new("test", 1, config.clone()).expect("a right configuration");
     let mut outcomes = Vec::new();
@@ -46,7 +46,7 @@ fn run_carelessly(config: &LinkConfig, offers: &[Offer], looks: &[(u64, Look)]) 
     (outcomes, link)
 }
 
-/// Refusals apart, since a careless hand sees arrivals later than refusals.
+/// Separates drops from arrivals, since late polls see arrivals after drops.
 fn apart(outcomes: &[Outcome]) -> (Vec<Outcome>, Vec<Outcome>) {
     outcomes.iter().partition(|outcome| matches!(outcome, Outcome::Refused { .. }))
 }
@@ -124,7 +124,7 @@ proptest! {
         }
     }
 
-    /// Also over any longer run of packets, so that no rounding adds up.
+    /// Holds over any longer run of packets too, so that rounding does not accumulate.
     #[test]
     fn a_link_never_sends_faster_than_its_rate_nor_idles_while_anything_waits(
         rate in common::rate(),
@@ -138,8 +138,8 @@ proptest! {
             for last in first + 1..offers.len() {
                 bits += u128::from(offers[last].1) * 8;
                 waited &= offers[last].0 < departures[last - 1];
-                // What lies between two departures is a whole number of nanoseconds, each rounded up by
-                // less than one.
+                // The time between two departures is a whole number of nanoseconds, each rounded up by less
+                // than one.
                 let span = u128::from((departures[last] - departures[first]).0);
                 prop_assert!((span + 1) * u128::from(rate.as_bps()) > bits * 1_000_000_000);
                 if waited {
@@ -166,10 +166,11 @@ proptest! {
             .collect();
         for first in 0..departures.len() {
             let mut bytes = 0;
-            // The bytes of a packet may have been sent before the span, but for those of the ones behind it.
+            // The bytes of the first packet may have been sent before the span, those of the following ones
+            // not.
             for (at, size) in &departures[first + 1..] {
                 bytes += size;
-                // What departs with `first` may share its opportunities.
+                // Packets that depart with `first` may share its opportunities.
                 let from = departures[first].0.0 - 1 + start;
                 let span = (Duration(from), Duration(at.0 + start));
                 prop_assert!(bytes <= trace.service_between(span.0, span.1));
@@ -195,7 +196,7 @@ proptest! {
         offers in common::offers(60, MS, 3000),
         seed in any::<u64>(),
     ) {
-        // Same luck and same ups and downs, all else different.
+        // The same random draws and outages, all else different.
         let mut other = LinkConfig { loss: config.loss, drop_list: config.drop_list.clone(), ..other };
         other.timeline = config.timeline.clone();
         let lost = |config: &LinkConfig| {

@@ -1,5 +1,5 @@
-//! The link against models that are as simple as can be: one serves bit by bit, nanosecond by nanosecond, the
-//! other lives through every millisecond of a trace.
+//! Compares the link with the simplest possible models: one serves bit by bit, nanosecond by nanosecond, the
+//! other steps through every millisecond of a trace.
 
 #[allow(dead_code)]
 mod common;
@@ -12,7 +12,7 @@ use anabranch_units::{Duration, Rate, Time};
 use common::{MS, Offer, Outcome, US};
 use proptest::prelude::*;
 
-/// How much a model serves in a tick: billionths of a bit a nanosecond, or whole opportunities.
+/// The work that a model does in a tick: billionths of a bit per nanosecond, or whole opportunities.
 #[derive(Clone, Debug)]
 enum Service {
     Rate(u64),
@@ -29,7 +29,7 @@ impl Service {
         }
     }
 
-    /// The budget of work of the tick that ends at `end` and lasts `tick` nanoseconds.
+    /// Returns the budget of work of the tick that ends at `end` and lasts `tick` nanoseconds.
     fn budget(&self, end: u64, tick: u64) -> u64 {
         match self {
             Service::Rate(rate) => rate * tick,
@@ -45,8 +45,8 @@ impl Service {
     }
 }
 
-/// The model: ticks of `tick` nanoseconds, on which all offers, steps and departures must lie. With a tick of a
-/// nanosecond departures are rounded up, as the link does.
+/// Runs the model: ticks of `tick` nanoseconds, to which all offers, steps and departures must be aligned.
+/// With a tick of a nanosecond departures are rounded up, as the link does.
 fn model(config: &LinkConfig, offers: &[Offer], tick: u64) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let mut queue: VecDeque<(u32, u64, u64)> = VecDeque::new();
@@ -107,7 +107,7 @@ fn model(config: &LinkConfig, offers: &[Offer], tick: u64) -> Vec<Outcome> {
     outcomes
 }
 
-/// By packet, since the model and the link tell things in another order.
+/// Sorts by packet, since the model and the link report in different orders.
 fn sorted(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
     outcomes.sort_by_key(|outcome| match *outcome {
         Outcome::Arrived { packet, .. }
@@ -124,7 +124,7 @@ fn round(time: Time, tick: u64) -> Time {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Rates of about a bit a nanosecond, packets of a few bytes, and up to eight steps among them.
+    /// Rates of about a bit per nanosecond, packets of a few bytes, and up to eight steps among them.
     #[test]
     fn a_rate_that_changes_serves_every_bit_in_its_nanosecond(
         mut config in common::any_certain_link(),
@@ -148,7 +148,7 @@ proptest! {
         prop_assert_eq!(sorted(common::run(&config, 1, &offers)), sorted(model(&config, &offers, 1)));
     }
 
-    /// All on whole microseconds: a rate of one byte a microsecond, and traces.
+    /// All on whole microseconds: a rate of one byte per microsecond, and traces.
     #[test]
     fn rates_and_traces_that_take_turns_serve_every_byte_in_its_microsecond(
         mut config in common::any_certain_link(),

@@ -1,4 +1,4 @@
-//! A box that rewrites what applications say (RFC 8684 section 3.7: an application-level gateway).
+//! A middlebox that rewrites payload (an application-level gateway, RFC 8684 section 3.7).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::tcp::{self, Layout};
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// Changes one byte of some segments' payload, and makes the TCP checksum right again.
+/// Changes one byte in the payload of some segments, and corrects the TCP checksum.
 #[derive(Clone, Debug)]
 pub struct AlterPayload {
     every: u64,
@@ -17,8 +17,8 @@ pub struct AlterPayload {
 }
 
 impl AlterPayload {
-    /// Changes every `every`th segment with payload, both directions counted together; at least every first.
-    /// `altered` counts them.
+    /// Returns an element that changes every `every`th segment with payload, both directions counted
+    /// together; 0 counts as 1. `altered` counts the changed segments.
     pub fn new(every: u64, altered: Arc<AtomicU64>) -> AlterPayload {
         AlterPayload { every: every.max(1), seen: 0, altered }
     }

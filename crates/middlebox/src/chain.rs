@@ -1,4 +1,4 @@
-//! Several middleboxes behind one another.
+//! Several middleboxes in a row.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// Elements in a row: what goes out passes the first of them first, what comes in the last.
+/// Elements in a row: outgoing packets pass the first element first, incoming packets the last.
 #[derive(Default)]
 pub struct Chain(Vec<Box<dyn Element>>);
 
@@ -17,12 +17,12 @@ impl fmt::Debug for Chain {
 }
 
 impl Chain {
-    /// No element: everything passes.
+    /// Returns an empty chain, which passes everything.
     pub fn new() -> Chain {
         Chain::default()
     }
 
-    /// Puts `element` behind the others, farther from this host.
+    /// Appends `element`, farther from this host than the others.
     #[must_use]
     pub fn then(mut self, element: impl Element + 'static) -> Chain {
         self.0.push(Box::new(element));

@@ -1,4 +1,4 @@
-//! A box that joins neighbouring segments, as receive offload does.
+//! A middlebox that joins adjacent segments, as receive offload does.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use super::tcp::{self, Layout};
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// Joins each segment with the next one of its flow if that follows at once: the first one's header and
-/// options stay, and the second one's are lost, its mapping among them.
+/// Joins each segment with the next one of its flow if their payload is adjacent. The header and options of
+/// the first are kept, and those of the second are lost, including its mapping.
 ///
 /// A segment is held until the next packet of its direction, so the last one of a burst waits: every pure
-/// acknowledgement and every full pair lets it go.
+/// acknowledgement and every complete pair releases it.
 #[derive(Debug)]
 pub struct Coalesce {
     same_options: bool,
@@ -20,21 +20,22 @@ pub struct Coalesce {
 }
 
 impl Coalesce {
-    /// Joins whatever follows.
+    /// Returns an element that joins segments whatever their options.
     ///
     /// `largest` bounds the payload of the result, in bytes.
     pub fn blind(largest: usize) -> Coalesce {
         Coalesce { same_options: false, largest, held: [None, None], joined: 0 }
     }
 
-    /// Joins only segments with the same options, as receive offload in network cards and kernels does.
+    /// Returns an element that joins only segments with the same options, as receive offload in network cards
+    /// and kernels does.
     ///
     /// `largest` bounds the payload of the result, in bytes.
     pub fn careful(largest: usize) -> Coalesce {
         Coalesce { same_options: true, ..Coalesce::blind(largest) }
     }
 
-    /// How many times two became one.
+    /// Returns the number of pairs joined.
     pub fn joined(&self) -> u64 {
         self.joined
     }
@@ -62,7 +63,7 @@ impl Element for Coalesce {
         let side = usize::from(direction == Direction::Incoming);
         let has_payload = Layout::of(packet.bytes()).is_some_and(|layout| layout.payload_len() > 0);
         let Some(first) = self.held[side].take() else {
-            // The sender of a burst does not set PSH but on its last segment.
+            // The sender of a burst sets PSH on its last segment only.
             let more = Layout::of(packet.bytes())
                 .is_some_and(|layout| layout.flags(packet.bytes()) & (tcp::PSH | tcp::SYN) == 0);
             if has_payload && more {

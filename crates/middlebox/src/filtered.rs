@@ -1,4 +1,4 @@
-//! A device behind a middlebox.
+//! A device with a middlebox on its path.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,18 +6,18 @@ use std::task::{Context, Poll};
 
 use anabranch_device::{Capabilities, Device, Packet};
 
-/// Which way a packet goes, as the owner of the device sees it.
+/// The direction of a packet, as the owner of the device sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
-    /// Away from here.
+    /// Sent by the owner.
     Outgoing,
-    /// Towards here.
+    /// Received by the owner.
     Incoming,
 }
 
-/// Something on the way that looks at packets: passes them on, changes, drops, splits or joins them.
+/// A middlebox: passes packets on, changes, drops, splits or joins them.
 pub trait Element: Send {
-    /// Takes `packet`, and puts what goes on behind `out`.
+    /// Processes `packet`, and appends the packets to forward to `out`.
     fn pass(&mut self, direction: Direction, packet: Packet, out: &mut VecDeque<Packet>);
 }
 
@@ -33,7 +33,7 @@ impl Element for Box<dyn Element> {
     }
 }
 
-/// A device and an element before it.
+/// A device with an element on its path.
 #[derive(Debug)]
 pub struct FilteredDevice<D, E> {
     inner: D,
@@ -43,17 +43,17 @@ pub struct FilteredDevice<D, E> {
 }
 
 impl<D: Device, E: Element> FilteredDevice<D, E> {
-    /// Puts `element` before `inner`.
+    /// Puts `element` on the path of `inner`.
     pub fn new(inner: D, element: E) -> FilteredDevice<D, E> {
         FilteredDevice { inner, element, outgoing: VecDeque::new(), incoming: VecDeque::new() }
     }
 
-    /// The element.
+    /// Returns the element.
     pub fn element(&self) -> &E {
         &self.element
     }
 
-    /// Sends what has passed.
+    /// Sends the packets that have passed.
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(packet) = self.outgoing.front_mut() {
             match self.inner.poll_send(cx, packet) {
@@ -67,7 +67,7 @@ impl<D: Device, E: Element> FilteredDevice<D, E> {
 
 impl<D: Device, E: Element> Device for FilteredDevice<D, E> {
     fn capabilities(&self) -> Capabilities {
-        // An element sees packets as a wire carries them.
+        // An element processes packets as a wire carries them.
         Capabilities::plain(self.inner.capabilities().mtu)
     }
 
@@ -100,7 +100,7 @@ impl<D: Device, E: Element> Device for FilteredDevice<D, E> {
         self.element.pass(Direction::Outgoing, std::mem::take(packet), &mut self.outgoing);
         match self.drain(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            // It was taken; what waits goes with the next call.
+            // The packet was taken; queued ones are sent by the next call.
             _ => Poll::Ready(Ok(())),
         }
     }

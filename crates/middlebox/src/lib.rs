@@ -1,9 +1,9 @@
 //! Middleboxes between two hosts: they drop, change, split and join packets.
 //!
-//! A [`FilteredDevice`] puts an [`Element`], or a [`Chain`] of several, before a device: most types here are
-//! elements. A [`LinkedDevice`] puts the links of `anabranch-link` before one. RFC 8684 section 6 lists the changes
-//! that middleboxes make to Multipath TCP; the tests of `anabranch-net` and the
-//! interoperation matrix use them.
+//! A [`FilteredDevice`] puts an [`Element`], or a [`Chain`] of several, on the path of a device; most types
+//! here are elements. A [`LinkedDevice`] puts links of `anabranch-link` there. RFC 8684 section 6 lists the
+//! changes that middleboxes make to Multipath TCP; the tests of `anabranch-net` and the interoperation matrix
+//! use them.
 
 #![warn(unreachable_pub)]
 

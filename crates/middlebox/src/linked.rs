@@ -1,4 +1,4 @@
-//! A device behind links of `anabranch-link`, one in each direction.
+//! A device reached over links of `anabranch-link`, one in each direction.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,24 +14,25 @@ use tokio::time::Sleep;
 use anabranch_device::Clock;
 use anabranch_device::{Capabilities, Device, Packet};
 
-/// How many answers of routers wait.
+/// The number of router answers that can be queued.
 const ANSWERS: usize = 64;
 
-/// Rate, delay, queue and loss before another device: what is sent goes through one link and then to the
-/// device, and what the device has received through another.
+/// Rate, delay, queue and loss on the path of a device: packets sent pass one link before the device, and
+/// packets that the device receives pass the other.
 ///
-/// A packet that is longer than the MTU of a link is answered as a router would (ICMP), if the link is told to.
+/// A packet that exceeds the MTU of a link is answered as a router would (ICMP), if the link is configured
+/// so.
 ///
-/// It has no offload, because a link counts, queues and drops single packets. Tokio's clock wakes it to
-/// the millisecond.
+/// The device offers no offload, because a link counts, queues and drops single packets. Tokio's clock wakes
+/// it with a resolution of one millisecond.
 pub struct LinkedDevice<D> {
     inner: D,
     clock: Clock,
     outgoing: Link<Packet>,
     incoming: Link<Packet>,
-    /// A packet that has left the outgoing link and that the device does not take yet.
+    /// A packet that has left the outgoing link and that the device does not accept yet.
     held: Option<Packet>,
-    /// What a router says to the host of this device, and what one says to the other side.
+    /// Router answers to the host of this device, and to the other side.
     answers: VecDeque<Packet>,
     answers_out: VecDeque<Packet>,
     spare: Packet,
@@ -51,10 +52,11 @@ impl<D> LinkedDevice<D> {
 }
 
 impl<D: Device> LinkedDevice<D> {
-    /// Puts two links before `inner`. Their luck is drawn from `seed` and `name`. Call it within a runtime.
+    /// Puts two links on the path of `inner`. Their random streams are derived from `seed` and `name`. Has to
+    /// be called within a tokio runtime.
     ///
     /// # Errors
-    /// If one of the links cannot be as it is described, or `inner` has offload.
+    /// If the configuration of a link is invalid, or if `inner` has offload.
     pub fn new(
         inner: D,
         name: &str,
@@ -81,12 +83,13 @@ impl<D: Device> LinkedDevice<D> {
         })
     }
 
-    /// What the outgoing and the incoming link have done.
+    /// Returns the counters of the outgoing and the incoming link.
     pub fn counters(&self) -> (Counters, Counters) {
         (*self.outgoing.counters(), *self.incoming.counters())
     }
 
-    /// Moves on what is due, and sees to being woken for the rest. A packet that has arrived here, if any.
+    /// Forwards the packets that are due, and arms the timer for the rest. Returns a packet that has arrived
+    /// here, if any.
     fn advance(&mut self, cx: &mut Context<'_>) -> io::Result<Option<Packet>> {
         let now = self.clock.now();
         loop {
@@ -117,7 +120,7 @@ impl<D: Device> LinkedDevice<D> {
                 && self.answers_out.len() < ANSWERS
             {
                 self.answers_out.push_back(answer);
-                // It leaves in the next turn.
+                // It is sent in the next turn.
                 cx.waker().wake_by_ref();
             }
         }
@@ -126,7 +129,7 @@ impl<D: Device> LinkedDevice<D> {
                 return Ok(Some(arrived(arrival)));
             }
         }
-        // While the device takes nothing, it is the device that wakes.
+        // While the device accepts nothing, the device wakes the task.
         let outgoing = if self.held.is_none() { self.outgoing.next_event() } else { Time::NEVER };
         let instant = self.clock.instant(outgoing.min(self.incoming.next_event()));
         if self.sleep.deadline() != instant {
@@ -139,15 +142,15 @@ impl<D: Device> LinkedDevice<D> {
     }
 }
 
-/// Gives a packet to `link`.
+/// Offers a packet to `link`.
 fn offer(link: &mut Link<Packet>, now: Time, packet: Packet) -> Pushed<Packet> {
     let len = packet.len() as u32;
     let data = !link.tells_data_apart() || carries_data(packet.bytes());
     link.push_as(now, packet, len, data)
 }
 
-/// What a router answers to a packet that `link` has not taken; mostly nothing: what is dropped is gone, and
-/// the link counts it.
+/// Returns the router's answer to a packet that `link` did not accept; usually none: a dropped packet is only
+/// counted by the link.
 fn answer_of(link: &Link<Packet>, pushed: &Pushed<Packet>) -> Option<Packet> {
     match pushed {
         Pushed::Dropped(packet, DropReason::TooLarge) => {
@@ -188,7 +191,7 @@ impl<D: Device> Device for LinkedDevice<D> {
         let pushed = offer(&mut self.outgoing, now, packet);
         let answer = answer_of(&self.outgoing, &pushed).filter(|_| self.answers.len() < ANSWERS);
         if self.outgoing.next_event() < before || answer.is_some() {
-            // Somebody has to come back for it.
+            // The task has to be woken for the rest.
             cx.waker().wake_by_ref();
         }
         self.answers.extend(answer);
@@ -196,7 +199,7 @@ impl<D: Device> Device for LinkedDevice<D> {
     }
 }
 
-/// The packet, marked if the link says so.
+/// Returns the packet, ECN-marked if the link marked it.
 fn arrived(mut arrival: Arrival<Packet>) -> Packet {
     if arrival.marked {
         mark_congestion(arrival.packet.bytes_mut());

@@ -1,4 +1,4 @@
-//! A box that ends connections by forged resets.
+//! A middlebox that ends connections by forged resets.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use super::tcp::{self, Layout};
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// While it is on, every segment arrives as a reset with the same numbers and without options.
+/// While enabled, turns every segment into a reset with the same numbers and without options.
 #[derive(Clone, Default, Debug)]
 pub struct Reset {
     on: Arc<AtomicBool>,
 }
 
 impl Reset {
-    /// One that is off. Clones share the state, so that one can be kept to turn the other on.
+    /// Returns a disabled element. Clones share the state, so that one can control the other.
     pub fn new() -> Reset {
         Reset::default()
     }
 
-    /// Turns it on or off.
+    /// Enables or disables it.
     pub fn set(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A firewall that gives connections other initial sequence numbers (RFC 8684 section 6).
+//! A firewall that changes the initial sequence numbers of connections (RFC 8684 section 6).
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::tcp::{self, Layout};
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// Moves the sequence numbers of both directions, and the acknowledgements and SACK blocks with them.
+/// Shifts the sequence numbers of both directions, and the acknowledgements and SACK blocks with them.
 #[derive(Clone, Debug)]
 pub struct RewriteSequence {
     outgoing: u32,
@@ -14,7 +14,8 @@ pub struct RewriteSequence {
 }
 
 impl RewriteSequence {
-    /// Adds `outgoing` to the sequence numbers of what leaves, and `incoming` to those of what comes.
+    /// Adds `outgoing` to the sequence numbers of outgoing segments, and `incoming` to those of incoming
+    /// ones.
     pub fn new(outgoing: u32, incoming: u32) -> RewriteSequence {
         RewriteSequence { outgoing, incoming }
     }

@@ -1,4 +1,4 @@
-//! A box with a smaller MTU behind it that cuts segments up, as segmentation offload does.
+//! A middlebox that splits segments for a smaller MTU, as segmentation offload does.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::tcp::{self, Layout};
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// Cuts payload into pieces; every piece has all options of the whole, as RFC 8684 section 3.3.1 expects of
+/// Splits payload into pieces; every piece has all options of the whole, as RFC 8684 section 3.3.1 expects of
 /// network cards.
 #[derive(Clone, Debug)]
 pub struct Split {
@@ -15,12 +15,12 @@ pub struct Split {
 }
 
 impl Split {
-    /// Cuts into pieces of `piece` bytes, at least 1.
+    /// Returns an element that splits into pieces of `piece` bytes, at least 1.
     pub fn new(piece: usize) -> Split {
         Split { piece: piece.max(1), cut: 0 }
     }
 
-    /// How many segments were cut.
+    /// Returns the number of segments split.
     pub fn cut(&self) -> u64 {
         self.cut
     }

@@ -6,7 +6,7 @@ use super::tcp::{self, Layout};
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// Which segments lose the option.
+/// The segments that lose the option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StripFrom {
     /// The SYN.
@@ -15,7 +15,7 @@ pub enum StripFrom {
     SynAck,
     /// Everything after the SYN/ACK.
     AfterSyns,
-    /// Everything from the first segment with payload on, in both directions; the three segments of the
+    /// Every segment from the first one with payload on, in both directions; the three segments of the
     /// handshake keep it.
     Data,
 }
@@ -24,18 +24,18 @@ pub enum StripFrom {
 #[derive(Clone, Debug)]
 pub struct StripMptcp {
     from: StripFrom,
-    /// Flows, by both directions' names, that have carried payload.
+    /// The flows, by both directions' names, that have carried payload.
     begun: Vec<Vec<u8>>,
     stripped: u64,
 }
 
 impl StripMptcp {
-    /// Strips the options of these segments.
+    /// Returns an element that strips the options of these segments.
     pub fn new(from: StripFrom) -> StripMptcp {
         StripMptcp { from, begun: Vec::new(), stripped: 0 }
     }
 
-    /// How many segments have lost an option.
+    /// Returns the number of segments that have lost an option.
     pub fn stripped(&self) -> u64 {
         self.stripped
     }

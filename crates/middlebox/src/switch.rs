@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Direction, Element};
 use anabranch_device::Packet;
 
-/// Passes everything, or, while it is cut, nothing.
+/// Passes everything, or nothing while it is disconnected.
 #[derive(Clone, Default, Debug)]
 pub struct Switch {
     cut: Arc<AtomicBool>,
 }
 
 impl Switch {
-    /// One that passes. Clones share the state, so that one can be kept to cut the other.
+    /// Returns a connected switch. Clones share the state, so that one can control the other.
     pub fn new() -> Switch {
         Switch::default()
     }
 
-    /// Cuts it, or mends it.
+    /// Disconnects or reconnects it.
     pub fn set_cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::Relaxed);
     }

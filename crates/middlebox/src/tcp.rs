@@ -1,4 +1,4 @@
-//! Where things stand in a packet with TCP, for those that change it.
+//! The layout of a TCP packet, for the middleboxes that change it.
 
 use anabranch_wire::checksum;
 
@@ -16,20 +16,20 @@ pub(super) const RST: u8 = 0x04;
 pub(super) const PSH: u8 = 0x08;
 pub(super) const ACK: u8 = 0x10;
 
-/// The places of TCP in a packet: IPv4, or IPv6 without extension headers.
+/// The offsets of TCP in a packet: IPv4, or IPv6 without extension headers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     v6: bool,
-    /// Where the TCP header starts.
+    /// The offset of the TCP header.
     pub tcp: usize,
-    /// Where the payload starts.
+    /// The offset of the payload.
     pub payload: usize,
-    /// Where it ends.
+    /// The end of the payload.
     pub end: usize,
 }
 
 impl Layout {
-    /// The layout of `bytes`; none if it is no TCP, or not whole.
+    /// Returns the layout of `bytes`; none if it is no TCP packet, or incomplete.
     pub(crate) fn of(bytes: &[u8]) -> Option<Layout> {
         let (v6, tcp, end) = match bytes.first()? >> 4 {
             4 if *bytes.get(9)? == 6 => {
@@ -63,7 +63,7 @@ impl Layout {
         self.end - self.payload
     }
 
-    /// Where the options with `kind` start, and how long they are.
+    /// Returns the offset and length of each option of `kind`.
     pub(crate) fn options(&self, bytes: &[u8], kind: u8) -> Vec<(usize, usize)> {
         let (mut at, mut found) = (self.tcp + 20, Vec::new());
         while at < self.payload {
@@ -85,7 +85,8 @@ impl Layout {
         found
     }
 
-    /// Both addresses and ports: the same for all packets of one direction of one connection.
+    /// Returns both addresses and ports, which are the same for all packets of one direction of one
+    /// connection.
     pub(crate) fn flow(&self, bytes: &[u8]) -> Vec<u8> {
         let addresses = if self.v6 { 8..40 } else { 12..20 };
         [&bytes[addresses], &bytes[self.tcp..self.tcp + 4]].concat()
@@ -100,8 +101,8 @@ pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// A packet from `headers` (of the IP and TCP headers of `layout`) and `payload`, with its length and
-/// checksums right.
+/// Returns a packet from `headers` (the IP and TCP headers of `layout`) and `payload`, with lengths and
+/// checksums corrected.
 pub(super) fn assemble(layout: Layout, headers: &[u8], payload: &[u8]) -> Packet {
     let len = layout.payload + payload.len();
     let mut packet = Packet::with_capacity(len);
@@ -121,7 +122,7 @@ pub(super) fn assemble(layout: Layout, headers: &[u8], payload: &[u8]) -> Packet
     packet
 }
 
-/// Makes the TCP checksum right.
+/// Writes the TCP checksum.
 pub(super) fn finish(layout: Layout, bytes: &mut [u8]) {
     let tcp = layout.end - layout.tcp;
     let addresses = if layout.v6 { 8..40 } else { 12..20 };

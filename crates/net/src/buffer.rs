@@ -1,19 +1,19 @@
-//! Bytes of a stream, named by their offset there, in blocks of one size that all connections of a host share.
+//! Buffers for the bytes of a stream, addressed by their offset in it. All connections of a host share a pool
+//! of blocks of one size.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// How many bytes a block has: a power of two. Large enough that a segment seldom spans two, small enough that a
-/// thousand connections with little in them take little.
+/// The size of a block in bytes, a power of two. Large enough that a segment seldom spans two, small enough
+/// that a thousand connections with little data take little memory.
 pub(crate) const BLOCK: usize = 16 << 10;
 
-/// How many blocks without use are kept: 8 MiB.
+/// The number of unused blocks that are kept: 8 MiB.
 const SPARE: usize = 512;
 
 pub(crate) type Block = Box<[u8]>;
 
-/// The blocks of a host. The one that was given back last is the first to be used again, as it may still be in
-/// a cache of the processor.
+/// The blocks of a host. The block returned last is reused first, as it may still be in a processor cache.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     spare: Vec<Block>,
@@ -33,39 +33,39 @@ impl Pool {
         }
     }
 
-    /// The bytes of the blocks that are in use.
+    /// Returns the bytes of the blocks that are in use.
     pub(crate) fn used(&self) -> u64 {
         self.used as u64 * BLOCK as u64
     }
 }
 
-/// Bytes `base..` of a stream, as far as they were stored.
+/// The stored bytes of a stream from offset `base` on.
 ///
-/// Bytes may be stored in any order; whoever reads knows from the stack which of them are there. It takes the
-/// blocks in which there are some, and gives each back once the base has passed it.
+/// Bytes may be stored in any order; the reader knows from the stack which of them are present. A block is
+/// allocated when a byte is stored in it, and released once the base has passed it.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    /// The first is that of the base.
+    /// The first block contains the base.
     blocks: VecDeque<Option<Block>>,
     base: u64,
-    /// Behind the last byte that was stored.
+    /// The end of the last stored byte.
     end: u64,
-    /// How many blocks it has.
+    /// The number of blocks allocated.
     held: u32,
 }
 
-/// The number of the block that has the byte at `offset`, and its place there.
+/// Returns the number of the block that contains the byte at `offset`, and its position there.
 const fn place(offset: u64) -> (u64, usize) {
     (offset / BLOCK as u64, (offset % BLOCK as u64) as usize)
 }
 
 impl Buffer {
-    /// Behind the last byte that was stored.
+    /// Returns the end of the last stored byte.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// How many blocks it has.
+    /// Returns the number of blocks allocated.
     pub(crate) fn held(&self) -> u32 {
         self.held
     }
@@ -75,7 +75,7 @@ impl Buffer {
         self.held == 0
     }
 
-    /// How many bytes can be stored at the end in the last block.
+    /// Returns the number of bytes that can be appended in the last block.
     pub(crate) fn slack(&self) -> u64 {
         match place(self.end).1 {
             at if at > 0 && self.blocks.back().is_some_and(Option::is_some) => (BLOCK - at) as u64,
@@ -83,14 +83,14 @@ impl Buffer {
         }
     }
 
-    /// How many bytes are behind the first block; none if there is no block.
+    /// Returns the number of bytes until the end of the first block; none if there is no block.
     pub(crate) fn until_block_is_free(&self) -> Option<u64> {
         let next = (place(self.base).0 + 1) * BLOCK as u64;
         (self.held > 0).then(|| self.end.saturating_sub(next))
     }
 
-    /// Stores `from` at `offset` of the stream, which lies less than 2^40 behind the base. What lies before the
-    /// base is left out.
+    /// Stores `from` at `offset` of the stream, less than 2^40 after the base. Bytes before the base are
+    /// skipped.
     pub(crate) fn store(&mut self, pool: &mut Pool, offset: u64, from: &[u8]) {
         let skip = self.base.saturating_sub(offset).min(from.len() as u64);
         let (mut offset, mut from) = (offset + skip, &from[skip as usize..]);
@@ -115,7 +115,7 @@ impl Buffer {
         }
     }
 
-    /// The `len` bytes at `offset`, in as many parts as there are blocks; none if they are not all held here.
+    /// Returns the `len` bytes at `offset`, one part for each block; none if some are not stored here.
     pub(crate) fn parts(&self, offset: u64, len: usize) -> Option<Parts<'_>> {
         let end = offset.checked_add(len as u64)?;
         let parts = Parts { buffer: self, offset, left: len };
@@ -131,7 +131,7 @@ impl Buffer {
         range.into_iter().all(here).then_some(parts)
     }
 
-    /// Forgets what lies before `base`.
+    /// Discards the bytes before `base`.
     pub(crate) fn advance(&mut self, pool: &mut Pool, base: u64) {
         if base <= self.base {
             return;
@@ -149,8 +149,8 @@ impl Buffer {
         self.base = base;
     }
 
-    /// Takes out bytes from the base on, with their block and their place there: as many of the next `len`, all of
-    /// which are there, as one block has. None if there is no block.
+    /// Removes bytes from the base on, with their block and their range in it: up to `len` bytes, all of
+    /// which are stored, as far as one block reaches. None if there is no block.
     pub(crate) fn take(&mut self, pool: &mut Pool, len: u64) -> Option<(Block, Range<usize>)> {
         let at = place(self.base).1;
         let range = at..at + len.min((BLOCK - at) as u64) as usize;
@@ -160,7 +160,7 @@ impl Buffer {
         }
         let place = self.blocks.front_mut()?;
         let block = if range.end < BLOCK && base < self.end {
-            // What stands behind in the same block stays here.
+            // The rest of the block stays here.
             let here = place.as_ref()?;
             let mut block = pool.take();
             block[range.clone()].copy_from_slice(&here[range.clone()]);
@@ -174,7 +174,7 @@ impl Buffer {
         Some((block, range))
     }
 
-    /// Gives all blocks back; to be called when nothing in them is needed any more.
+    /// Releases all blocks; to be called when their content is no longer needed.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
         self.blocks.drain(..).flatten().for_each(|block| pool.give(block));
         self.held = 0;
@@ -184,7 +184,7 @@ impl Buffer {
     }
 }
 
-/// How many places of blocks are kept by a buffer that has none.
+/// The capacity of the block list that an empty buffer keeps.
 const MOST_PLACES: usize = 8;
 
 /// The parts of a range of a stream.
@@ -247,7 +247,7 @@ mod tests {
     fn bytes_that_come_before_others_fill_the_hole() {
         let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
         buffer.store(&mut pool, 90_000, &bytes(90_000..100_000));
-        // What lies between costs nothing until it comes.
+        // A gap costs nothing until it is filled.
         assert_eq!(pool.used(), 2 * BLOCK as u64);
         assert_eq!(
             (read(&buffer, 90_000, 10_000), read(&buffer, 80_000, 20_000)),
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(read(&buffer, 100, 1), Some(bytes(100..101)));
     }
 
-    /// All that can be taken of the next `len` bytes; the blocks go back.
+    /// Returns all of the next `len` bytes that can be taken, and releases the blocks.
     fn take(pool: &mut Pool, buffer: &mut Buffer, mut len: u64) -> Vec<u8> {
         let mut taken = Vec::new();
         while let Some((block, range)) = buffer.take(pool, len) {
@@ -293,19 +293,19 @@ mod tests {
         buffer.store(&mut pool, 0, &bytes(0..40_000));
         let (block, range) = buffer.take(&mut pool, 100).unwrap();
         assert_eq!((&block[range], read(&buffer, 0, 1)), (&bytes(0..100)[..], None));
-        // What stood behind them was left there.
+        // The bytes that followed them stayed in place.
         assert_eq!(pool.used(), 4 * BLOCK as u64);
         pool.give(block);
         assert_eq!(take(&mut pool, &mut buffer, 39_900), bytes(100..40_000));
         assert_eq!(pool.used(), 0);
-        // The rest of a block whose first part is elsewhere.
+        // The rest of a block whose first part has been taken.
         buffer.store(&mut pool, 40_000, &bytes(40_000..40_500));
         let (block, range) = buffer.take(&mut pool, 500).unwrap();
         buffer.store(&mut pool, 40_500, &bytes(40_500..70_000));
         assert_eq!(&block[range], bytes(40_000..40_500));
         pool.give(block);
         assert_eq!(take(&mut pool, &mut buffer, 29_500), bytes(40_500..70_000));
-        // A hole in front, and one behind.
+        // A gap before it, and one after it.
         buffer.store(&mut pool, 71_000, &bytes(71_000..72_000));
         buffer.store(&mut pool, 70_000, &bytes(70_000..70_900));
         assert_eq!(take(&mut pool, &mut buffer, 900), bytes(70_000..70_900));

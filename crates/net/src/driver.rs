@@ -1,9 +1,9 @@
 //! The task that moves packets between the devices of a host and its stack.
 //!
-//! It works in rounds: read what has come, without the lock; hand it to the stack and take from it what
-//! is to be sent, under the lock; then wake who is to be woken, and send, without the lock. After a round that has
-//! woken somebody it rests until they have had their turn: what has come is then read while it is in a cache of the
-//! processor. When a round has found nothing it sleeps until a device, a stream or the clock wakes it.
+//! It works in rounds. It reads the received packets, without the lock; passes them to the stack and takes
+//! the packets to be sent, under the lock; then wakes tasks and sends, without the lock. After a round that
+//! has woken a task it yields, so that received data is read while it is in a processor cache. After an idle
+//! round it sleeps until a device, a stream or the clock wakes it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -27,28 +27,29 @@ use crate::echo::EchoLimit;
 use crate::shared::{Core, Shared};
 use anabranch_device::{Capabilities, Device, Offload, Packet};
 
-/// How much is read from one device, and taken from the stack, in one round: enough to spread the cost of
-/// a round, few enough to stay in the cache of a core.
+/// The number of packets read from one device, and taken from the stack, in one round: enough to spread the
+/// cost of a round, few enough to stay in the cache of a core.
 const BATCH_PACKETS: usize = 64;
-/// The same in bytes, for devices with super-packets.
+/// The same limit in bytes, for devices with super-packets.
 const BATCH_BYTES: usize = 256 << 10;
-/// After how many packets without a pause acknowledgements leave at the latest. One costs a call in which the kernel
-/// of a peer on this machine does all that it brings about, and wakes who waits for it.
+/// The number of packets received without a pause after which acknowledgements are sent at the latest.
+/// Sending one costs a system call in which the kernel of a peer on the same machine processes it and wakes
+/// the waiting task.
 const ACK_PACKETS: usize = 1024;
-/// As how many packets of a batch a SYN counts. Where the peer is this machine its answer is there at once, and the
-/// peer takes for its round trip what passes until that is acknowledged: Linux makes small packets for good where
-/// this were some milliseconds (`tcp_tso_rtt_log`).
+/// The number of packets of a batch that a SYN counts for. If the peer is on the same machine it answers
+/// immediately, and takes the time until its answer is acknowledged as the round-trip time: if that were some
+/// milliseconds, Linux would permanently send small packets (`tcp_tso_rtt_log`).
 const SYN_WEIGHT: usize = 8;
-/// How many rounds without a rest for the other tasks, if none of them is woken.
+/// The number of rounds without yielding to other tasks, if none of them is woken.
 const ROUNDS: usize = 16;
-/// How many packets wait for a device that takes none, until the stack is asked for no more.
+/// The number of packets queued for a busy device, beyond which the stack is not polled.
 const QUEUE: usize = 256;
 
-/// A device and what waits for it.
+/// A device and its queue.
 pub(crate) struct Port {
     device: Box<dyn Device>,
     capabilities: Capabilities,
-    /// The path of its first address: where packets count as come from.
+    /// The path of its first address, to which received packets are attributed.
     path: PathId,
     waiting: VecDeque<Packet>,
 }
@@ -59,7 +60,7 @@ impl Port {
         Port { device, capabilities, path, waiting: VecDeque::new() }
     }
 
-    /// What its interface is called.
+    /// Returns the name of its interface.
     pub(crate) fn name(&self) -> Option<String> {
         self.device.name().map(str::to_owned)
     }
@@ -73,23 +74,23 @@ impl Port {
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     ports: Vec<Port>,
-    /// The device of each path.
+    /// The device of each path, by index.
     port_of: Vec<usize>,
     sleep: Pin<Box<Sleep>>,
     due: Time,
-    /// Packets that have come in this round, and by which device.
+    /// The packets received in this round, with the index of their device.
     received: Vec<(usize, Packet)>,
     received_count: usize,
-    /// Packets to be used again.
+    /// Packets for reuse.
     spare: Vec<Packet>,
-    /// The segment that was taken last, kept for its memory.
+    /// The last segment taken, kept to reuse its memory.
     segment: Segment,
     woken: Vec<Waker>,
-    /// The stack was not asked for all it has, because every device was full.
+    /// True if the stack was not polled to the end because every device was full.
     stalled: bool,
-    /// All that the stack had to send when it was asked last was without payload.
+    /// True if the stack had only segments without payload when it was last polled.
     acks_alone: bool,
-    /// How many packets have come since.
+    /// The number of packets received since.
     waited: usize,
     echo_limit: EchoLimit,
 }
@@ -115,7 +116,7 @@ impl Driver {
         }
     }
 
-    /// Reads what has come. Whether the devices may have more.
+    /// Reads received packets; returns whether the devices may have more.
     fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         self.received_count = 0;
         let mut more = false;
@@ -124,7 +125,7 @@ impl Driver {
             loop {
                 if packets >= BATCH_PACKETS || bytes >= BATCH_BYTES {
                     more = true;
-                    // Super-packets are few as they are.
+                    // Super-packets are few anyway.
                     self.acks_alone &= bytes < BATCH_BYTES;
                     break;
                 }
@@ -148,8 +149,8 @@ impl Driver {
         Ok(more)
     }
 
-    /// Hands the stack what has come and what is due, and takes what is to be sent. Whether it may have
-    /// more to send.
+    /// Passes received packets and expired timers to the stack, and takes the packets to be sent. Returns
+    /// whether it may have more to send.
     fn work(&mut self, cx: &Context<'_>, received_more: bool) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut core = shared.lock();
@@ -168,7 +169,7 @@ impl Driver {
         core.handle_events(now, &mut self.woken);
         let wait = received_more && self.acks_can_wait(&core);
         let mut more = wait || self.take_out(&mut core, now);
-        // Making segments may have ended something.
+        // Making segments may have ended a connection.
         core.handle_events(now, &mut self.woken);
         more |= core.wake_for_memory(&mut self.woken);
         core.stirred = false;
@@ -183,7 +184,7 @@ impl Driver {
         more
     }
 
-    /// Answers the ping that was received as number `at` of this round, by `path`.
+    /// Answers the ping that was received as number `at` of this round, on `path`.
     fn answer_echo(&mut self, core: &mut Core, now: Time, at: usize, path: PathId) {
         let (_, request) = &self.received[at];
         let Some(&port) = self.port_of.get(usize::from(path.0)) else { return };
@@ -200,7 +201,8 @@ impl Driver {
         }
     }
 
-    /// Gives `packet` with `payload` bytes of a stream to the device `at`, to be sent at the end of the round.
+    /// Queues `packet` with `payload` bytes of a stream at the device `at`, to be sent at the end of the
+    /// round.
     fn post(&mut self, core: &mut Core, now: Time, at: usize, packet: Packet, payload: u64) {
         core.counters.sent += 1;
         if let Some(tap) = &mut core.tap {
@@ -209,8 +211,9 @@ impl Driver {
         self.ports[at].waiting.push_back(packet);
     }
 
-    /// Gives the device `at` the packet of a segment whose payload begins so many bytes into that of its
-    /// departure; how long it is. `segment_size` is what the device is to cut the payload into.
+    /// Queues the packet of a segment at the device `at`; the segment's payload begins at an offset in that
+    /// of its departure. Returns its length. `segment_size` is the payload size into which the device splits
+    /// it.
     fn put(
         &mut self,
         core: &mut Core,
@@ -230,16 +233,16 @@ impl Driver {
             self.spare.push(packet);
             return 0;
         }
-        // Less than 65,536, as the payload of the whole is.
+        // Less than 65,536, like the payload of the whole.
         packet.offload.segment_size = segment_size as u16;
         let bytes = packet.len();
         self.post(core, now, at, packet, u64::from(segment.payload_len));
         bytes
     }
 
-    /// Whether what is to be sent may wait for the packets that have come already. It is to be nothing but
-    /// acknowledgements, of what has come in order: then one says what each of many would. Replies without
-    /// a connection have a queue of bounded length, which a flood of SYNs would overflow.
+    /// True if sending may be delayed until packets already received are processed. This requires that only
+    /// acknowledgements of in-order data are to be sent: then one replaces many. Replies without a connection
+    /// have a queue of bounded length, which a flood of SYNs would overflow.
     fn acks_can_wait(&self, core: &Core) -> bool {
         let replies = core.endpoint.has_replies();
         self.acks_alone && !core.urgent && !replies && self.waited < ACK_PACKETS
@@ -251,7 +254,7 @@ impl Driver {
         while packets < BATCH_PACKETS && bytes < BATCH_BYTES {
             self.stalled = self.ports.iter().all(Port::is_full);
             if self.stalled {
-                // A device wakes the driver when it takes packets again.
+                // A device wakes the driver when it accepts packets again.
                 return false;
             }
             let Some(departure) = core.poll_transmit(now, &mut self.segment) else {
@@ -264,14 +267,14 @@ impl Driver {
             let Some(&at) = self.port_of.get(usize::from(departure.path.0)) else { continue };
             let port = &self.ports[at];
             if port.is_full() {
-                // Only while another takes some: as a full network interface would.
+                // Drops only while another device accepts packets, as a full network interface would.
                 core.counters.queue_drops += 1;
                 packets += 1;
                 continue;
             }
             let (whole, size) = (self.segment, departure.segment_size);
             self.acks_alone &= whole.payload_len == 0;
-            // Not for answers with a SYN cookie, which come by the thousand.
+            // Not for answers with a SYN cookie, which may be thousands.
             if whole.flags.has(Flags::SYN) && departure.connection.is_some() {
                 packets += SYN_WEIGHT - 1;
             }
@@ -289,7 +292,7 @@ impl Driver {
         true
     }
 
-    /// Sends what waits. Whether anything was sent.
+    /// Sends queued packets; returns whether any was sent.
     fn send(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let mut sent = false;
         for port in &mut self.ports {
@@ -320,14 +323,14 @@ impl Driver {
         self.wake();
     }
 
-    /// One round.
+    /// Runs one round.
     fn round(&mut self, cx: &mut Context<'_>) -> io::Result<Step> {
         let mut more = self.receive(cx)?;
         more |= self.work(cx, more);
         let woke = !self.woken.is_empty();
         self.wake();
         let sent = self.send(cx)?;
-        // What was sent has made room for what the stack still has.
+        // Sending has freed queue space for further packets of the stack.
         more |= sent && self.stalled;
         if more {
             return Ok(if woke { Step::Rest } else { Step::Again });
@@ -339,7 +342,7 @@ impl Driver {
         Ok(if self.sleep.as_mut().poll(cx).is_ready() { Step::Again } else { Step::Sleep })
     }
 
-    /// Whether nobody is left who could want anything.
+    /// True if no handle and no connection is left.
     fn is_over(&self) -> bool {
         let core = self.shared.lock();
         core.handles == 0 && core.flows.is_empty() && self.ports.iter().all(|port| port.waiting.is_empty())
@@ -363,8 +366,8 @@ impl Future for Driver {
                 Ok(Step::Sleep) => return Poll::Pending,
             }
         }
-        // Whoever has been woken is asked first. Where that is the future that the runtime blocks on, and no task has
-        // anything to do, tokio would come to it after dozens of turns of a driver that just woke itself.
+        // Polls the woken tasks first. If one of them is the future on which the runtime blocks, and no other
+        // task is ready, tokio would poll it only after dozens of turns of a driver that wakes itself.
         let rest = std::pin::pin!(tokio::task::yield_now()).poll(cx);
         debug_assert!(rest.is_pending());
         Poll::Pending
@@ -373,34 +376,34 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The runtime has ended, or the driver has: nobody moves packets any more.
+        // The runtime or the driver has ended, so packets are no longer moved.
         let error = io::Error::new(io::ErrorKind::NotConnected, "the driver of this host has ended");
         self.fail(&error);
     }
 }
 
-/// What comes after a round.
+/// The action after a round.
 enum Step {
-    /// Another: there is more to do.
+    /// Another round: there is more to do.
     Again,
-    /// Another, once those who were woken have had their turn.
+    /// Another round, after the woken tasks have run.
     Rest,
-    /// Nothing until somebody wakes the driver.
+    /// Sleep until woken.
     Sleep,
 }
 
-/// What came of a packet.
+/// The result of processing a packet.
 enum Taken {
     /// Nothing is left to do.
     Done,
-    /// It is a ping, to be answered by that path.
+    /// A ping, to be answered on that path.
     Echo(PathId),
 }
 
-/// Hands the stack a packet that has come by `path`.
+/// Passes a packet received on `path` to the stack.
 fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) -> Taken {
     core.counters.received += 1;
-    // What the kernel has not summed up comes from this machine and was never on a wire.
+    // A packet with an incomplete checksum comes from this machine and never was on a wire.
     let checksums = match (packet.offload.partial_checksum, core.sums_wanted) {
         (false, _) => Checksums::Verify,
         (true, false) => Checksums::Trust,
@@ -433,8 +436,8 @@ fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) -> Taken {
     Taken::Done
 }
 
-/// A router or a host says what became of a packet. That it was too long is acted on; that nobody is
-/// there is not, as Linux does once a connection is established (RFC 5461): its timers will tell.
+/// Processes an ICMP error. Only "too big" is acted on; unreachable destinations are ignored, as Linux does
+/// for established connections (RFC 5461): timers detect them.
 fn take_in_error(core: &mut Core, now: Time, error: &IcmpError) {
     core.counters.icmp_errors += 1;
     if let IcmpKind::TooBig { mtu } = error.kind {
@@ -442,14 +445,15 @@ fn take_in_error(core: &mut Core, now: Time, error: &IcmpError) {
     }
 }
 
-/// Whether a mapping comes with a checksum.
+/// True if a mapping has a checksum.
 fn has_dss_checksum(options: &Options) -> bool {
     let mapped = options.dss.and_then(|dss| dss.mapping).is_some_and(|mapping| mapping.checksum.is_some());
     let first = |option: &MptcpOption| matches!(option, MptcpOption::Capable(c) if c.checksum.is_some());
     mapped || options.mptcp.iter().flatten().any(first)
 }
 
-/// Writes a segment with its payload to `packet`. None if it cannot be written, or its payload is not here.
+/// Writes a segment with its payload to `packet`. None if it cannot be written, or its payload is not stored
+/// here.
 fn write(
     segment: &Segment,
     payload: Option<Parts<'_>>,
@@ -481,5 +485,5 @@ fn write(
     Some(())
 }
 
-/// The longest headers: IPv6, and TCP with all its options.
+/// The length of the longest headers: IPv6, and TCP with all its options.
 const HEADERS: usize = 40 + 60;

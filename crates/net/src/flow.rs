@@ -1,4 +1,4 @@
-//! What the runtime keeps of one connection beside the stack: its bytes, and who waits for it.
+//! The runtime's state of one connection: its bytes, and the tasks that wait for it.
 
 use std::io;
 use std::task::Waker;
@@ -13,64 +13,64 @@ use crate::buffer::Buffer;
 use crate::held::Held;
 use crate::shared::Progress;
 
-/// How many bytes that have never left may wait in a send buffer, if so few are under way: more than leave in one
-/// round of the driver, and few enough to be in a cache of the processor still when they do.
+/// The number of unsent bytes that may be in a send buffer while little data is in flight: more than one
+/// round of the driver sends, and few enough to be still in a processor cache when they are sent.
 const UNSENT: u64 = 384 << 10;
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// Its number among all of this host, from 1.
+    /// Its number among all connections of this host, from 1.
     pub number: u64,
-    /// What was written and may have to be sent again.
+    /// Written data that may have to be retransmitted.
     pub send: Buffer,
-    /// What has arrived and was not read.
+    /// Received data that was not read.
     pub receive: Buffer,
-    /// What has arrived and nobody knows yet where it belongs.
+    /// Received data whose place in the stream is not known yet.
     pub held: Option<Box<Held>>,
-    /// How much was written.
+    /// The number of bytes written.
     pub written: u64,
-    /// How much of it has left, at least once.
+    /// The number of bytes sent at least once.
     pub sent: u64,
-    /// How much was read.
+    /// The number of bytes read.
     pub read: u64,
-    /// How much had arrived in order when that was last noted.
+    /// The number of bytes received in order at the last update.
     pub received: u64,
-    /// The place of its client among those whose memory is counted.
+    /// The index of its client in the memory accounting.
     pub client: u32,
-    /// The bytes that it was last counted to hold.
+    /// The bytes that it held when last counted.
     pub counted: u64,
-    /// Bytes that are held for it outside of its buffers.
+    /// Bytes held for it outside of its buffers.
     pub charged: u64,
-    /// How much of what was written the peer has taken.
+    /// The number of written bytes that the peer has acknowledged.
     pub acknowledged: u64,
-    /// It has a send timeout, and data is queued.
+    /// Set if it has a send timeout and queued data.
     pub progress: Option<Progress>,
-    /// Whoever writes waits for what was written to leave.
+    /// True if a writer waits for written data to be sent.
     pub unsent_awaited: bool,
-    /// The queues of writers without memory that it is in.
+    /// The queues of writers waiting for memory that contain it.
     pub memory_awaited: [bool; 2],
-    /// The handshake is done.
+    /// True once the handshake is complete.
     pub established: bool,
-    /// The application writes no more.
+    /// True once the application has ended its direction.
     pub shut: bool,
-    /// The peer sends no more, and all it sent is counted in `received`.
+    /// True once the peer has ended its direction, and all its data is counted in `received`.
     pub peer_closed: bool,
-    /// All that was written has been acknowledged, and so has the end.
+    /// True once all written data and the end of the stream have been acknowledged.
     pub drained: bool,
-    /// Nobody holds the stream any more.
+    /// True once the stream was dropped.
     pub orphan: bool,
-    /// An orphan is aborted then.
+    /// The time at which an orphan is aborted.
     pub deadline: Time,
-    /// What happens when the stream is dropped.
+    /// The time for which a dropped stream lingers.
     pub linger: Option<anabranch_units::Duration>,
-    /// Whoever waits for bytes.
+    /// The task that waits for data.
     pub reader: Option<Waker>,
-    /// Whoever waits for room or for the handshake.
+    /// The task that waits for buffer space or for the handshake.
     pub writer: Option<Waker>,
-    /// Whoever waits for the end.
+    /// The task that waits for the end.
     pub closer: Option<Waker>,
-    /// How it ended; none while it lives.
+    /// The result; none while the connection exists.
     pub ended: Option<Box<Ending>>,
     /// Both ends of the first subflow.
     pub local: Address,
@@ -78,7 +78,7 @@ pub(crate) struct Flow {
     pub opened: Time,
 }
 
-/// What is left of a connection that has ended.
+/// The record of a connection that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
     pub reason: CloseReason,
@@ -121,28 +121,28 @@ impl Flow {
         }
     }
 
-    /// How many bytes it holds, in its buffers and elsewhere.
+    /// Returns the number of bytes it holds, in its buffers and elsewhere.
     pub(crate) fn holds(&self) -> u64 {
         u64::from(self.send.held() + self.receive.held()) * BLOCK as u64 + self.charged
     }
 
-    /// How many bytes it may hold by what its peer has taken so far: twice as much, for a window that doubles in each round
-    /// trip, and two blocks to begin with.
+    /// Returns the number of bytes it may hold, given what its peer has acknowledged so far: twice as much,
+    /// for a window that doubles in each round trip, plus two blocks at the start.
     pub(crate) fn earned(&self) -> u64 {
         self.acknowledged.saturating_add(BLOCK as u64).saturating_mul(2)
     }
 
-    /// How many bytes may be written now, where those before `freed` are not held any more.
+    /// Returns the number of bytes that may be written now, if those before `freed` are no longer held.
     ///
-    /// What waits is at most as much as is under way: a round trip's worth. The stack alone would take in twice
-    /// what the windows allow, which is far more where the receiver is as near as the memory.
+    /// Unsent data is limited to the amount of data in flight, which is a round trip's worth. The stack alone
+    /// would accept twice the windows, which is far more if the receiver is on the same machine.
     pub(crate) fn unsent_room(&self, freed: u64) -> u64 {
         let under_way = self.sent.saturating_sub(freed);
         under_way.max(UNSENT).saturating_sub(self.written - self.sent)
     }
 
-    /// Bytes up to `end` of the stream have left. Whoever waits for that is to be woken once half of what may wait
-    /// is gone.
+    /// Records that bytes up to `end` of the stream were sent. Returns the writer to wake, once half of the
+    /// permitted unsent data has been sent.
     pub(crate) fn has_left(&mut self, end: u64, freed: u64) -> Option<Waker> {
         self.sent = self.sent.max(end.min(self.written));
         if !self.unsent_awaited || self.unsent_room(freed) < self.written - self.sent {
@@ -152,18 +152,18 @@ impl Flow {
         self.writer.take()
     }
 
-    /// Moves everybody who waits to `woken`.
+    /// Moves all waiting tasks to `woken`.
     pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         woken.extend([self.reader.take(), self.writer.take(), self.closer.take()].into_iter().flatten());
     }
 
-    /// What an operation that cannot succeed any more gives; none if the end was an orderly one.
+    /// Returns the error of an operation that can no longer succeed; none after an orderly end.
     pub(crate) fn error(&self) -> Option<io::Error> {
         error_of(self.ended.as_ref()?.reason)
     }
 }
 
-/// The error that an application sees at the end of a connection; none if it ended as it should.
+/// Returns the error that an application sees at the end of a connection; none after an orderly end.
 pub(crate) fn error_of(reason: CloseReason) -> Option<io::Error> {
     let (kind, text) = match reason {
         CloseReason::Finished => return None,
@@ -193,17 +193,17 @@ mod tests {
         flow.written = UNSENT;
         assert_eq!(flow.unsent_room(0), 0);
         (flow.unsent_awaited, flow.writer) = (true, Some(Waker::noop().clone()));
-        // Half of it has to leave.
+        // Half of it has to be sent.
         assert!(flow.has_left(UNSENT / 2 - 1, 0).is_none());
         assert!(flow.has_left(UNSENT / 2, 0).is_some());
         assert!(flow.has_left(UNSENT, 0).is_none(), "nobody waits any more");
         assert_eq!(flow.unsent_room(0), UNSENT);
-        // Five times as much is under way, and as much waits.
+        // Five times as much is in flight, so that much may be unsent.
         (flow.written, flow.sent) = (20 * UNSENT, 10 * UNSENT);
         assert_eq!(flow.unsent_room(5 * UNSENT), 0);
         flow.sent = 16 * UNSENT;
         assert_eq!(flow.unsent_room(11 * UNSENT), UNSENT);
-        // What is sent again, or stands behind all that was written, changes nothing.
+        // Retransmissions, and ranges beyond the written data, change nothing.
         flow.has_left(12 * UNSENT, 0);
         assert_eq!(flow.sent, 16 * UNSENT);
         flow.has_left(21 * UNSENT, 0);

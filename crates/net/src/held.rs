@@ -1,27 +1,27 @@
-//! Payload whose mapping, or the rest of whose checksum, is still to come.
+//! Payload held until its mapping, or the rest of its checksummed range, arrives.
 
 use std::collections::BTreeMap;
 
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::seq::DataRange;
 
-/// Bytes apart from the stream, under their place in a subflow. The stack bounds how many.
+/// Bytes by their position in a subflow. The stack limits their number.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// By subflow and first place; pieces do not overlap.
+    /// By subflow and start; pieces do not overlap.
     pieces: BTreeMap<(u8, u64), Vec<u8>>,
 }
 
 impl Held {
-    /// Keeps `bytes`, the first of which has place `start`.
+    /// Stores `bytes`, which begin at `start`.
     pub(crate) fn hold(&mut self, subflow: SubflowId, start: u64, bytes: &[u8]) {
         self.pieces.insert((subflow.0, start), bytes.to_vec());
     }
 
-    /// Takes the bytes of `range` out, and hands each piece with its place to `each`.
+    /// Removes the bytes of `range`, and passes each piece with its start to `each`.
     pub(crate) fn take(&mut self, subflow: SubflowId, range: DataRange, mut each: impl FnMut(u64, &[u8])) {
         let id = subflow.0;
-        // The piece before may reach into the range.
+        // The preceding piece may reach into the range.
         let before = self.pieces.range((id, 0)..(id, range.start)).next_back().map(|(key, _)| *key);
         let first = before.unwrap_or((id, range.start));
         let keys: Vec<_> =
@@ -45,12 +45,12 @@ impl Held {
         }
     }
 
-    /// Forgets what is held for `subflow`.
+    /// Discards the bytes of `subflow`.
     pub(crate) fn forget(&mut self, subflow: SubflowId) {
         self.pieces.retain(|(id, _), _| *id != subflow.0);
     }
 
-    /// Whether nothing is held.
+    /// True if nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }

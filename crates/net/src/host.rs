@@ -23,9 +23,9 @@ use crate::stream::MptcpStream;
 use anabranch_device::Clock;
 use anabranch_device::Device;
 
-/// How connections behave on a real network unless somebody asks for more: as Linux's; where full segments
-/// vanish without a word the path MTU is searched for (RFC 4821), since ICMP is often dropped on the way; and send
-/// buffers grow with the windows.
+/// Returns the default configuration of connections on a real network: like Linux, but with a search for the
+/// path MTU when full-sized segments are lost silently (RFC 4821), since ICMP is often filtered, and with
+/// send buffers that grow with the windows.
 pub fn default_config() -> ConnectionConfig {
     ConnectionConfig {
         path_mtu: PathMtuDiscovery::Probe,
@@ -35,39 +35,39 @@ pub fn default_config() -> ConnectionConfig {
     }
 }
 
-/// How much payload the stack hands out at once, in bytes: as much as fits into an IP packet.
+/// The payload that the stack returns at once, in bytes: as much as fits into an IP packet.
 const BURST: u32 = 65_000;
 
-/// What a host has done with packets.
+/// The packet counters of a host.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct HostCounters {
-    /// Packets that its devices have handed out.
+    /// Packets received from its devices.
     pub received: u64,
-    /// Of these, packets that were no TCP, were malformed, or had a wrong checksum.
+    /// Of these, packets that were not TCP, were malformed, or had a wrong checksum.
     pub not_tcp: u64,
-    /// Of these, what routers and hosts say about packets that did not arrive (ICMP).
+    /// Of these, ICMP errors about packets that did not arrive.
     pub icmp_errors: u64,
     /// Of these, pings of the host's addresses (ICMP echo requests).
     pub echo_requests: u64,
-    /// Of those, answered ones; a thousand a second are.
+    /// Of those, answered ones; at most a thousand per second are.
     pub echo_replies: u64,
-    /// Of the packets that have come, packets for an address that is not the host's.
+    /// Of the received packets, those for an address that is not the host's.
     pub not_for_us: u64,
-    /// Packets given to its devices.
+    /// Packets passed to its devices.
     pub sent: u64,
     /// Packets dropped because one device was full while another was not.
     pub queue_drops: u64,
-    /// Segments that could not be written as a packet. Always 0, or there is a bug.
+    /// Segments that could not be written as a packet. Always 0, unless there is a bug.
     pub unwritable: u64,
-    /// Connections refused because nobody had accepted those before them.
+    /// Connections refused because the accept queue was full.
     pub backlog_overflows: u64,
     /// Connections aborted by the send timeout.
     pub stalled: u64,
-    /// Writes that have waited for memory.
+    /// Writes that had to wait for memory.
     pub memory_waits: u64,
 }
 
-/// How a host is made.
+/// The configuration of a host.
 pub struct HostBuilder {
     devices: Vec<(Box<dyn Device>, Vec<IpAddr>)>,
     backup: Vec<IpAddr>,
@@ -102,8 +102,8 @@ impl Default for HostBuilder {
 }
 
 impl HostBuilder {
-    /// Adds a device and the addresses that are reached by it, each a path of its own, in order of
-    /// preference. They are addresses of this host alone, and not of the machine's kernel.
+    /// Adds a device and its addresses, in order of preference; each address is a path. The addresses belong
+    /// to this host alone, not to the machine's kernel.
     pub fn device(mut self, device: impl Device + 'static, addresses: &[IpAddr]) -> HostBuilder {
         self.devices.push((Box::new(device), addresses.to_vec()));
         self
@@ -115,24 +115,25 @@ impl HostBuilder {
         self
     }
 
-    /// How many connections there may be at once; a SYN beyond is refused. Default: 65,536.
+    /// Limits the number of simultaneous connections; a SYN beyond it is refused. Default: 65,536.
     pub fn max_connections(mut self, max: usize) -> HostBuilder {
         self.max_connections = max;
         self
     }
 
-    /// How much memory, in bytes, the buffers of all connections may take, together with what is
-    /// [charged](crate::StreamControl::poll_charge) to them. Each remote address (of IPv6: each network of 64 bits) may
-    /// take as much as is free, so that one alone gets half, two a third each, and so on; where it is short, writes wait.
-    /// Default: 128 MiB.
+    /// Limits the memory, in bytes, that the buffers of all connections may take, together with the memory
+    /// [charged](crate::StreamControl::poll_charge) to them. Each remote address (for IPv6: each network of
+    /// 64 bits) may take as much as is free, so that one alone gets half, two a third each, and so on; when
+    /// memory is short, writes wait. Default: 128 MiB.
     pub fn buffer_memory(mut self, bytes: u64) -> HostBuilder {
         self.buffer_memory = bytes;
         self
     }
 
-    /// Aborts connections, those whose stream was dropped included, in which data is queued and of which the peer
-    /// acknowledges less than 4 KiB within this time; also while the peer's window is closed. While more than five eighths
-    /// of the memory for buffers are taken, a twelfth of this time is enough. The time is exact to a twelfth. Default: none.
+    /// Aborts connections (including those whose stream was dropped) that have queued data of which the peer
+    /// acknowledges less than 4 KiB within this time, even while the peer's window is closed. While more than
+    /// five eighths of the memory for buffers are taken, a twelfth of this time is enough. The resolution is
+    /// a twelfth of the time. Default: none.
     pub fn send_timeout(mut self, timeout: Option<core::time::Duration>) -> HostBuilder {
         self.send_timeout = timeout.map(|timeout| {
             Duration(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).clamp(1_000_000, 1 << 60))
@@ -140,33 +141,33 @@ impl HostBuilder {
         self
     }
 
-    /// Draws keys and sequence numbers from a seeded stream in place of the system's entropy. For tests:
-    /// who knows the seed can guess the keys.
+    /// Draws keys and sequence numbers from a seeded stream instead of the system's entropy. For tests only:
+    /// keys can be computed from the seed.
     pub fn seed(mut self, seed: u64) -> HostBuilder {
         self.seed = Some(seed);
         self
     }
 
-    /// Tells `notices` what happens to connections.
+    /// Sends the events of connections to `notices`.
     pub fn notices(mut self, notices: UnboundedSender<Notice>) -> HostBuilder {
         self.notices = Some(notices);
         self
     }
 
-    /// Takes down all packets in `capture`, with an interface for each device. [`Host::end_capture`] ends it.
+    /// Records all packets in `capture`, with an interface for each device. [`Host::end_capture`] ends it.
     pub fn capture(mut self, capture: Capture) -> HostBuilder {
         self.capture = Some(capture);
         self
     }
 
-    /// Starts the host: its driver is a task of the runtime that this is called in.
+    /// Starts the host: its driver becomes a task of the current runtime.
     ///
-    /// The driver ends when the host, its listeners and its streams were dropped and all connections
-    /// have ended, or when a device fails; then every operation says so.
+    /// The driver ends when the host, its listeners and its streams were dropped and all connections have
+    /// ended, or when a device fails; afterwards every operation returns an error.
     ///
     /// # Errors
-    /// If there is no address, an address is given twice or is none that a host can have, or the system has
-    /// no entropy, or no thread for a capture.
+    /// If there is no address, an address is duplicated or is none that a host can have, the system has no
+    /// entropy, or the thread of a capture cannot be started.
     pub fn start(self) -> io::Result<Host> {
         let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         let mut addresses: Vec<LocalAddress> = Vec::new();
@@ -198,7 +199,7 @@ impl HostBuilder {
         let entropy = match self.seed {
             Some(seed) => Entropy::Seeded(RandomStream::new(seed, "net.host")),
             None => {
-                // Once there is some, there always is.
+                // Once initialised, the system's entropy is always available.
                 getrandom::fill(&mut [0]).map_err(|error| {
                     io::Error::other(format!("the system gives no random numbers: {error}"))
                 })?;
@@ -221,7 +222,7 @@ impl HostBuilder {
             None => None,
         };
         let mut endpoint = Endpoint::with_observer(config, entropy, Watcher::new(tap.is_some()));
-        // What a device does not cut itself, the driver cuts.
+        // The driver splits packets for devices that do not.
         endpoint.set_burst_limit(BURST);
         let shared = Arc::new(Shared::new(
             Core::new(endpoint, addresses, self.notices, tap, self.buffer_memory, self.send_timeout),
@@ -234,7 +235,7 @@ impl HostBuilder {
 }
 
 fn system_entropy(into: &mut [u8]) {
-    // `start` has seen it work. Weak keys would be worse than none.
+    // `start` has verified that it works. Weak keys would be worse than none.
     if getrandom::fill(into).is_err() {
         std::process::abort();
     }
@@ -270,7 +271,7 @@ impl Drop for Handle {
     }
 }
 
-/// A host: from here connections are opened and accepted. Clones are the same host.
+/// A host, which opens and accepts connections. Clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
     handle: Handle,
@@ -278,27 +279,28 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that is yet to be described.
+    /// Returns a builder.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
 
-    /// Its addresses, in order of preference.
+    /// Returns its addresses, in order of preference.
     pub fn addresses(&self) -> Vec<IpAddr> {
         self.handle.shared().lock().addresses.iter().map(|address| address.ip).collect()
     }
 
-    /// The bytes that the buffers of its connections take, together with what is charged to them.
+    /// Returns the number of bytes that the buffers of its connections take, together with those charged to
+    /// them.
     pub fn memory_used(&self) -> u64 {
         self.handle.shared().lock().memory_used()
     }
 
-    /// What it has done with packets.
+    /// Returns its packet counters.
     pub fn counters(&self) -> HostCounters {
         self.handle.shared().lock().counters
     }
 
-    /// The connection configuration as it is used here.
+    /// Returns the connection configuration adapted to this host.
     fn adapt(&self, mut config: ConnectionConfig) -> io::Result<ConnectionConfig> {
         let wrong = match () {
             () if config.simultaneous => Some("simultaneous joins"),
@@ -321,7 +323,7 @@ impl Host {
     /// Opens a connection to `remote` from the first local address of its family.
     ///
     /// # Errors
-    /// If there is no such address, the configuration is one for simulations, the peer refuses or does not
+    /// If there is no such address, the configuration is only for simulations, the peer refuses or does not
     /// answer, or the host has stopped.
     pub async fn connect(&self, remote: SocketAddr, config: ConnectionConfig) -> io::Result<MptcpStream> {
         let addresses = self.addresses();
@@ -367,11 +369,11 @@ impl Host {
         Ok(stream)
     }
 
-    /// Accepts connections to `port` on every address, with `config` each; up to `backlog` of them may wait
+    /// Accepts connections to `port` on every address, each with `config`; up to `backlog` of them may wait
     /// to be accepted, and more are reset.
     ///
     /// # Errors
-    /// If the port is taken, the configuration is one for simulations, or the host has stopped.
+    /// If the port is in use, the configuration is only for simulations, or the host has stopped.
     pub fn listen(&self, port: u16, config: ConnectionConfig, backlog: usize) -> io::Result<MptcpListener> {
         let config = self.adapt(config)?;
         self.handle.shared().act(|core, _| {
@@ -388,7 +390,7 @@ impl Host {
         Ok(MptcpListener::new(self.handle.clone(), port))
     }
 
-    /// A local address cannot be used any more, or can again: its subflows end, and peers hear of it
+    /// Marks a local address as unavailable or available again: its subflows end, and peers are notified
     /// (REMOVE_ADDR, ADD_ADDR).
     pub fn set_address_up(&self, ip: IpAddr, up: bool) {
         self.handle.shared().act(|core, now| {
@@ -397,15 +399,15 @@ impl Host {
         });
     }
 
-    /// What the stack has refused and forgotten.
+    /// Returns the stack's counters of refused and discarded items.
     pub fn endpoint_counters(&self) -> EndpointCounters {
         self.handle.shared().lock().endpoint.counters()
     }
 
-    /// Ends the capture, if there is one: nothing is taken down from now on, and what was is written.
+    /// Ends the capture, if there is one, and waits until it is written.
     ///
     /// # Errors
-    /// What has kept it from being written whole.
+    /// The error that prevented it from being written completely.
     pub async fn end_capture(&self) -> io::Result<Option<CaptureReport>> {
         let tap = self.handle.shared().act(|core, _| {
             core.endpoint.observer_mut().rest();
@@ -426,11 +428,11 @@ impl Host {
         });
     }
 
-    /// Waits until no connection is left: every stream was dropped, and what it had written has been
-    /// acknowledged, or cannot be any more.
+    /// Waits until no connection is left: every stream was dropped, and its data has been acknowledged or the
+    /// connection has failed.
     ///
     /// # Errors
-    /// If the host has stopped before.
+    /// If the host stops before.
     pub async fn finished(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| {
             let mut core = self.handle.shared().lock();

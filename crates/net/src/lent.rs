@@ -1,30 +1,30 @@
-//! Received bytes that a stream has by itself, in the blocks in which they have arrived.
+//! Received data lent to a stream, in the blocks in which it arrived.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::buffer::{Block, Buffer, Pool};
 
-/// How many blocks a stream takes at a time: enough that a round of the driver is read in few turns under the lock.
-/// The peer may send as much again at once, as if it had been read.
+/// The number of blocks that a stream takes at a time: enough that the data of one round of the driver is
+/// read under few locks. The peer may send as much again immediately, as if it had been read.
 const BLOCKS: usize = 4;
 
-/// Bytes that are lent to whoever reads a stream.
+/// Bytes lent to the reader of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Lent {
-    /// Blocks, and what of them was not read yet: never nothing.
+    /// Blocks with their unread ranges, which are never empty.
     pieces: VecDeque<(Block, Range<usize>)>,
-    /// Blocks of which all was read.
+    /// Blocks that were read completely.
     done: Vec<Block>,
 }
 
 impl Lent {
-    /// The next bytes, as far as they lie in one block; none if nothing is lent.
+    /// Returns the next bytes, as far as they lie in one block; empty if nothing is lent.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.pieces.front().map_or(&[], |(block, range)| &block[range.clone()])
     }
 
-    /// The next `n` bytes, of those that [`Lent::bytes`] gives, were read.
+    /// Marks the next `n` bytes of [`Lent::bytes`] as read.
     pub(crate) fn consume(&mut self, n: usize) {
         let Some((_, range)) = self.pieces.front_mut() else { return };
         range.start += n.min(range.len());
@@ -33,7 +33,7 @@ impl Lent {
         }
     }
 
-    /// Takes some of the next `len` bytes of `buffer`, all of which are there. How many.
+    /// Takes some of the next `len` bytes of `buffer`, all of which are stored; returns their number.
     pub(crate) fn take_from(&mut self, buffer: &mut Buffer, pool: &mut Pool, len: u64) -> u64 {
         let mut taken = 0;
         while self.pieces.len() < BLOCKS
@@ -45,17 +45,17 @@ impl Lent {
         taken
     }
 
-    /// Whether it has a block.
+    /// True if it has a block.
     pub(crate) fn holds_any(&self) -> bool {
         !(self.pieces.is_empty() && self.done.is_empty())
     }
 
-    /// Gives the blocks back of which all was read.
+    /// Releases the blocks that were read completely.
     pub(crate) fn give_back(&mut self, pool: &mut Pool) {
         self.done.drain(..).for_each(|block| pool.give(block));
     }
 
-    /// Gives all blocks back. How many bytes were not read.
+    /// Releases all blocks; returns the number of unread bytes.
     pub(crate) fn end(&mut self, pool: &mut Pool) -> u64 {
         self.give_back(pool);
         let unread = |(block, range): (Block, Range<usize>)| {

@@ -1,7 +1,7 @@
-//! Multipath TCP in user space: the stack of `anabranch-stack` with bytes and a real clock around it.
+//! Multipath TCP in user space: the stack of `anabranch-stack` with buffers and a real clock.
 //!
-//! A [`Host`] has devices, on which IP packets come and go, and addresses of its own, each a path. It
-//! opens and accepts connections, which are streams of bytes as tokio knows them.
+//! A [`Host`] has devices, which send and receive IP packets, and addresses of its own, each of which is a
+//! path. It opens and accepts connections, which are byte streams with the traits of tokio.
 
 #![warn(unreachable_pub)]
 
@@ -27,7 +27,7 @@ pub use listener::MptcpListener;
 pub use notice::{ConnectionReport, Notice};
 pub use stream::{Charge, MptcpStream, OwnedReadHalf, OwnedWriteHalf, StreamControl};
 
-/// The examples of the guide compile and run.
+/// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/runtime.md")]
 struct Guide;

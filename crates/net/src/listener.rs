@@ -1,4 +1,4 @@
-//! A port at which connections are accepted.
+//! A listening port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use crate::host::Handle;
 use crate::stream::MptcpStream;
 
-/// Accepts connections. When it is dropped, those that nobody has accepted are reset.
+/// Accepts connections. When it is dropped, connections that were not accepted are reset.
 #[derive(Debug)]
 pub struct MptcpListener {
     handle: Handle,
@@ -19,12 +19,12 @@ impl MptcpListener {
         MptcpListener { handle, port }
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The next connection, and the address that its first subflow comes from.
+    /// Returns the next connection, and the address from which its first subflow was opened.
     ///
     /// # Errors
     /// If the host has stopped.
@@ -32,7 +32,7 @@ impl MptcpListener {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// As [`MptcpListener::accept`].
+    /// Polls for the next connection, as [`MptcpListener::accept`] does.
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(MptcpStream, SocketAddr)>> {
         let mut core = self.handle.shared().lock();
         core.check()?;

@@ -1,4 +1,4 @@
-//! A connection as a stream of bytes.
+//! A connection as a byte stream.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use crate::host::Handle;
 use crate::lent::Lent;
 
-/// What both halves of a stream hold. When the last goes, the connection is closed.
+/// The state that both halves of a stream share. When the last half is dropped, the connection is closed.
 #[derive(Debug)]
 struct Connection {
     handle: Handle,
@@ -34,7 +34,7 @@ impl Connection {
                 match core.poll_write(now, self.id, cx, buf) {
                     Poll::Ready(Ok(n)) if n == buf.len() => written += n,
                     Poll::Ready(Ok(n)) => return Poll::Ready(Ok(written + n)),
-                    // What was written counts; the rest comes up again.
+                    // The bytes written so far count; the same result is returned by the next call.
                     _ if written > 0 => break,
                     other => return other,
                 }
@@ -54,7 +54,7 @@ impl Drop for Connection {
     }
 }
 
-/// The reading side of a connection, with what it was lent.
+/// The reading side of a connection, with the data lent to it.
 #[derive(Debug)]
 struct Reading {
     connection: Arc<Connection>,
@@ -62,7 +62,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// What was lent comes first; what is still with the host is copied from there.
+    /// Reads lent data first, and copies further data from the host.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let bytes = self.lent.bytes();
         if bytes.is_empty() {
@@ -100,12 +100,13 @@ impl Drop for Reading {
 
 /// A connection.
 ///
-/// It reads and writes like a [`TcpStream`](tokio::net::TcpStream): `shutdown` ends this side's direction
-/// and leaves the other open. Dropping it closes it in order, in the background, unless something that the
-/// peer has sent was not read: then it is reset, as what is lost must not pass for read.
+/// It reads and writes like a [`TcpStream`](tokio::net::TcpStream): `shutdown` ends this side's direction and
+/// leaves the other open. Dropping it closes it in order, in the background, unless received data was not
+/// read: then the connection is reset, because lost data must not count as read.
 ///
-/// As an [`AsyncBufRead`] it lends what has arrived, in pieces of up to 16 KiB, and copies nothing: for whoever
-/// looks at bytes and passes them on. Up to 64 KiB count as read for the peer's window once they are lent.
+/// As an [`AsyncBufRead`] it lends received data in pieces of up to 16 KiB without copying it, for
+/// applications that inspect bytes and forward them. Up to 64 KiB count as read for the peer's window once
+/// they are lent.
 #[derive(Debug)]
 pub struct MptcpStream {
     reading: Reading,
@@ -123,13 +124,13 @@ impl MptcpStream {
         std::future::poll_fn(|cx| handle.shared().lock().poll_established(*id, cx)).await
     }
 
-    /// A handle that asks and tells about the connection, and does not keep it open.
+    /// Returns a handle that controls and observes the connection without keeping it open.
     pub fn control(&self) -> StreamControl {
         let Connection { handle, id } = &*self.reading.connection;
         StreamControl { handle: handle.clone(), id: *id }
     }
 
-    /// The number of the connection among all of its host, as in a [`Notice`](crate::Notice).
+    /// Returns the number of the connection among all of its host, as in a [`Notice`](crate::Notice).
     pub fn number(&self) -> u64 {
         let Connection { handle, id } = &*self.reading.connection;
         handle.shared().lock().flows.get(id).map_or(0, |flow| flow.number)
@@ -140,43 +141,43 @@ impl MptcpStream {
         handle.shared().lock().flows.get(id).map(|flow| (flow.local, flow.remote))
     }
 
-    /// The address at which its first subflow begins.
+    /// Returns the local address of its first subflow.
     pub fn local_address(&self) -> SocketAddr {
         let local = self.ends().map_or(UNKNOWN, |(local, _)| local);
         SocketAddr::new(local.ip, local.port)
     }
 
-    /// The address at which its first subflow ends.
+    /// Returns the remote address of its first subflow.
     pub fn remote_address(&self) -> SocketAddr {
         let remote = self.ends().map_or(UNKNOWN, |(_, remote)| remote);
         SocketAddr::new(remote.ip, remote.port)
     }
 
-    /// Its counters.
+    /// Returns its counters.
     pub fn stats(&self) -> ConnectionStats {
         let Connection { handle, id } = &*self.reading.connection;
         handle.shared().lock().stats(*id)
     }
 
-    /// Its subflows, the ended ones included, in the order in which they began.
+    /// Returns its subflows, including those that have ended, in the order in which they began.
     pub fn subflow_stats(&self) -> Vec<SubflowStats> {
         let Connection { handle, id } = &*self.reading.connection;
         handle.shared().lock().subflow_stats(*id)
     }
 
-    /// As [`StreamControl::set_flow_size`].
+    /// Sets the flow size, see [`StreamControl::set_flow_size`].
     pub fn set_flow_size(&self, size: Option<u64>) {
         self.control().set_flow_size(size);
     }
 
-    /// How many bytes were written so far.
+    /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.control().written()
     }
 
-    /// What happens when it is dropped with data that the peer has not acknowledged: without a time it goes
-    /// on in the background while the peer makes progress; otherwise it is aborted after that time, at
-    /// once if it is zero.
+    /// Sets the treatment of unacknowledged data when the stream is dropped: by default the connection
+    /// continues in the background while the peer makes progress; with a time it is aborted after that time,
+    /// at once if it is zero.
     pub fn set_linger(&self, linger: Option<core::time::Duration>) {
         let Connection { handle, id } = &*self.reading.connection;
         let linger = linger.map(|linger| Duration(u64::try_from(linger.as_nanos()).unwrap_or(u64::MAX)));
@@ -185,23 +186,23 @@ impl MptcpStream {
         }
     }
 
-    /// Ends the connection at once, at both sides: MP_FASTCLOSE, or a reset for a plain TCP.
+    /// Ends the connection at once on both sides: with MP_FASTCLOSE, or with a reset for plain TCP.
     pub fn abort(&self) {
         let Connection { handle, id } = &*self.reading.connection;
         handle.shared().act(|core, now| core.abort(now, *id));
     }
 
-    /// After `shutdown`: waits until the peer has acknowledged all that was written, and the end.
+    /// Waits, after `shutdown`, until the peer has acknowledged all data and the end of the stream.
     ///
     /// # Errors
-    /// If the connection has ended before.
+    /// If the connection ends before.
     pub async fn drained(&self) -> io::Result<()> {
         let Connection { handle, id } = &*self.reading.connection;
         std::future::poll_fn(|cx| handle.shared().lock().poll_drained(*id, cx)).await
     }
 
-    /// Two halves that can live in different tasks. When the writing half is dropped, its direction is
-    /// closed; when both are, so is the connection.
+    /// Splits the stream into two halves that can live in different tasks. When the writing half is dropped,
+    /// its direction is closed; when both are, so is the connection.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         let connection = Arc::clone(&self.reading.connection);
         (OwnedReadHalf { reading: self.reading }, OwnedWriteHalf { connection })
@@ -248,7 +249,7 @@ impl AsyncWrite for MptcpStream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing waits here for more.
+        // Writes are not buffered here.
         Poll::Ready(Ok(()))
     }
 
@@ -257,8 +258,8 @@ impl AsyncWrite for MptcpStream {
     }
 }
 
-/// Asks and tells about a connection whose stream is somewhere else. It does not keep the connection open,
-/// and once that is gone it tells nothing.
+/// Controls and observes a connection whose stream is elsewhere. It does not keep the connection open, and
+/// has no effect once that is gone.
 #[derive(Clone, Debug)]
 pub struct StreamControl {
     handle: Handle,
@@ -266,29 +267,29 @@ pub struct StreamControl {
 }
 
 impl StreamControl {
-    /// Tells the scheduler how many bytes will have been written in all when the flow is done, those
-    /// written already included; none if nobody knows.
+    /// Informs the scheduler of the total number of bytes of the flow, including those written already; none
+    /// if it is unknown.
     pub fn set_flow_size(&self, size: Option<u64>) {
         self.handle.shared().act(|core, _| core.set_flow_size(self.id, size));
     }
 
-    /// How many bytes were written so far.
+    /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.handle.shared().lock().flows.get(&self.id).map_or(0, |flow| flow.written)
     }
 
-    /// The connection's counters.
+    /// Returns the connection's counters.
     pub fn stats(&self) -> ConnectionStats {
         self.handle.shared().lock().stats(self.id)
     }
 
-    /// Its subflows, the ended ones included, in the order in which they began.
+    /// Returns its subflows, including those that have ended, in the order in which they began.
     pub fn subflow_stats(&self) -> Vec<SubflowStats> {
         self.handle.shared().lock().subflow_stats(self.id)
     }
 
-    /// Asks the peer to use a subflow only when no other works, or again like the others (MP_PRIO), and keeps
-    /// to it here.
+    /// Asks the peer (MP_PRIO) to use a subflow only when no other works, or to use it like the others again,
+    /// and does the same here.
     pub fn set_backup(&self, subflow: SubflowId, backup: bool) {
         self.handle.shared().act(|core, now| {
             core.endpoint.set_backup(now, self.id, subflow, backup);
@@ -296,10 +297,10 @@ impl StreamControl {
         });
     }
 
-    /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager of the
-    /// client does by itself; the peer has to listen there. Returns whether it will be tried: not before the
-    /// peer has shown that it knows the keys, not beyond the limit of subflows, not once both streams have ended,
-    /// and not in a plain TCP.
+    /// Opens an additional subflow from one of this host's addresses, on either side, as the client's path
+    /// manager does by itself; the peer has to listen at `remote`. Returns whether it will be attempted: not
+    /// before the peer has proved that it knows the keys, beyond the limit of subflows, once both streams
+    /// have ended, or on plain TCP.
     pub fn open_subflow(&self, local: IpAddr, remote: SocketAddr) -> bool {
         self.handle.shared().act(|core, now| {
             core.stirred = true;
@@ -313,10 +314,10 @@ impl StreamControl {
         self.handle.shared().act(|core, now| core.abort(now, self.id));
     }
 
-    /// Counts memory that is held elsewhere for this connection, such as what is still to be written, as if it were in its
-    /// buffers: see [`HostBuilder::buffer_memory`](crate::HostBuilder::buffer_memory). Grants up to `most` bytes, in
-    /// blocks of 16 KiB; while there are none for this client it waits. To be called by the task that writes to the
-    /// stream.
+    /// Counts memory that is held elsewhere for this connection, such as data still to be written, as if it
+    /// were in its buffers: see [`HostBuilder::buffer_memory`](crate::HostBuilder::buffer_memory). Grants up
+    /// to `most` bytes, in blocks of 16 KiB; waits while there are none for this client. To be called by the
+    /// task that writes to the stream.
     ///
     /// # Errors
     /// If the connection has ended.
@@ -335,7 +336,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// How much.
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -347,7 +348,7 @@ impl Drop for Charge {
     }
 }
 
-/// The half that reads.
+/// The reading half.
 #[derive(Debug)]
 pub struct OwnedReadHalf {
     reading: Reading,
@@ -363,7 +364,7 @@ impl AsyncRead for OwnedReadHalf {
     }
 }
 
-/// Lends what has arrived, as [`MptcpStream`] does.
+/// Lends received data, as [`MptcpStream`] does.
 impl AsyncBufRead for OwnedReadHalf {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         self.get_mut().reading.poll_fill_buf(cx)
@@ -374,7 +375,7 @@ impl AsyncBufRead for OwnedReadHalf {
     }
 }
 
-/// The half that writes.
+/// The writing half.
 #[derive(Debug)]
 pub struct OwnedWriteHalf {
     connection: Arc<Connection>,
@@ -408,7 +409,7 @@ impl AsyncWrite for OwnedWriteHalf {
 
 impl Drop for OwnedWriteHalf {
     fn drop(&mut self) {
-        // It has ended already, or it does now.
+        // The direction has ended already, or ends now.
         let _ = self.connection.shut();
     }
 }

@@ -12,7 +12,7 @@ use anabranch_wire::{Checksums, parse};
 use common::{Path, builders, config, content, receive_all, server_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What was written, for whoever wants to look.
+/// A shared buffer that the test can read.
 #[derive(Clone, Default)]
 struct Sheet(Arc<Mutex<Vec<u8>>>);
 
@@ -47,7 +47,7 @@ struct Seen {
     comment: String,
 }
 
-/// The names of the interfaces and the packets of a file, which has nothing but whole blocks.
+/// Returns the names of the interfaces and the packets of a file, which has only whole blocks.
 fn read(file: &[u8]) -> (Vec<String>, Vec<Seen>) {
     let (mut names, mut packets, mut at) = (Vec::new(), Vec::new(), 0);
     while at < file.len() {
@@ -176,12 +176,12 @@ async fn a_full_disk_ends_the_capture_and_not_the_transfer() {
     assert_eq!(client.end_capture().await.unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
 
-/// A disk that takes nothing before it is told to.
+/// A disk that blocks until it is released.
 struct Slow(Receiver<()>, Sheet);
 
 impl Write for Slow {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Once nobody holds it up it is as any other.
+        // Once released, it writes without delay.
         let _ = self.0.recv();
         self.1.write(bytes)
     }
@@ -200,7 +200,7 @@ async fn what_a_slow_disk_does_not_take_is_left_out_and_counted() {
     let (client, server) = (client.capture(capture).start().unwrap(), server.start().unwrap());
     transfer(&client, &server).await;
     drop(go);
-    // Once there is room again.
+    // Once there is space again.
     let missing = |sheet: &Sheet| -> u64 {
         let (_, packets) = read(&sheet.bytes());
         let before = packets.iter().filter_map(|packet| packet.comment.split_once(" packets before it"));

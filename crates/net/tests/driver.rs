@@ -1,4 +1,4 @@
-//! What wakes the driver, what it drops and aborts, and what it makes of bytes that span two blocks of a buffer.
+//! Wake-ups, drops and aborts of the driver, and segments that span two blocks of a buffer.
 
 mod common;
 
@@ -20,11 +20,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 const ONE: [Path; 1] = [Path::new(100, 10)];
 
-/// Whether a device takes packets, and what it has taken.
+/// Whether a device accepts packets, and how many it has accepted.
 #[derive(Default)]
 struct Gate {
     shut: AtomicBool,
-    /// Packets longer than an acknowledgement.
+    /// The number of packets longer than an acknowledgement.
     taken: AtomicUsize,
     waker: Mutex<Option<Waker>>,
 }
@@ -38,7 +38,7 @@ impl Gate {
     }
 }
 
-/// A device behind a gate.
+/// A device with a gate.
 struct Gated<D> {
     inner: D,
     gate: Arc<Gate>,
@@ -63,7 +63,7 @@ impl<D: Device> Device for Gated<D> {
     }
 }
 
-/// Two hosts over `paths` fast paths with long queues; the gate is before the client's last device.
+/// Returns two hosts over `paths` fast paths with long queues; the gate is at the client's last device.
 fn gated(paths: usize) -> (Host, Host, Arc<Gate>) {
     let (mut client, mut server) = (Host::builder().seed(1), Host::builder().seed(2));
     let gate = Arc::new(Gate::default());
@@ -79,7 +79,8 @@ fn gated(paths: usize) -> (Host, Host, Arc<Gate>) {
     (client.start().unwrap(), server.start().unwrap(), gate)
 }
 
-/// A connection from `client` to `server` with a large window at its start, all of whose subflows are established.
+/// Returns a connection from `client` to `server` with a large window at its start, all of whose subflows are
+/// established.
 async fn connected(client: &Host, server: &Host, max_subflows: u8) -> (MptcpStream, MptcpStream) {
     let mut config = ConnectionConfig {
         initial_window: 1000,
@@ -101,8 +102,8 @@ async fn connected(client: &Host, server: &Host, max_subflows: u8) -> (MptcpStre
     (near, far)
 }
 
-// The driver asks the stack for no more than its queues take. Once the device has taken all of these nothing but the
-// driver itself knows that the stack has more.
+// The driver takes no more from the stack than its queues hold. Once the device has accepted all of these,
+// only the driver itself knows that the stack has more.
 #[tokio::test(start_paused = true)]
 async fn what_a_full_device_has_left_with_the_stack_follows_at_once() {
     let (client, server, gate) = gated(1);
@@ -118,7 +119,8 @@ async fn what_a_full_device_has_left_with_the_stack_follows_at_once() {
     assert_eq!(gate.taken.load(Ordering::Relaxed), 600_000_usize.div_ceil(1420));
 }
 
-// A dropped stream is aborted when its time to linger is over, also where the stack has nothing to do until then.
+// A dropped stream is aborted when its linger time has elapsed, even if the stack has nothing to do until
+// then.
 #[tokio::test(start_paused = true)]
 async fn an_orphan_is_aborted_when_its_time_is_over() {
     let (client, server) = hosts(&ONE);
@@ -126,7 +128,7 @@ async fn an_orphan_is_aborted_when_its_time_is_over() {
     let mut near = client.connect(server_address(), config()).await.unwrap();
     near.write_all(b"x").await.unwrap();
     near.shutdown().await.unwrap();
-    // The other side has it all, and does not close.
+    // The other side has received everything, and does not close.
     let (_far, _) = listener.accept().await.unwrap();
     near.drained().await.unwrap();
     near.set_linger(Some(Duration::from_secs(10)));
@@ -175,8 +177,8 @@ async fn the_writing_half_takes_several_buffers_at_once() {
     assert_eq!(received.await.unwrap(), b"one and another");
 }
 
-// While another device takes packets, those for a full one are dropped, as a network interface would: they are not kept
-// without bound.
+// While another device accepts packets, those for a full one are dropped, as a network interface would: they
+// are not queued without bound.
 #[tokio::test(start_paused = true)]
 async fn packets_for_a_full_device_are_dropped_while_another_takes_some() {
     let (client, server, gate) = gated(2);
@@ -188,7 +190,8 @@ async fn packets_for_a_full_device_are_dropped_while_another_takes_some() {
     assert!(client.counters().queue_drops > 0);
 }
 
-// RFC 2525 section 2.17: nobody will read what arrives once the stream was dropped, and the peer is told so.
+// RFC 2525 section 2.17: data that arrives after the stream was dropped will not be read, and the peer is
+// notified.
 #[tokio::test(start_paused = true)]
 async fn what_arrives_for_a_dropped_stream_is_answered_by_an_abort() {
     let (client, server) = hosts(&ONE);

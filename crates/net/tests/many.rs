@@ -15,10 +15,10 @@ use tokio::time::{Instant, timeout};
 
 const CONNECTIONS: usize = 1000;
 const EACH: usize = 50_000;
-/// What the queue of the link holds, in packets: half as many as there are SYNs at once.
+/// The length of the link's queue in packets: half the number of simultaneous SYNs.
 const QUEUE: u32 = 500;
 
-/// Both hosts with one path of 1 ms, whose queue is as long as that of a TUN device that nobody has set.
+/// Returns both hosts with one path of 1 ms, whose queue has the default length of a TUN device.
 fn hosts(mbps: u64) -> (Host, Host) {
     let (left, right) = memory::pair(Capabilities::plain(1500));
     let mut link = Path::new(mbps, 1).link();
@@ -29,7 +29,7 @@ fn hosts(mbps: u64) -> (Host, Host) {
     (client, server)
 }
 
-/// How long it takes until every connection has moved its bytes, to the server if `up`.
+/// Returns the time until every connection has transferred its bytes, to the server if `up`.
 async fn all_complete(up: bool) -> Duration {
     let (client, server) = hosts(1000);
     let mut listener = server.listen(common::PORT, config(), CONNECTIONS).unwrap();
@@ -82,7 +82,8 @@ async fn all_complete(up: bool) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_uploads_complete_over_a_queue_of_500_packets() {
     let took = all_complete(true).await;
-    // 2.75 s when this was written; the link needs 0.43 s for the bytes, and who loses its SYN waits a second.
+    // 2.75 s when this was written; the link needs 0.43 s for the bytes, and a lost SYN is repeated after a
+    // second.
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 

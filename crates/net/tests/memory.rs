@@ -1,4 +1,4 @@
-//! What an idle connection costs in memory beside its buffers.
+//! The memory of an idle connection without its buffers.
 
 mod common;
 
@@ -17,7 +17,7 @@ async fn an_idle_connection_takes_little_at_each_end() {
     let (client, server) = hosts(&[Path::new(1000, 5)]);
     let mut listener = server.listen(common::PORT, config(), CONNECTIONS).unwrap();
     let mut ends = Vec::with_capacity(2 * CONNECTIONS);
-    // What both hosts need once.
+    // Allocates what both hosts need once.
     ends.push(client.connect(server_address(), config()).await.unwrap());
     ends.push(listener.accept().await.unwrap().0);
     let region = Region::new(ALLOCATOR);

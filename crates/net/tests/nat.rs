@@ -1,5 +1,5 @@
-//! Hosts behind boxes that translate addresses and ports (RFC 8684 section 7: joins work, as IDs and tokens and not
-//! addresses name what is meant; an announcement carries the inner address).
+//! Hosts behind middleboxes that translate addresses and ports (RFC 8684 section 7: joins work, because they
+//! refer to IDs and tokens instead of addresses; an announcement carries the inner address).
 
 mod common;
 
@@ -20,8 +20,8 @@ fn inner(host: u8, path: usize) -> IpAddr {
     IpAddr::from([192, 168, path as u8, host])
 }
 
-/// Translates `inside` to `outside` on the way out and back on the way in, and adds `shift` to ports. What comes
-/// for anybody else is dropped and counted.
+/// Translates `inside` to `outside` for outgoing packets and back for incoming ones, and adds `shift` to
+/// ports. Packets for other addresses are dropped and counted.
 struct Nat {
     pairs: [(IpAddr, IpAddr); 2],
     shift: u16,
@@ -80,7 +80,7 @@ async fn joins_work_between_translated_hosts_and_an_inner_address_does_no_harm()
     let (client, server) = (client.start().unwrap(), server.start().unwrap());
     let mut listener = server.listen(PORT, default_config(), 1).unwrap();
     let mut stream = client.connect((server_ip(0), PORT).into(), default_config()).await.unwrap();
-    // The joins need data to have been acknowledged, and what comes after them goes by all subflows.
+    // The joins require that data has been acknowledged, and later data is sent on all subflows.
     stream.write_all(b"first").await.unwrap();
     let (mut other, _) = listener.accept().await.unwrap();
     let mut first = [0; 5];
@@ -106,7 +106,7 @@ async fn joins_work_between_translated_hosts_and_an_inner_address_does_no_harm()
     assert!(from(0) > 0 && from(1) > 0, "{subflows:?}");
     let seen: BTreeSet<IpAddr> = subflows.iter().map(|subflow| subflow.remote.ip).collect();
     assert_eq!(seen, BTreeSet::from([client_ip(0), client_ip(1)]), "inner addresses have got out");
-    // The announcement of the inner address was believed, as its HMAC is about that, and led nowhere.
+    // The announcement of the inner address was accepted, as its HMAC is valid, and led nowhere.
     assert!(strays[1].load(Ordering::Relaxed) > 0);
     drop(writer.await.unwrap());
 }

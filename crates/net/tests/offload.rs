@@ -1,4 +1,4 @@
-//! What is sent at once: as one packet where the device cuts it, and cut by the driver where it does not.
+//! Bursts: sent as one packet to a device that segments it, and split by the driver for one that does not.
 
 mod common;
 
@@ -24,7 +24,7 @@ const BYTES: usize = 8 << 20;
 
 type Seen = Arc<Mutex<Vec<(Segment, usize, Offload)>>>;
 
-/// A device that notes what its host sends.
+/// A device that records the packets its host sends.
 struct Watched<D> {
     inner: D,
     seen: Seen,
@@ -51,7 +51,7 @@ impl<D: Device> Device for Watched<D> {
     }
 }
 
-/// A network card with segmentation offload before a device that has none. It loses one segment in so many.
+/// A network card with segmentation offload on a device that has none. It loses one segment of each `n`.
 struct Card<D> {
     inner: D,
     waiting: VecDeque<Packet>,
@@ -114,7 +114,7 @@ impl<D: Device> Device for Card<D> {
     }
 }
 
-/// Sends from a host with that device to one with the other; what the first has counted.
+/// Transfers data from a host with the first device to one with the second; returns the sender's counters.
 async fn transfer(left: impl Device + 'static, right: impl Device + 'static) -> SubflowCounters {
     let client = Host::builder().seed(1).device(left, &[client_ip(0)]).start().unwrap();
     let server = Host::builder().seed(2).device(right, &[server_ip(0)]).start().unwrap();
@@ -131,7 +131,7 @@ async fn transfer(left: impl Device + 'static, right: impl Device + 'static) -> 
     stream.subflow_stats()[0].counters
 }
 
-/// The length of the mapping of `segment`, which the first flight carries in its MP_CAPABLE.
+/// Returns the length of the mapping of `segment`, which the first flight carries in its MP_CAPABLE.
 fn mapped(segment: &Segment) -> usize {
     let mapping = segment.options.dss.and_then(|dss| dss.mapping).map(|mapping| mapping.len);
     let capable = segment.options.mptcp.iter().flatten().find_map(|option| match option {
@@ -169,7 +169,7 @@ async fn for_a_device_that_does_not_cut_the_driver_does() {
     let data: Vec<_> = seen.iter().filter(|(segment, ..)| segment.payload_len > 0).collect();
     assert_eq!(counters.data_segments_sent, data.len() as u64);
     assert!(data.iter().all(|(_, len, offload)| *len <= 1500 && *offload == Offload::default()));
-    // One mapping stands on all segments of a burst, and what ends it on the last alone.
+    // One mapping is on all segments of a burst, and flags that end it on the last alone.
     let mapping = |sent: &(Segment, usize, Offload)| sent.0.options.dss.and_then(|dss| dss.mapping);
     let shared = |pair: &&[&(Segment, usize, Offload)]| {
         mapping(pair[0]).is_some() && mapping(pair[0]) == mapping(pair[1])
@@ -186,7 +186,7 @@ async fn for_a_device_that_does_not_cut_the_driver_does() {
 #[tokio::test(start_paused = true)]
 async fn what_a_card_has_cut_and_lost_is_sent_again_segment_by_segment() {
     let (left, right) = memory::pair(Capabilities::plain(1500));
-    // A queue that holds whatever comes, so that the card alone loses.
+    // A queue without overflow, so that only the card loses packets.
     let link = LinkConfig { queue: QueueLimit::Packets(100_000), ..common::Path::new(200, 5).link() };
     let linked = LinkedDevice::new(left, "path", 7, link.clone(), link).unwrap();
     let lost = Arc::new(Mutex::new(0));

@@ -1,4 +1,4 @@
-//! Peers that take nothing: how much memory they get, for how long, and what is left for others.
+//! Peers that read nothing: the memory they get, for how long, and the memory left for others.
 
 mod common;
 
@@ -14,8 +14,8 @@ use common::{Path, builders, client_ip, config, content, server_address, server_
 const MEMORY: u64 = 16 << 20;
 const SLOW: usize = 200;
 
-/// A server of two addresses that writes `len` bytes to each connection, in parts that it charges to the connection as the
-/// command's server does, and its client.
+/// Returns a server of two addresses that writes `len` bytes to each connection, in parts that it charges to
+/// the connection as the command's server does, and its client.
 fn start_charging(timeout: Duration, len: usize) -> (Host, Host) {
     let (client, server) = builders(&[Path::new(1000, 5), Path::new(1000, 5)]);
     let server = server.buffer_memory(MEMORY).send_timeout(Some(timeout)).start().unwrap();
@@ -39,7 +39,7 @@ fn start_charging(timeout: Duration, len: usize) -> (Host, Host) {
     (client.start().unwrap(), server)
 }
 
-/// A server of two addresses that writes `len` bytes to each connection, and its client.
+/// Returns a server of two addresses that writes `len` bytes to each connection, and its client.
 fn start(timeout: Option<Duration>, len: usize) -> (Host, Host) {
     let (client, server) = builders(&[Path::new(1000, 5), Path::new(1000, 5)]);
     let server = server.buffer_memory(MEMORY).send_timeout(timeout).start().unwrap();
@@ -50,7 +50,7 @@ fn start(timeout: Option<Duration>, len: usize) -> (Host, Host) {
         while let Ok((mut stream, _)) = listener.accept().await {
             let bytes = bytes.clone();
             tokio::spawn(async move {
-                // The rest is sent by a stream that was dropped.
+                // The rest is sent after the stream was dropped.
                 stream.write_all(&bytes).await
             });
         }
@@ -58,12 +58,12 @@ fn start(timeout: Option<Duration>, len: usize) -> (Host, Host) {
     (client.start().unwrap(), server)
 }
 
-/// How a client behaves that takes in little before somebody reads.
+/// Returns the configuration of a client with a small receive buffer.
 fn narrow() -> ConnectionConfig {
     ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(20_000)), ..config() }
 }
 
-/// Connections of one address that are never read.
+/// Opens connections of one address that are never read.
 async fn open_slow(client: &Host, count: usize) -> Vec<MptcpStream> {
     let mut slow = Vec::new();
     for _ in 0..count {
@@ -73,12 +73,12 @@ async fn open_slow(client: &Host, count: usize) -> Vec<MptcpStream> {
     slow
 }
 
-/// The time that another address takes to fetch what the server writes.
+/// Returns the time that another address takes to fetch what the server writes.
 async fn fetch(client: &Host, len: usize) -> Duration {
     fetch_from(client, 1, len).await
 }
 
-/// The time that the address of `path` takes to fetch what the server writes.
+/// Returns the time that the address of `path` takes to fetch what the server writes.
 async fn fetch_from(client: &Host, path: usize, len: usize) -> Duration {
     let begun = tokio::time::Instant::now();
     let there = (server_ip(path), common::PORT).into();
@@ -94,13 +94,13 @@ async fn two_hundred_of_one_address_leave_memory_for_another() {
     let (client, server) = start(Some(Duration::from_secs(60)), 1_000_000);
     let slow = open_slow(&client, SLOW).await;
     let used = server.memory_used();
-    // Half of it for the client that takes all it can get, and a block for each of its connections at least.
+    // Half of it for the greedy client, and at least a block for each of its connections.
     assert!(used > SLOW as u64 * (16 << 10) && used <= MEMORY / 4 * 3, "{used} bytes");
     assert!(server.counters().memory_waits >= SLOW as u64);
     let took = fetch(&client, 1_000_000).await;
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert_eq!(server.counters().stalled, 0);
-    // From a twelfth more than the timeout on they are gone, and so is what they had.
+    // A twelfth of the timeout after it, they are gone, and their memory is released.
     tokio::time::sleep(Duration::from_secs(68)).await;
     assert_eq!((server.counters().stalled, server.memory_used()), (SLOW as u64, 0));
     fetch(&client, 1_000_000).await;
@@ -128,7 +128,7 @@ async fn memory_of_reset_connections_goes_to_those_that_have_none() {
     let slow = open_slow(&client, 2 * SLOW).await;
     let used = server.memory_used();
     assert!(used + (16 << 10) > MEMORY / 4 * 3, "{used} bytes");
-    // Those that take nothing are reset within 10 s, a twelfth of the timeout after their last progress.
+    // Connections without progress are reset within 10 s, a twelfth of the timeout after their last progress.
     let took = fetch_from(&client, 0, 1_000_000).await;
     assert!(took < Duration::from_secs(12), "{took:?}");
     assert!(server.counters().stalled > 0);
@@ -176,7 +176,7 @@ async fn a_charge_counts_until_it_is_dropped() {
     // As much as the client, which is this connection, leaves free beside what it holds.
     let large = charge(u64::MAX).await.unwrap();
     assert!((MEMORY / 4..=MEMORY / 3).contains(&large.bytes()), "{}", large.bytes());
-    // The peer has taken nothing, and gets no more.
+    // The peer has acknowledged nothing, so no more is granted.
     let refused = tokio::time::timeout(Duration::from_secs(1), charge(u64::MAX)).await;
     assert!(refused.is_err());
     drop((small, large));

@@ -1,4 +1,4 @@
-//! Streams between two hosts over links in memory, on tokio's paused clock: nothing waits for real.
+//! Streams between two hosts over links in memory, on tokio's paused clock: no test waits in real time.
 
 mod common;
 
@@ -29,7 +29,7 @@ async fn what_is_written_comes_back_from_an_echo() {
     });
     let begun = Instant::now();
     let mut stream = client.connect(server_address(), config()).await.unwrap();
-    // One round trip, and what the clock rounds up.
+    // One round trip, and the rounding of the clock.
     assert!(begun.elapsed() < Duration::from_millis(25), "{:?}", begun.elapsed());
     assert_eq!(stream.remote_address(), server_address());
     for text in ["hello", "and again"] {
@@ -185,7 +185,7 @@ async fn what_has_arrived_is_lent_in_order_and_read_beside_that() {
     assert_eq!(more, 0);
 }
 
-/// Whether the peer is reset by a drop after so many of the lent bytes were read.
+/// True if the peer is reset by a drop after `read` of the lent bytes were read.
 async fn dropped_after(read: usize) -> bool {
     let (client, server) = hosts(&ONE);
     let mut listener = server.listen(common::PORT, config(), 4).unwrap();
@@ -223,7 +223,7 @@ async fn little_is_taken_that_cannot_leave_yet() {
     let all = content(4 << 20);
     let written = near.write(&all).await.unwrap();
     assert_eq!(written, 384 << 10);
-    // One of a fixed size takes what it has room for, also while nobody reads.
+    // A buffer of fixed size accepts as much as it has space for, even if the peer does not read.
     let mut other = client.connect(server_address(), config()).await.unwrap();
     assert_eq!(other.write(&all).await.unwrap(), all.len());
     near.write_all(&all[written..]).await.unwrap();
@@ -277,7 +277,7 @@ async fn a_slow_reader_holds_the_writer_back() {
     });
     let (mut far, _) = listener.accept().await.unwrap();
     tokio::time::sleep(Duration::from_secs(100)).await;
-    // Both buffers are full, and nothing more was taken.
+    // Both buffers are full, and nothing more was accepted.
     assert!(far.stats().received <= 64 << 10, "{:?}", far.stats());
     assert!(!write.is_finished());
     let mut got = Vec::new();
@@ -362,7 +362,7 @@ async fn when_the_device_is_gone_every_operation_says_so() {
     far.set_linger(Some(Duration::ZERO));
     far.abort();
     drop((far, listener, server));
-    // The server's driver ends with its last connection, and takes its device along.
+    // The server's driver ends with its last connection, together with its device.
     let (write, _) = timeout(Duration::from_secs(100), waiting).await.expect("in time").unwrap();
     assert!(matches!(write, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe), "{write:?}");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -401,7 +401,7 @@ async fn the_end_of_a_connection_is_reported_with_its_subflows() {
     assert!(sent >= 3 << 20);
 }
 
-// RFC 1191: the answer of a router, as a packet, makes segments smaller.
+// RFC 1191: a router's ICMP error makes segments smaller.
 #[tokio::test(start_paused = true)]
 async fn a_narrow_path_whose_router_tells_costs_little() {
     let len = 4 << 20;
@@ -410,14 +410,14 @@ async fn a_narrow_path_whose_router_tells_costs_little() {
     assert!(narrow < wide.mul_f64(1.3), "{narrow:?} and {wide:?}");
 }
 
-// RFC 4821: where none tells, two timeouts do, unless somebody has asked for less.
+// RFC 4821: without ICMP, two timeouts suffice, unless the search is disabled.
 #[tokio::test(start_paused = true)]
 async fn a_black_hole_is_crossed() {
     let hole = [ONE[0].mtu(1300, false)];
     let len = 4 << 20;
     let (took, _) = bulk_with(default_config(), &hole, len, Duration::from_secs(60)).await;
     let (clean, _) = bulk_with(default_config(), &ONE, len, Duration::from_secs(60)).await;
-    // Two timeouts, of which the second has waited twice as long as the first, and segments a seventh shorter.
+    // Two timeouts, the second twice as long as the first, and segments a seventh shorter.
     assert!(took < clean.mul_f64(1.3) + Duration::from_secs(2), "{took:?} and {clean:?}");
     let (client, server) = hosts(&hole);
     let config = ConnectionConfig { path_mtu: PathMtuDiscovery::Icmp, ..default_config() };
@@ -429,7 +429,7 @@ async fn a_black_hole_is_crossed() {
     assert!(read.is_err(), "nothing passes where segments stay as long as they are");
 }
 
-/// A device that takes a few packets, and no more until a millisecond has passed.
+/// A device that accepts a few packets in each millisecond.
 struct Stutter<D> {
     inner: D,
     taken: u32,
@@ -478,7 +478,7 @@ async fn a_device_that_is_full_is_waited_for_and_loses_nothing() {
     assert_eq!(client.counters().queue_drops, 0);
 }
 
-/// An ICMP echo request with a sequence number.
+/// Returns an ICMP echo request with a sequence number.
 fn ping(from: std::net::IpAddr, to: std::net::IpAddr, seq: u16) -> Packet {
     use anabranch_wire::checksum;
     let (std::net::IpAddr::V4(from), std::net::IpAddr::V4(to)) = (from, to) else { unreachable!() };
@@ -494,7 +494,7 @@ fn ping(from: std::net::IpAddr, to: std::net::IpAddr, seq: u16) -> Packet {
     Packet::from_bytes(&bytes)
 }
 
-// By the device of the address, and no more than a thousand a second.
+// By the device of the address, and at most a thousand per second.
 #[tokio::test(start_paused = true)]
 async fn pings_of_its_addresses_are_answered_within_bounds() {
     use std::future::poll_fn;
@@ -513,7 +513,7 @@ async fn pings_of_its_addresses_are_answered_within_bounds() {
     for seq in 0..60 {
         send(ping(from, to, seq)).await;
     }
-    // Whoever is not here is not answered for.
+    // Pings of other addresses are not answered.
     send(ping(from, common::server_ip(2), 0)).await;
     tokio::time::sleep(Duration::from_millis(10)).await;
     let counters = host.counters();

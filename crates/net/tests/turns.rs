@@ -1,4 +1,4 @@
-//! Who has a turn while packets keep coming.
+//! Scheduling of tasks while packets keep arriving.
 
 mod common;
 
@@ -9,10 +9,10 @@ use anabranch_net::Host;
 use common::{Path, client_ip, config, content, server_address, server_ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What a driver reads in one round, in bytes.
+/// The bytes that a driver reads in one round.
 const BATCH: usize = 64 * 1500;
 
-/// Whoever waits for bytes has them before more is taken in.
+/// A waiting reader gets its data before more packets are processed.
 #[tokio::test]
 async fn what_has_come_is_read_before_the_next_round() {
     let (left, right) = memory::pair(Capabilities::plain(1500));
@@ -23,7 +23,7 @@ async fn what_has_come_is_read_before_the_next_round() {
     let sent = all.clone();
     let sender = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        // Not before the other side reads.
+        // The other side has to read first.
         stream.read_exact(&mut [0]).await.unwrap();
         stream.write_all(&sent).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -50,7 +50,8 @@ async fn what_has_come_is_read_before_the_next_round() {
     sender.await.unwrap();
 }
 
-/// Where packets are there already one acknowledgement is for hundreds of them, and for all before a pause.
+/// If packets are available already, one acknowledgement covers hundreds of them, and one is sent before a
+/// pause.
 #[tokio::test(start_paused = true)]
 async fn one_acknowledgement_is_for_all_that_has_come() {
     // The clock ticks once in a millisecond, in which some 800 packets pass.

@@ -1,17 +1,18 @@
-//! Why a setup was not made.
+//! The errors of a setup.
 
 use core::fmt;
 
-/// What stands in the way. Every text says what would help.
+/// The reason that a setup or teardown failed. Every text includes a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetupError {
     /// The options are wrong.
     Usage(String),
-    /// The process may not do it.
+    /// The process lacks the privilege.
     NotPermitted(String),
-    /// It would have touched what anabranch did not make, or cannot work on this host. Nothing was changed.
+    /// The setup would have changed something that anabranch did not make, or cannot work on this host.
+    /// Nothing was changed.
     Refused(String),
-    /// Something failed; what had been made is undone, or the text says what is left.
+    /// A step failed; completed steps were undone, or the text says which were not.
     Failed(String),
 }
 

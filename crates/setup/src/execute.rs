@@ -1,4 +1,4 @@
-//! Makes the steps of a plan, and undoes them.
+//! Executes the steps of a plan, and undoes them.
 
 use std::path::Path;
 
@@ -11,25 +11,24 @@ use super::step::Step;
 use super::system::System;
 use super::{Outcome, SetupError, Teardown};
 
-/// What `setup` would do on this host: the plan, with nothing changed.
+/// Returns the plan of `setup` on this host, without changing anything.
 ///
 /// # Errors
 ///
-/// What stands in the way, see [`SetupError`].
+/// Any [`SetupError`].
 pub fn plan(options: &Options, system: &mut dyn System) -> Result<Plan, SetupError> {
     options.check()?;
     let host = Host::read(system).map_err(SetupError::Failed)?;
     Plan::new(Layout::new(options, &host, false)?, &host)
 }
 
-/// Sets up what `options` say.
+/// Sets up a device as `options` describe.
 ///
-/// The same setup a second time makes what is missing of it, and nothing if nothing is. A step that fails
-/// undoes all that this call has made.
+/// A repeated call makes only the missing parts. A step that fails undoes all steps of this call.
 ///
 /// # Errors
 ///
-/// What stands in the way, see [`SetupError`].
+/// Any [`SetupError`].
 pub fn setup(options: &Options, system: &mut dyn System, root: &Path) -> Result<Outcome, SetupError> {
     options.check()?;
     if let Some(text) = super::privileges::missing(system) {
@@ -44,7 +43,7 @@ pub fn setup(options: &Options, system: &mut dyn System, root: &Path) -> Result<
     let boot_id = boot_id(system);
     let mut earlier = store.load(&options.device)?;
     if earlier.as_ref().is_some_and(|state| state.boot_id != boot_id) {
-        // What it tells of went when the machine was started anew.
+        // A reboot has removed the setup that the state describes.
         store.forget(&options.device)?;
         earlier = None;
     }
@@ -79,7 +78,8 @@ pub fn setup(options: &Options, system: &mut dyn System, root: &Path) -> Result<
     Ok(Outcome { layout: state.layout, made, repaired: true })
 }
 
-/// The host as it was before other setups: what only they have opened must be kept shut here too.
+/// Returns the host as it was before other setups: forwarding that only they have enabled must stay blocked
+/// here too.
 fn without_others(host: &Host, store: &Store) -> Result<Host, SetupError> {
     let mut host = host.clone();
     for device in store.devices() {
@@ -96,7 +96,7 @@ pub(super) fn boot_id(system: &mut dyn System) -> String {
     system.read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// Makes what is missing of `state`. If that fails, undoes what this call has made.
+/// Makes the missing parts of `state`. If that fails, undoes the steps of this call.
 fn make(
     state: &mut State,
     host: &Host,
@@ -104,12 +104,12 @@ fn make(
     store: &Store,
 ) -> Result<Vec<Step>, SetupError> {
     let earlier = state.clone();
-    // What this call has made, and what a switch was before it.
+    // The steps made by this call, each with the previous value of a sysctl.
     let mut made: Vec<(usize, Option<String>)> = Vec::new();
     for n in 0..state.records.len() {
         let record = &mut state.records[n];
         if record.phase != Phase::Planned && record.step.present(host) {
-            // What was begun has been made after all.
+            // The interrupted step was completed.
             record.phase = Phase::Made;
             record.identity = record.identity.or(record.step.identity(host));
             continue;
@@ -124,7 +124,7 @@ fn make(
     Ok(made.into_iter().map(|(n, _)| state.records[n].step.clone()).collect())
 }
 
-/// Makes one step; gives what a switch was before.
+/// Makes one step; returns the previous value of a sysctl.
 fn make_one(
     state: &mut State,
     n: usize,
@@ -150,8 +150,8 @@ fn make_one(
     Ok(before)
 }
 
-/// Undoes what one call of [`make`] has made, and says how that went. The step that failed changed nothing:
-/// the kernel takes each as a whole, or it belongs to the device.
+/// Undoes the steps of one call of [`make`], and returns the resulting error. The failed step has changed
+/// nothing: the kernel applies each step completely or not at all, or the step belongs to the device.
 fn roll_back(
     failure: SetupError,
     state: &State,
@@ -189,7 +189,7 @@ fn roll_back(
     })
 }
 
-/// Asks the kernel what it calls the things that were made.
+/// Records the kernel's identifiers of the new objects.
 fn identify(state: &mut State, system: &mut dyn System) -> Result<(), SetupError> {
     let host = Host::read(system).map_err(SetupError::Failed)?;
     for record in state.records.iter_mut().filter(|record| record.phase != Phase::Planned) {
@@ -200,11 +200,11 @@ fn identify(state: &mut State, system: &mut dyn System) -> Result<(), SetupError
     Ok(())
 }
 
-/// Undoes the setup of `device`: what is there of what was made, and nothing else.
+/// Undoes the setup of `device`: the existing parts that the setup made, and nothing else.
 ///
 /// # Errors
 ///
-/// What stands in the way, see [`SetupError`].
+/// Any [`SetupError`].
 pub fn teardown(device: &str, system: &mut dyn System, root: &Path) -> Result<Teardown, SetupError> {
     let store = Store::read_only(root)?;
     if store.load(device)?.is_none() {
@@ -236,8 +236,8 @@ pub fn teardown(device: &str, system: &mut dyn System, root: &Path) -> Result<Te
     )))
 }
 
-/// Undoes what `state` says was made, last things first. What is gone, or is not what was made, is left
-/// alone.
+/// Undoes the steps in `state`, in reverse order. Parts that are missing, or are not those that were made,
+/// are left alone.
 fn undo(
     state: &mut State,
     system: &mut dyn System,
@@ -261,7 +261,7 @@ fn undo(
             _ => false,
         };
         if of_device {
-            // Goes with the device.
+            // Removed together with the device.
             record.phase = Phase::Planned;
             continue;
         }
@@ -270,7 +270,7 @@ fn undo(
             continue;
         };
         if matches!(step, Step::Sysctl { value, .. } if record.before.as_ref() == Some(value)) {
-            // It was so before.
+            // The sysctl had this value before.
             record.phase = Phase::Planned;
             continue;
         }
@@ -312,12 +312,13 @@ fn undo(
     Ok(report)
 }
 
-/// What was never identified, since a setup was broken off, is taken by its name.
+/// True if the identifiers agree. A part that was never identified, because a setup was interrupted, is
+/// matched by its name.
 fn same(recorded: Option<u64>, now: Option<u64>) -> bool {
     recorded.is_none() || recorded == now
 }
 
-/// If another setup of this namespace set the same switch, it inherits the value to set back.
+/// If another setup of this namespace set the same sysctl, hands it the value to restore.
 fn give(
     store: &Store,
     device: &str,
@@ -332,7 +333,7 @@ fn give(
                 && matches!(&record.step, Step::Sysctl { key: k, value: v, .. } if k == key && v == value)
         };
         if let Some(record) = state.records.iter_mut().find(needed) {
-            // Unless it was this one that was there first.
+            // Unless that setup was the first.
             if record.before.as_deref() == Some(value) {
                 record.before = before.map(str::to_owned);
             }

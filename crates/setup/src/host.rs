@@ -1,4 +1,5 @@
-//! What a host is like: interfaces, routes, rules, tables and switches, read by `ip -json` and `nft --json`.
+//! The state of a host's network: interfaces, routes, rules, tables and sysctls, read by `ip -json` and `nft
+//! --json`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,17 +17,17 @@ pub const MAIN_TABLE: u32 = 254;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Link {
-    /// Its number, which no other interface of this namespace has or will have.
+    /// Its index, which no other interface of this namespace ever has.
     pub ifindex: u32,
     /// Its name.
     pub ifname: String,
-    /// Such as `UP`, `LOOPBACK`, `POINTOPOINT`.
+    /// Flags such as `UP`, `LOOPBACK`, `POINTOPOINT`.
     pub flags: Vec<String>,
-    /// In bytes.
+    /// Its MTU in bytes.
     pub mtu: u32,
-    /// `UP`, `DOWN`, or `UNKNOWN` for those that cannot tell.
+    /// The operational state: `UP`, `DOWN`, or `UNKNOWN` if the driver does not report it.
     pub operstate: String,
-    /// What kind of virtual interface it is.
+    /// The kind of virtual interface.
     pub linkinfo: LinkInfo,
     /// Its addresses.
     pub addr_info: Vec<Address>,
@@ -36,25 +37,25 @@ pub struct Link {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct LinkInfo {
-    /// Such as `tun`, `veth`; empty for hardware.
+    /// `tun`, `veth` or another; empty for hardware.
     pub info_kind: String,
 }
 
 /// An address of an interface.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Address {
-    /// The address itself.
+    /// The address.
     pub local: Option<IpAddr>,
-    /// The length of its network's prefix.
+    /// The prefix length of its network.
     #[serde(default)]
     pub prefixlen: u8,
-    /// `global`, `link`, `host`.
+    /// The scope: `global`, `link` or `host`.
     #[serde(default)]
     pub scope: String,
-    /// Not yet, or no longer, fit for new connections.
+    /// True if not yet, or no longer, usable for new connections.
     #[serde(default)]
     pub deprecated: bool,
-    /// Duplicate address detection has not ended.
+    /// True while duplicate address detection runs.
     #[serde(default)]
     pub tentative: bool,
 }
@@ -62,36 +63,36 @@ pub struct Address {
 /// A route of any table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where to; none is the default.
+    /// The destination; none for the default route.
     pub dst: Option<IpNet>,
-    /// Of which family, as a default route does not show it.
+    /// True for IPv6; a default route does not show its family.
     pub ipv6: bool,
-    /// `unicast`, `unreachable`, `local`, ...
+    /// The type: `unicast`, `unreachable`, `local`, ...
     pub kind: String,
-    /// Through whom.
+    /// The gateway.
     pub gateway: Option<IpAddr>,
-    /// The gateway is taken for reachable although no route of the interface says so.
+    /// True if the gateway counts as reachable without a route of the interface to it.
     pub onlink: bool,
-    /// Through which interface.
+    /// The outgoing interface.
     pub dev: String,
-    /// The table's number.
+    /// The number of its table.
     pub table: u32,
-    /// Lower ones are preferred.
+    /// The metric; lower ones are preferred.
     pub metric: u32,
 }
 
 /// A policy rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Of which family.
+    /// True for IPv6.
     pub ipv6: bool,
-    /// Rules are asked in this order.
+    /// The priority; rules are evaluated in ascending order.
     pub priority: u32,
-    /// The source; none is any.
+    /// The source; none matches any.
     pub src: Option<IpNet>,
-    /// The table that it leads to; 0 for other actions.
+    /// The table to look up; 0 for other actions.
     pub table: u32,
-    /// It has conditions beside the source, such as a mark.
+    /// True if it has conditions besides the source, such as a mark.
     pub conditions: bool,
 }
 
@@ -99,11 +100,11 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NftTable {
-    /// `inet`, `ip`, `ip6`, ...
+    /// The family: `inet`, `ip`, `ip6`, ...
     pub family: String,
     /// Its name.
     pub name: String,
-    /// Its number, which a table that is deleted and made again does not keep.
+    /// Its handle, which changes if the table is deleted and made again.
     pub handle: u64,
 }
 
@@ -117,13 +118,13 @@ pub struct NftChain {
     pub table: String,
     /// Its name.
     pub name: String,
-    /// Where it hangs: `forward`, `postrouting`, ...
+    /// The hook: `forward`, `postrouting`, ...
     pub hook: String,
-    /// What becomes of a packet that no rule decides on.
+    /// The policy for packets that no rule decides.
     pub policy: String,
 }
 
-/// A host at a moment.
+/// The state of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     /// All interfaces.
@@ -136,11 +137,11 @@ pub struct Host {
     pub nft_tables: Option<Vec<NftTable>>,
     /// The base chains of nftables; empty if they could not be read.
     pub nft_chains: Vec<NftChain>,
-    /// The switches that matter, by their path below `/proc/sys`.
+    /// The relevant sysctls, by their path below `/proc/sys`.
     pub sysctls: BTreeMap<String, String>,
 }
 
-/// The switches of an interface that a setup looks at.
+/// The sysctls of an interface that a setup reads.
 const SYSCTLS: [&str; 6] = [
     "net/ipv4/conf/*/forwarding",
     "net/ipv4/conf/*/rp_filter",
@@ -155,8 +156,8 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// `ip` is not there, or says what is not understood. Without `nft`, or without the right to ask it, its
-    /// tables stay unknown.
+    /// `ip` is missing, or its output cannot be parsed. Without `nft`, or without the privilege to use it,
+    /// its tables stay unknown.
     pub fn read(system: &mut dyn System) -> Result<Host, String> {
         let mut host = Host { links: ask(system, "ip -json -details address show")?, ..Host::default() };
         for ipv6 in [false, true] {
@@ -185,22 +186,22 @@ impl Host {
         Ok(host)
     }
 
-    /// The interface of this name.
+    /// Returns the interface of this name.
     pub fn link(&self, name: &str) -> Option<&Link> {
         self.links.iter().find(|link| link.ifname == name)
     }
 
-    /// The table of family `inet` with this name.
+    /// Returns the table of family `inet` with this name.
     pub fn nft_table(&self, name: &str) -> Option<&NftTable> {
         self.nft_tables.iter().flatten().find(|table| table.family == "inet" && table.name == name)
     }
 
-    /// Whether the switch has this value.
+    /// True if the sysctl has this value.
     pub fn sysctl_is(&self, key: &str, value: &str) -> bool {
         self.sysctls.get(key).is_some_and(|now| now == value)
     }
 
-    /// Whether a routing table of this number holds or is named by anything.
+    /// True if a routing table of this number has routes or is referred to by a rule.
     pub fn table_in_use(&self, table: u32) -> bool {
         self.routes.iter().any(|route| route.table == table)
             || self.rules.iter().any(|rule| rule.table == table)
@@ -208,12 +209,12 @@ impl Host {
 }
 
 impl Link {
-    /// Whether the flag is set.
+    /// True if the flag is set.
     pub fn is(&self, flag: &str) -> bool {
         self.flags.iter().any(|own| own == flag)
     }
 
-    /// The addresses of a family that can be used beyond the link.
+    /// Returns the addresses of a family with a scope beyond the link.
     pub fn global(&self, ipv6: bool) -> impl Iterator<Item = IpAddr> + '_ {
         let fit = |address: &&Address| address.scope == "global" && !address.deprecated && !address.tentative;
         let own = self.addr_info.iter().filter(fit).filter_map(|address| address.local);
@@ -232,7 +233,7 @@ fn ask<T: DeserializeOwned>(system: &mut dyn System, line: &str) -> Result<Vec<T
     })
 }
 
-/// The objects of one kind in what `nft --json` prints.
+/// Returns the objects of one kind in the output of `nft --json`.
 fn nft_objects<T: DeserializeOwned>(text: &str, kind: &str) -> Vec<T> {
     let Ok(mut all) = serde_json::from_str::<serde_json::Value>(text) else { return Vec::new() };
     let Some(list) = all.get_mut("nftables").and_then(serde_json::Value::as_array_mut) else {
@@ -257,7 +258,7 @@ struct RawRoute {
     nexthops: Vec<RawHop>,
 }
 
-/// An IPv4 route through an IPv6 gateway.
+/// The gateway of an IPv4 route through an IPv6 gateway.
 #[derive(Deserialize)]
 struct RawVia {
     host: IpAddr,
@@ -273,9 +274,9 @@ struct RawHop {
 }
 
 impl RawRoute {
-    /// One route for each of the next hops.
+    /// Returns one route for each next hop.
     fn routes(self, ipv6: bool) -> Vec<Route> {
-        // By number too, which is how `ip -N` shows some (RTN_* of Linux' rtnetlink.h).
+        // Types by number too, which is how `ip -N` shows some (RTN_* of Linux' rtnetlink.h).
         let kind = match self.kind.as_str() {
             "" | "1" => "unicast",
             "2" => "local",
@@ -326,7 +327,7 @@ impl RawRule {
     }
 }
 
-/// `10.0.0.0/8`, `10.0.0.1` for a single address, or none for `default` and `all`.
+/// Parses `10.0.0.0/8`, `10.0.0.1` for a single address, or `default` and `all`, which give none.
 fn network(text: &str) -> Option<IpNet> {
     text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }

@@ -1,5 +1,5 @@
-//! Which address goes which way: what a setup comes to on a given host, before any step is taken.
-//! Two setups that come to the same layout are the same.
+//! The layout of a setup on a given host: the interface and gateway of each address. Two setups with the same
+//! layout are the same.
 
 use std::net::IpAddr;
 
@@ -10,22 +10,22 @@ use super::host::{Host, Link, MAIN_TABLE, Route};
 use super::options::{Families, Options, PathSpec};
 use super::{PathLayout, SetupError};
 
-/// The kernel's end of the device has this number in its prefix, or the last one that a smaller prefix has
-/// room for; the paths count from 1.
+/// The number of the kernel's end of the device in its prefix; in a smaller prefix, the last usable number is
+/// used. Paths count from 1.
 const KERNEL: u128 = 254;
 
-/// Where everything goes.
+/// The addresses and paths of a setup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// The TUN device.
     pub device: String,
-    /// The user id that may open it.
+    /// The user id that may open the device.
     pub owner: Option<u32>,
     /// Its MTU in bytes.
     pub mtu: u32,
     /// The kernel's own addresses on it, with the prefix.
     pub kernel: Vec<IpNet>,
-    /// The paths, from 1.
+    /// The paths, counted from 1.
     pub paths: Vec<PathLayout>,
 }
 
@@ -34,21 +34,21 @@ pub struct Layout {
 pub struct Leg {
     /// The address that anabranch uses.
     pub address: IpAddr,
-    /// The gateway behind the real interface; none where the interface needs none, or has none.
+    /// The gateway on the real interface; none if the interface needs none, or has none.
     pub gateway: Option<IpAddr>,
-    /// Whether there is a way to everywhere, or only to the networks of the interface.
+    /// True if there is a default route; false if only the networks of the interface are reachable.
     pub default: bool,
-    /// The gateway is to be taken for reachable.
+    /// True if the gateway is treated as reachable without a route.
     pub onlink: bool,
     /// The networks that are reached without the gateway.
     pub networks: Vec<IpNet>,
-    /// What the interface itself is called, and what the others see.
+    /// The address of the interface itself, which other hosts see.
     pub masquerade: IpAddr,
 }
 
-/// How many paths a prefix has room for.
+/// Returns the number of paths that fit into a prefix.
 pub(super) fn capacity(prefix: IpNet) -> u64 {
-    // The network's own address, the kernel's, and IPv4's broadcast address.
+    // Excludes the network's own address, the kernel's, and IPv4's broadcast address.
     let size = 1_u128 << u32::from(prefix.max_prefix_len() - prefix.prefix_len()).min(32);
     u64::try_from(kernel_number(size).saturating_sub(1)).unwrap_or(u64::MAX)
 }
@@ -57,7 +57,7 @@ fn kernel_number(size: u128) -> u128 {
     KERNEL.min(size.saturating_sub(2))
 }
 
-/// The address of number `n` in a prefix, with the prefix's length.
+/// Returns the address of number `n` in a prefix, with the prefix's length.
 fn number(prefix: IpNet, n: u128) -> IpNet {
     match prefix {
         IpNet::V4(net) => {
@@ -77,12 +77,12 @@ fn kernel_address(prefix: IpNet) -> IpNet {
 }
 
 impl Layout {
-    /// What `options` come to on `host`. `own` says that the device is there already and was made
-    /// by an earlier setup.
+    /// Returns the layout of `options` on `host`. `own` says that an earlier setup made the device.
     ///
     /// # Errors
     ///
-    /// The options are wrong; a device of this name is there; an interface is not there, is down or has no address; the prefix is taken.
+    /// The options are wrong; a device of this name exists; an interface is missing, down or without an
+    /// address; the prefix is in use.
     pub fn new(options: &Options, host: &Host, own: bool) -> Result<Layout, SetupError> {
         options.check()?;
         if options.paths.is_empty() {
@@ -119,7 +119,7 @@ impl Layout {
         })
     }
 
-    /// A layout without any way out: paths that end at the device.
+    /// Returns a layout without connectivity: paths that end at the device.
     pub fn isolated(options: &Options) -> Result<Layout, SetupError> {
         options.check()?;
         let prefixes: Vec<IpNet> = match options.families {
@@ -152,7 +152,7 @@ impl Layout {
         })
     }
 
-    /// What a person should know.
+    /// Returns notes for the user.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for path in &self.paths {
@@ -181,7 +181,7 @@ fn join(networks: &[IpNet]) -> String {
     networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
-/// Names the interfaces that could be paths.
+/// Lists the interfaces that could be paths.
 fn offer(host: &Host) -> String {
     let fit = |link: &&Link| {
         !link.is("LOOPBACK")
@@ -261,7 +261,8 @@ fn leg(host: &Host, link: &Link, ipv6: bool, address: IpAddr, masquerade: IpAddr
     }
 }
 
-/// 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291) and multicast: the same on every interface.
+/// True for 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291) and multicast, which are the same on every
+/// interface.
 fn link_local(network: IpNet) -> bool {
     match network.addr() {
         IpAddr::V4(address) => address.is_link_local() || address.is_multicast(),
@@ -269,7 +270,7 @@ fn link_local(network: IpNet) -> bool {
     }
 }
 
-/// Nobody else may use the prefix.
+/// Checks that the prefix is not in use.
 fn check_free(options: &Options, host: &Host, prefix: IpNet, own: bool) -> Result<(), SetupError> {
     let overlaps = |other: &IpNet| other.contains(&prefix) || prefix.contains(other);
     let taken = host.routes.iter().find(|route| {

@@ -1,10 +1,10 @@
-//! A TUN device with an address for each path, and the routes, the filter and the translation of addresses
-//! that take each path's packets out by its own real interface. And back: everything that was made is written
-//! down, and undone exactly.
+//! Sets up a TUN device with an address for each path, and the routes, the filter and the address translation
+//! that send each path's packets through its own real interface. Every change is recorded, and undone
+//! exactly.
 //!
-//! [`Options`] and a [`Host`] give a [`Layout`] (which address goes which way), a layout gives a [`Plan`]
-//! (steps in order), both without touching anything; [`setup`] makes the steps, [`teardown`] undoes them.
-//! Why it runs `ip` and `nft`: `docs/decisions/ip-and-nft.md`.
+//! [`Options`] and a [`Host`] give a [`Layout`] (the interface of each address), and a layout gives a
+//! [`Plan`] (steps in order), both without side effects; [`setup`] executes the steps, [`teardown`] undoes
+//! them. `docs/decisions/ip-and-nft.md` explains why it runs `ip` and `nft`.
 
 #![warn(unreachable_pub)]
 #![cfg(target_os = "linux")]
@@ -42,39 +42,39 @@ pub use step::Step;
 pub(crate) use system::install;
 pub use system::{Action, RealSystem, System};
 
-/// A path: a real interface, and what anabranch uses to go through it.
+/// A path: a real interface, and the addresses that anabranch uses on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathLayout {
     /// The real interface.
     pub interface: String,
-    /// Its number, which changes when it is unplugged and comes back.
+    /// Its index, which changes when it is removed and comes back.
     pub ifindex: u32,
     /// Its MTU in bytes.
     pub mtu: u32,
-    /// IPv4, IPv6 or both.
+    /// The legs for IPv4, IPv6 or both.
     pub legs: Vec<Leg>,
 }
 
-/// What a setup has come to.
+/// The result of a setup.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Which address goes which way.
+    /// The layout.
     pub layout: Layout,
-    /// What this call has made; nothing if all was there.
+    /// The steps made by this call; empty if everything existed.
     pub made: Vec<Step>,
-    /// An earlier call had made the rest.
+    /// True if an earlier call had made the rest.
     pub repaired: bool,
 }
 
-/// What a teardown has done.
+/// The result of a teardown.
 #[derive(Clone, Debug, Default)]
 pub struct Teardown {
-    /// What was undone, in this order.
+    /// The undone steps, in this order.
     pub undone: Vec<Step>,
-    /// What was left alone, and why.
+    /// The parts left alone, with the reason.
     pub left: Vec<String>,
-    /// What could not be undone, and why.
+    /// The parts that could not be undone, with the reason.
     pub failed: Vec<String>,
-    /// The machine was started anew since, and everything went with that.
+    /// True if a reboot had already removed everything.
     pub rebooted: bool,
 }

@@ -1,4 +1,4 @@
-//! A network of one's own, without root: for trying things out, with no way out.
+//! A private network namespace, without root and without connectivity, for experiments.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -12,10 +12,10 @@ use super::options::Options;
 use super::plan::Plan;
 use super::system::{System, quote};
 
-/// The program of a `--dry-run` that does what [`enter`] does.
+/// The command in the output of `--dry-run` that corresponds to [`enter`].
 const UNSHARE: &str = "unshare --user --map-root-user --net";
 
-/// The steps inside.
+/// Returns the plan inside the namespace.
 ///
 /// # Errors
 ///
@@ -24,19 +24,19 @@ pub fn plan(options: &Options) -> Result<Plan, SetupError> {
     Ok(Plan::isolated(Layout::isolated(options)?))
 }
 
-/// What [`enter`] and [`run`] do, as lines for a shell.
+/// Returns the actions of [`enter`] and [`run`] as shell lines.
 pub fn describe(plan: &Plan, command: &[String]) -> String {
     let command: Vec<String> = command.iter().map(|word| quote(word)).collect();
     let steps: Vec<String> = plan.steps.iter().map(|step| step.action().to_string()).collect();
     format!("{UNSHARE}\n{}\nexec {}\n", steps.join("\n"), command.join(" "))
 }
 
-/// Moves this process, which must have one thread, into a user namespace and a network namespace of its own,
-/// where it is root.
+/// Moves this process, which must have one thread, into its own user and network namespaces, in which it is
+/// root.
 ///
 /// # Errors
 ///
-/// The system does not allow it.
+/// The system does not permit it.
 pub fn enter() -> Result<(), SetupError> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(|error| {
@@ -46,7 +46,7 @@ pub fn enter() -> Result<(), SetupError> {
              kernel.apparmor_restrict_unprivileged_userns=0"
         ))
     })?;
-    // user_namespaces(7): without privileges one may map oneself, once groups can no longer be dropped.
+    // user_namespaces(7): an unprivileged process may map its own ids, once `setgroups` is denied.
     let files = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {uid} 1")),
@@ -59,8 +59,8 @@ pub fn enter() -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Makes the device in the namespace that [`enter`] has made. Nothing needs to be undone: it all goes with the
-/// last process in there.
+/// Makes the device in the namespace of [`enter`]. Nothing needs to be undone: the namespace disappears with
+/// its last process.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub fn prepare(plan: &Plan, system: &mut dyn System) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Becomes `command`; returns only if that fails.
+/// Replaces this process by `command`; returns only if that fails.
 pub fn run(command: &[String]) -> SetupError {
     let [program, args @ ..] = command else {
         return SetupError::Usage("give a command behind `--`".to_owned());

@@ -1,4 +1,4 @@
-//! What a person asks of `anabranch tun setup`.
+//! The options of `anabranch tun setup`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -7,60 +7,60 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::SetupError;
 
-/// The device's name unless another is given.
+/// The default name of the device.
 pub const DEFAULT_DEVICE: &str = "anabranch0";
-/// The IPv4 prefix unless another is given: private by RFC 1918, and easy to remember from RFC 8684.
+/// The default IPv4 prefix: private by RFC 1918, and easy to remember from RFC 8684.
 pub const DEFAULT_PREFIX: &str = "10.86.84.0/24";
-/// The IPv6 prefix unless another is given. Not drawn at random as RFC 4193 section 3.2 asks, since
-/// nothing but this host ever sees it: what leaves is masqueraded.
+/// The default IPv6 prefix. Not drawn at random as RFC 4193 section 3.2 requires, because it is visible on
+/// this host only: outgoing packets are masqueraded.
 pub const DEFAULT_PREFIX6: &str = "fd86:8684::/64";
 
-/// The families that a path gets addresses of.
+/// The address families of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
-    /// Those of which its interface has a global address.
+    /// Each family of which the interface has a global address.
     Any,
-    /// IPv4 alone.
+    /// IPv4 only.
     Ipv4,
-    /// IPv6 alone.
+    /// IPv6 only.
     Ipv6,
 }
 
-/// A real interface that is to carry a path.
+/// A real interface that carries a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathSpec {
     /// Its name, such as `wlan0`.
     pub interface: String,
-    /// Gateways that take the place of those of the main table, at most one of a family.
+    /// Gateways that replace those of the main table, at most one of each family.
     pub via: Vec<IpAddr>,
 }
 
-/// What is to be set up.
+/// The options of a setup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The name of the TUN device.
     pub device: String,
     /// The paths, in the order of their addresses.
     pub paths: Vec<PathSpec>,
-    /// The IPv4 addresses are taken from here.
+    /// The prefix of the IPv4 addresses.
     pub prefix: Ipv4Net,
-    /// The IPv6 addresses are taken from here.
+    /// The prefix of the IPv6 addresses.
     pub prefix6: Ipv6Net,
-    /// Which families.
+    /// The address families.
     pub families: Families,
-    /// The device's MTU in bytes; the smallest of the paths' unless given.
+    /// The device's MTU in bytes; by default the smallest of the paths'.
     pub mtu: Option<u32>,
     /// The user id that may open the device without being root.
     pub owner: Option<u32>,
 }
 
 impl Options {
-    /// The defaults, with these paths.
+    /// Returns the default options with these paths.
     pub fn new(paths: Vec<PathSpec>) -> Options {
         Options {
             device: DEFAULT_DEVICE.to_owned(),
             paths,
-            // Constants, and a test parses them.
+            // Constants, which a test parses.
             prefix: DEFAULT_PREFIX.parse().unwrap_or_default(),
             prefix6: DEFAULT_PREFIX6.parse().unwrap_or_default(),
             families: Families::Any,
@@ -69,7 +69,7 @@ impl Options {
         }
     }
 
-    /// What is wrong in itself, whatever the host.
+    /// Checks the options as far as they do not depend on the host.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         check_name(&self.device)?;
         let room =
@@ -83,7 +83,7 @@ impl Options {
                 self.prefix6
             )));
         }
-        // RFC 8200 section 5: IPv6 needs 1280; RFC 791 asks for 576 of every host.
+        // RFC 8200 section 5: IPv6 needs 1280; RFC 791 requires 576 of every host.
         if let Some(mtu) = self.mtu
             && !(576..=65_535).contains(&mtu)
         {
@@ -106,8 +106,8 @@ impl Options {
     }
 }
 
-/// Names that the kernel takes (`dev_valid_name`), without those that mean more to nft (`*`) or to a
-/// shell.
+/// Accepts the names that the kernel accepts (`dev_valid_name`), without those that have a special meaning
+/// for nft (`*`) or a shell.
 fn check_name(name: &str) -> Result<(), SetupError> {
     let fits = (1..=15).contains(&name.len()) && name != "." && name != "..";
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-@".contains(c);
@@ -119,11 +119,11 @@ fn check_name(name: &str) -> Result<(), SetupError> {
     )))
 }
 
-/// The id of the user `text`, which is a name or a number.
+/// Returns the id of the user `text`, which is a name or a number.
 ///
 /// # Errors
 ///
-/// There is no such user.
+/// The user does not exist.
 pub fn user_id(text: &str) -> Result<u32, String> {
     if let Ok(id) = text.parse() {
         return Ok(id);
@@ -137,7 +137,7 @@ pub fn user_id(text: &str) -> Result<u32, String> {
 impl FromStr for PathSpec {
     type Err = String;
 
-    /// `IFACE[,via=GATEWAY]...`
+    /// Parses `IFACE[,via=GATEWAY]...`.
     fn from_str(text: &str) -> Result<PathSpec, String> {
         let mut parts = text.split(',');
         let interface = parts.next().unwrap_or_default().to_owned();

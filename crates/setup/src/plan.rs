@@ -1,5 +1,5 @@
-//! From a layout to steps, in an order in which nothing is open before it is protected: the device, then
-//! the filter and the translation of addresses, the routes, and forwarding last.
+//! Derives the steps from a layout, ordered so that nothing is exposed before it is protected: the device,
+//! then the filter and the address translation, the routes, and forwarding last.
 
 use core::fmt::Write as _;
 
@@ -10,26 +10,27 @@ use super::layout::Layout;
 use super::step::Step;
 use super::{PathLayout, SetupError};
 
-/// Our rules stand before main (32766), and before those of most VPNs; the number is that of the RFC.
+/// The priority of the rules: before main (32766), and before those of most VPNs; the number is that of the
+/// RFC.
 pub const RULE_PRIORITY: u32 = 8684;
-/// The tables are the first from here on that nobody uses.
+/// The first candidate for a table number; tables in use are skipped.
 const FIRST_TABLE: u32 = 86_841;
 
-/// What is to be done.
+/// The plan of a setup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What it comes to.
+    /// The layout.
     pub layout: Layout,
-    /// How, in this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 impl Plan {
-    /// The steps to `layout` on `host`.
+    /// Returns the steps to `layout` on `host`.
     ///
     /// # Errors
     ///
-    /// Something that anabranch did not make bears the name of something that it would make.
+    /// An object that anabranch did not make has the name of one that it would make.
     pub fn new(layout: Layout, host: &Host) -> Result<Plan, SetupError> {
         let device = layout.device.clone();
         let table = table_name(&device);
@@ -59,7 +60,8 @@ impl Plan {
                 if leg.default {
                     steps.push(route(None, leg.gateway, leg.onlink));
                 }
-                // If the interface goes its routes go too, and the path must not take another's way then.
+                // If the interface disappears so do its routes, and the path must not be sent over another
+                // interface then.
                 steps.push(Step::Route { dst: None, ipv6, dev: None, gateway: None, onlink: false, table });
                 rules.push(Step::Rule { from: leg.address, table, priority: RULE_PRIORITY });
             }
@@ -69,7 +71,7 @@ impl Plan {
         Ok(Plan { layout, steps })
     }
 
-    /// The steps in a namespace that has no way out.
+    /// Returns the plan in a namespace without connectivity.
     pub fn isolated(layout: Layout) -> Plan {
         let mut steps = vec![Step::Up { device: "lo".to_owned() }];
         steps.extend(device_steps(&layout));
@@ -77,9 +79,9 @@ impl Plan {
     }
 }
 
-/// The table of nftables that belongs to a device.
+/// Returns the nftables table of a device.
 pub fn table_name(device: &str) -> String {
-    // nft takes no `.` and no `@` in a name without quotes.
+    // nft allows no `.` and no `@` in an unquoted name.
     format!("anabranch_{}", device.replace(['.', '@', '-'], "_"))
 }
 
@@ -94,7 +96,7 @@ fn device_steps(layout: &Layout) -> Vec<Step> {
     steps
 }
 
-/// The interfaces of the paths, each once.
+/// Returns the interfaces of the paths without duplicates.
 fn interfaces(layout: &Layout) -> Vec<&PathLayout> {
     let mut found: Vec<&PathLayout> = Vec::new();
     for path in &layout.paths {
@@ -105,8 +107,9 @@ fn interfaces(layout: &Layout) -> Vec<&PathLayout> {
     found
 }
 
-/// What leaves by a path's interface gets that interface's address, each path's packets leave by its own
-/// interface or not at all, and nobody outside begins anything that was not possible before.
+/// Returns the chains. Packets that leave by a path's interface get that interface's address; each path's
+/// packets leave by its own interface or are dropped; and hosts outside can start nothing that was impossible
+/// before.
 fn chains(layout: &Layout, host: &Host) -> String {
     let device = &layout.device;
     let mut nat = String::new();
@@ -119,7 +122,7 @@ fn chains(layout: &Layout, host: &Host) -> String {
             let _ = writeln!(allowed, "        iifname \"{device}\" {way} accept");
         }
     }
-    // An interface that did not forward before forwards for this device alone.
+    // An interface that did not forward before forwards for this device only.
     let mut closed = String::new();
     for path in interfaces(layout) {
         for ipv6 in [false, true] {
@@ -147,9 +150,9 @@ fn forwards(host: &Host, interface: &str, ipv6: bool) -> bool {
     }
 }
 
-/// The kernel forwards what comes in on an interface that may forward: the device, and for the answers the
-/// real ones. IPv4 asks the interface alone. IPv6 has a switch for all (`net.ipv6.conf.all.forwarding`), and
-/// since Linux 6.17 one for each interface, which is less to change.
+/// Returns the forwarding steps. The kernel forwards packets from an interface on which forwarding is
+/// enabled: the device, and for the answers the real ones. IPv4 has a sysctl for each interface. IPv6 has one
+/// for all (`net.ipv6.conf.all.forwarding`), and since Linux 6.17 one for each interface, which changes less.
 fn forwarding(layout: &Layout, host: &Host) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut set = |key: String, value: &str, interface: Option<&str>| {
@@ -175,16 +178,16 @@ fn forwarding(layout: &Layout, host: &Host) -> Vec<Step> {
                 set(format!("net/ipv6/conf/{name}/force_forwarding"), "1", Some(name));
             }
         } else {
-            // A router takes no router advertisements, and would lose its own default route, unless it is told
-            // to (Linux: accept_ra = 2).
+            // A router ignores router advertisements, and would lose its own default route, unless accept_ra
+            // is 2.
             for link in &host.links {
                 let own = |what: &str| format!("net/ipv6/conf/{}/{what}", link.ifname);
                 if host.sysctl_is(&own("accept_ra"), "1") && !link.is("LOOPBACK") {
                     set(own("accept_ra"), "2", Some(&link.ifname));
                 }
             }
-            // The switch for all sets each interface's own as well: each is a step of its own, so that each
-            // gets its value back.
+            // The sysctl for all sets each interface's own as well: each is a separate step, so that each is
+            // restored to its own value.
             for link in &host.links {
                 let key = format!("net/ipv6/conf/{}/forwarding", link.ifname);
                 if host.sysctls.contains_key(&key) {

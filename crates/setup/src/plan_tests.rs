@@ -1,4 +1,4 @@
-//! Plans of hosts that are written down here, to the last command.
+//! Tests of plans for made-up hosts, to the last command.
 
 use super::host::{Address, Host, Link, NftTable, Route, Rule};
 use super::*;
@@ -40,7 +40,7 @@ fn route(dst: &str, gateway: Option<&str>, dev: &str, metric: u32) -> Route {
     }
 }
 
-/// WiFi with both families behind a router, LTE with IPv4 point to point.
+/// Returns a host with WiFi with both families over a router, and LTE with IPv4 point to point.
 fn laptop() -> Host {
     let mut host = Host {
         links: vec![
@@ -170,8 +170,8 @@ fn every_step_but_those_of_the_device_is_undone_by_its_opposite() {
     );
 }
 
-/// Before Linux 6.17 IPv6 forwards for all interfaces or none, and a router ignores router advertisements
-/// unless told not to: that comes first.
+/// Before Linux 6.17 IPv6 forwards for all interfaces or none, and a router ignores router advertisements by
+/// default: the plan changes that first.
 #[test]
 fn without_a_switch_for_each_interface_ipv6_forwards_for_all_and_keeps_its_default_route() {
     let mut host = laptop();
@@ -235,7 +235,7 @@ fn the_best_default_route_of_the_interface_counts_with_its_flags() {
     host.routes.push(Route { onlink: true, ..route("default", Some("172.31.1.1"), "wlan0", 100) });
     let text = lines(&plan(&options(&["wlan0"]), &host).unwrap());
     assert!(text.contains("ip -4 route add default via 172.31.1.1 dev wlan0 onlink table 86841"), "{text}");
-    // RFC 5549
+    // RFC 5549.
     host.routes.push(Route { ipv6: false, ..route("default", Some("fe80::9"), "wlan0", 50) });
     let text = lines(&plan(&options(&["wlan0"]), &host).unwrap());
     assert!(text.contains("ip -4 route add default via inet6 fe80::9 dev wlan0 table 86841"), "{text}");

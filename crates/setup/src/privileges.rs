@@ -1,4 +1,4 @@
-//! What this process may do.
+//! The privileges of this process.
 
 use super::system::System;
 
@@ -8,16 +8,16 @@ const CAP_NET_ADMIN: u32 = 12;
 /// The capabilities of this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It is root in its user namespace, so that the programs it runs have what it has.
+    /// True if it is root in its user namespace, so that the programs it runs have the same capabilities.
     pub root: bool,
-    /// It has CAP_NET_ADMIN.
+    /// True if it has CAP_NET_ADMIN.
     pub net_admin: bool,
-    /// The programs that it runs inherit CAP_NET_ADMIN.
+    /// True if the programs that it runs inherit CAP_NET_ADMIN.
     pub inherited: bool,
 }
 
 impl Capabilities {
-    /// Reads them from what `/proc/thread-self/status` says.
+    /// Parses the contents of `/proc/thread-self/status`.
     pub fn parse(status: &str) -> Option<Capabilities> {
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -32,18 +32,18 @@ impl Capabilities {
         Some(Capabilities { root, net_admin: has("CapEff")?, inherited: has("CapAmb")? })
     }
 
-    /// Those of this thread.
+    /// Returns the capabilities of this thread.
     pub fn read(system: &mut dyn System) -> Option<Capabilities> {
         Capabilities::parse(&system.read("/proc/thread-self/status")?)
     }
 
-    /// Whether `ip` and `nft`, run from here, may change the network.
+    /// True if `ip` and `nft`, run by this process, may change the network.
     pub fn enough(self) -> bool {
         self.net_admin && (self.root || self.inherited)
     }
 }
 
-/// What is missing to change the network, and what would help; none if nothing is.
+/// Returns the missing privilege and its remedy; none if nothing is missing.
 pub(super) fn missing(system: &mut dyn System) -> Option<String> {
     let own = Capabilities::read(system)?;
     if own.enough() {

@@ -1,4 +1,4 @@
-//! Where the machine's kernel sends packets for an address.
+//! Looks up the kernel's route to an address.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Where packets for an address go.
+/// The route of packets to an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// To this interface.
+    /// Through this interface.
     Device(String),
-    /// To the kernel itself: it is an address of its own.
+    /// To the kernel itself: the address is local.
     Local,
-    /// Nowhere.
+    /// No route.
     None,
 }
 
@@ -33,11 +33,11 @@ const HEADER: usize = 16;
 /// The length of a `struct rtmsg`.
 const ROUTE: usize = 12;
 
-/// Where this network namespace's kernel sends what it sends to `ip` itself, as `ip route get` tells. What is forwarded for
-/// others may go elsewhere by policy rules.
+/// Returns the route of packets that this network namespace sends to `ip` itself, as `ip route get` shows it.
+/// Forwarded packets may be routed differently by policy rules.
 ///
 /// # Errors
-/// If the kernel cannot be asked.
+/// If the query fails.
 pub fn route_to(ip: IpAddr) -> io::Result<Route> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
@@ -73,7 +73,7 @@ fn request(ip: IpAddr) -> Vec<u8> {
 
 #[derive(PartialEq, Eq, Debug)]
 enum Parsed {
-    /// The number of the interface.
+    /// The interface's index.
     Device(u32),
     Route(Route),
 }
@@ -86,7 +86,7 @@ fn parse(answer: &[u8]) -> io::Result<Parsed> {
         NLMSG_ERROR => {
             let code = word(HEADER).ok_or_else(malformed)?.cast_signed().saturating_neg();
             match Errno::from_raw_os_error(code) {
-                // The last three are routes that refuse.
+                // The last three are routes that reject.
                 Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS | Errno::INVAL => {
                     Ok(Parsed::Route(Route::None))
                 }
@@ -101,12 +101,12 @@ fn parse(answer: &[u8]) -> io::Result<Parsed> {
                     if kind == RTA_OIF {
                         return word(at + 4).map(Parsed::Device).ok_or_else(malformed);
                     }
-                    // Each begins at a multiple of four.
+                    // Each attribute begins at a multiple of four.
                     at += usize::from(len.max(4)).next_multiple_of(4);
                 }
                 Err(malformed())
             }
-            // Blackholes and the like.
+            // Blackhole routes and similar.
             _ => Ok(Parsed::Route(Route::None)),
         },
         _ => Err(malformed()),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_own_address_is_the_kernels() {
-        // A namespace of tests may have its loopback device down, where there is no route.
+        // A test namespace may have its loopback device down, and then no route.
         let route = route_to([127, 0, 0, 1].into()).unwrap();
         assert!(matches!(route, Route::Local | Route::None), "{route:?}");
     }

@@ -1,4 +1,4 @@
-//! What is set up, and what of it is still there.
+//! Lists setups and their remaining parts.
 
 use std::path::Path;
 
@@ -12,33 +12,33 @@ use super::state::{Phase, Record, Store};
 use super::step::Step;
 use super::system::System;
 
-/// One device.
+/// The setup of one device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shown {
-    /// Which address goes which way.
+    /// The layout.
     pub layout: Layout,
-    /// What was made, in order.
+    /// Its parts, in the order in which they were made.
     pub parts: Vec<Part>,
-    /// Whether nothing is missing; none if it cannot be told without CAP_NET_ADMIN.
+    /// Whether all parts are present; none if that cannot be determined without CAP_NET_ADMIN.
     pub whole: Option<bool>,
-    /// It was made before the machine was started anew, and so is gone.
+    /// True if it was made before the last reboot, and therefore no longer exists.
     pub before_reboot: bool,
 }
 
-/// One thing that was made.
+/// One part of a setup.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Whether it is there as it was made; none if it cannot be told without CAP_NET_ADMIN.
+    /// Whether it is present as it was made; none if that cannot be determined without CAP_NET_ADMIN.
     pub present: Option<bool>,
 }
 
-/// All setups of this network namespace.
+/// Returns all setups of this network namespace.
 ///
 /// # Errors
 ///
-/// A file is not understood, or `ip` is not there.
+/// A file cannot be parsed, or `ip` is missing.
 pub fn show(system: &mut dyn System, root: &Path) -> Result<Vec<Shown>, SetupError> {
     let store = Store::read_only(root)?;
     let mut shown = Vec::new();

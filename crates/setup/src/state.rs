@@ -1,7 +1,7 @@
-//! What was made, written down before it is made, so that whatever happens it can be undone exactly.
+//! Records each change before it is made, so that it can be undone exactly in any event.
 //!
-//! A file for each device under `/run/anabranch/NETNS/`, where NETNS is the inode number of the network
-//! namespace, as `/run` is shared by all of them.
+//! Each device has a file under `/run/anabranch/NETNS/`, where NETNS is the inode number of the network
+//! namespace, because all namespaces share `/run`.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -14,51 +14,51 @@ use super::plan::Plan;
 use super::step::Step;
 use super::{Layout, SetupError};
 
-/// Where the files are unless another place is given.
+/// The default directory of the files.
 pub const DEFAULT_DIRECTORY: &str = "/run/anabranch";
-/// Changes when an older anabranch could not read the file any more.
+/// The format version, which increases when an older anabranch can no longer read the file.
 const FORMAT: u32 = 1;
 
-/// How far a step has come.
+/// The progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Not begun.
     Planned,
-    /// Perhaps made: whoever made it did not live to say so.
+    /// Perhaps made: the process ended before recording it.
     Begun,
     /// Made.
     Made,
 }
 
-/// A step and what became of it.
+/// A step and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// What it is.
+    /// The step.
     pub step: Step,
-    /// How far it is.
+    /// Its progress.
     pub phase: Phase,
-    /// The value that a switch had before.
+    /// The previous value of a sysctl.
     pub before: Option<String>,
-    /// What the kernel calls what was made, see [`Step::identity`].
+    /// The kernel's identifier of the new object, see [`Step::identity`].
     pub identity: Option<u64>,
 }
 
 /// The state of one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// Of the file.
+    /// The format version of the file.
     pub format: u32,
-    /// Names the time since the machine was started.
+    /// Identifies the current boot of the machine.
     pub boot_id: String,
-    /// What was to be made.
+    /// The intended layout.
     pub layout: Layout,
-    /// And what was made of it.
+    /// The steps and their progress.
     pub records: Vec<Record>,
 }
 
 impl State {
-    /// Nothing of `plan` is made yet.
+    /// Returns the state of a plan of which nothing is made yet.
     pub fn new(plan: &Plan, boot_id: String) -> State {
         let record =
             |step: &Step| Record { step: step.clone(), phase: Phase::Planned, before: None, identity: None };
@@ -71,29 +71,29 @@ impl State {
     }
 }
 
-/// The files of one network namespace, which nobody else changes meanwhile.
+/// The files of one network namespace, locked against changes by other processes.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-    /// Held, not read: closing it opens the lock.
+    /// The lock, released when the file is closed.
     lock: Option<File>,
 }
 
-/// The name of the file that is locked.
+/// The name of the lock file.
 const LOCK: &str = "lock";
 
-/// Locks the files in `directory`, which is made unless it is there.
+/// Locks `directory`, which is created if necessary.
 fn lock(directory: &Path) -> std::io::Result<File> {
     loop {
         fs::create_dir_all(directory)?;
         let path = directory.join(LOCK);
         let lock = match File::create(&path) {
-            // Somebody has just removed the directory.
+            // Another process has just removed the directory.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             lock => lock?,
         };
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
-        // Who held it before may have removed it, and others may lock another one by now.
+        // The previous holder may have removed the file, and others may hold another one by now.
         let same = |there: fs::Metadata| Ok::<_, std::io::Error>(there.ino() == lock.metadata()?.ino());
         if fs::metadata(&path).ok().map(same).transpose()? == Some(true) {
             return Ok(lock);
@@ -101,23 +101,23 @@ fn lock(directory: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Removes `directory` if it has nothing but a lock, which the caller has locked.
+/// Removes `directory` if it contains only a lock file that the caller holds.
 fn remove_if_empty(directory: &Path) {
     let mut names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     if names.all(|name| name == LOCK) {
         let _ = fs::remove_file(directory.join(LOCK));
-        // Fails if somebody has made another file meanwhile.
+        // Fails if another process has created a file meanwhile.
         let _ = fs::remove_dir(directory);
     }
 }
 
-/// Removes what processes that were killed have left under `root`: directories of other network namespaces that have
-/// nothing but a lock, which nobody holds. What is written down of a device stays, since a namespace may be alive without
-/// a process.
+/// Removes the remains of killed processes under `root`: directories of other network namespaces that contain
+/// only a lock file that no process holds. Recorded devices are kept, since a namespace may exist without a
+/// process.
 fn remove_leftovers(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let directory = entry.path();
-        // Each is named after a namespace.
+        // Each directory is named after a namespace.
         if entry.file_name().to_str().is_none_or(|name| name.parse::<u64>().is_err()) {
             continue;
         }
@@ -138,11 +138,11 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// Opens the files under `root` to change them; waits until nobody else does.
+    /// Opens the files under `root` for changes; waits until no other process holds the lock.
     ///
     /// # Errors
     ///
-    /// The directory cannot be made or locked.
+    /// The directory cannot be created or locked.
     pub fn open(root: &Path) -> Result<Store, SetupError> {
         let directory = directory(root)?;
         let failed = |error: std::io::Error| {
@@ -165,16 +165,16 @@ impl Store {
         Ok(Store { directory: directory(root)?, lock: None })
     }
 
-    /// The file of a device.
+    /// Returns the file of a device.
     pub fn path(&self, device: &str) -> PathBuf {
         self.directory.join(format!("{device}.json"))
     }
 
-    /// What is known of a device; none if nothing is.
+    /// Returns the recorded state of a device; none if there is none.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or understood.
+    /// The file cannot be read or parsed.
     pub fn load(&self, device: &str) -> Result<Option<State>, SetupError> {
         let path = self.path(device);
         let text = match fs::read_to_string(&path) {
@@ -200,7 +200,7 @@ impl Store {
         Ok(Some(state))
     }
 
-    /// The names of all devices of which something is known.
+    /// Returns the names of all recorded devices.
     pub fn devices(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.directory) else { return Vec::new() };
         let name = |entry: std::io::Result<fs::DirEntry>| {
@@ -211,7 +211,7 @@ impl Store {
         names
     }
 
-    /// Writes what is known, as a whole or not at all.
+    /// Writes the state atomically.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl Store {
         write().map_err(|error| SetupError::Failed(format!("cannot write {}: {error}", path.display())))
     }
 
-    /// Nothing is known of the device any more.
+    /// Removes the state of the device.
     ///
     /// # Errors
     ///
@@ -286,7 +286,7 @@ mod tests {
         let directory = store.directory.clone();
         drop((store, held));
         assert!(!directory.exists());
-        // Whoever has waited for a lock that is gone takes another.
+        // A process that waited for a removed lock takes another.
         assert!(lock(&directory).is_ok());
         fs::remove_dir_all(&root).unwrap();
     }

@@ -1,4 +1,4 @@
-//! One change of the host: how it is made, how it is seen, and how it is undone.
+//! One change of the host: its command, its detection, and its reversal.
 
 use std::net::IpAddr;
 
@@ -12,82 +12,82 @@ use super::system::Action;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// An interface is brought up.
+    /// Brings up an interface.
     Up {
-        /// Which.
+        /// Its name.
         device: String,
     },
-    /// The TUN device is made.
+    /// Makes the TUN device.
     Device {
         /// Its name.
         device: String,
         /// The user id that may open it.
         owner: Option<u32>,
     },
-    /// Its MTU and its queue are set, and it makes no link-local address of its own.
+    /// Sets the MTU and the queue of a device, and disables its link-local address.
     Configure {
-        /// Which.
+        /// Its name.
         device: String,
-        /// In bytes.
+        /// Its MTU in bytes.
         mtu: u32,
     },
-    /// It gets an address.
+    /// Adds an address.
     Address {
-        /// Which.
+        /// The device.
         device: String,
-        /// The kernel's address and the prefix.
+        /// The kernel's address with its prefix.
         address: IpNet,
     },
-    /// A table of nftables is made.
+    /// Makes an nftables table.
     Nft {
         /// Its name; its family is `inet`.
         table: String,
-        /// What is in it.
+        /// Its content.
         chains: String,
     },
-    /// A route is added.
+    /// Adds a route.
     Route {
-        /// To where; none is the default.
+        /// The destination; none for the default route.
         dst: Option<IpNet>,
-        /// Of which family.
+        /// True for IPv6.
         ipv6: bool,
-        /// Through which interface; none says that there is no way.
+        /// The outgoing interface; none makes the destination unreachable.
         dev: Option<String>,
-        /// Through whom.
+        /// The gateway.
         gateway: Option<IpAddr>,
-        /// The gateway is taken for reachable.
+        /// True if the gateway counts as reachable without a route to it.
         onlink: bool,
-        /// In which table.
+        /// The number of its table.
         table: u32,
     },
-    /// A policy rule is added.
+    /// Adds a policy rule.
     Rule {
-        /// What comes from here
+        /// The source address.
         from: IpAddr,
-        /// is asked of this table.
+        /// The table to look up.
         table: u32,
-        /// The place of the rule.
+        /// The priority of the rule.
         priority: u32,
     },
-    /// A switch is set.
+    /// Sets a sysctl.
     Sysctl {
         /// Its path below `/proc/sys`.
         key: String,
-        /// What it is set to.
+        /// The new value.
         value: String,
         /// The interface that it belongs to.
         interface: Option<String>,
     },
 }
 
-/// What no other route of a table is below: the last resort.
+/// The largest metric, which makes a route the last resort.
 const LAST_METRIC: u32 = u32::MAX;
-/// A queue that outlasts a pause of this process; with the usual 500 packets a stall of 10 ms at some
-/// 500 Mbit/s loses packets that nobody counts.
+/// A queue that outlasts a pause of this process; with the usual 500 packets, a stall of 10 ms at about 500
+/// Mbit/s causes losses that are not counted anywhere.
 const QUEUE_PACKETS: u32 = 10_000;
 
 impl Step {
-    /// What makes the change.
+    /// Returns the action that makes the change.
     pub fn action(&self) -> Action {
         match self {
             Step::Up { device } => Action::run(&format!("ip link set dev {device} up")),
@@ -95,7 +95,7 @@ impl Step {
                 let owner = owner.map_or(String::new(), |uid| format!(" user {uid}"));
                 Action::run(&format!("ip tuntap add dev {device} mode tun{owner}"))
             }
-            // RFC 4862's address would bring router solicitations that only disturb.
+            // A link-local address (RFC 4862) would cause useless router solicitations.
             Step::Configure { device, mtu } => Action::run(&format!(
                 "ip link set dev {device} mtu {mtu} txqueuelen {QUEUE_PACKETS} addrgenmode none"
             )),
@@ -117,7 +117,8 @@ impl Step {
         }
     }
 
-    /// What undoes it; none for what goes with the device. `before` is the value that a switch had.
+    /// Returns the action that undoes the change; none if the change disappears with the device. `before` is
+    /// the previous value of a sysctl.
     pub fn undo(&self, before: Option<&str>) -> Option<Action> {
         match self {
             Step::Up { .. } | Step::Configure { .. } | Step::Address { .. } => None,
@@ -131,7 +132,7 @@ impl Step {
         }
     }
 
-    /// Whether the host is as the change would make it.
+    /// True if the host has the change.
     pub fn present(&self, host: &Host) -> bool {
         match self {
             Step::Up { device } => host.link(device).is_some_and(|link| link.is("UP")),
@@ -159,8 +160,8 @@ impl Step {
         }
     }
 
-    /// What the kernel calls the thing now, so that another one of the same name is not taken for it: the
-    /// number of a device, the handle of a table.
+    /// Returns the kernel's identifier of the object, which distinguishes it from another one of the same
+    /// name: the index of a device, the handle of a table.
     pub fn identity(&self, host: &Host) -> Option<u64> {
         match self {
             Step::Device { device, .. } => host.link(device).map(|link| u64::from(link.ifindex)),
@@ -170,7 +171,7 @@ impl Step {
         }
     }
 
-    /// In a few words.
+    /// Describes the change in a few words.
     pub fn name(&self) -> String {
         match self {
             Step::Up { device } => format!("{device} up"),

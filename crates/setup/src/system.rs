@@ -1,20 +1,20 @@
-//! The system as far as a setup touches it: programs that are run, and files under `/proc`.
+//! The system as a setup uses it: programs to run, and files under `/proc`.
 
 use core::fmt;
 use std::io::{ErrorKind, Write};
 use std::process::Stdio;
 
-/// Something that is done to the system, in one step.
+/// One action on the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A program is run.
+    /// Runs a program.
     Run {
         /// Its name and its arguments.
         argv: Vec<String>,
-        /// What it reads, if anything.
+        /// Its standard input, if any.
         stdin: Option<String>,
     },
-    /// A value is written under `/proc/sys`.
+    /// Writes a value under `/proc/sys`.
     Sysctl {
         /// The path below `/proc/sys`, such as `net/ipv4/conf/wlan0/forwarding`.
         key: String,
@@ -24,13 +24,13 @@ pub enum Action {
 }
 
 impl Action {
-    /// The program `line`, whose words are apart by blanks.
+    /// Returns the action that runs `line`, whose words are separated by blanks.
     pub(crate) fn run(line: &str) -> Action {
         Action::Run { argv: line.split_whitespace().map(str::to_owned).collect(), stdin: None }
     }
 }
 
-/// As a line, or a few, that a shell understands.
+/// Formats the action as one or more shell lines.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -47,7 +47,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// `word` as a shell takes it for one word.
+/// Quotes `word` for a shell.
 pub(crate) fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -57,20 +57,20 @@ pub(crate) fn quote(word: &str) -> String {
     }
 }
 
-/// What runs actions and reads the system: the real one, or a test's.
+/// Runs actions and reads the system: the real one, or a test's.
 pub trait System {
-    /// Does `action` and gives what it printed.
+    /// Runs `action` and returns its output.
     ///
     /// # Errors
     ///
-    /// Says which action failed and what the program said.
+    /// A text with the failed action and the program's message.
     fn act(&mut self, action: &Action) -> Result<String, String>;
 
-    /// The text of a file, trimmed; none if it cannot be read.
+    /// Returns the text of a file, trimmed; none if it cannot be read.
     fn read(&mut self, path: &str) -> Option<String>;
 }
 
-/// The system that this process runs on, in its network namespace.
+/// The system of this process, in its network namespace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealSystem;
 
@@ -89,7 +89,7 @@ impl System for RealSystem {
     }
 }
 
-/// A user's path often lacks the directories where `ip` and `nft` are.
+/// Returns the search path; a user's path often lacks the directories of `ip` and `nft`.
 pub(crate) fn search_path() -> String {
     let own = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
     format!("{own}:/usr/sbin:/sbin")
@@ -107,7 +107,7 @@ fn run(argv: &[String], stdin: Option<&str>) -> Result<String, String> {
         _ => format!("`{}`: {error}", line()),
     })?;
     if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
-        // A program that ends without reading says why itself.
+        // A program that exits without reading reports the reason itself.
         let _ = pipe.write_all(text.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| format!("`{}`: {error}", line()))?;
@@ -123,7 +123,7 @@ fn run(argv: &[String], stdin: Option<&str>) -> Result<String, String> {
     ))
 }
 
-/// How to get a program that is missing.
+/// Returns a hint on how to install a missing program.
 pub(crate) fn install(program: &str) -> String {
     let package = match program {
         "ip" | "ss" => "iproute2",

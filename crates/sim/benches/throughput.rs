@@ -1,20 +1,20 @@
-//! How fast the simulator is: wall time, packet-hops a second, delivered data packets a second, goodput.
+//! The speed of the simulator: wall time, packet-hops per second, delivered data packets per second, goodput.
 //!
 //! A packet-hop is one packet, data or acknowledgement, that has crossed one link. All workloads run on one
 //! core, with SACK, timestamps, RACK-TLP, an acknowledgement for every second segment and segments of 1400
-//! bytes, and with buffers that never limit. Every path is an access link of 1 Gbit/s and 1 ms one way and
-//! a bottleneck, whose queue is 1 BDP; acknowledgements go back over links of the same kind.
+//! bytes, and with buffers that never limit. Every path is an access link of 1 Gbit/s and 1 ms one way and a
+//! bottleneck, whose queue is 1 BDP; acknowledgements return over links of the same kind.
 //!
 //! * `w1`: one bulk NewReno TCP flow, bottleneck 100 Mbit/s and 9 ms one way, 60 s.
-//! * `w2`: 100 such flows, each between two hosts of its own, by access links of their own over one
-//!   bottleneck of 1 Gbit/s and 9 ms, 10 s. `w2s`: the same between two hosts.
+//! * `w2`: 100 such flows, each between its own two hosts with their own access links, over one bottleneck of
+//!   1 Gbit/s and 9 ms, 10 s. `w2s`: the same between two hosts.
 //! * `w3`: MPTCP with LIA and minRTT over two disjoint such paths of 10 and 80 ms round trip, 60 s.
 //! * `w4`: 1 to 10,000 flows between two hosts over one path, 10 Mbit/s of the bottleneck for each flow.
-//! * `w5`: one flow of 400 MB over the eight paths of the DMPTCP paper, by minRTT and by DMPTCP; `w6`: 4000
-//!   flows of 57 KB, one every 50 ms. The difference is what the choice of subflows costs in a live run.
+//! * `w5`: one flow of 400 MB over the eight paths of the DMPTCP paper, with minRTT and with DMPTCP; `w6`:
+//!   4000 flows of 57 KB, one every 50 ms. The difference is the cost of scheduling in a live run.
 //!
-//! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` takes the fastest of five, and
-//! `--for 0.5` ends each after half a second of network time, for a look by way of valgrind.
+//! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` reports the fastest of five, and
+//! `--for 0.5` ends each after half a second of network time, for use with valgrind.
 
 #![expect(
     clippy::disallowed_methods,
@@ -120,7 +120,7 @@ fn tcp() -> ConnectionConfig {
     }
 }
 
-/// A stretch of one rate; queues count with the round trip of the whole path.
+/// Returns a stretch with one rate; queues are sized by the round-trip time of the whole path.
 fn stretch(rate: Rate, one_way: Duration, rtt: Duration) -> Duplex {
     let capacity = Capacity::Rate(rate);
     let link = LinkConfig { capacity, delay: one_way, rtt: Some(rtt), ..LinkConfig::default() };
@@ -156,7 +156,7 @@ fn one_path(count: u64) -> (Topology, Vec<FlowSpec>) {
     let bottleneck = stretch(Rate::from_mbps(10 * count), Duration::from_millis(9), RTT);
     let path = PathSpec::new("path", access).then(bottleneck);
     let topology = topology::disjoint(&[path], ServerAddresses::One).expect("a right topology");
-    // Not all in the same nanosecond: within one second, or within one round trip if they are few.
+    // Starts are staggered: within one second, or within one round-trip time for few flows.
     let gap = Duration::from_millis(1000) / count.max(50);
     let flow = |number| topology.pairs[0].flow("bulk", None, tcp()).starting(Time::ZERO + gap * number);
     let flows = (0..count).map(flow).collect();

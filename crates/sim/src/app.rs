@@ -1,7 +1,7 @@
-//! The applications at the two ends of each flow.
+//! The applications at both ends of each flow.
 //!
-//! The sender writes as its send buffer admits and closes behind the last byte; the receiver
-//! reads, and closes when the sender has closed. The client of a download sends its request first.
+//! The sender writes as its send buffer permits, and closes after the last byte; the receiver reads, and
+//! closes after the sender. The client of a download sends its request first.
 
 use anabranch_stack::event::{CloseReason, ConnectionId, Event};
 use anabranch_stack::segment::Address;
@@ -14,33 +14,33 @@ use crate::recorder::{Recorder, Scope};
 use crate::report::Failure;
 use crate::sim::{Host, Sim, Wake, lend};
 
-/// More than a bulk flow ever writes.
+/// More bytes than a bulk flow ever writes.
 const ENDLESS: u64 = 1 << 60;
-/// What a reader with a rate takes at a time.
+/// The bytes that a rate-limited reader takes at a time.
 const READ_CHUNK: u64 = 4096;
 
-/// The application at one end.
+/// The application at one end of a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EndState {
     pub(crate) connection: Option<ConnectionId>,
-    /// What it has still to write.
+    /// The bytes left to write.
     unwritten: u64,
     pub(crate) written: u64,
-    /// It closes when everything is written.
+    /// True if it closes once everything is written.
     closes: bool,
     has_closed: bool,
-    /// What has arrived in order.
+    /// The bytes received in order.
     pub(crate) received: u64,
     consumed: u64,
     peer_closed: bool,
-    /// A turn to read is on the agenda.
+    /// True if its next read is on the agenda.
     reads_later: bool,
     pub(crate) closed: Option<CloseReason>,
-    /// The counters at the end of the connection.
+    /// The statistics at the end of the connection.
     pub(crate) last: Option<Box<(ConnectionStats, Vec<SubflowStats>)>>,
 }
 
-/// A flow at work.
+/// A flow in a run.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowState {
     client: EndState,
@@ -92,7 +92,7 @@ impl FlowState {
 }
 
 impl<R: Recorder> Sim<R> {
-    /// The server listens, and the client connects.
+    /// Starts a flow: the server listens, and the client connects.
     pub(crate) fn start_flow(&mut self, flow: FlowId) {
         let now = self.now;
         let spec = &self.specs[flow.index()];
@@ -135,7 +135,7 @@ impl<R: Recorder> Sim<R> {
         self.flows[flow.index()].end_mut(end).connection = Some(id);
     }
 
-    /// A stack tells its application something.
+    /// Processes an event that a stack reports to its application.
     #[inline(never)]
     pub(crate) fn on_event(&mut self, host: u32, id: ConnectionId, event: Event) {
         let connections = &self.hosts[host as usize].connections;
@@ -183,7 +183,7 @@ impl<R: Recorder> Sim<R> {
         Some((flow, End::Server))
     }
 
-    /// Writes what there is to write, as far as the send buffer admits.
+    /// Writes as much remaining data as the send buffer permits.
     fn write(&mut self, flow: FlowId, end: End) {
         let now = self.now;
         let host = self.specs[flow.index()].host(end);
@@ -202,7 +202,7 @@ impl<R: Recorder> Sim<R> {
         }
     }
 
-    /// More has arrived in order, perhaps.
+    /// Reacts to data that may have arrived in order.
     #[inline]
     fn on_readable(&mut self, flow: FlowId, end: End) {
         let now = self.now;
@@ -220,7 +220,7 @@ impl<R: Recorder> Sim<R> {
                     recorder.on_progress(now, flow, received);
                 }
                 if size.is_some_and(|size| received >= size) && flow_state.fct.is_none() {
-                    // A reader that is late hears of it late.
+                    // A late reader is notified late.
                     let at = self.hosts[host].stack.stats(id).map_or(now, |stats| stats.last_in_order);
                     flow_state.fct = Some(at.since(spec.start));
                     self.check_over(flow);
@@ -232,7 +232,7 @@ impl<R: Recorder> Sim<R> {
         self.read(flow, end);
     }
 
-    /// The server of a download has the whole request.
+    /// Answers the complete request of a download.
     #[cold]
     fn answer(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.index()];
@@ -243,7 +243,7 @@ impl<R: Recorder> Sim<R> {
         }
     }
 
-    /// Reads as the application does.
+    /// Reads as the application is configured.
     #[inline]
     fn read(&mut self, flow: FlowId, end: End) {
         let now = self.now;
@@ -282,7 +282,7 @@ impl<R: Recorder> Sim<R> {
         }
     }
 
-    /// The time of a [`Wake::Read`] has come.
+    /// Processes a [`Wake::Read`].
     pub(crate) fn read_again(&mut self, flow: FlowId) {
         let spec = &self.specs[flow.index()];
         let (end, host) = (spec.receiver(), spec.host(spec.receiver()));
@@ -291,13 +291,13 @@ impl<R: Recorder> Sim<R> {
         if state.closed.is_some() {
             return;
         }
-        // More has arrived since, perhaps: the stack says so once and then waits for a read.
+        // More data may have arrived since: the stack signals it once and then waits for a read.
         self.on_readable(flow, end);
         self.finish_reading(flow, end);
         self.drain(host.0);
     }
 
-    /// Closes when the peer has closed and everything is read.
+    /// Closes once the peer has closed and everything is read.
     fn finish_reading(&mut self, flow: FlowId, end: End) {
         let state = self.flows[flow.index()].end_mut(end);
         if state.peer_closed && state.consumed == state.received && !state.closes {
@@ -331,7 +331,7 @@ impl<R: Recorder> Sim<R> {
         let Some(id) = state.connection else { return };
         state.closed = Some(reason);
         state.last = stack.stats(id).map(|stats| Box::new((stats, stack.subflow_stats(id))));
-        // The receiver's connection may well end before the sender has heard of the last ACK.
+        // The receiver's connection may end before the sender has received the last ACK.
         if end == sender || reason != CloseReason::Finished {
             self.fail(
                 flow,
@@ -343,7 +343,7 @@ impl<R: Recorder> Sim<R> {
         }
     }
 
-    /// The flow is over, and has failed unless it was complete before.
+    /// Ends the flow, as failed unless it was complete before.
     fn fail(&mut self, flow: FlowId, failure: Failure) {
         let state = &mut self.flows[flow.index()];
         if !state.over {

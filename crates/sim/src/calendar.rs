@@ -1,61 +1,61 @@
-//! The calendar: for each item (a link, a host, the agenda) the one time at which it wants to run.
+//! The calendar: the time of the next turn of each item (a link, a host, the agenda).
 //!
-//! What comes soon lies in a wheel: a ring of slots, each for a short span of time and with a list of the items in it,
-//! mostly one, so that setting a time and finding the next one cost the same however many items there are. What
-//! comes later than the wheel reaches waits in a heap until it has run or is set anew, and is never moved. Equal times
-//! come out in the order in which they were set, which makes a run reproducible.
+//! Near times are in a wheel: a ring of slots, each for a short span of time and with a list of its items,
+//! usually one, so that setting a time and finding the next one take constant time. Times beyond the wheel
+//! are in a heap until they are reached or replaced, and are never moved. Equal times are returned in the
+//! order in which they were set, which makes a run reproducible.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use anabranch_units::Time;
 
-/// How many slots the wheel has: as many as the bits of the words that name those in use, and of the one word that
-/// names these words.
+/// The number of slots of the wheel: the bits of the words that mark those in use, and of the one word that
+/// marks these words.
 const SLOTS: usize = 64 * 64;
 
 /// No item, or no slot.
 const NONE: u32 = u32::MAX;
 
-/// An item.
+/// The state of one item.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// When it wants to run; [`Time::NEVER`] if it does not.
+    /// The time of its next turn; [`Time::NEVER`] if it has none.
     time: Time,
-    /// When this was set, counted over all items.
+    /// The sequence number of this time, over all items.
     order: u64,
     /// The next item in the same slot.
     next: u32,
-    /// Where it lies in the wheel.
+    /// Its slot in the wheel.
     slot: u32,
 }
 
-/// Items `0..n`, each with at most one time.
+/// A calendar of items `0..n`, each with at most one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
     entries: Vec<Entry>,
     /// The earliest time, and its item.
     first_time: Time,
     first: u32,
-    /// A slot is for `2^shift` ns.
+    /// A slot spans `2^shift` ns.
     shift: u32,
-    /// No item in the wheel is in a slot for an earlier time, counted in slots. One that is set for an earlier time
-    /// lies in this slot.
+    /// The first slot number that may be in use, counted from time zero. An item set for an earlier time is
+    /// put into this slot.
     cursor: u64,
     orders: u64,
     /// The first item of each slot.
     slots: Box<[u32; SLOTS]>,
-    /// Which slots are in use, and which of these words are not zero.
+    /// The slots in use, and which of these words are not zero.
     used: [u64; 64],
     used_words: u64,
-    /// What the wheel does not reach: time, order, item. An entry counts as long as its item has that order.
+    /// Times beyond the wheel: time, order, item. An entry is valid as long as its item has that order.
     far: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    /// No entry there is earlier.
+    /// A lower bound of the times in the heap.
     far_from: Time,
 }
 
 impl Calendar {
-    /// `span_ns` is about what lies between two events of a busy item.
+    /// Returns a calendar; `span_ns` is the typical time between two events of a busy item.
     pub(crate) fn new(items: usize, span_ns: u64) -> Calendar {
         Calendar {
             entries: vec![Entry { time: Time::NEVER, order: 0, next: NONE, slot: NONE }; items],
@@ -72,19 +72,19 @@ impl Calendar {
         }
     }
 
-    /// When `item` wants to run; [`Time::NEVER`] if it does not.
+    /// Returns the time of the next turn of `item`; [`Time::NEVER`] if it has none.
     #[inline]
     pub(crate) fn time_of(&self, item: u32) -> Time {
         self.entries[item as usize].time
     }
 
-    /// The earliest time and its item.
+    /// Returns the earliest time and its item.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Time, u32)> {
         self.first_time.is_armed().then_some((self.first_time, self.first))
     }
 
-    /// Sets the time of `item`; [`Time::NEVER`] takes it out. Nothing happens if it is the same already.
+    /// Sets the time of `item`; [`Time::NEVER`] removes it. An unchanged time keeps its order.
     #[inline]
     pub(crate) fn set(&mut self, item: u32, time: Time) {
         if self.time_of(item) != time {
@@ -116,7 +116,7 @@ impl Calendar {
         }
     }
 
-    /// Takes an item out of the wheel, if it is there.
+    /// Removes an item from the wheel, if it is there.
     #[inline]
     fn take_out(&mut self, item: u32) {
         let entry = &mut self.entries[item as usize];
@@ -136,7 +136,7 @@ impl Calendar {
         }
     }
 
-    /// Takes an item out of a slot whose first it is not.
+    /// Removes an item from a slot in which it is not the first.
     #[cold]
     fn take_from_within(&mut self, slot: usize, item: u32) {
         let mut before = self.slots[slot];
@@ -150,7 +150,7 @@ impl Calendar {
     fn put_far(&mut self, item: u32) {
         let entries = &self.entries;
         if self.far.len() > 64 + 2 * entries.len() {
-            // Most of it no longer counts.
+            // Most entries are no longer valid.
             self.far.retain(|Reverse((_, order, item))| entries[*item as usize].order == *order);
         }
         let Entry { time, order, .. } = entries[item as usize];
@@ -158,7 +158,7 @@ impl Calendar {
         self.far_from = self.far_from.min(time);
     }
 
-    /// Finds the earliest of all.
+    /// Finds the earliest time of all.
     #[inline]
     fn find_first(&mut self) {
         let first = self.next_slot().map_or(NONE, |slot| self.slots[slot]);
@@ -177,7 +177,7 @@ impl Calendar {
         self.cursor = self.cursor.max(self.first_time.0 >> self.shift);
     }
 
-    /// The same for a slot with several items: one is the first so far, which has this order, and the others follow.
+    /// Finds the earliest time in a slot with several items; the first of them, with its order, is given.
     #[inline(never)]
     fn find_first_of(&mut self, mut order: u64, mut item: u32) {
         while let Some(entry) = self.entries.get(item as usize) {
@@ -191,7 +191,7 @@ impl Calendar {
         }
     }
 
-    /// The first slot in use.
+    /// Returns the first slot in use.
     #[inline(always)]
     fn next_slot(&self) -> Option<usize> {
         if self.used_words == 0 {
@@ -202,13 +202,14 @@ impl Calendar {
         if here != 0 {
             return Some(word * 64 + here.trailing_zeros() as usize);
         }
-        // From the next word on around the ring, back to this one.
+        // From the next word around the ring, back to this one.
         let ahead = self.used_words.rotate_right(word as u32 + 1).trailing_zeros() as usize;
         let word = (word + 1 + ahead) % 64;
         Some(word * 64 + self.used[word].trailing_zeros() as usize)
     }
 
-    /// Whether something beyond the wheel is earlier than the first in it, which has this order.
+    /// Updates the earliest time if one in the heap is earlier than the first in the wheel, which has this
+    /// order.
     #[cold]
     fn look_far(&mut self, order: u64) {
         while let Some(&Reverse((time, other, item))) = self.far.peek() {
@@ -254,7 +255,7 @@ mod tests {
         for items in [1, 2, 4, 5, 37] {
             for span in [1, 10, 1000, 1_000_000] {
                 against_a_sorted_list(items, span, |now, random| now + Duration(random.below(50)));
-                // Far beyond the wheel as well, and before its time.
+                // Times far beyond the wheel too, and earlier than the present one.
                 against_a_sorted_list(items, span, |now, random| {
                     let magnitude = random.below(34);
                     let ahead = random.below(1 << magnitude);
@@ -275,7 +276,7 @@ mod tests {
             if random.chance(0.2) {
                 time = Time::NEVER;
             } else if let Some((first, next)) = calendar.first().filter(|_| random.chance(0.5)) {
-                // Mostly it is the first whose time changes, which then is over.
+                // Usually the time of the first item changes, after its turn.
                 (item, now) = (next, first);
             }
             let old = model.iter().position(|entry| entry.2 == item);

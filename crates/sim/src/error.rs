@@ -1,4 +1,4 @@
-//! Why a run cannot be made.
+//! Errors of making a run.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -10,33 +10,33 @@ use anabranch_units::{Bytes, Rate};
 use crate::flow::{Direction, FlowSpec, Reading};
 use crate::network::{HostId, Network, NetworkError};
 
-/// Why a run cannot be made.
+/// The reason that a run cannot be made.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum SimError {
-    /// A link's configuration was changed into one that is wrong.
+    /// The configuration of a link was changed into an invalid one.
     Link {
         /// The link.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         error: LinkConfigError,
     },
-    /// A flow does not fit the network, or makes no sense.
+    /// A flow does not fit the network, or is invalid.
     Flow {
         /// The flow.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         error: FlowError,
     },
 }
 
-/// What is wrong with a flow.
+/// The problem of a flow.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// Client or server is not a host of the network.
+    /// The client or the server is not a host of the network.
     Host(NetworkError),
-    /// Client and server are one host.
+    /// The client and the server are the same host.
     SameHost,
     /// The host does not have the address.
     Address {
@@ -45,18 +45,18 @@ pub enum FlowError {
         /// The address.
         ip: IpAddr,
     },
-    /// There is no route from the one end to the other.
+    /// There is no route between the ends.
     NoRoute {
-        /// From here.
+        /// The source.
         from: IpAddr,
-        /// To there.
+        /// The destination.
         to: IpAddr,
     },
-    /// A size of 0.
+    /// The size is 0.
     ZeroSize,
-    /// A request of 0 bytes.
+    /// The request has 0 bytes.
     ZeroRequest,
-    /// A receiver that reads at rate 0.
+    /// The receiver reads at rate 0.
     ZeroReadingRate,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for FlowError {
 impl core::error::Error for SimError {}
 impl core::error::Error for FlowError {}
 
-/// Whether a flow fits the network.
+/// Checks a flow against the network.
 pub(crate) fn check_flow(
     network: &Network,
     flow: &FlowSpec,

@@ -1,4 +1,4 @@
-//! What is transferred: who, from when, how much, which way, and with which settings.
+//! The description of a flow: its ends, start, size, direction and settings.
 
 use core::net::IpAddr;
 
@@ -7,48 +7,48 @@ use anabranch_units::{Bytes, Duration, Rate, Time};
 
 use crate::network::HostId;
 
-/// Names a flow of a run: its place in the list.
+/// Identifies a flow of a run: its index in the list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowId(pub u32);
 
 impl FlowId {
-    /// As an index.
+    /// Returns the index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Who sends. The client always connects.
+/// The sender of a flow. The client always connects.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// The client.
     #[default]
     Upload,
-    /// The server, when it has received the whole request.
+    /// The server, once it has received the whole request.
     Download,
 }
 
 /// One of the two ends of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum End {
-    /// The one that connects.
+    /// The end that connects.
     Client,
-    /// The one that listens.
+    /// The end that listens.
     Server,
 }
 
-/// How the receiving application reads.
+/// The reading behaviour of the receiving application.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Reading {
-    /// Everything at once.
+    /// Reads everything immediately.
     #[default]
     AtOnce,
-    /// No faster than this: after each 4096 bytes (or less, if there is less) it works on them
-    /// for as long as they take at the rate.
+    /// Reads at this rate at most: after each 4096 bytes (or fewer, if fewer are available) it pauses for as
+    /// long as they take at the rate.
     AtRate(Rate),
-    /// Nothing between two moments after the flow's start; everything at once before and after.
+    /// Reads nothing between two times after the flow's start, and everything immediately before and after.
     Pause {
-        /// The beginning of the pause.
+        /// The start of the pause.
         after: Duration,
         /// Its length.
         span: Duration,
@@ -60,7 +60,7 @@ pub enum Reading {
 pub struct FlowSpec {
     /// Its name in the report.
     pub name: String,
-    /// When the client connects.
+    /// The time at which the client connects.
     pub start: Time,
     /// The host that connects.
     pub client: HostId,
@@ -70,15 +70,15 @@ pub struct FlowSpec {
     pub server: HostId,
     /// The address to which the client connects.
     pub server_address: IpAddr,
-    /// How much is sent, at least one byte; none sends until the end of the run.
+    /// The number of bytes sent, at least one; none sends until the end of the run.
     pub size: Option<Bytes>,
-    /// Who sends it.
+    /// The direction of the data.
     pub direction: Direction,
     /// The length of the request of a download, at least one byte.
     pub request: Bytes,
-    /// Whether the sender tells its stack the size ([`ConnectionConfig::flow_size`]).
+    /// True if the sender's stack knows the size ([`ConnectionConfig::flow_size`]).
     pub hint: bool,
-    /// How the receiver reads.
+    /// The reading behaviour of the receiver.
     pub reading: Reading,
     /// The client's settings.
     pub client_config: ConnectionConfig,
@@ -87,10 +87,10 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// The length of a request unless it is said otherwise.
+    /// The default length of a request.
     pub const REQUEST: Bytes = Bytes(100);
 
-    /// An upload from the start of the run with the same settings at both ends, which are here
+    /// Returns an upload from the start of the run with the same settings at both ends, which are given as
     /// `(host, address)`.
     pub fn new(
         name: impl Into<String>,
@@ -116,17 +116,17 @@ impl FlowSpec {
         }
     }
 
-    /// This flow with another start.
+    /// Returns this flow with another start.
     pub fn starting(self, start: Time) -> FlowSpec {
         FlowSpec { start, ..self }
     }
 
-    /// This flow as a download.
+    /// Returns this flow as a download.
     pub fn download(self) -> FlowSpec {
         FlowSpec { direction: Direction::Download, ..self }
     }
 
-    /// The end that sends the data.
+    /// Returns the end that sends the data.
     pub const fn sender(&self) -> End {
         match self.direction {
             Direction::Upload => End::Client,
@@ -134,7 +134,7 @@ impl FlowSpec {
         }
     }
 
-    /// The end that receives the data.
+    /// Returns the end that receives the data.
     pub const fn receiver(&self) -> End {
         match self.direction {
             Direction::Upload => End::Server,
@@ -142,7 +142,7 @@ impl FlowSpec {
         }
     }
 
-    /// The host of an end.
+    /// Returns the host of an end.
     pub const fn host(&self, end: End) -> HostId {
         match end {
             End::Client => self.client,
@@ -150,8 +150,8 @@ impl FlowSpec {
         }
     }
 
-    /// What the stack of an end is told: its settings, and the size where it is hinted. With
-    /// `progress` somebody wants to hear of everything that arrives in order.
+    /// Returns the configuration of the stack at an end: its settings, and the size if it is known. With
+    /// `progress` the stack reports all data that arrives in order.
     pub(crate) fn config(&self, end: End, progress: bool) -> ConnectionConfig {
         let mut config = match end {
             End::Client => self.client_config.clone(),
@@ -170,7 +170,7 @@ impl FlowSpec {
         config
     }
 
-    /// Whether the application at that end only counts what arrives, so that the stack may take it.
+    /// True if the application at that end only counts received data, so that the stack may consume it.
     pub(crate) fn counts_only(&self, end: End) -> bool {
         end != self.receiver() || matches!(self.reading, Reading::AtOnce)
     }

@@ -1,9 +1,9 @@
-//! The deterministic discrete-event simulator around the stack.
+//! The deterministic discrete-event simulator of the stack.
 //!
-//! A [`Network`] of hosts, links and routes, a list of [`FlowSpec`]s and a seed make a [`Sim`]; it
-//! runs the same stack that runs on real networks, in virtual time, and tells a [`Recorder`] what
-//! happens and the caller, in a [`RunReport`], what it came to. The same seed gives the same report
-//! to the last bit. A run can be cloned half way: both copies continue alike.
+//! A [`Network`] of hosts, links and routes, a list of [`FlowSpec`]s and a seed make a [`Sim`]. It runs the
+//! same stack that runs on real networks, in virtual time, reports events to a [`Recorder`], and returns the
+//! results in a [`RunReport`]. The same seed gives the same report to the last bit. A run can be cloned half
+//! way: both copies continue identically.
 //!
 //! ```
 //! use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
@@ -25,12 +25,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What happens in what order
+//! # The order of events
 //!
-//! Time stands still while something is handled. At one instant, things happen in the order in which
-//! they were put on the calendar. A host that has received a segment, or whose timer has run out,
-//! first hears what its stack has to tell its applications, which read and write at once, and then
-//! sends all that its stack has to send.
+//! Time does not advance while an event is processed. Events at the same time are processed in the order in
+//! which they were scheduled. When a segment arrives at a host or its timer expires, the stack first reports
+//! events to its applications, which read and write immediately, and then the host sends all segments that
+//! its stack has ready.
 
 #![warn(unreachable_pub)]
 
@@ -56,7 +56,7 @@ pub use recorder::{HostObserver, Recorder, Scope};
 pub use report::{EndReport, Failure, FlowReport, LinkReport, Outcome, Performance, RunReport};
 pub use sim::{HostStack, Sim};
 
-/// The examples of the guide compile and run.
+/// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/simulator.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! The packets in flight. Links move 8-byte tickets; the segments stay where they are.
+//! The packets in flight. Links move 8-byte tickets; the segments are not moved.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -8,16 +8,16 @@ use anabranch_stack::segment::{
 use anabranch_stack::seq::{Dsn, Seq};
 use prefetch_index::prefetch_index;
 
-/// A packet on its way: which, and where on its route.
+/// A packet in flight: its index, and its position on the route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticket {
-    /// Its place in the pool.
+    /// Its index in the pool.
     pub(crate) packet: u32,
-    /// The place of its present hop in the fabric's list of hops.
+    /// The index of its present hop in the fabric's list of hops.
     pub(crate) hop: u32,
 }
 
-/// What nearly every segment consists of, in one cache line instead of the five of a [`Segment`]: with many
+/// The fields of nearly every segment, in one cache line instead of the five of a [`Segment`]: with many
 /// flows a packet has left the caches by the time it arrives.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -28,14 +28,14 @@ struct Usual {
     destination_port: u16,
     seq: Seq,
     ack: Seq,
-    /// Meaningless without [`Marks::TIMESTAMPS`].
+    /// Valid only with [`Marks::TIMESTAMPS`].
     timestamps: Timestamps,
     payload_len: u16,
     window: u16,
     flags: Flags,
     ecn: Ecn,
     marks: Marks,
-    /// Where the whole segment is, counted from 1, if it carries more than this; 0 if it does not.
+    /// The index of the whole segment, counted from 1, if it has more fields than these; otherwise 0.
     rare: u32,
     signal: Signal,
 }
@@ -61,7 +61,7 @@ impl Usual {
     };
 }
 
-/// Which of the fields mean something, and how wide they are on the wire.
+/// The fields that are valid, and their widths on the wire.
 #[derive(Clone, Copy, Debug)]
 struct Marks(u8);
 
@@ -86,7 +86,7 @@ impl Marks {
     }
 }
 
-/// The data sequence signal without its marks.
+/// The DSS option without its marks.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Signal {
@@ -98,7 +98,7 @@ struct Signal {
 }
 
 impl Signal {
-    /// Stores the signal, and says its marks. What they do not name stays as it was.
+    /// Stores the option, and sets its marks. Fields that they do not name keep their old values.
     #[inline]
     fn store(&mut self, dss: &Dss, marks: &mut Marks) {
         marks.0 |= Marks::SIGNAL;
@@ -127,7 +127,7 @@ impl Signal {
         }
     }
 
-    /// The signal that was stored with these marks.
+    /// Returns the option that was stored with these marks.
     #[inline]
     fn load(&self, marks: Marks) -> Dss {
         let wide_ack = marks.has(Marks::WIDE_ACK);
@@ -148,16 +148,16 @@ impl Signal {
     }
 }
 
-/// A segment with options that few have (those of a SYN, SACK blocks, signals), with IPv6 addresses, with more
-/// payload than a packet or with its sum, or of which a link has made copies.
+/// A segment with rare options (those of a SYN, SACK blocks, MPTCP options other than DSS), with IPv6
+/// addresses, with more payload than a packet or with its sum, or duplicated by a link.
 #[derive(Clone, Debug)]
 struct Rare {
     segment: Segment,
-    /// How many further tickets name the packet, where links duplicate.
+    /// The number of additional tickets of the packet, if links duplicate.
     copies: u32,
 }
 
-/// Segments by number. A freed place is the next to be used: it is the one in the cache.
+/// Segments by index. The place freed last is reused first, because it is in the cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     usual: Vec<Usual>,
@@ -167,10 +167,10 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Takes a segment in. Returns its place, and its length on the wire.
+    /// Stores a segment. Returns its index, and its length on the wire.
     #[inline]
     pub(crate) fn insert(&mut self, segment: &Segment) -> (u32, u32) {
-        // All fields by name, so that a new one is not forgotten here.
+        // Destructures all fields, so that a new one cannot be forgotten here.
         let Segment { source, destination, seq, ack, payload_len, window, flags, ecn, payload_sum, options } =
             segment;
         let Options { dss, timestamps, syn: _, sack: _, mptcp: _ } = options;
@@ -183,7 +183,7 @@ impl Pool {
             && *payload_sum == 0
             && options.are_usual()
         {
-            // Field by field into its place: as a whole it would be copied twice.
+            // Written field by field: as a whole it would be copied twice.
             let usual = &mut self.usual[place as usize];
             usual.source = source_ip;
             usual.destination = destination_ip;
@@ -234,13 +234,13 @@ impl Pool {
         }
     }
 
-    /// The segment at `place` will be read soon.
+    /// Prefetches the segment at `place`.
     #[inline]
     pub(crate) fn fetch(&self, place: u32) {
         prefetch_index(&self.usual, place as usize);
     }
 
-    /// Writes the segment at `place` to `out`.
+    /// Copies the segment at `place` to `out`.
     #[inline]
     pub(crate) fn read(&self, place: u32, out: &mut Segment) {
         let usual = &self.usual[place as usize];
@@ -265,20 +265,20 @@ impl Pool {
         out.options.mptcp = [None, None];
     }
 
-    /// The segment at `place`.
+    /// Returns the segment at `place`.
     pub(crate) fn get(&self, place: u32) -> Segment {
         let mut segment = blank();
         self.read(place, &mut segment);
         segment
     }
 
-    /// Whether the segment at `place` has payload.
+    /// True if the segment at `place` has payload.
     #[inline(never)]
     pub(crate) fn carries_data(&self, place: u32) -> bool {
         self.get(place).payload_len > 0
     }
 
-    /// A router has marked the packet, if its sender can take that (RFC 3168).
+    /// ECN-marks the packet as a router does, if its sender supports ECN (RFC 3168).
     #[cold]
     pub(crate) fn mark(&mut self, place: u32) {
         let usual = &mut self.usual[place as usize];
@@ -291,7 +291,7 @@ impl Pool {
         }
     }
 
-    /// One more ticket names the packet.
+    /// Adds a ticket to the packet.
     pub(crate) fn duplicate(&mut self, place: u32) {
         if self.usual[place as usize].rare == 0 {
             let segment = self.get(place);
@@ -300,7 +300,7 @@ impl Pool {
         self.rare[self.usual[place as usize].rare as usize - 1].copies += 1;
     }
 
-    /// A ticket is gone; with the last one the place is free.
+    /// Removes a ticket; with the last one the place becomes free.
     #[inline]
     pub(crate) fn release(&mut self, place: u32) {
         let rare = self.usual[place as usize].rare;
@@ -309,7 +309,7 @@ impl Pool {
         }
     }
 
-    /// Whether the last ticket is gone.
+    /// Removes a ticket of a rare segment; true if it was the last.
     #[cold]
     fn release_rare(&mut self, at: u32) -> bool {
         let copies = &mut self.rare[at as usize].copies;
@@ -321,13 +321,13 @@ impl Pool {
         true
     }
 
-    /// How many packets are in flight, copies not counted.
+    /// Returns the number of packets in flight, not counting copies.
     pub(crate) fn in_flight(&self) -> usize {
         self.usual.len() - self.free.len()
     }
 }
 
-/// A segment to be written over.
+/// Returns a segment to be overwritten.
 pub(crate) fn blank() -> Segment {
     let nobody = Address::new(core::net::IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
     Segment::new(nobody, nobody, Seq(0), Flags::default())

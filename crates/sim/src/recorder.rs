@@ -1,4 +1,4 @@
-//! Who listens to a run.
+//! Recorders of the events of a run.
 
 use anabranch_link::DropReason;
 use anabranch_stack::event::{ConnectionId, Event, SubflowId};
@@ -11,34 +11,34 @@ use anabranch_units::Time;
 use crate::flow::{End, FlowId};
 use crate::network::{HostId, LinkId};
 
-/// Where something happens in a stack.
+/// The origin of a stack's event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Scope {
     /// The host.
     pub host: HostId,
-    /// The connection of that host.
+    /// The connection on that host.
     pub connection: ConnectionId,
 }
 
-/// Hears what happens in a run, in the order in which it happens. Every method does nothing unless
-/// it is overridden, and what nobody listens to costs nothing.
+/// Receives the events of a run, in the order in which they happen. Every method does nothing unless it is
+/// overridden, and unused events cost nothing.
 ///
-/// There is one recorder for the whole run, so that what it writes is in order over all hosts.
+/// There is one recorder for the whole run, so that its output is in order over all hosts.
 #[allow(unused_variables)]
 pub trait Recorder {
-    /// Whether it wants to hear of packets on links.
+    /// True if it receives the events of packets on links.
     const PACKETS: bool = true;
-    /// Whether it wants to hear what the stacks do.
+    /// True if it receives the events of stacks.
     const STACK: bool = true;
 
-    /// A packet is offered to a link (and may be dropped right away).
+    /// A packet is offered to a link (and may be dropped immediately).
     #[inline]
     fn on_link_enter(&mut self, now: Time, link: LinkId, segment: &Segment, wire_bytes: u32) {}
     /// A packet has crossed a link.
     #[inline]
     fn on_link_leave(&mut self, now: Time, link: LinkId, segment: &Segment, wire_bytes: u32) {}
-    /// A link has dropped a packet. Packets that waited when a link went down are told with the time at
-    /// which they were dropped, possibly later than that.
+    /// A link has dropped a packet. Packets dropped from the queue when a link goes down may be reported
+    /// later than the time of the drop, which is `now`.
     #[inline]
     fn on_drop(&mut self, now: Time, link: LinkId, segment: &Segment, wire_bytes: u32, reason: DropReason) {}
     /// A host has sent a packet for which it has no route; it is lost.
@@ -47,7 +47,7 @@ pub trait Recorder {
     /// A link has gone down or come up.
     #[inline]
     fn on_link_state(&mut self, now: Time, link: LinkId, up: bool) {}
-    /// An address of a host has gone or come back.
+    /// An address of a host has become unavailable or available.
     #[inline]
     fn on_address_state(&mut self, now: Time, host: HostId, address: core::net::IpAddr, up: bool) {}
 
@@ -57,14 +57,14 @@ pub trait Recorder {
     /// The server has accepted the flow's connection.
     #[inline]
     fn on_flow_accept(&mut self, now: Time, flow: FlowId, server: Scope) {}
-    /// So many bytes of a flow's data have arrived in order at its receiver.
+    /// `delivered` bytes of a flow's data have arrived in order at its receiver.
     #[inline]
     fn on_progress(&mut self, now: Time, flow: FlowId, delivered: u64) {}
-    /// A stack tells a flow's application something.
+    /// A stack reports an event to a flow's application.
     #[inline]
     fn on_event(&mut self, now: Time, flow: FlowId, end: End, event: &Event) {}
 
-    /// [`Observer::on_sent`].
+    /// See [`Observer::on_sent`].
     #[inline]
     fn on_sent(
         &mut self,
@@ -76,35 +76,35 @@ pub trait Recorder {
         data: DataRange,
     ) {
     }
-    /// [`Observer::on_received`].
+    /// See [`Observer::on_received`].
     #[inline]
     fn on_received(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment) {}
-    /// [`Observer::on_lost`].
+    /// See [`Observer::on_lost`].
     #[inline]
     fn on_lost(&mut self, now: Time, scope: Scope, subflow: SubflowId, range: DataRange, reason: LossReason) {
     }
-    /// [`Observer::on_undo`].
+    /// See [`Observer::on_undo`].
     #[inline]
     fn on_undo(&mut self, now: Time, scope: Scope, subflow: SubflowId) {}
-    /// [`Observer::on_decision`].
+    /// See [`Observer::on_decision`].
     #[inline]
     fn on_decision(&mut self, now: Time, scope: Scope, decision: &Decision) {}
-    /// [`Observer::on_windows`].
+    /// See [`Observer::on_windows`].
     #[inline]
     fn on_windows(&mut self, now: Time, scope: Scope, subflow: SubflowId, windows: &Windows) {}
-    /// [`Observer::on_limit`].
+    /// See [`Observer::on_limit`].
     #[inline]
     fn on_limit(&mut self, now: Time, scope: Scope, limit: Limit) {}
 }
 
-/// Nobody listens.
+/// Records nothing.
 impl Recorder for () {
     const PACKETS: bool = false;
     const STACK: bool = false;
 }
 
-/// Hears one host's stack and passes it on to the recorder of the run, which is lent to it while
-/// its stack works.
+/// Observes one host's stack and forwards its events to the recorder of the run, which it holds while the
+/// stack runs.
 #[derive(Clone, Debug)]
 pub struct HostObserver<R> {
     host: HostId,
@@ -122,7 +122,7 @@ impl<R> HostObserver<R> {
     }
 }
 
-/// Passes one call on, with the host.
+/// Forwards one call, with the host.
 macro_rules! pass {
     ($self:ident, $connection:ident, $method:ident($now:ident $(, $argument:ident)*)) => {
         if R::STACK {

@@ -1,4 +1,4 @@
-//! What a run has come to. The words are those of `docs/definitions.md`.
+//! The results of a run. The terms are those of `docs/definitions.md`.
 
 use anabranch_link::Counters;
 use anabranch_stack::event::CloseReason;
@@ -11,38 +11,38 @@ use crate::network::HostId;
 use crate::recorder::Recorder;
 use crate::sim::Sim;
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunReport {
     /// The flows, by [`FlowId`](crate::FlowId).
     pub flows: Vec<FlowReport>,
     /// The links, by [`LinkId`](crate::LinkId).
     pub links: Vec<LinkReport>,
-    /// The time at which it ended: when the last flow was over, or the deadline.
+    /// The time at which it ended: the end of the last flow, or the deadline.
     pub end: Time,
-    /// How much was simulated.
+    /// The amount of simulation.
     pub performance: Performance,
-    /// Packets that were lost because their sender had no route for them.
+    /// Packets lost because their sender had no route for them.
     pub unroutable: u64,
 }
 
-/// How far a flow has come.
+/// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It has not started yet.
     Waiting,
-    /// It goes on.
+    /// It is running.
     Running,
     /// Everything was delivered and acknowledged.
     Completed,
-    /// It has ended before that.
+    /// It ended before that.
     Failed(Failure),
 }
 
-/// Why a flow has ended too soon.
+/// The reason that a flow failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The client could not connect: no port or no room for a connection.
+    /// The client could not connect: no free port, or too many connections.
     Connect,
     /// The client's connection has ended.
     Client(CloseReason),
@@ -50,86 +50,86 @@ pub enum Failure {
     Server(CloseReason),
 }
 
-/// What a flow has come to. Everything counts what happened within the run.
+/// The results of a flow, up to the end of the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowReport {
     /// Its name.
     pub name: String,
     /// Its size; none is bulk.
     pub size: Option<Bytes>,
-    /// When it started: when its first SYN was sent.
+    /// The time of its start, when its first SYN was sent.
     pub start: Time,
-    /// How far it has come.
+    /// Its state.
     pub outcome: Outcome,
-    /// From the start to the last byte delivered in order at the receiver; none for bulk, and for a
-    /// flow that was not delivered.
+    /// The time from the start to the last byte delivered in order at the receiver; none for bulk flows and
+    /// incomplete ones.
     pub fct: Option<Duration>,
-    /// From the start to the sender's last data ACK; none for bulk, and for a flow that was not
+    /// The time from the start to the sender's last data ACK; none for bulk flows and flows not fully
     /// acknowledged.
     pub acked: Option<Duration>,
-    /// From the start to the establishment of the connection at the client.
+    /// The time from the start to the establishment of the connection at the client.
     pub connected: Option<Duration>,
     /// Bytes delivered in order at the receiver.
     pub delivered: u64,
-    /// Bytes that the sender has given to its stack.
+    /// Bytes that the sender has written to its stack.
     pub written: u64,
     /// Bytes acknowledged at the data level.
     pub data_acked: u64,
-    /// Unique bytes whose first delivery came by each of the client's interfaces. What arrived out
-    /// of order counts here and not yet in `delivered`.
+    /// Unique bytes by the client's interface over which they were first delivered. Bytes received out of
+    /// order count here but not yet in `delivered`.
     pub bytes_by_path: Vec<u64>,
-    /// Subflows that have sent at least one byte of payload, in the direction of the flow.
+    /// The number of subflows that have sent at least one byte of payload, in the direction of the flow.
     pub subflows_used: u32,
     /// Data segments sent by the sender, retransmissions included.
     pub data_segments: u64,
-    /// Data segments sent again on their own subflow.
+    /// Data segments retransmitted on the same subflow.
     pub retransmitted_segments: u64,
-    /// Bytes sent again on another subflow.
+    /// Bytes reinjected on another subflow.
     pub reinjected_bytes: u64,
-    /// Bytes that arrived at the receiver and had arrived before.
+    /// Bytes that arrived at the receiver more than once.
     pub duplicate_bytes: u64,
     /// Retransmission timeouts of the sender's subflows.
     pub rto_count: u64,
-    /// The sender.
+    /// The sending end.
     pub sender: EndReport,
-    /// The receiver.
+    /// The receiving end.
     pub receiver: EndReport,
 }
 
-/// What a flow has come to at one end.
+/// The results of a flow at one end.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EndReport {
-    /// Why its connection has ended; none while it lives.
+    /// The reason that its connection has ended; none while it exists.
     pub closed: Option<CloseReason>,
-    /// The connection; none if there was none.
+    /// The statistics of the connection; none if there was none.
     pub connection: Option<ConnectionStats>,
-    /// Its subflows, the dead ones included, in the order in which they began.
+    /// Its subflows, including those that have ended, in the order in which they began.
     pub subflows: Vec<SubflowStats>,
 }
 
 impl FlowReport {
-    /// Unique bytes over FCT for a flow that was delivered, and over the time since its start for
-    /// one that was not; `now` is the end of the run.
+    /// Returns the goodput: the unique bytes over the FCT for a complete flow, or over the time since its
+    /// start for an incomplete one; `now` is the end of the run.
     pub fn goodput(&self, now: Time) -> Rate {
         let span = self.fct.unwrap_or(now.since(self.start));
         Rate::from_bytes_over(self.delivered, span)
     }
 }
 
-/// What a link has carried.
+/// The results of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkReport {
     /// Its name.
     pub name: String,
     /// Its counters.
     pub counters: Counters,
-    /// How long it was up and had something to send.
+    /// The time that it was up and had something to send.
     pub busy: Duration,
-    /// Packets inside at the end: waiting or in propagation.
+    /// Packets inside at the end: queued or in propagation.
     pub inside: u64,
 }
 
-/// How much was simulated. It is the same for the same seed; wall time is the caller's to measure.
+/// The amount of simulation. It is the same for the same seed; wall time is for the caller to measure.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Performance {
     /// The end of the run, in seconds from its start.
@@ -143,7 +143,7 @@ pub struct Performance {
 }
 
 impl<R: Recorder> Sim<R> {
-    /// What the run has come to so far.
+    /// Returns the results so far.
     pub fn report(&mut self) -> RunReport {
         let now = self.now;
         let names = self.network.links().iter();
@@ -165,10 +165,10 @@ impl<R: Recorder> Sim<R> {
         }
     }
 
-    /// What a flow has come to so far.
+    /// Returns the results of a flow so far.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// If the flow does not exist.
     pub fn flow_report(&self, flow: FlowId) -> FlowReport {
         let spec = &self.specs[flow.index()];
         let state = &self.flows[flow.index()];
@@ -186,7 +186,7 @@ impl<R: Recorder> Sim<R> {
                 *bytes += subflow.counters.bytes_delivered;
             }
         }
-        // A reader that is late may not have heard of the last bytes yet.
+        // A late reader may not have been notified of the last bytes yet.
         let arrived = receiver.connection.unwrap_or_default();
         let delivered = receiving.received.max(arrived.received);
         let all = spec.size.is_some_and(|size| arrived.received >= size.0);

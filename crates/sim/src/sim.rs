@@ -1,4 +1,4 @@
-//! The run: hosts on the fabric, flows on the hosts, and the event loop.
+//! A run: hosts on the fabric, flows on the hosts, and the event loop.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +24,7 @@ pub type HostStack<R> = Endpoint<HostObserver<R>>;
 
 /// A run.
 ///
-/// Cloning it forks it: both continue alike until they are treated differently.
+/// A clone is a fork: both continue identically as long as they are treated the same.
 #[derive(Clone)]
 pub struct Sim<R: Recorder = ()> {
     pub(crate) now: Time,
@@ -34,15 +34,15 @@ pub struct Sim<R: Recorder = ()> {
     pub(crate) specs: Vec<FlowSpec>,
     pub(crate) flows: Vec<FlowState>,
     agenda: Agenda,
-    /// Flows with a size that are not over.
+    /// The number of flows with a size that are not over.
     pub(crate) unfinished: usize,
     pub(crate) sized: bool,
     events: u64,
-    /// What routers have said of packets that were too long.
+    /// The reports of routers about packets that exceed an MTU.
     reports: Vec<MtuReport>,
-    /// What became of a payload; used again for every packet.
+    /// The placements of a payload; reused for every packet.
     placed: Vec<Placement>,
-    /// The segment between the pool and a stack; used again for every packet.
+    /// The segment between the pool and a stack; reused for every packet.
     segment: Segment,
 }
 
@@ -52,46 +52,46 @@ pub(crate) struct Host<R: Recorder> {
     pub(crate) stack: HostStack<R>,
     /// The flow and the end of each connection, by the connection's number.
     pub(crate) connections: Vec<Option<(ConnectionId, FlowId, End)>>,
-    /// The flow that each listening port is for, in the order of [`Host::port`].
+    /// The flow of each listening port, in the order of [`Host::port`].
     pub(crate) listening: Vec<FlowId>,
-    /// The port for the next flow.
+    /// The index of the next flow's port.
     pub(crate) next_port: usize,
 }
 
 impl<R: Recorder> Host<R> {
-    /// The lowest port on which a server listens. Every flow has a port of its own.
+    /// The lowest port on which a server listens. Every flow has its own port.
     const LOWEST_PORT: u16 = 5001;
-    /// So many ports; then they are used again.
+    /// The number of ports, after which they are reused.
     const PORTS: usize = 60_000;
-    /// The place of the first one, 35001: tshark knows no protocol by that port or the next 9000, so
-    /// that it takes the payload in a capture for nothing else.
+    /// The index of the first port, 35001: tshark has no protocol for that port or the next 9000, so that it
+    /// does not misinterpret the payload in a capture.
     const FIRST: usize = 30_000;
 
-    /// The listening port number `count`, and its place.
+    /// Returns the index and the number of listening port `count`.
     pub(crate) const fn port(count: usize) -> (usize, u16) {
         let place = count % Self::PORTS;
         (place, Self::LOWEST_PORT + ((place + Self::FIRST) % Self::PORTS) as u16)
     }
 
-    /// The place of a port.
+    /// Returns the index of a port.
     pub(crate) fn place(port: u16) -> Option<usize> {
         let above = usize::from(port.checked_sub(Self::LOWEST_PORT)?);
         (above < Self::PORTS).then_some((above + Self::PORTS - Self::FIRST) % Self::PORTS)
     }
 }
 
-/// What happens at a set time, besides packets and the stacks' own timers.
+/// An event at a set time, besides packets and the stacks' own timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Wake {
     /// A flow starts.
     Start(FlowId),
     /// An application reads again.
     Read(FlowId),
-    /// An address changes, by its place in the network's list.
+    /// An address changes; the index in the network's list.
     Address(u32),
     /// A link goes down or comes up.
     LinkState(LinkId, bool),
-    /// A host hears that a packet was too long, by the place in the list of reports.
+    /// A host receives a report that a packet exceeds an MTU; the index in the list of reports.
     TooBig(u32),
 }
 
@@ -112,7 +112,7 @@ impl Agenda {
     }
 }
 
-/// Lets `act` work with a stack while its observer has the recorder.
+/// Calls `act` with a stack whose observer holds the recorder.
 #[inline]
 pub(crate) fn lend<R: Recorder, T>(
     recorder: &mut Option<Box<R>>,
@@ -130,10 +130,10 @@ pub(crate) fn lend<R: Recorder, T>(
 }
 
 impl<R: Recorder> Sim<R> {
-    /// A run of `flows` on `network`. All that is random in it follows from `seed`.
+    /// Returns a run of `flows` on `network`. All randomness is derived from `seed`.
     ///
     /// # Errors
-    /// If a link's configuration is wrong, or a flow does not fit the network.
+    /// If the configuration of a link is invalid, or a flow does not fit the network.
     pub fn new(network: Network, flows: Vec<FlowSpec>, seed: u64, recorder: R) -> Result<Sim<R>, SimError> {
         let fabric =
             Fabric::new(&network, seed, recorder).map_err(|(name, error)| SimError::Link { name, error })?;
@@ -147,7 +147,7 @@ impl<R: Recorder> Sim<R> {
                 path: PathId(path as u16),
                 backup: interface.backup,
             });
-            // Nobody floods, so that nothing is refused.
+            // No host floods another, so nothing is refused.
             let most = flows.len().saturating_mul(2).saturating_add(16);
             let config = EndpointConfig {
                 max_connections: most,
@@ -200,8 +200,7 @@ impl<R: Recorder> Sim<R> {
         Ok(sim)
     }
 
-    /// Runs until everything at or before `until` has happened, or until the run is complete or
-    /// nothing is left to happen.
+    /// Runs until all events up to `until` are processed, the run is complete, or no event is left.
     pub fn run(&mut self, until: Time) -> RunReport {
         self.run_while(until, |sim| !sim.is_complete());
         if !self.is_complete() && self.fabric.next_turn().is_some() && until.is_armed() {
@@ -210,8 +209,8 @@ impl<R: Recorder> Sim<R> {
         self.report()
     }
 
-    /// Runs until everything at or before `until` has happened, also when all flows are over before
-    /// (connections then close, and timers run out).
+    /// Runs until all events up to `until` are processed, even after all flows are over (connections then
+    /// close, and timers expire).
     pub fn run_through(&mut self, until: Time) -> RunReport {
         self.run_while(until, |_| true);
         if until.is_armed() {
@@ -220,24 +219,23 @@ impl<R: Recorder> Sim<R> {
         self.report()
     }
 
-    /// Whether there are flows with a size and all of them are over: delivered and acknowledged, or
-    /// failed.
+    /// True if there are flows with a size and all of them are over: delivered and acknowledged, or failed.
     #[inline]
     pub fn is_complete(&self) -> bool {
         self.sized && self.unfinished == 0
     }
 
-    /// The time of the run.
+    /// Returns the current time of the run.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// When something happens next; none if nothing ever will.
+    /// Returns the time of the next event; none if there will be none.
     pub fn next_time(&self) -> Option<Time> {
         self.fabric.next_turn().map(|next| next.0)
     }
 
-    /// Lets the next thing happen, and says when it did; none if there is nothing.
+    /// Processes the next event, and returns its time; none if there is none.
     pub fn step(&mut self) -> Option<Time> {
         let (time, turn) = self.fabric.next_turn()?;
         self.turn(time, turn);
@@ -271,7 +269,7 @@ impl<R: Recorder> Sim<R> {
         }
     }
 
-    /// A packet has arrived.
+    /// Delivers a packet that has arrived at its host.
     #[inline]
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { host, path, packet } = delivery;
@@ -281,12 +279,12 @@ impl<R: Recorder> Sim<R> {
         lend(&mut self.fabric.recorder, &mut self.hosts[host as usize].stack, |stack| {
             stack.handle_segment(now, path, segment, placed);
         });
-        // The simulator has no bytes to copy.
+        // The simulator has no payload to copy.
         self.placed.clear();
         self.drain(host);
     }
 
-    /// The time has come for which the calendar has the host.
+    /// Processes the turn of a host.
     #[inline(never)]
     fn on_timer(&mut self, host: u32) {
         let now = self.now;
@@ -297,12 +295,12 @@ impl<R: Recorder> Sim<R> {
                 self.fabric.set_turn(Turn::Host(host), Time::NEVER);
                 self.drain(host);
             }
-            // The timer was put off since: see `arm`.
+            // The timer was deferred since: see `arm`.
             due => self.fabric.set_turn(Turn::Host(host), due.unwrap_or(Time::NEVER)),
         }
     }
 
-    /// Everything on the agenda for this moment.
+    /// Processes everything on the agenda for the current time.
     #[inline(never)]
     fn on_agenda(&mut self) {
         while self.agenda.next() <= self.now {
@@ -325,14 +323,14 @@ impl<R: Recorder> Sim<R> {
         self.fabric.set_turn(Turn::Agenda, self.agenda.next());
     }
 
-    /// Something shall happen at a time.
+    /// Schedules an event.
     pub(crate) fn wake_at(&mut self, at: Time, wake: Wake) {
         self.agenda.push(at, wake);
         self.fabric.set_turn(Turn::Agenda, self.agenda.next());
     }
 
-    /// After a call that may have changed something: the host's applications hear of it, and what it
-    /// has to send is sent.
+    /// Reports the events of a host's stack to its applications and sends its segments, after a call that may
+    /// have changed something.
     #[inline]
     pub(crate) fn drain(&mut self, host: u32) {
         if !self.hosts[host as usize].stack.is_idle() {
@@ -363,7 +361,7 @@ impl<R: Recorder> Sim<R> {
         self.route_reports();
     }
 
-    /// If packets were dropped as too long, routers tell who sent them.
+    /// Schedules the reports of routers that have dropped packets for their MTU.
     #[inline]
     fn route_reports(&mut self) {
         if !self.fabric.reports.is_empty() {
@@ -389,10 +387,10 @@ impl<R: Recorder> Sim<R> {
         self.drain(host);
     }
 
-    /// Sees to it that the host has its turn when its timer is due.
+    /// Schedules the host's turn for its next timer.
     ///
-    /// A timer that is put off (as the retransmission timer is by every acknowledgement) is left in the
-    /// calendar as it is, and looked up when that time has come.
+    /// A deferred timer (each acknowledgement defers the retransmission timer) is left in the calendar as it
+    /// is, and checked at that time.
     #[inline]
     fn arm(&mut self, host: u32) {
         let due = self.hosts[host as usize].stack.poll_timeout().unwrap_or(Time::NEVER);
@@ -404,10 +402,10 @@ impl<R: Recorder> Sim<R> {
     /// Changes a link now, as a step of its timeline would.
     ///
     /// # Errors
-    /// If the change makes no sense; the link is then as it was.
+    /// If the change is invalid; the link is unchanged then.
     ///
     /// # Panics
-    /// If the network has no such link.
+    /// If the link does not exist.
     pub fn change_link(&mut self, link: LinkId, change: &Change) -> Result<(), LinkConfigError> {
         self.fabric.change_link(self.now, link, change)?;
         let up = match change {
@@ -421,7 +419,7 @@ impl<R: Recorder> Sim<R> {
         Ok(())
     }
 
-    /// Tells a host that the address of an interface is gone, or is back.
+    /// Notifies a host that the address of an interface is unavailable, or available again.
     pub fn set_address_up(&mut self, host: HostId, path: PathId, up: bool) {
         let Ok(interface) = self.network.interface(host, path) else { return };
         let (now, ip) = (self.now, interface.ip);
@@ -434,7 +432,7 @@ impl<R: Recorder> Sim<R> {
         self.drain(host.0);
     }
 
-    /// Ends the connection of a flow at once, at one end. Nothing happens if there is none.
+    /// Ends the connection of a flow at one end. Does nothing if there is none.
     pub fn abort(&mut self, flow: FlowId, end: End) {
         let (Some(id), Some(spec)) = (self.connection(flow, end), self.specs.get(flow.index())) else {
             return;
@@ -444,51 +442,51 @@ impl<R: Recorder> Sim<R> {
         self.drain(host.0);
     }
 
-    /// The connection of a flow at one end, once there is one and until it has ended.
+    /// Returns the connection of a flow at one end, while it exists.
     pub fn connection(&self, flow: FlowId, end: End) -> Option<ConnectionId> {
         let state = self.flows.get(flow.index())?.end(end);
         state.connection.filter(|_| state.closed.is_none())
     }
 
-    /// The stack of a host.
+    /// Returns the stack of a host.
     ///
     /// # Panics
-    /// If the network has no such host.
+    /// If the host does not exist.
     pub fn stack(&self, host: HostId) -> &HostStack<R> {
         &self.hosts[host.index()].stack
     }
 
-    /// The network.
+    /// Returns the network.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The flows.
+    /// Returns the flows.
     pub fn flows(&self) -> &[FlowSpec] {
         &self.specs
     }
 
-    /// Packets in links now, copies that a link has made not counted.
+    /// Returns the number of packets in links, not counting copies made by links.
     pub fn packets_in_flight(&self) -> usize {
         self.fabric.pool.in_flight()
     }
 
-    /// The recorder.
+    /// Returns the recorder.
     pub fn recorder(&self) -> &R {
         self.fabric.recorder.as_ref().expect("no stack has it between two calls")
     }
 
-    /// The recorder.
+    /// Returns the recorder for modification.
     pub fn recorder_mut(&mut self) -> &mut R {
         self.fabric.recorder.as_mut().expect("no stack has it between two calls")
     }
 
-    /// Ends the run and gives the recorder back.
+    /// Ends the run and returns the recorder.
     pub fn into_recorder(self) -> R {
         *self.fabric.recorder.expect("no stack has it between two calls")
     }
 
-    /// How much was simulated so far.
+    /// Returns the amount of simulation so far.
     pub fn performance(&self) -> Performance {
         Performance {
             simulated_s: self.now.as_secs_f64(),

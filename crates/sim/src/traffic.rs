@@ -1,8 +1,8 @@
 //! Sizes and start times of flows.
 //!
-//! What a generator draws depends on the seed and its name alone, so all contenders of a comparison
-//! meet the same sizes at the same times. Sizes and times are drawn from streams of their own:
-//! another distribution of the one does not shift the other.
+//! The draws of a generator depend only on the seed and its name, so all contenders of a comparison have the
+//! same sizes at the same times. Sizes and times have separate streams: changing the distribution of one does
+//! not change the other.
 
 use core::fmt;
 
@@ -10,21 +10,21 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::flow::FlowSpec;
 
-/// How large flows are.
+/// The distribution of flow sizes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sizes {
-    /// All the same.
+    /// A fixed size.
     Fixed(Bytes),
     /// Pareto: P(size > x) = (scale / x)^shape for x >= scale.
     Pareto {
-        /// The shape; above 1, or the mean is infinite.
+        /// The shape; the mean is infinite unless it is above 1.
         shape: f64,
-        /// The least size.
+        /// The smallest size.
         scale: Bytes,
-        /// Larger sizes are drawn again: the distribution is that of sizes up to here.
+        /// The largest size: the distribution is truncated here.
         max: Option<Bytes>,
     },
-    /// They send until the end of the run.
+    /// Flows send until the end of the run.
     Bulk,
 }
 
@@ -32,7 +32,7 @@ impl Sizes {
     /// Web-like sizes: Pareto with shape 1.5 and scale 19 KB, whose mean is exactly 57 KB.
     pub const WEB: Sizes = Sizes::Pareto { shape: 1.5, scale: Bytes(19_000), max: None };
 
-    /// The mean in bytes; infinite for bulk, and for a Pareto distribution without a mean.
+    /// Returns the mean in bytes; infinite for bulk, and for a Pareto distribution without a mean.
     pub fn mean(&self) -> f64 {
         match *self {
             Sizes::Fixed(size) => size.0 as f64,
@@ -58,7 +58,7 @@ impl Sizes {
         }
     }
 
-    /// One size; none for bulk. Takes one draw for each size of any distribution.
+    /// Returns one size; none for bulk. Takes one draw for each size of any distribution.
     pub fn draw(&self, stream: &mut RandomStream) -> Option<Bytes> {
         let uniform = stream.next_f64();
         match *self {
@@ -94,34 +94,34 @@ impl Sizes {
     }
 }
 
-/// When flows start.
+/// The start times of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Starts {
-    /// So many at one time.
+    /// Several at one time.
     Together {
-        /// When.
+        /// The time.
         at: Time,
-        /// How many.
+        /// The number of flows.
         count: usize,
     },
-    /// At these times.
+    /// At given times.
     At(Vec<Time>),
-    /// As a Poisson process.
+    /// A Poisson process.
     Poisson {
-        /// The process begins here; the first flow starts a random gap later.
+        /// The start of the process; the first flow starts a random gap later.
         from: Time,
-        /// No flow starts at or after this time.
+        /// The end: no flow starts at or after this time.
         until: Time,
         /// The mean gap between two starts.
         mean_gap: Duration,
-        /// No more flows than this.
+        /// The largest number of flows.
         max_count: Option<usize>,
     },
 }
 
 impl Starts {
-    /// A Poisson process from the start of the run whose flows, `mean_size` bytes each in the mean,
-    /// offer `load` times the capacity (1.0 is all of it).
+    /// Returns a Poisson process from the start of the run whose flows, with a mean size of `mean_size`
+    /// bytes, offer `load` times the capacity (1.0 is full load).
     ///
     /// # Errors
     /// If the load, the capacity or the size is not positive and finite.
@@ -147,32 +147,32 @@ impl Starts {
 /// A source of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Traffic {
-    /// Its name, which seeds what it draws.
+    /// Its name, from which its random streams are derived.
     pub name: String,
-    /// How large its flows are.
+    /// The sizes of its flows.
     pub sizes: Sizes,
-    /// When they start.
+    /// Their start times.
     pub starts: Starts,
 }
 
 /// A flow that a [`Traffic`] has drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drawn {
-    /// When it starts.
+    /// Its start.
     pub start: Time,
     /// Its size; none for bulk.
     pub size: Option<Bytes>,
 }
 
 impl Traffic {
-    /// The most flows that one source may draw.
+    /// The largest number of flows of one source.
     pub const MAX_FLOWS: usize = 10_000_000;
 
-    /// Its flows in a run with `seed`, in order of their starts (those of [`Starts::At`] in the order
+    /// Returns its flows in a run with `seed`, in order of their starts (those of [`Starts::At`] in the order
     /// given).
     ///
     /// # Errors
-    /// If sizes or starts make no sense, or there would be more than [`Traffic::MAX_FLOWS`].
+    /// If sizes or starts are invalid, or there would be more than [`Traffic::MAX_FLOWS`].
     pub fn draw(&self, seed: u64) -> Result<Vec<Drawn>, TrafficError> {
         self.sizes.check()?;
         let mut sizes = RandomStream::new(seed, &format!("traffic.{}.sizes", self.name));
@@ -206,11 +206,11 @@ impl Traffic {
 }
 
 impl Traffic {
-    /// Its flows in a run with `seed`, each like `template` but for its start, its size and its name,
-    /// which is that of the source and a number from 1.
+    /// Returns its flows in a run with `seed`, each a copy of `template` except for its start, its size and
+    /// its name, which is that of the source and a number from 1.
     ///
     /// # Errors
-    /// As [`Traffic::draw`].
+    /// As for [`Traffic::draw`].
     pub fn flows(&self, seed: u64, template: &FlowSpec) -> Result<Vec<FlowSpec>, TrafficError> {
         let flows = self.draw(seed)?.into_iter().enumerate().map(|(index, drawn)| FlowSpec {
             name: format!("{}{}", self.name, index + 1),
@@ -222,26 +222,26 @@ impl Traffic {
     }
 }
 
-/// What is wrong with a source of flows.
+/// The problem of a source of flows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum TrafficError {
-    /// Flows of no bytes.
+    /// The size of flows is zero.
     ZeroSize,
-    /// A shape that is not positive and finite.
+    /// The shape is not positive and finite.
     Shape(f64),
-    /// The largest size is below the least.
+    /// The largest size is below the smallest.
     MaxBelowScale {
-        /// The least size.
+        /// The smallest size.
         scale: Bytes,
         /// The largest.
         max: Bytes,
     },
-    /// A load, with its capacity and its mean size, to which no gap belongs.
+    /// The load, the capacity or the mean size does not determine a gap.
     Load(f64),
-    /// All flows at once, without end.
+    /// An unlimited number of flows at one time.
     ZeroGap,
-    /// More than [`Traffic::MAX_FLOWS`].
+    /// There are more than [`Traffic::MAX_FLOWS`].
     TooManyFlows,
 }
 
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn web_sizes_have_a_mean_of_57_kb() {
         assert_eq!(Sizes::WEB.mean(), 57_000.0);
-        // The variance is infinite: a sample of a bounded one says more.
+        // The variance is infinite, so a sample of a truncated one is more meaningful.
         for (shape, max) in [(1.5, 1_000_000), (1.0, 500_000), (0.5, 300_000), (3.0, 20_000)] {
             let sizes = Sizes::Pareto { shape, scale: Bytes(19_000), max: Some(Bytes(max)) };
             let (mean, sample) = (sizes.mean(), sample_mean(sizes, 200_000));
@@ -302,7 +302,7 @@ mod tests {
         let starts = Starts::poisson_at_load(0.5, Rate::from_mbps(10), 50_000.0, until).unwrap();
         let traffic = Traffic { name: "web".into(), sizes: Sizes::Fixed(Bytes(50_000)), starts };
         let flows = traffic.draw(1).unwrap();
-        // 12.5 flows a second.
+        // 12.5 flows per second.
         assert!((flows.len() as f64 / 12_500.0 - 1.0).abs() < 0.03, "{}", flows.len());
         assert!(flows.windows(2).all(|pair| pair[0].start <= pair[1].start));
         assert!(flows.iter().all(|flow| flow.start < until));

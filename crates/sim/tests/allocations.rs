@@ -1,4 +1,4 @@
-//! The steady state allocates nothing. A binary of its own, because it counts what the allocator does.
+//! The steady state allocates nothing. A separate binary, because it counts the calls of the allocator.
 
 mod common;
 
@@ -13,7 +13,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations per 1000 packet-hops after a warm-up, of which only growth to a new high is left.
+/// Returns the allocations per 1000 packet-hops after a warm-up; only growth to a new maximum remains.
 fn allocations(config: ConnectionConfig) -> (usize, u64) {
     let (topology, flow) = common::two_paths(None, config);
     let mut sim = Sim::new(topology.network, vec![flow], 1, ()).unwrap();
@@ -30,7 +30,7 @@ fn allocations(config: ConnectionConfig) -> (usize, u64) {
     (change.allocations + change.reallocations, sim.performance().packet_hops - hops)
 }
 
-/// One test, because the counter belongs to the whole process.
+/// One test, because the counter is global.
 #[test]
 fn the_steady_state_allocates_nothing_per_packet() {
     let tcp =
@@ -40,7 +40,7 @@ fn the_steady_state_allocates_nothing_per_packet() {
         let (allocations, hops) = allocations(config);
         println!("{name}: {allocations} allocations in {hops} packet-hops");
         assert!(hops > 20_000, "{name}: {hops}");
-        // A queue may still reach a new high.
+        // A queue may still reach a new maximum.
         assert!(allocations < 20, "{name}: {allocations} allocations in {hops} packet-hops");
     }
 }

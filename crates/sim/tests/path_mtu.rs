@@ -1,4 +1,4 @@
-//! A path whose packets may be 1300 bytes long, where the hosts think of 1500.
+//! A path with an MTU of 1300 bytes, for hosts that assume 1500.
 
 mod common;
 
@@ -11,23 +11,23 @@ use anabranch_units::{Bytes, Duration, Time};
 use common::path;
 
 const MTU: u32 = 1300;
-/// What is left of it for payload, of IPv4.
+/// The payload of a segment in it, over IPv4.
 const PAYLOAD: u32 = MTU - 80;
 
-/// A flow of 4 MB over the last so many of two paths, of which the last is narrow.
+/// Runs a flow of 4 MB over the last `paths` of two paths, the last of which is narrow.
 fn narrow(paths: usize, tells: bool, how: PathMtuDiscovery) -> (FlowReport, Vec<SubflowStats>, u64) {
     let mut specs = [path("wide", 20, 20), path("narrow", 20, 10)];
     let stretch = &mut specs[1].stretches[0];
     for link in [&mut stretch.up, &mut stretch.down] {
         (link.mtu, link.reports_mtu) = (Some(MTU), tells);
-        // Nothing is dropped for want of room.
+        // No packet is dropped for lack of space.
         link.queue = QueueLimit::Packets(10_000);
     }
     let topology = topology::disjoint(&specs[2 - paths..], ServerAddresses::One).unwrap();
     let config = ConnectionConfig { path_mtu: how, ..ConnectionConfig::linux() };
     let flow = topology.pairs[0].flow("flow", Some(Bytes(4_000_000)), config);
     let mut sim = Sim::new(topology.network, vec![flow], 1, ()).unwrap();
-    // Just before its end, when the connection is still there to be asked.
+    // Just before its end, while the connection still exists.
     sim.run(Time::from_millis(1500));
     let client = sim.flows()[0].host(End::Client);
     let id = sim.connection(FlowId(0), End::Client).expect("it is under way");
@@ -42,7 +42,7 @@ fn a_router_that_tells_costs_a_round_trip() {
     let (flow, subflows, dropped) = narrow(1, true, PathMtuDiscovery::Icmp);
     assert_eq!(flow.outcome, Outcome::Completed);
     assert_eq!(subflows[0].mss, PAYLOAD);
-    // The initial window, and what left before the report came.
+    // The initial window, and segments sent before the report arrived.
     assert!((1..=10).contains(&dropped), "{dropped}");
     assert_eq!(subflows[0].counters.recoveries, 0, "it is no sign of congestion");
     assert_eq!(subflows[0].counters.timeouts, 0);
@@ -52,7 +52,7 @@ fn a_router_that_tells_costs_a_round_trip() {
 fn a_black_hole_is_found_and_its_size_searched() {
     let (flow, subflows, dropped) = narrow(1, false, PathMtuDiscovery::Probe);
     assert_eq!(flow.outcome, Outcome::Completed);
-    // The search has begun to narrow it down, or is over.
+    // The search is still running, or complete.
     let mss = subflows[0].mss;
     assert!(mss > 984 && mss <= PAYLOAD, "{mss}");
     // The initial window and its retransmissions, and a few probes.
@@ -72,7 +72,7 @@ fn without_a_report_and_without_probing_nothing_passes() {
 fn a_black_hole_on_one_of_two_paths_stops_nobody() {
     let (flow, _, _) = narrow(2, false, PathMtuDiscovery::Probe);
     assert_eq!(flow.outcome, Outcome::Completed);
-    // Without probing the narrow subflow keeps what it was given, but the other delivers it too.
+    // Without probing the narrow subflow keeps its data, but the other delivers it too.
     let (flow, subflows, _) = narrow(2, false, PathMtuDiscovery::Icmp);
     assert!(flow.fct.is_some_and(|fct| fct < Duration::from_secs(5)), "{flow:?}");
     assert_eq!(subflows[1].counters.bytes_acked, 0);

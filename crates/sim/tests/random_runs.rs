@@ -1,5 +1,5 @@
-//! Random networks and flows: whatever the links do, every byte arrives once and in order, and no
-//! packet is lost but by a link.
+//! Random networks and flows: whatever the links do, every byte arrives once and in order, and packets are
+//! lost only by links.
 
 #![expect(clippy::disallowed_methods, reason = "a seed may be given in the environment")]
 
@@ -95,7 +95,7 @@ fn run(seed: u64) {
 fn every_byte_arrives_once_whatever_the_links_do() {
     match std::env::var("RUN_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => run(seed),
-        // The last ones failed once: an early data ACK was lost, and nothing asked for it again.
+        // The last ones failed once: an early data ACK was lost, and nothing requested it again.
         None => (0..200).chain([452, 676, 1146, 1249, 1473, 2380]).for_each(run),
     }
 }

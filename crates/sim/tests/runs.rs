@@ -96,14 +96,14 @@ fn a_lone_flow_on_a_clean_path_takes_handshake_serialisation_and_half_a_round_tr
     let mut sim = Sim::new(topology.network.clone(), vec![flow.clone()], 1, ()).unwrap();
     let report = sim.run(Time::from_secs(60));
     let at = |bytes: u64| Rate::from_mbps(10).transmission_time(bytes);
-    // SYN and SYN/ACK with MSS, SACK, timestamps and window scale are 60 bytes, a segment with
-    // timestamps is 1452. The third ACK may go before the data.
+    // SYN and SYN/ACK with MSS, SACK, timestamps and window scale are 60 bytes, a segment with timestamps is
+    // 1452. The third ACK may be sent before the data.
     let exact = Duration::from_millis(30) + at(60) * 2 + at(1452) * 4;
     let fct = report.flows[0].fct.unwrap();
     assert!(fct >= exact - at(1) && fct <= exact + at(60), "{fct} {exact}");
     assert_eq!(report.flows[0].subflows_used, 1);
 
-    // A download adds the request, which goes up half a round trip before the answer.
+    // A download adds the request, which takes half a round trip before the answer.
     let flow = FlowSpec { request: Bytes(100), ..flow.download() };
     let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
     let exact = Duration::from_millis(40) + at(60) * 2 + at(152) + at(1452) * 4;
@@ -145,7 +145,7 @@ fn a_slow_reader_limits_the_flow_to_its_rate() {
     let pause = Duration::from_secs(2);
     let paused = run(Reading::Pause { after: Duration::from_millis(100), span: pause });
     assert!(at_once < Duration::from_millis(700), "{at_once}");
-    // All but what fits into the buffer has been read when the last byte arrives: 436 KB at 2 Mbit/s.
+    // Everything except one buffer has been read when the last byte arrives: 436 KB at 2 Mbit/s.
     assert!(slow > Duration::from_millis(1600) && slow < Duration::from_millis(2200), "{slow}");
     assert!(paused > pause && paused < pause + Duration::from_millis(900), "{paused}");
 }
@@ -274,8 +274,8 @@ fn many_flows_share_a_host_pair() {
     }
 }
 
-// definitions: `acked_s` is the time of the last data ACK, also where the sender had nothing unacknowledged before, as its
-// buffer takes little.
+// definitions: `acked_s` is the time of the last data ACK, even if the sender had nothing unacknowledged
+// before because of its small buffer.
 #[test]
 fn a_flow_is_acknowledged_with_its_last_byte() {
     let config = ConnectionConfig { send_buffer: Bytes(2000), ..tcp() };
@@ -295,7 +295,7 @@ fn a_pause_of_the_reader_begins_after_its_time_and_lasts_its_span() {
         let report = Sim::new(topology.network.clone(), vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
         report.flows[0].fct.unwrap().as_secs_f64()
     };
-    // What the buffer takes meanwhile is 50 ms of the path.
+    // The buffer holds 50 ms of the path.
     let longer = fct(pause) - fct(Reading::AtOnce);
     assert!(longer > 1.9 && longer < 2.3, "{longer}");
 }

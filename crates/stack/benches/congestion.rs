@@ -1,4 +1,4 @@
-//! What an acknowledgement costs: `on_ack` and `on_sent` of one segment, and the question for the window.
+//! The cost of an acknowledgement: `on_ack` and `on_sent` of one segment, and the query for the window.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! How long a choice of subflows takes, cold: nothing is kept from one choice to the next.
+//! The time of a choice of subflows from scratch: nothing is kept from one choice to the next.
 
 use std::hint::black_box;
 

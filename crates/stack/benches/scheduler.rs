@@ -1,4 +1,4 @@
-//! What one decision costs, with 8 subflows: one call of `decide`.
+//! The cost of one decision with 8 subflows: one call of `decide`.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 const MSS: u64 = 1400;
 
-/// Eight subflows of 20 to 90 ms; the slowest come first, so that no search ends early.
+/// Returns eight subflows of 20 to 90 ms; the slowest come first, so that no search ends early.
 fn subflows(full: usize) -> Vec<SubflowView> {
     let subflow = |n: usize| SubflowView {
         ssthresh: Some(10 * MSS),
@@ -49,9 +49,9 @@ fn decide(c: &mut Criterion) {
         };
         let mut group = c.benchmark_group(format!("8 subflows, {what}"));
         for kind in SchedulerKind::ALL {
-            // A copy decides, so that every decision is the same: redundant walks on otherwise. Once it
-            // has decided, as the first choice of dmptcp is another thing (see the bench `model`). The copying
-            // is not counted.
+            // A copy decides, so that every decision is the same: redundant would advance. It has decided
+            // once before, as the first choice of dmptcp is different (see the bench `model`). The copy is
+            // not timed.
             let mut scheduler = kind.build();
             scheduler.decide(&view);
             group.bench_function(kind.name(), |b| {

@@ -1,20 +1,21 @@
-//! DSS checksums (RFC 8684 section 3.3.1) in partial sums: the stack adds up what drivers have summed.
+//! DSS checksums (RFC 8684 section 3.3.1) from partial sums: drivers sum the payload, and the stack combines
+//! the sums.
 //!
-//! A sum here is the ones'-complement sum of big-endian 16-bit words, folded to 16 bits and not inverted
-//! (RFC 1071). An odd last byte is the high half of a word. 0 and `0xffff` are the same number, zero.
+//! A sum here is the ones'-complement sum of big-endian 16-bit words, folded to 16 bits and not inverted (RFC
+//! 1071). An odd last byte is the high half of a word. 0 and `0xffff` are the same number, zero.
 
 use crate::event::ConnectionId;
 use crate::seq::{DataRange, Dsn};
 
-/// Who can sum the bytes of the streams that a host sends: the driver that keeps them.
+/// Sums the bytes of the streams that a host sends; implemented by the driver that stores them.
 ///
-/// The stack asks once for each new mapping, before its first segment leaves, and keeps the checksum with
-/// the mapping; a retransmission repeats it, also where some of the bytes are not kept any more. It asks
-/// only where checksums are agreed on.
+/// The stack calls it once for each new mapping, before its first segment is sent, and stores the checksum
+/// with the mapping; a retransmission repeats it, even if some of the bytes are no longer stored. It is only
+/// called if checksums were negotiated.
 pub trait PayloadSums {
-    /// The sum of the bytes of `range` of the stream that this host sends on `connection`, as if the
-    /// range began at an even offset. The range is not empty, ends at most 65,535 bytes behind its start,
-    /// and lies in what was written and is not freed.
+    /// Returns the sum of the bytes of `range` of the stream that this host sends on `connection`, as if the
+    /// range began at an even offset. The range is not empty, has at most 65,535 bytes, and contains only
+    /// bytes written and not yet freed.
     fn sum(&self, connection: ConnectionId, range: DataRange) -> u16;
 }
 
@@ -26,33 +27,33 @@ impl PayloadSums for () {
     }
 }
 
-/// The sum of both, the second of which begins at an even offset behind the start of the first.
+/// Returns the sum of two parts, the second of which begins at an even offset from the start of the first.
 #[inline]
 pub const fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + carry as u16
 }
 
-/// The sum without `b`, a part that begins at an even offset.
+/// Returns the sum without `b`, a part that begins at an even offset.
 #[inline]
 pub const fn subtract(a: u16, b: u16) -> u16 {
     add(a, !b)
 }
 
-/// A part's sum as it counts in a whole in which the part begins at `offset`: with its bytes swapped where
-/// that is odd (RFC 1071 section 2B).
+/// Returns a part's contribution to the sum of a whole in which the part begins at `offset`: with its bytes
+/// swapped if that is odd (RFC 1071 section 2B).
 #[inline]
 pub const fn at_offset(sum: u16, offset: u64) -> u16 {
     if offset & 1 == 1 { sum.swap_bytes() } else { sum }
 }
 
-/// Whether a sum is zero, in either of its two forms.
+/// True if a sum is zero, in either of its two forms.
 #[inline]
 pub const fn is_zero(sum: u16) -> bool {
     sum == 0 || sum == u16::MAX
 }
 
-/// The sum of some bytes.
+/// Returns the sum of some bytes.
 ///
 /// ```
 /// use anabranch_stack::checksum::{add, at_offset, of_bytes};
@@ -63,8 +64,8 @@ pub fn of_bytes(bytes: &[u8]) -> u16 {
     words.fold(0, add)
 }
 
-/// The sum of a mapping's pseudo-header: the data sequence number, always with 64 bits, the relative subflow
-/// sequence number and the length as the option says them, the DATA_FIN's octet included.
+/// Returns the sum of a mapping's pseudo-header: the data sequence number, always with 64 bits, and the
+/// relative subflow sequence number and the length as in the option, including the DATA_FIN's octet.
 pub const fn pseudo_header(dsn: Dsn, ssn: u32, len: u16) -> u16 {
     let mut sum = len;
     let mut at = 0;
@@ -75,7 +76,7 @@ pub const fn pseudo_header(dsn: Dsn, ssn: u32, len: u16) -> u16 {
     add(add(sum, ssn as u16), (ssn >> 16) as u16)
 }
 
-/// The checksum of a mapping whose payload has this sum.
+/// Returns the checksum of a mapping whose payload has this sum.
 pub const fn of_mapping(dsn: Dsn, ssn: u32, len: u16, payload: u16) -> u16 {
     !add(pseudo_header(dsn, ssn, len), payload)
 }
@@ -91,7 +92,7 @@ mod tests {
         let first = Dsn(0xe3db_22c6_785a_0d46);
         let hello = of_bytes(b"hello");
         assert_eq!(of_mapping(first, 1, 5, hello), 0x2fe5);
-        // A DATA_FIN behind the bytes counts in the length alone (trap T17).
+        // A DATA_FIN after the bytes is included only in the length (trap T17).
         assert_eq!(of_mapping(first, 1, 6, hello), 0x2fe4);
         // Row X5: without payload the pseudo-header alone.
         assert_eq!(of_mapping(Dsn(0xe3db_22c6_785a_0d4b), 0, 1, 0), 0x73b7);

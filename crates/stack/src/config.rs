@@ -1,4 +1,4 @@
-//! What a connection and an endpoint can be told. Every part of a profile is a knob of its own.
+//! The configuration of endpoints and connections. Every part of a profile is a separate option.
 
 mod settings;
 
@@ -13,24 +13,25 @@ use crate::segment::{PathId, Segment};
 use crate::seq::{Dsn, Seq};
 use crate::timestamp::TimestampTick;
 
-/// What an endpoint (a host) is told once.
+/// The configuration of an endpoint (a host).
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
     /// The host's addresses, in order of preference.
     pub addresses: Vec<LocalAddress>,
-    /// How many connections may exist at once; a SYN beyond is refused. One that is half-open makes room for another
-    /// that is established.
+    /// The maximum number of connections at a time; a SYN beyond it is refused. A half-open connection is
+    /// evicted for another that becomes established.
     pub max_connections: usize,
-    /// How many of those that others open may wait for their third segment. Beyond, one that has waited for 3 s is
-    /// evicted for the newest; if there is none, the SYN is answered with a cookie and costs no memory (RFC 4987
-    /// section 3.6). 0: every SYN is.
+    /// The maximum number of connections initiated by peers that wait for their third segment. Beyond it, one
+    /// that has waited for 3 s is evicted for the newest; if there is none, the SYN is answered with a cookie
+    /// and costs no memory (RFC 4987 section 3.6). 0: every SYN is answered with a cookie.
     pub max_half_open: usize,
-    /// How often its TCP timestamps tick.
+    /// The tick of its TCP timestamps.
     pub timestamp_tick: TimestampTick,
 }
 
 impl EndpointConfig {
-    /// A host with `addresses`, up to 65,536 connections and 1024 half-open ones, and timestamps in microseconds.
+    /// Returns a host with `addresses`, up to 65,536 connections and 1024 half-open ones, and timestamps in
+    /// microseconds.
     pub fn new(addresses: Vec<LocalAddress>) -> EndpointConfig {
         EndpointConfig {
             addresses,
@@ -41,18 +42,18 @@ impl EndpointConfig {
     }
 }
 
-/// An address of this host and the interface that has it.
+/// An address of this host and its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocalAddress {
     /// The IP address.
     pub ip: IpAddr,
-    /// The interface by which its packets leave.
+    /// The interface on which its packets are sent.
     pub path: PathId,
-    /// Joins from here ask to be backups.
+    /// True if joins from this address request to be backups.
     pub backup: bool,
 }
 
-/// Where random bits come from.
+/// The source of random bits.
 #[derive(Clone, Debug)]
 pub enum Entropy {
     /// A seeded stream, for simulation and tests.
@@ -62,7 +63,7 @@ pub enum Entropy {
 }
 
 impl Entropy {
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         match self {
             Entropy::Seeded(stream) => stream.next_u64(),
@@ -74,16 +75,16 @@ impl Entropy {
         }
     }
 
-    /// 32 random bits.
+    /// Returns 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         (self.next_u64() >> 32) as u32
     }
 }
 
-/// Which sender and receiver a connection behaves like (`docs/definitions.md`, Profiles).
+/// The modelled sender and receiver (`docs/definitions.md`, Profiles).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Profile {
-    /// Today's Linux, as `anabranch validate` compares it with the kernel.
+    /// Current Linux, as compared with the kernel by `anabranch validate`.
     #[default]
     Linux,
     /// The simulations of the DMPTCP paper.
@@ -94,7 +95,7 @@ impl Profile {
     /// All profiles.
     pub const ALL: [Profile; 2] = [Profile::Linux, Profile::Ns3];
 
-    /// Its name in scenarios and on the command line.
+    /// Returns the name used in scenarios and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Profile::Linux => "linux",
@@ -102,13 +103,13 @@ impl Profile {
         }
     }
 
-    /// The profile of that name.
+    /// Returns the profile of the given name.
     pub fn from_name(name: &str) -> Option<Profile> {
         Profile::ALL.into_iter().find(|profile| profile.name() == name)
     }
 }
 
-/// How losses are found.
+/// The method of loss detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossDetection {
     /// RACK-TLP (RFC 8985); needs SACK.
@@ -117,58 +118,59 @@ pub enum LossDetection {
     DuplicateAcks,
 }
 
-/// When acknowledgements are sent.
+/// The timing of acknowledgements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckConfig {
-    /// After how many full segments one is due; at least 1.
+    /// The number of full segments after which one is due; at least 1.
     pub every: u32,
-    /// How long a single segment may wait for it.
+    /// The maximum delay for a single segment.
     pub delay: Duration,
-    /// How many segments at the start of a subflow are acknowledged at once.
+    /// The number of segments at the start of a subflow that are acknowledged at once.
     pub quick: u32,
-    /// A segment is acknowledged at once if it raises the window that Linux would offer, as most do while the sender
-    /// is in slow start; and so are `quick` segments after a silence or a needless retransmission.
+    /// True to acknowledge a segment at once if it increases the window that Linux would advertise, as most
+    /// do while the sender is in slow start; and also `quick` segments after a silence or a spurious
+    /// retransmission.
     pub growth: bool,
-    /// The sender marks the last segment of each burst (PSH), and one that is the next of the stream is
-    /// acknowledged at once if the application has read all of it.
+    /// True if the sender marks the last segment of each burst (PSH), and such a segment is acknowledged at
+    /// once if it is in order and the application has read all of the stream.
     pub push: bool,
 }
 
 /// Retransmission timeouts (RFC 6298).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RtoConfig {
-    /// Before there is an RTT sample.
+    /// The timeout before the first RTT sample.
     pub initial: Duration,
-    /// The least timeout.
+    /// The minimum timeout.
     pub min: Duration,
-    /// The least timeout bounds four times the variation (as Linux does) and not the whole sum.
+    /// True if the minimum bounds four times the variation (as in Linux) rather than the whole sum.
     pub min_bounds_variation: bool,
-    /// The greatest timeout.
+    /// The maximum timeout.
     pub max: Duration,
-    /// Whether each timeout in a row doubles the next.
+    /// True if each consecutive timeout doubles the next.
     pub backoff: bool,
-    /// After how many timeouts in a row a subflow is dead.
+    /// The number of consecutive timeouts after which a subflow has failed.
     pub max_timeouts: u32,
-    /// How often a SYN is sent again before the attempt fails.
+    /// The number of retransmissions of a SYN before the attempt fails.
     pub syn_retries: u32,
 }
 
 /// The size of the receive buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReceiveBuffer {
-    /// Always this.
+    /// A fixed size.
     Fixed(Bytes),
-    /// Twice the sum of the bandwidths times the largest RTT, between these two.
+    /// Twice the sum of the bandwidths times the largest RTT, within these limits.
     Auto {
-        /// At the start.
+        /// The initial size.
         initial: Bytes,
-        /// At the most.
+        /// The maximum size.
         max: Bytes,
     },
 }
 
 impl ReceiveBuffer {
-    /// The most it can become.
+    /// Returns the maximum size.
     pub const fn max(self) -> Bytes {
         match self {
             ReceiveBuffer::Fixed(size) => size,
@@ -176,7 +178,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Its size at the start.
+    /// Returns the initial size.
     pub const fn initial(self) -> Bytes {
         match self {
             ReceiveBuffer::Fixed(size) => size,
@@ -185,53 +187,50 @@ impl ReceiveBuffer {
     }
 }
 
-/// The send buffers of a connection of Multipath TCP and of its subflows, as Linux has them.
+/// The send buffers of a Multipath TCP connection and of its subflows, as in Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendBuffers {
-    /// What a program has set (`SO_SNDBUF`, of which Linux makes twice as much): the connection has this, and each
-    /// subflow.
+    /// The size set by a program (`SO_SNDBUF`, which Linux doubles), for the connection and for each subflow.
     Fixed(Bytes),
-    /// They grow with the windows (`tcp_wmem`).
+    /// Buffers that grow with the windows (`tcp_wmem`).
     Auto {
-        /// Of a subflow at first; at least 46,080 bytes.
+        /// The initial size for a subflow; at least 46,080 bytes.
         initial: Bytes,
-        /// Of a subflow at the most.
+        /// The maximum size for a subflow.
         max: Bytes,
     },
 }
 
-/// Opportunistic retransmission with penalisation (NSDI 2012), a policy that combines with any
-/// scheduler.
+/// Opportunistic retransmission with penalisation (NSDI 2012), a policy that combines with any scheduler.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum OpportunisticRetransmission {
     /// Neither.
     #[default]
     Off,
-    /// Send the blocking data again on the fast subflow.
+    /// Reinject the blocking data on the fast subflow.
     Retransmit,
     /// Also halve the window of the slow subflow that blocks.
     RetransmitAndPenalise,
 }
 
-/// When a subflow's data is given to another as well.
+/// The events at which a subflow's data is reinjected on another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reinjection {
-    /// Only when the subflow has died.
+    /// Only the end of the subflow.
     OnDeath,
-    /// Also at each retransmission timeout.
+    /// Also each retransmission timeout.
     OnTimeout,
 }
 
-/// DSS checksums (RFC 8684 section 3.3.1): whether flag A of MP_CAPABLE is set, and what an A of the
-/// peer's brings.
+/// DSS checksums (RFC 8684 section 3.3.1): the value of flag A of MP_CAPABLE, and the reaction to the peer's.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Checksums {
-    /// A peer that requires them gets a plain TCP.
+    /// Falls back to plain TCP with a peer that requires them.
     Refused,
-    /// They are used if the peer requires them, as in Linux.
+    /// Uses them if the peer requires them, as in Linux.
     #[default]
     IfAsked,
-    /// They are used in both directions, whatever the peer says.
+    /// Uses them in both directions, whatever the peer requests.
     Required,
 }
 
@@ -247,8 +246,8 @@ pub enum DsnWidth {
 
 /// Start values of sequence numbers, in place of random ones.
 ///
-/// For simulation and tests alone: RFC 8684 derives the data sequence number from the key and
-/// RFC 6528 wants an unpredictable initial sequence number. Both ends must be told the same.
+/// For simulation and tests only: RFC 8684 derives the data sequence number from the key and RFC 6528
+/// requires an unpredictable initial sequence number. Both ends must have the same configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceOrigin {
     /// The initial sequence number of every subflow.
@@ -259,104 +258,107 @@ pub struct SequenceOrigin {
     pub listener: Dsn,
 }
 
-/// How a subflow learns how large its packets may be.
+/// The discovery of a subflow's packet size.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum PathMtuDiscovery {
-    /// Not at all: segments have the size on which the peers agreed.
+    /// None: segments have the size negotiated by the peers.
     Off,
-    /// From routers that drop a packet and say so (RFC 1191, RFC 8201).
+    /// Reports from routers that drop a packet (RFC 1191, RFC 8201).
     #[default]
     Icmp,
-    /// From them, and by probing once full segments have vanished twice in a row (RFC 4821).
+    /// Reports, and probing after full segments have been lost twice in a row (RFC 4821).
     Probe,
 }
 
-/// What one connection is told.
+/// The configuration of one connection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConnectionConfig {
-    /// Multipath TCP, or a plain TCP without option 30.
+    /// True for Multipath TCP, false for plain TCP without option 30.
     pub mptcp: bool,
-    /// All handshakes start together and a subflow may carry data one round trip later: the
-    /// departure from RFC 8684 of profile `ns3`. Exists in the simulator alone.
+    /// True if all handshakes start together and a subflow may carry data one round trip later: the departure
+    /// from RFC 8684 of profile `ns3`. Simulator only.
     pub simultaneous: bool,
-    /// The most payload in one segment, in bytes; less where the MTU leaves less.
+    /// The maximum payload of a segment, in bytes; less if the MTU requires it.
     pub mss: u32,
     /// The MTU of every path, in bytes; the MSS option is the MTU without the IP and TCP headers.
     pub mtu: u32,
-    /// How a path's smaller MTU is found.
+    /// The discovery of a path's smaller MTU.
     pub path_mtu: PathMtuDiscovery,
     /// The initial congestion window of a subflow, in segments.
     pub initial_window: u32,
-    /// The initial slow-start threshold in segments; none is infinite.
+    /// The initial slow-start threshold in segments; `None` is infinite.
     pub initial_ssthresh: Option<u32>,
-    /// The most segments that one acknowledgement adds to a window in slow start (`L` of RFC 3465): 1 as RFC
-    /// 5681, 2 as RFC 3465, whose slow start after a timeout then has 1. None: all that it acknowledges, as Linux.
+    /// The maximum number of segments that one acknowledgement adds to a window in slow start (`L` of RFC
+    /// 3465): 1 as in RFC 5681, 2 as in RFC 3465, whose slow start after a timeout then has 1. `None`: all
+    /// segments acknowledged, as in Linux.
     pub byte_counting_limit: Option<u32>,
-    /// How losses are found.
+    /// The method of loss detection.
     pub loss_detection: LossDetection,
-    /// Selective acknowledgements.
+    /// True to use selective acknowledgements.
     pub sack: bool,
-    /// Timestamps in microseconds.
+    /// True to use timestamps.
     pub timestamps: bool,
-    /// Proportional rate reduction (RFC 9937); else the window is halved at once.
+    /// True to use proportional rate reduction (RFC 9937); otherwise the window is halved at once.
     pub prr: bool,
-    /// Undo of a spurious timeout or recovery.
+    /// True to undo a spurious timeout or recovery.
     pub undo: bool,
-    /// Limited transmit (RFC 3042).
+    /// True to use limited transmit (RFC 3042).
     pub limited_transmit: bool,
-    /// Explicit congestion notification (RFC 3168): asked for and agreed to.
+    /// True to request and accept explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// The window falls back to its initial value after an idle time of one timeout (RFC 5681 section 4.1).
+    /// True to reset the window to its initial value after an idle time of one timeout (RFC 5681 section
+    /// 4.1).
     pub idle_restart: bool,
-    /// Segments leave at the congestion control's pacing rate; if it names none, at a multiple of
-    /// the window per round trip (2 in slow start, 1.2 after).
+    /// True to send segments at the congestion control's pacing rate, or if it sets none, at a multiple of
+    /// the window per round trip (2 in slow start, 1.2 afterwards).
     pub pacing: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
-    /// How many SYNs carry MP_CAPABLE before the next one is a plain one.
+    /// The number of SYNs with MP_CAPABLE before the next one is plain.
     pub mptcp_syns: u32,
     /// Acknowledgements.
     pub ack: AckConfig,
     /// The receive buffer.
     pub receive_buffer: ReceiveBuffer,
-    /// The application takes what arrives in order at once: there is
-    /// nothing to consume. For applications that only count, as in a simulation.
+    /// True if the application takes in-order data at once, so that there is nothing to consume. For
+    /// applications that only count, as in a simulation.
     pub consume_at_once: bool,
-    /// [`Event::Readable`] waits until so much of the stream has arrived in order, counted from its
-    /// start; with `consume_at_once`.
+    /// The amount of in-order data, from the start of the stream, before which no [`Event::Readable`] is
+    /// emitted; with `consume_at_once`.
     ///
     /// [`Event::Readable`]: crate::event::Event::Readable
     pub readable_from: Bytes,
-    /// How many bytes may be written and not yet acknowledged.
+    /// The maximum number of bytes written and not yet acknowledged.
     pub send_buffer: Bytes,
-    /// How many at first: then twice what the windows let be under way until all of it is acknowledged in order, as
-    /// Linux's `tcp_wmem`, up to `send_buffer`. All of `send_buffer` from the beginning if there is none.
+    /// The initial send buffer: it then holds twice the data that the windows allow in flight until all of it
+    /// is acknowledged in order, as Linux's `tcp_wmem`, up to `send_buffer`. `None`: all of `send_buffer`
+    /// from the beginning.
     pub send_buffer_start: Option<Bytes>,
-    /// Send buffers of the subflows, and their sum for the connection, in a Multipath TCP whose scheduler is `linux`.
-    /// None: the connection has `send_buffer`, and a subflow two windows, as with every other scheduler.
+    /// Send buffers of the subflows, and their sum for the connection, in a Multipath TCP whose scheduler is
+    /// `linux`. `None`: the connection has `send_buffer`, and a subflow two windows, as with every other
+    /// scheduler.
     pub send_buffers: Option<SendBuffers>,
-    /// The connection is aborted when data stays unacknowledged for so long.
+    /// The time for which data may stay unacknowledged before the connection is aborted.
     pub user_timeout: Duration,
-    /// An idle connection that has heard nothing for so long probes its peer, and ends when that is silent
-    /// for the user timeout; not at all where there is none. A half-closed connection does so anyway, after
-    /// the user timeout.
+    /// The silence after which an idle connection probes its peer, and ends if that is silent for the user
+    /// timeout; `None`: no probes. A half-closed connection always probes, after the user timeout.
     pub keepalive: Option<Duration>,
-    /// How long a closed subflow is remembered.
+    /// The duration of TIME-WAIT of a subflow.
     pub time_wait: Duration,
-    /// How long a connection without any subflow waits for a new one.
+    /// The time for which a connection without any subflow waits for a new one.
     pub close_timeout: Duration,
     /// The packet scheduler.
     pub scheduler: SchedulerKind,
     /// The congestion control.
     pub congestion: CongestionKind,
-    /// A joining subflow takes its initial window from the one that sends fastest in its first slow start
-    /// (LISA), whatever the congestion control.
+    /// True if a joining subflow takes its initial window from the one with the highest rate in its first
+    /// slow start (LISA), for any congestion control.
     pub lisa: bool,
     /// The path manager.
     pub path_manager: PathManagerKind,
-    /// The most subflows at once, the initial one included; at most 32.
+    /// The maximum number of subflows at a time, including the initial one; at most 32.
     pub max_subflows: u8,
-    /// The time that a host takes before it opens a further subflow.
+    /// The time before a host opens a further subflow.
     pub join_delay: Duration,
     /// Opportunistic retransmission.
     pub opportunistic: OpportunisticRetransmission,
@@ -366,14 +368,14 @@ pub struct ConnectionConfig {
     pub dsn_width: DsnWidth,
     /// DSS checksums.
     pub checksums: Checksums,
-    /// How many bytes the application will write in all, where it knows.
+    /// The total number of bytes that the application will write, if known.
     pub flow_size: Option<Bytes>,
     /// Start values of sequence numbers for simulation and tests.
     pub sequence_origin: Option<SequenceOrigin>,
 }
 
 impl ConnectionConfig {
-    /// The connection that `profile` describes.
+    /// Returns the configuration of `profile`.
     pub fn new(profile: Profile) -> ConnectionConfig {
         match profile {
             Profile::Linux => {
@@ -385,8 +387,9 @@ impl ConnectionConfig {
         }
     }
 
-    /// The defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC 9438 and 1400 bytes
-    /// in a segment. [`Profile::Linux`] also has the kernel's own CUBIC and segments that fill the MTU.
+    /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
+    /// 9438 and 1400 bytes per segment. [`Profile::Linux`] also has the kernel's own CUBIC and segments that
+    /// fill the MTU.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
@@ -454,7 +457,7 @@ impl ConnectionConfig {
         }
     }
 
-    /// Profile `ns3`: the simulations of the DMPTCP paper.
+    /// Returns profile `ns3`: the simulations of the DMPTCP paper.
     pub fn ns3() -> ConnectionConfig {
         let linux = ConnectionConfig::linux();
         ConnectionConfig {
@@ -480,8 +483,8 @@ impl ConnectionConfig {
         }
     }
 
-    /// The bytes that the options of a data segment take: timestamps, and the data sequence signal with a mapping
-    /// and a data acknowledgement.
+    /// Returns the length of the options of a data segment: timestamps, and the data sequence signal with a
+    /// mapping and a data acknowledgement.
     pub fn data_options(&self) -> u32 {
         let timestamps = if self.timestamps { 12 } else { 0 };
         // RFC 8684 section 3.3: 4 bytes, a data ACK and a DSN of 4 or 8 each, 6 of the mapping; and a checksum of 2.
@@ -495,7 +498,7 @@ impl ConnectionConfig {
         (timestamps + (signal + checksum).div_ceil(4) * 4).min(crate::segment::OPTION_SPACE)
     }
 
-    /// The payload of a full segment over IPv4 or IPv6: what the MTU leaves after headers and options.
+    /// Returns the payload of a full segment over IPv4 or IPv6: the MTU without headers and options.
     ///
     /// ```
     /// use anabranch_stack::config::ConnectionConfig;

@@ -1,4 +1,4 @@
-//! Keys, tokens and authentication codes (RFC 8684 sections 3.1, 3.2 and 3.4.1).
+//! Keys, tokens and HMACs (RFC 8684 sections 3.1, 3.2 and 3.4.1).
 
 use core::net::IpAddr;
 
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 use crate::segment::{Address, Key};
 use crate::seq::{Dsn, Seq};
 
-/// The token of a key: the leftmost 32 bits of its SHA-256.
+/// Returns the token of a key: the leftmost 32 bits of its SHA-256.
 pub fn token(key: Key) -> u32 {
     let digest = Sha256::digest(key.0.to_be_bytes());
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// The initial data sequence number of a key: the rightmost 64 bits of its SHA-256.
+/// Returns the initial data sequence number of a key: the rightmost 64 bits of its SHA-256.
 pub fn initial_dsn(key: Key) -> Dsn {
     let digest = Sha256::digest(key.0.to_be_bytes());
     let mut last = [0; 8];
@@ -34,26 +34,26 @@ fn hmac(own: Key, other: Key, message: &[&[u8]]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// The code that a host sends in a join: its own key and its own nonce come first.
+/// Returns the HMAC that a host sends in a join, with its own key and its own nonce first.
 pub fn join_hmac(own_key: Key, peer_key: Key, own_nonce: u32, peer_nonce: u32) -> [u8; 32] {
     hmac(own_key, peer_key, &[&own_nonce.to_be_bytes(), &peer_nonce.to_be_bytes()])
 }
 
-/// The leftmost 64 bits, as the SYN/ACK of a join carries them.
+/// Returns the leftmost 64 bits, as carried by the SYN/ACK of a join.
 pub fn leftmost_64(code: &[u8; 32]) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&code[..8]);
     u64::from_be_bytes(first)
 }
 
-/// The leftmost 160 bits, as the third ACK of a join carries them.
+/// Returns the leftmost 160 bits, as carried by the third ACK of a join.
 pub fn leftmost_160(code: &[u8; 32]) -> [u8; 20] {
     let mut first = [0; 20];
     first.copy_from_slice(&code[..20]);
     first
 }
 
-/// The code of an address announcement: the rightmost 64 bits of the HMAC over ID, address and port.
+/// Returns the code of an address announcement: the rightmost 64 bits of the HMAC over ID, address and port.
 pub fn add_address_hmac(sender_key: Key, receiver_key: Key, id: u8, ip: IpAddr, port: Option<u16>) -> u64 {
     let port = port.unwrap_or(0).to_be_bytes();
     let code = match ip {
@@ -65,7 +65,8 @@ pub fn add_address_hmac(sender_key: Key, receiver_key: Key, id: u8, ip: IpAddr, 
     u64::from_be_bytes(last)
 }
 
-/// The hash of both ends of a subflow under a secret, for its initial sequence number (RFC 6528 section 3).
+/// Returns the hash of both ends of a subflow under a secret, for its initial sequence number (RFC 6528
+/// section 3).
 pub fn isn_hash(secret: [Key; 2], local: Address, remote: Address) -> u32 {
     let mut digest = Sha256::new();
     for key in secret {
@@ -82,12 +83,12 @@ pub fn isn_hash(secret: [Key; 2], local: Address, remote: Address) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// The secret of SYN cookies, with what HMAC-SHA256 makes of it computed once.
+/// The secret of SYN cookies, with its HMAC-SHA256 state computed once.
 #[derive(Clone)]
 pub struct CookieSecret(Hmac<Sha256>);
 
 impl CookieSecret {
-    /// A secret of 256 bits.
+    /// Returns a secret of 256 bits.
     pub fn new(bits: [u64; 4]) -> CookieSecret {
         // HMAC pads a shorter secret with zeros to a block.
         let mut secret = [0; 64];
@@ -97,7 +98,7 @@ impl CookieSecret {
         CookieSecret(Hmac::<Sha256>::new(&secret.into()))
     }
 
-    /// The code over both ends and the initial sequence number of the remote one.
+    /// Returns the code over both ends and the initial sequence number of the remote one.
     pub fn code(&self, local: Address, remote: Address, remote_isn: Seq) -> [u8; 32] {
         let mut mac = self.0.clone();
         for end in [local, remote] {
@@ -114,12 +115,12 @@ impl CookieSecret {
 
 impl core::fmt::Debug for CookieSecret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // Its reader could forge handshakes, so it stays out of logs.
+        // A reader of the secret could forge handshakes, so it is kept out of logs.
         f.write_str("CookieSecret(..)")
     }
 }
 
-/// Whether two codes are equal, in a time that does not depend on where they differ.
+/// True if two codes are equal; takes a time independent of the position of a difference.
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
 }

@@ -1,20 +1,20 @@
-//! What the stack hands out: segments to send, where payload goes, and events.
+//! The outputs of the stack: segments to send, the placement of payload, and events.
 
 use crate::segment::{PathId, Segment};
 use crate::seq::DataRange;
 
-/// Names a connection of one endpoint; not used again while the endpoint lives.
+/// The ID of a connection of one endpoint; never reused during the endpoint's lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId {
-    /// Its place in the endpoint's table, which others had before.
+    /// Its slot in the endpoint's table, which earlier connections may have used.
     pub(crate) slot: u32,
-    /// How many had it.
+    /// The number of earlier connections in the slot.
     pub(crate) generation: u32,
 }
 
 impl ConnectionId {
-    /// Its place among the living connections of the endpoint, from 0 and as small as possible: an
-    /// index for a driver's own table. A later connection may have the same.
+    /// Returns its index among the live connections of the endpoint, from 0 and as small as possible, for a
+    /// driver's own table. A later connection may have the same.
     pub const fn place(self) -> usize {
         self.slot as usize
     }
@@ -26,12 +26,12 @@ impl core::fmt::Debug for ConnectionId {
     }
 }
 
-/// Names a subflow of one connection: its place, from 0; a dead subflow's place may be used again.
+/// The ID of a subflow of one connection, from 0; the ID of an ended subflow may be reused.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SubflowId(pub u8);
 
 impl SubflowId {
-    /// As an index.
+    /// Returns the ID as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -42,40 +42,40 @@ impl SubflowId {
 pub struct SubflowSet(pub u32);
 
 impl SubflowSet {
-    /// No subflow.
+    /// The empty set.
     pub const EMPTY: SubflowSet = SubflowSet(0);
 
-    /// The set of one.
+    /// Returns the set of one subflow.
     pub const fn one(id: SubflowId) -> SubflowSet {
         SubflowSet(1 << (id.0 & 31))
     }
 
-    /// Whether `id` is in it.
+    /// True if the set contains `id`.
     pub const fn has(self, id: SubflowId) -> bool {
         self.0 & (1 << (id.0 & 31)) != 0
     }
 
-    /// This set and `id`.
+    /// Returns the set with `id` added.
     pub const fn with(self, id: SubflowId) -> SubflowSet {
         SubflowSet(self.0 | 1 << (id.0 & 31))
     }
 
-    /// This set without `id`.
+    /// Returns the set without `id`.
     pub const fn without(self, id: SubflowId) -> SubflowSet {
         SubflowSet(self.0 & !(1 << (id.0 & 31)))
     }
 
-    /// Whether nothing is in it.
+    /// True if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many are in it.
+    /// Returns the number of members.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Its members in order.
+    /// Returns its members in order.
     pub fn iter(self) -> impl Iterator<Item = SubflowId> {
         (0..32).filter(move |i| self.0 & (1 << i) != 0).map(SubflowId)
     }
@@ -84,95 +84,95 @@ impl SubflowSet {
 /// One segment to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit {
-    /// The connection it belongs to; none for an answer to a segment that belongs to none.
+    /// The connection; `None` for an answer to a segment of no connection.
     pub connection: Option<ConnectionId>,
-    /// The interface by which it leaves.
+    /// The interface on which it is sent.
     pub path: PathId,
     /// The segment.
     pub segment: Segment,
-    /// Where its payload starts in the stream that this host sends.
+    /// The offset of its payload in the stream that this host sends.
     pub stream_offset: u64,
-    /// As in [`Departure`].
+    /// See [`Departure`].
     pub segment_size: u32,
 }
 
-/// Where a segment leaves, and what its payload is; the segment itself stands apart.
+/// The route and payload of a segment to send, without the segment itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// The connection it belongs to; none for an answer to a segment that belongs to none.
+    /// The connection; `None` for an answer to a segment of no connection.
     pub connection: Option<ConnectionId>,
-    /// The interface by which it leaves.
+    /// The interface on which it is sent.
     pub path: PathId,
-    /// Where its payload starts in the stream that this host sends.
+    /// The offset of its payload in the stream that this host sends.
     pub stream_offset: u64,
-    /// It stands for several consecutive segments with so many bytes of payload each, the last of which may
-    /// have fewer; [`Segment::pieces`] are those. 0 where it is one segment, as always without
+    /// The payload per segment if the departure represents several consecutive segments, of which the last
+    /// may have less; see [`Segment::pieces`]. 0 for a single segment, as always without
     /// [`Endpoint::set_burst_limit`](crate::endpoint::Endpoint::set_burst_limit).
     pub segment_size: u32,
 }
 
-/// What becomes of a part of a received payload.
+/// The placement of a part of a received payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// These bytes belong here in the received stream: the driver copies them. They are readable
+    /// These bytes belong to this range of the received stream: the driver copies them. They are readable
     /// when everything before them has arrived.
     Deliver {
         /// The connection.
         connection: ConnectionId,
-        /// The subflow they came by.
+        /// The subflow that carried them.
         subflow: SubflowId,
-        /// Where the part starts in the segment's payload.
+        /// The offset of the part in the segment's payload.
         payload_offset: u32,
-        /// Where it belongs in the stream.
+        /// The range in the stream.
         stream: DataRange,
     },
-    /// Nobody knows yet where these bytes belong, or whether they are the ones that were sent: their
-    /// mapping or the rest of what its checksum covers is still to come (RFC 8684 section 3.3.1). The
-    /// driver keeps them apart, under their place in the subflow, until they are released or dropped; what
-    /// is held for a subflow is void when the subflow or the connection has ended.
+    /// The place of these bytes in the stream, or their integrity, is not yet known: their mapping or the
+    /// rest of the data covered by its checksum is missing (RFC 8684 section 3.3.1). The driver stores them
+    /// separately, by their place in the subflow, until they are released or dropped; held bytes become void
+    /// when the subflow or the connection ends.
     Hold {
         /// The connection.
         connection: ConnectionId,
-        /// The subflow they came by.
+        /// The subflow that carried them.
         subflow: SubflowId,
-        /// Where the part starts in the segment's payload.
+        /// The offset of the part in the segment's payload.
         payload_offset: u32,
-        /// Their place in the subflow, whose first byte is 1.
+        /// The range in the subflow, whose first byte is 1.
         held: DataRange,
     },
-    /// Held bytes belong here in the received stream, and are held no longer. They may be a part of
-    /// what one [`Placement::Hold`] has named, or several of them together.
+    /// Held bytes belong to this range of the received stream, and are no longer held. They may be a part of
+    /// one [`Placement::Hold`], or several of them together.
     Release {
         /// The connection.
         connection: ConnectionId,
-        /// The subflow they came by.
+        /// The subflow that carried them.
         subflow: SubflowId,
-        /// Their place in the subflow.
+        /// The range in the subflow.
         held: DataRange,
-        /// Where they belong in the stream; as long as `held`.
+        /// The range in the stream, of the same length as `held`.
         stream: DataRange,
     },
-    /// Held bytes are not needed any more.
+    /// Held bytes are no longer needed.
     Drop {
         /// The connection.
         connection: ConnectionId,
-        /// The subflow they came by.
+        /// The subflow that carried them.
         subflow: SubflowId,
-        /// Their place in the subflow.
+        /// The range in the subflow.
         held: DataRange,
     },
     /// These bytes are not needed: duplicates, or outside the window.
     Discard {
         /// The connection.
         connection: ConnectionId,
-        /// Where the part starts in the segment's payload.
+        /// The offset of the part in the segment's payload.
         payload_offset: u32,
-        /// How many bytes.
+        /// The number of bytes.
         len: u32,
     },
 }
 
-/// Why a connection has ended.
+/// The reason for the end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseReason {
     /// Both sides have closed, and everything was acknowledged.
@@ -185,30 +185,30 @@ pub enum CloseReason {
     Refused,
     /// No answer, or no progress within the user timeout.
     TimedOut,
-    /// Every subflow is gone and none came in time.
+    /// Every subflow has ended and no new one was established in time.
     NoSubflow,
 }
 
-/// What an application wants to know.
+/// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A connection that this side has opened is established.
+    /// A connection initiated by this side is established.
     Connected,
-    /// The other side has opened this connection; it is established.
+    /// A connection initiated by the other side is established.
     Accepted,
-    /// There is more to read than before.
+    /// More data can be read.
     Readable,
-    /// There is room in the send buffer again after a write that did not fit.
+    /// The send buffer has space again after a write that did not fit.
     Writable,
-    /// The other side has closed its direction, and everything it sent can be read.
+    /// The other side has closed its direction, and all its data can be read.
     PeerClosed,
-    /// Everything written, and the end of the stream if it was closed, has been acknowledged, at the
-    /// data level and on every subflow that carries it: nothing has to be kept any more.
+    /// Everything written, including the end of the stream if it was closed, was acknowledged at the data
+    /// level and on every subflow that carries it: no data has to be kept.
     AllAcked,
     /// A subflow can carry data.
     SubflowUp(SubflowId),
     /// A subflow has ended.
     SubflowDown(SubflowId),
-    /// The connection has ended; its ID is not valid any more after the next poll.
+    /// The connection has ended; its ID becomes invalid after the next poll.
     Closed(CloseReason),
 }

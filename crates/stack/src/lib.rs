@@ -1,8 +1,8 @@
 //! Multipath TCP (RFC 8684) as a pure state machine over numbers.
 //!
-//! The stack reads no clock, opens no socket, starts no thread, draws no randomness of its own
-//! and holds no payload bytes. It is told what happened and when, and says what to send and when
-//! to wake it. So the same code runs in a simulator and on a real network.
+//! The stack reads no clock, opens no socket, starts no thread, draws no randomness of its own and holds no
+//! payload bytes. Its inputs are events with their times; its outputs are segments to send and the time of
+//! the next wake-up. So the same code runs in a simulator and on a real network.
 
 pub mod checksum;
 pub mod config;

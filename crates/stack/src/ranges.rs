@@ -8,54 +8,54 @@ use crate::seq::DataRange;
 #[derive(Clone, Debug, Default)]
 pub struct RangeSet {
     ranges: Vec<DataRange>,
-    /// So many of them, at the start, are taken out already.
+    /// The number of ranges at the start that are already removed.
     head: usize,
 }
 
 impl RangeSet {
-    /// The empty set.
+    /// Returns the empty set.
     pub const fn new() -> RangeSet {
         RangeSet { ranges: Vec::new(), head: 0 }
     }
 
-    /// The ranges, ascending.
+    /// Returns the ranges, ascending.
     pub fn as_slice(&self) -> &[DataRange] {
         &self.ranges[self.head..]
     }
 
-    /// Whether nothing is in it.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.head == self.ranges.len()
     }
 
-    /// How many offsets are in it.
+    /// Returns the number of offsets in the set.
     pub fn total(&self) -> u64 {
         self.as_slice().iter().map(|range| range.len()).sum()
     }
 
-    /// The first range.
+    /// Returns the first range.
     pub fn first(&self) -> Option<DataRange> {
         self.as_slice().first().copied()
     }
 
-    /// The last range.
+    /// Returns the last range.
     pub fn last(&self) -> Option<DataRange> {
         self.as_slice().last().copied()
     }
 
-    /// The range that has `offset` inside.
+    /// Returns the range that contains `offset`.
     pub fn containing(&self, offset: u64) -> Option<DataRange> {
         let ranges = self.as_slice();
         let at = ranges.partition_point(|range| range.end <= offset);
         ranges.get(at).copied().filter(|range| range.start <= offset)
     }
 
-    /// Whether all of `range` is in it.
+    /// True if the set contains all of `range`.
     pub fn covers(&self, range: DataRange) -> bool {
         range.is_empty() || self.containing(range.start).is_some_and(|found| found.end >= range.end)
     }
 
-    /// Whether there are `most` ranges already, and `range` would be one more.
+    /// True if there are already `most` ranges, and `range` would be one more.
     pub fn is_full(&self, range: DataRange, most: usize) -> bool {
         let ranges = self.as_slice();
         if ranges.len() < most {
@@ -65,12 +65,12 @@ impl RangeSet {
         ranges.get(at).is_none_or(|old| old.start > range.end)
     }
 
-    /// Adds `range`; `fresh` hears each part that was not in the set before, ascending.
+    /// Adds `range`; calls `fresh` with each part that was not in the set before, ascending.
     pub fn insert(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) {
         if range.is_empty() {
             return;
         }
-        // The common cases: behind everything, or growing the last range.
+        // The common cases: after all ranges, or extending the last one.
         if let Some(last) = self.ranges.last_mut() {
             if range.start > last.end {
                 fresh(range);
@@ -113,13 +113,13 @@ impl RangeSet {
         }
     }
 
-    /// Where in `ranges` the first one stands that is not `before`.
+    /// Returns the index in `ranges` of the first one that is not `before`.
     fn index_of(&self, before: impl Fn(&DataRange) -> bool) -> usize {
         self.head + self.as_slice().partition_point(before)
     }
 
-    /// Takes out the first `count` ranges. Their places are freed by and by, so that a long list that is
-    /// taken from the start is not moved each time.
+    /// Removes the first `count` ranges. Their memory is freed lazily, so that a long list consumed from the
+    /// start is not moved each time.
     fn advance(&mut self, count: usize) {
         self.head += count;
         if self.head == self.ranges.len() {
@@ -131,12 +131,12 @@ impl RangeSet {
         }
     }
 
-    /// Adds `range` when nobody wants to know what is new.
+    /// Adds `range`.
     pub fn add(&mut self, range: DataRange) {
         self.insert(range, |_| ());
     }
 
-    /// Takes `range` out; `gone` hears each part that was in the set.
+    /// Removes `range`; calls `gone` with each part that was in the set.
     pub fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange)) {
         if range.is_empty() {
             return;
@@ -145,7 +145,7 @@ impl RangeSet {
             && first.start == range.start
             && first.end > range.end
         {
-            // The start of the first range, as a stream is taken.
+            // The start of the first range, as when a stream is consumed.
             gone(range);
             first.start = range.end;
             return;
@@ -177,7 +177,7 @@ impl RangeSet {
         self.advance(0);
     }
 
-    /// Takes out everything before `offset`.
+    /// Removes everything before `offset`.
     pub fn remove_below(&mut self, offset: u64) {
         if self.first().is_none_or(|first| first.start >= offset) {
             return;
@@ -188,7 +188,7 @@ impl RangeSet {
         }
     }
 
-    /// Takes out and returns the first range if it starts at or before `offset`.
+    /// Removes and returns the first range if it starts at or before `offset`.
     pub fn pop_reached(&mut self, offset: u64) -> Option<DataRange> {
         let first = self.first().filter(|first| first.start <= offset)?;
         self.advance(1);
@@ -200,7 +200,7 @@ impl RangeSet {
 mod tests {
     use super::*;
 
-    /// The same set as a list of booleans, against which every operation is checked.
+    /// Compares every operation with the same set as a list of booleans.
     fn model(operations: u64) {
         let mut random = anabranch_units::RandomStream::new(operations, "ranges");
         let mut set = RangeSet::new();
@@ -237,7 +237,7 @@ mod tests {
         (0..500).for_each(model);
     }
 
-    /// A long list from which the start is taken while it changes elsewhere.
+    /// Compares a long list from which the start is removed while it changes elsewhere.
     fn long_model(operations: u64) {
         const ALL: u64 = 600;
         let mut random = anabranch_units::RandomStream::new(operations, "long ranges");

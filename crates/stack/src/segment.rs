@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use crate::seq::{Dsn, Seq};
 
-/// One end of a subflow.
+/// An endpoint of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Address {
     /// The IP address.
@@ -14,7 +14,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// The pair of `ip` and `port`.
+    /// Returns the address with `ip` and `port`.
     pub const fn new(ip: IpAddr, port: u16) -> Address {
         Address { ip, port }
     }
@@ -26,7 +26,7 @@ impl core::fmt::Display for Address {
     }
 }
 
-/// The interface of a host by which a segment leaves or arrives.
+/// The interface of a host through which a segment is sent or received.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct PathId(pub u16);
 
@@ -43,19 +43,19 @@ impl Flags {
     pub const RST: Flags = Flags(0x04);
     /// Push.
     pub const PSH: Flags = Flags(0x08);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: Flags = Flags(0x10);
     /// ECN echo (RFC 3168).
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Flags = Flags(0x80);
 
-    /// Whether all bits of `other` are set.
+    /// True if all bits of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets of bits.
+    /// Returns the union of both sets of bits.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
@@ -94,17 +94,17 @@ pub enum Ecn {
 }
 
 /// One TCP segment.
-// In this order what every segment has lies together, and the rest behind it.
+// The field order keeps the fields of every segment together, followed by the rest.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
 pub struct Segment {
-    /// Who sends it.
+    /// The sender.
     pub source: Address,
-    /// Whom it is for.
+    /// The receiver.
     pub destination: Address,
     /// The sequence number of its first octet.
     pub seq: Seq,
-    /// The next sequence number expected from the other side; counts if [`Flags::ACK`] is set.
+    /// The next sequence number expected from the other side; valid if [`Flags::ACK`] is set.
     pub ack: Seq,
     /// Bytes of payload.
     pub payload_len: u32,
@@ -114,18 +114,18 @@ pub struct Segment {
     pub flags: Flags,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// The ones'-complement sum of the payload as big-endian 16-bit words, folded to 16 bits and not
-    /// inverted (RFC 1071), as if the payload began at an even offset; an odd last byte is the high
-    /// half of a word. A driver that has bytes fills it in for what it hands in; it counts where DSS
-    /// checksums are agreed on (RFC 8684 section 3.3.1). The simulator's payload is all zeros and its
-    /// sum 0, so that any other sum is damage. 0 in what the stack sends.
+    /// The ones'-complement sum of the payload as big-endian 16-bit words, folded to 16 bits and not inverted
+    /// (RFC 1071), as if the payload began at an even offset; an odd last byte is the high half of a word. A
+    /// driver that has the bytes sets it for received segments; it is used if DSS checksums were negotiated
+    /// (RFC 8684 section 3.3.1). The simulator's payload is all zeros and its sum 0, so any other sum is
+    /// damage. The stack sends 0.
     pub payload_sum: u16,
     /// TCP options.
     pub options: Options,
 }
 
 impl Segment {
-    /// A segment without payload and options.
+    /// Returns a segment without payload and options.
     pub const fn new(source: Address, destination: Address, seq: Seq, flags: Flags) -> Segment {
         Segment {
             source,
@@ -141,9 +141,9 @@ impl Segment {
         }
     }
 
-    /// The segments that it stands for, each with up to `size` bytes of the payload, with the place of each
-    /// in the payload. All repeat its options, as RFC 8684 section 3.3.1 expects of segmentation offload; what
-    /// ends a burst, PSH and FIN, stands in the last one alone. With 0 it is the one segment itself.
+    /// Splits a burst into the segments it represents, each with up to `size` bytes of the payload, with
+    /// their offsets in the payload. All repeat its options, as RFC 8684 section 3.3.1 expects of
+    /// segmentation offload; PSH and FIN are set only in the last. With `size` 0 it is a single segment.
     ///
     /// ```
     /// # use anabranch_stack::segment::{Address, Flags, Segment};
@@ -168,15 +168,15 @@ impl Segment {
         })
     }
 
-    /// The headers over IPv4 without options, in bytes.
+    /// The length of the IPv4 and TCP headers without options, in bytes.
     pub const IPV4_LEN: u32 = 40;
 
-    /// How much sequence space it takes: payload, SYN and FIN.
+    /// Returns the sequence space occupied by payload, SYN and FIN.
     pub const fn seq_len(&self) -> u64 {
         self.payload_len as u64 + self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64
     }
 
-    /// Its length on the wire: IP header, TCP header, the options with their padding, payload.
+    /// Returns the length on the wire: IP header, TCP header, padded options, payload.
     pub fn wire_len(&self) -> u32 {
         let ip = if self.source.ip.is_ipv4() { 20 } else { 40 };
         ip + 20 + self.options.wire_len() + self.payload_len
@@ -187,7 +187,7 @@ impl Segment {
 pub const OPTION_SPACE: u32 = 40;
 
 /// The options of a segment.
-// As in `Segment`, the usual ones first.
+// As in `Segment`, the common ones first.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
 pub struct Options {
@@ -208,7 +208,7 @@ impl Options {
     pub const NONE: Options =
         Options { syn: None, timestamps: None, sack: SackBlocks::EMPTY, dss: None, mptcp: [None, None] };
 
-    /// Takes all options off. Cheaper than storing [`Options::NONE`]: only the marks are written.
+    /// Removes all options. Cheaper than storing [`Options::NONE`]: only the tags are written.
     pub fn clear(&mut self) {
         self.syn = None;
         self.timestamps = None;
@@ -218,26 +218,27 @@ impl Options {
         self.mptcp[1] = None;
     }
 
-    /// The bytes they take on the wire, padded to a multiple of four.
+    /// Returns the length on the wire, padded to a multiple of four.
     #[inline]
     pub fn wire_len(&self) -> u32 {
         if self.are_usual() { self.usual_wire_len() } else { self.wire_len_of_all() }
     }
 
-    /// The bytes that timestamps and the data sequence signal take, padded to a multiple of four.
+    /// Returns the length of timestamps and data sequence signal, padded to a multiple of four.
     #[inline]
     pub fn usual_wire_len(&self) -> u32 {
         let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
         timestamps + self.dss.map_or(0, |dss| dss.wire_len().div_ceil(4) * 4)
     }
 
-    /// Whether there is nothing but what nearly every segment has: timestamps and the data sequence signal.
+    /// True if there are no options except those of nearly every segment: timestamps and the data sequence
+    /// signal.
     #[inline]
     pub fn are_usual(&self) -> bool {
         self.syn.is_none() && self.sack.is_empty() && self.mptcp[0].is_none() && self.mptcp[1].is_none()
     }
 
-    /// Whether option 30 is nowhere among them.
+    /// True if there is no option of kind 30.
     pub fn are_bare(&self) -> bool {
         self.dss.is_none() && self.mptcp[0].is_none()
     }
@@ -246,7 +247,7 @@ impl Options {
         let mut len = 0;
         if let Some(syn) = &self.syn {
             len += 4;
-            // SACK-permitted shares its padding with the timestamps where both are there.
+            // SACK-permitted shares its padding with the timestamps if both are present.
             len += if syn.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
             len += if syn.window_scale.is_some() { 4 } else { 0 };
         }
@@ -263,7 +264,7 @@ impl Options {
         len + mptcp.div_ceil(4) * 4
     }
 
-    /// Adds an MPTCP option; false when both places are taken.
+    /// Adds an MPTCP option; returns false if both places are occupied.
     pub fn push(&mut self, option: MptcpOption) -> bool {
         for place in &mut self.mptcp {
             if place.is_none() {
@@ -282,7 +283,7 @@ pub struct SynOptions {
     pub mss: u16,
     /// The shift of the window field.
     pub window_scale: Option<u8>,
-    /// Selective acknowledgements may be sent.
+    /// True if selective acknowledgements may be sent.
     pub sack_permitted: bool,
 }
 
@@ -303,15 +304,15 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// No block.
+    /// No blocks.
     pub const EMPTY: SackBlocks = SackBlocks { blocks: [(Seq(0), Seq(0)); 4], len: 0 };
 
-    /// The blocks, as left edge and right edge.
+    /// Returns the blocks as pairs of left and right edge.
     pub fn as_slice(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.len.min(4))]
     }
 
-    /// Adds a block; false when there are four.
+    /// Adds a block; returns false if there are already four.
     pub fn push(&mut self, left: Seq, right: Seq) -> bool {
         if self.len >= 4 {
             return false;
@@ -321,7 +322,7 @@ impl SackBlocks {
         true
     }
 
-    /// Whether there is none.
+    /// True if there are no blocks.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -362,13 +363,13 @@ pub enum MappedDsn {
 /// A data sequence mapping (RFC 8684 section 3.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    /// Where it starts in the data sequence space.
+    /// The start in the data sequence space.
     pub dsn: MappedDsn,
-    /// Where it starts in the subflow, relative to the SYN (the first byte is 1); 0 for a DATA_FIN alone.
+    /// The start in the subflow, relative to the SYN (the first byte is 1); 0 for a DATA_FIN alone.
     pub ssn: u32,
-    /// How many octets it maps, a DATA_FIN counted as one; 0 is the infinite mapping.
+    /// The number of octets mapped, including the DATA_FIN; 0 is the infinite mapping.
     pub len: u16,
-    /// The checksum, where it was negotiated.
+    /// The checksum, if negotiated.
     pub checksum: Option<u16>,
 }
 
@@ -379,12 +380,12 @@ pub struct Dss {
     pub data_ack: Option<DataAck>,
     /// The mapping.
     pub mapping: Option<Mapping>,
-    /// The mapping covers the end of the stream.
+    /// True if the mapping covers the end of the stream.
     pub data_fin: bool,
 }
 
 impl Dss {
-    /// Its length on the wire, without padding.
+    /// Returns the length on the wire, without padding.
     pub const fn wire_len(&self) -> u32 {
         let ack = match self.data_ack {
             Some(DataAck::Narrow(_)) => 4,
@@ -411,7 +412,7 @@ pub struct Key(pub u64);
 
 impl core::fmt::Debug for Key {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // A key opens the connection to whoever reads it: it stays out of logs.
+        // A key gives access to the connection: it is kept out of logs.
         f.write_str("Key(..)")
     }
 }
@@ -427,26 +428,26 @@ pub enum MptcpOption {
     AddAddress(AddAddress),
     /// REMOVE_ADDR (section 3.4.2): the address IDs.
     RemoveAddress(AddressIds),
-    /// MP_PRIO (section 3.3.8): whether the subflow becomes a backup.
+    /// MP_PRIO (section 3.3.8): the backup flag of the subflow.
     Priority {
-        /// The peer shall use this subflow only when no other works.
+        /// True if the peer should use this subflow only when no other works.
         backup: bool,
     },
     /// MP_FASTCLOSE (section 3.5): the key of the receiver.
     FastClose(Key),
-    /// MP_FAIL (section 3.7): the DSN where the failed mapping starts.
+    /// MP_FAIL (section 3.7): the DSN of the start of the failed mapping.
     Fail(Dsn),
     /// MP_TCPRST (section 3.6).
     Reset {
-        /// The condition may pass: another try later is allowed.
+        /// True if the condition may pass, so that a later attempt is allowed.
         transient: bool,
-        /// Why, by the registry of section 3.6.
+        /// The reason, from the registry of section 3.6.
         reason: ResetReason,
     },
 }
 
 impl MptcpOption {
-    /// Its length on the wire, without padding.
+    /// Returns the length on the wire, without padding.
     pub const fn wire_len(&self) -> u32 {
         match self {
             MptcpOption::Capable(capable) => match (capable.sender_key, capable.receiver_key) {
@@ -477,7 +478,7 @@ impl MptcpOption {
     }
 }
 
-/// MP_CAPABLE (RFC 8684 section 3.1). Which fields are there says which form it is.
+/// MP_CAPABLE (RFC 8684 section 3.1). The fields present determine its form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capable {
     /// The protocol version; 1 is RFC 8684.
@@ -488,7 +489,7 @@ pub struct Capable {
     pub sender_key: Option<Key>,
     /// The key of the receiver (third ACK).
     pub receiver_key: Option<Key>,
-    /// The length of the data this segment maps (first data).
+    /// The length of the data that this segment maps (first data).
     pub data_len: Option<u16>,
     /// The checksum of that data.
     pub checksum: Option<u16>,
@@ -510,7 +511,7 @@ impl Capable {
 pub enum Join {
     /// On the SYN.
     Syn {
-        /// The sender asks to be used as a backup.
+        /// True to request use as a backup.
         backup: bool,
         /// The ID of the source address.
         address_id: u8,
@@ -521,7 +522,7 @@ pub enum Join {
     },
     /// On the SYN/ACK.
     SynAck {
-        /// The sender asks to be used as a backup.
+        /// True to request use as a backup.
         backup: bool,
         /// The ID of the source address.
         address_id: u8,
@@ -537,16 +538,16 @@ pub enum Join {
     },
 }
 
-/// ADD_ADDR (RFC 8684 section 3.4.1); an echo where `hmac` is missing.
+/// ADD_ADDR (RFC 8684 section 3.4.1); an echo if `hmac` is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddAddress {
     /// The ID of the address.
     pub id: u8,
     /// The address.
     pub ip: IpAddr,
-    /// The port, if it is not that of the connection.
+    /// The port, if it differs from that of the connection.
     pub port: Option<u16>,
-    /// The rightmost 64 bits of the HMAC; none in an echo.
+    /// The rightmost 64 bits of the HMAC; `None` in an echo.
     pub hmac: Option<u64>,
 }
 
@@ -558,12 +559,12 @@ pub struct AddressIds {
 }
 
 impl AddressIds {
-    /// The list of one ID.
+    /// Returns a list of one ID.
     pub const fn one(id: u8) -> AddressIds {
         AddressIds { ids: [id, 0, 0, 0, 0, 0, 0, 0], len: 1 }
     }
 
-    /// Adds an ID; false when there are eight.
+    /// Adds an ID; returns false if there are already eight.
     pub fn push(&mut self, id: u8) -> bool {
         if self.len >= 8 {
             return false;
@@ -573,16 +574,16 @@ impl AddressIds {
         true
     }
 
-    /// The IDs.
+    /// Returns the IDs.
     pub fn as_slice(&self) -> &[u8] {
         &self.ids[..usize::from(self.len.min(8))]
     }
 }
 
-/// Why a subflow was reset (RFC 8684 section 3.6).
+/// The reason of a subflow reset (RFC 8684 section 3.6).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum ResetReason {
-    /// 0x00, and every value without a meaning.
+    /// 0x00, and every unassigned value.
     #[default]
     Unspecified,
     /// 0x01: a bad option, HMAC or checksum presence.
@@ -591,7 +592,7 @@ pub enum ResetReason {
     LackOfResources,
     /// 0x03.
     Prohibited,
-    /// 0x04: the path is behind with data that was delivered elsewhere.
+    /// 0x04: the subflow carries too much data that was already delivered on another.
     TooMuchOutstanding,
     /// 0x05.
     BadPerformance,

@@ -1,48 +1,48 @@
 //! Sequence numbers: 32 bits with wrap on a subflow, 64 bits at the data level.
 //!
-//! Inside the stack both are kept as `u64` *offsets* that start at 0 and never wrap: a subflow's
-//! offset 0 is its SYN, the data level's offset 0 is the first byte of the stream. The real
-//! numbers exist at the edge only, and every wrap is confined to this file.
+//! Inside the stack both are kept as `u64` *offsets* that start at 0 and never wrap: a subflow's offset 0 is
+//! its SYN, the data level's offset 0 is the first byte of the stream. Wire numbers exist only at the edge,
+//! and every wrap is confined to this file.
 
-/// A TCP sequence number as it stands on the wire.
+/// A TCP sequence number on the wire.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Seq(pub u32);
 
 impl Seq {
-    /// The number `offset` bytes after this one.
+    /// Returns the number `offset` bytes after this one.
     pub const fn add(self, offset: u64) -> Seq {
         Seq(self.0.wrapping_add(offset as u32))
     }
 }
 
-/// A data sequence number (DSN) as it stands on the wire in its 64-bit form.
+/// A data sequence number (DSN) in its 64-bit wire form.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Dsn(pub u64);
 
 impl Dsn {
-    /// The number `offset` bytes after this one.
+    /// Returns the number `offset` bytes after this one.
     pub const fn add(self, offset: u64) -> Dsn {
         Dsn(self.0.wrapping_add(offset))
     }
 
-    /// The signed distance from `origin` to `self`.
+    /// Returns the signed distance from `origin` to `self`.
     pub const fn distance_from(self, origin: Dsn) -> i64 {
         self.0.wrapping_sub(origin.0) as i64
     }
 
-    /// The 64-bit number whose low half is `low` and which lies nearest to `self`.
+    /// Returns the 64-bit number with the low half `low` that is nearest to `self`.
     ///
-    /// RFC 8684 section 3.3.1: the upper half grows by one with each wrap, and an old or reordered
-    /// packet must not trigger it; "nearest" gives both, forwards and backwards.
+    /// RFC 8684 section 3.3.1: the upper half grows by one with each wrap, which an old or reordered packet
+    /// must not trigger; "nearest" ensures both, forwards and backwards.
     pub const fn expand(self, low: u32) -> Dsn {
         let delta = low.wrapping_sub(self.0 as u32) as i32;
         Dsn(self.0.wrapping_add(delta as i64 as u64))
     }
 }
 
-/// The offset of wire number `seq` relative to `origin`, chosen nearest to the offset `near`.
+/// Returns the offset of wire number `seq` relative to `origin` that is nearest to the offset `near`.
 ///
-/// Negative when `seq` lies before the origin (an old duplicate).
+/// Negative if `seq` is before the origin (an old duplicate).
 pub const fn offset_near(origin: Seq, near: u64, seq: Seq) -> i64 {
     let delta = seq.0.wrapping_sub(origin.0.wrapping_add(near as u32)) as i32;
     near as i64 + delta as i64
@@ -53,27 +53,27 @@ pub const fn offset_near(origin: Seq, near: u64, seq: Seq) -> i64 {
 pub struct DataRange {
     /// The first offset inside.
     pub start: u64,
-    /// The first offset behind.
+    /// The first offset after the range.
     pub end: u64,
 }
 
 impl DataRange {
-    /// `start..end`.
+    /// Returns `start..end`.
     pub const fn new(start: u64, end: u64) -> DataRange {
         DataRange { start, end }
     }
 
-    /// How many bytes it covers.
+    /// Returns the number of bytes covered.
     pub const fn len(self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether it covers nothing.
+    /// True if the range is empty.
     pub const fn is_empty(self) -> bool {
         self.start >= self.end
     }
 
-    /// What both cover.
+    /// Returns the common part of both.
     pub fn intersection(self, other: DataRange) -> DataRange {
         DataRange { start: self.start.max(other.start), end: self.end.min(other.end) }
     }

@@ -1,24 +1,24 @@
-//! The clock that is written into TCP timestamps (RFC 7323 section 4.1).
+//! The clock of TCP timestamps (RFC 7323 section 4.1).
 
 use anabranch_units::{Duration, Time};
 
-/// How often the timestamps of an endpoint tick.
+/// The tick of an endpoint's timestamps.
 ///
-/// A peer tells old timestamps from new ones by half of their 32 bits, and forgets the last one that it has
-/// seen only after 24 days (RFC 7323 section 5.5): what ticks more often than once in a millisecond looks old
-/// to it after a silence of half of the time in which it wraps.
+/// A peer distinguishes old timestamps from new ones by half of their 32 bits, and forgets the last one it
+/// has seen only after 24 days (RFC 7323 section 5.5): a clock that ticks more often than once in a
+/// millisecond looks old to it after a silence of half its wrap time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TimestampTick {
-    /// Once in a microsecond: any two transmissions can be told apart. Wraps after 71 minutes, which no
+    /// One microsecond: any two transmissions can be distinguished. Wraps after 71 minutes, which no
     /// simulated peer minds.
     #[default]
     Microsecond,
-    /// Once in a millisecond, as in Linux. Wraps after 49 days.
+    /// One millisecond, as in Linux. Wraps after 49 days.
     Millisecond,
 }
 
 impl TimestampTick {
-    /// The time from one tick to the next.
+    /// Returns the time between two ticks.
     pub const fn period(self) -> Duration {
         match self {
             TimestampTick::Microsecond => Duration::from_micros(1),
@@ -26,7 +26,7 @@ impl TimestampTick {
         }
     }
 
-    /// The timestamp of what is sent at `at`.
+    /// Returns the timestamp of a segment sent at `at`.
     #[inline]
     pub const fn value(self, at: Time) -> u32 {
         match self {
@@ -35,7 +35,7 @@ impl TimestampTick {
         }
     }
 
-    /// How long so many ticks take.
+    /// Returns the duration of a number of ticks.
     #[inline]
     pub const fn span(self, ticks: u32) -> Duration {
         match self {

@@ -1,4 +1,4 @@
-//! Departures that stand for several segments: one mapping, and each segment lost and repaired by itself.
+//! Departures that represent several segments: one mapping, with each segment lost and repaired individually.
 
 mod harness;
 
@@ -31,7 +31,7 @@ fn mapping(segment: &Segment) -> Option<Mapping> {
     segment.options.dss.and_then(|dss| dss.mapping)
 }
 
-/// The length that an MP_CAPABLE gives to the first data (RFC 8684 section 3.1).
+/// Returns the length of the first data in an MP_CAPABLE (RFC 8684 section 3.1).
 fn first_mapping(segment: &mut Segment) -> Option<&mut u16> {
     segment.options.mptcp.iter_mut().flatten().find_map(|option| match option {
         MptcpOption::Capable(capable) => capable.data_len.as_mut(),
@@ -39,7 +39,7 @@ fn first_mapping(segment: &mut Segment) -> Option<&mut u16> {
     })
 }
 
-/// What the client has sent more than once, by sequence number: all transmissions of each.
+/// Returns all transmissions of each segment that the client has sent more than once, by sequence number.
 fn repeated(pair: &Pair) -> Vec<Vec<Segment>> {
     let mut sent: std::collections::BTreeMap<u32, Vec<Segment>> = std::collections::BTreeMap::new();
     for (_, _, _, segment, _) in pair.data_segments(Side::Client) {
@@ -49,8 +49,8 @@ fn repeated(pair: &Pair) -> Vec<Vec<Segment>> {
 }
 
 #[test]
-fn a_lost_segment_of_a_burst_is_sent_again_alone() {
-    // The first flight: one burst of 40 segments, each with the keys and the length of all.
+fn a_lost_segment_of_a_burst_is_retransmitted_alone() {
+    // The first flight: one burst of 40 segments, each with the keys and the length of the whole burst.
     let config = ConnectionConfig { initial_window: 40, ..ConnectionConfig::linux() };
     for lost in [2, 6, 25, 39, 40] {
         let path = Path { rate: Some(Rate::from_mbps(100)), ..Path::clean(20) };
@@ -65,8 +65,8 @@ fn a_lost_segment_of_a_burst_is_sent_again_alone() {
         let [times] = &again[..] else { panic!("of one lost segment {} came again", again.len()) };
         let [mut first, second] = times[..] else { panic!("{} times", times.len()) };
         assert_eq!((first.payload_len, second.payload_len), (1400, 1400));
-        // RFC 8684 sections 3.1 and 3.3.1: the mapping, of more than this segment, is repeated as it was. The keys are
-        // confirmed by then.
+        // RFC 8684 sections 3.1 and 3.3.1: the mapping, which covers more than this segment, is repeated
+        // unchanged. By then the keys are confirmed.
         assert_eq!(first_mapping(&mut first), Some(&mut (40 * 1400)));
         let again = mapping(&second).unwrap();
         assert_eq!((again.ssn, again.len), (1, 40 * 1400));
@@ -85,7 +85,7 @@ fn the_same_segments_leave_at_the_same_times_with_and_without_bursts() {
     for (seed, loss) in [(0.0, 0.0), (0.02, 0.0), (0.05, 0.1)].into_iter().enumerate() {
         let mut config = ConnectionConfig::linux();
         config.mptcp = seed != 1;
-        // Bursts of the driver are others than those that are marked for the receiver.
+        // Bursts of the driver are not those marked for the receiver (PSH).
         config.ack.push = false;
         let path = |delay| Path { loss: [loss.0; 2], reorder: loss.1, ..Path::clean(delay) };
         let run = |limit| {
@@ -127,14 +127,14 @@ fn a_burst_ends_with_the_limit_and_with_the_data() {
         transfer(&mut pair, &config);
         let longest = pair.data_segments(Side::Client).filter_map(|(.., segment, _)| mapping(segment));
         let longest = longest.map(|mapping| u32::from(mapping.len)).max().unwrap();
-        // The DATA_FIN takes one octet of the last mapping, which may be a short one.
+        // The DATA_FIN occupies one octet of the last mapping, which may be short.
         let most = limit.clamp(1400, LIMIT);
         assert!(longest <= most + 1 && longest >= most - most % 1400, "{longest} of {most}");
     }
 }
 
 #[test]
-fn with_checksums_each_segment_leaves_by_itself() {
+fn with_checksums_each_segment_is_sent_separately() {
     let config = ConnectionConfig { checksums: Checksums::Required, ..ConnectionConfig::linux() };
     let mut pair = pair(vec![Path::clean(10)], &config, LIMIT);
     transfer(&mut pair, &config);
@@ -142,11 +142,11 @@ fn with_checksums_each_segment_leaves_by_itself() {
 }
 
 #[test]
-fn a_paced_burst_is_what_the_rate_allows_in_a_millisecond() {
+fn a_paced_burst_is_one_millisecond_at_the_pacing_rate() {
     let config = ConnectionConfig { pacing: true, send_buffer: Bytes(BYTES), ..ConnectionConfig::linux() };
     let mut pair = pair(vec![Path::clean(50)], &config, LIMIT);
     transfer(&mut pair, &config);
-    // In slow start twice the window, of at most 290 segments, in a round trip of 100 ms.
+    // In slow start, twice the window of at most 290 segments, in a round trip of 100 ms.
     let mut at_once = std::collections::BTreeMap::new();
     for (at, ..) in
         pair.data_segments(Side::Client).filter(|(at, ..)| *at > Time::ZERO + Duration::from_millis(150))

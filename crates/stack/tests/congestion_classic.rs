@@ -1,4 +1,4 @@
-//! What every classic congestion control does, whatever its rule.
+//! The common behaviour of the classic congestion controls, whatever their rule.
 
 mod congestion_common;
 
@@ -12,7 +12,7 @@ use congestion_common::{A, B, MSS, ack, connection, loss, start, window};
 
 const NOW: Time = Time::from_secs(1);
 
-/// All kinds of the classic frame, each with one new subflow. Paced, so that HyStart++ has no limit.
+/// Returns all classic kinds, each with one new subflow. Paced, so that HyStart++ has no limit.
 fn all() -> impl Iterator<Item = (CongestionKind, AnyCongestion)> {
     CongestionKind::ALL.into_iter().filter(|kind| kind.build().windows().is_some()).map(|kind| {
         let mut congestion = kind.build();
@@ -74,7 +74,7 @@ fn the_window_does_not_grow_in_recovery() {
         assert_eq!(congestion.cwnd(A), before, "{kind:?}");
         congestion.on_recovered(A, NOW);
         assert_eq!(congestion.cwnd(A), before, "{kind:?}");
-        // Of two round trips, as some step once in each and leave out the first.
+        // Two round trips, as some rules act once in each and ignore the first.
         for n in 9..11 {
             congestion.on_ack(A, &Ack { round_start: true, ..ack(NOW + Duration::from_secs(n), 20) });
         }
@@ -83,7 +83,7 @@ fn the_window_does_not_grow_in_recovery() {
 }
 
 #[test]
-fn what_limited_transmit_has_sent_does_not_count_in_the_flight() {
+fn limited_transmit_does_not_count_in_the_flight() {
     let mut congestion = connection("newreno", &[(20, 20)]);
     congestion.on_congestion(A, &loss(NOW, 22));
     assert_eq!(congestion.cwnd(A), 10 * MSS);
@@ -153,7 +153,7 @@ fn undo_restores_window_and_threshold_of_before_the_loss() {
         congestion.on_congestion(A, &loss(NOW, 10));
         congestion.on_undo(A, NOW);
         assert_eq!((congestion.cwnd(A), congestion.ssthresh(A)), (10 * MSS, None), "{kind:?}");
-        // Once.
+        // Only once.
         congestion.on_rto(A, NOW, 10 * MSS, false);
         congestion.on_undo(A, NOW);
         congestion.on_undo(A, NOW);
@@ -288,7 +288,7 @@ fn names_are_unique_and_lead_back_to_the_kind() {
         let coupled = ["lia", "olia", "balia", "wvegas", "sbd", "dwc"].contains(&kind.name());
         assert_eq!(kind.is_coupled(), coupled, "{kind:?}");
     }
-    // The kernel's name for it.
+    // The kernel's name.
     assert_eq!(CongestionKind::from_name("reno"), Some(CongestionKind::NewReno));
     assert_eq!(CongestionKind::from_name("renoo"), None);
 }
@@ -330,7 +330,7 @@ fn a_users_own_congestion_control_is_built_forked_and_compared_by_name() {
     assert_eq!(fork.cwnd(A), 7 * MSS);
 }
 
-/// A NewReno subflow with that limit on what an acknowledgement adds in slow start.
+/// Returns a NewReno subflow with the given byte-counting limit in slow start.
 fn limited(byte_counting_limit: Option<u32>) -> AnyCongestion {
     let mut congestion = CongestionKind::NewReno.build();
     congestion.on_subflow_up(A, &SubflowStart { byte_counting_limit, ..start() });
@@ -370,7 +370,7 @@ fn the_byte_counting_limit_is_one_segment_in_the_slow_start_after_a_timeout() {
             assert_eq!(congestion.cwnd(A) / MSS, window, "{limit:?}");
         }
     }
-    // An undo of a timeout that was spurious takes that back.
+    // Undoing a spurious timeout restores the limit.
     let mut undone = limited(Some(4));
     undone.on_rto(A, NOW, 10 * MSS, false);
     undone.on_undo(A, NOW);

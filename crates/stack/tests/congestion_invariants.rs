@@ -1,4 +1,4 @@
-//! Any order of events on any subflows: what no congestion control may ever do.
+//! Invariants of every congestion control under any order of events on any subflows.
 
 mod congestion_common;
 
@@ -26,7 +26,7 @@ enum Op {
 }
 
 fn any_op() -> impl Strategy<Value = Op> {
-    // Absurd numbers among the likely ones: they come from packets.
+    // Absurd numbers among likely ones: they come from packets.
     let bytes =
         || prop_oneof![4 => (0..40_u64).prop_map(|n| n * MSS), 1 => 0..100_000_u64, 1 => Just(u64::MAX)];
     let rtt = || prop_oneof![4 => 1..500_u64, 1 => Just(0), 1 => Just(1_u64 << 40)];
@@ -109,7 +109,7 @@ fn apply(congestion: &mut AnyCongestion, id: SubflowId, now: Time, op: &Op) {
     }
 }
 
-/// The kinds of the classic frame.
+/// Returns the classic kinds.
 fn classic() -> impl Iterator<Item = CongestionKind> {
     CongestionKind::ALL.into_iter().filter(|kind| kind.build().windows().is_some())
 }
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fork_goes_the_same_way(
+    fn a_fork_behaves_identically(
         ops in prop::collection::vec((0..3_u8, 0..100_000_000_u64, any_op()), 1..60), at in 0..60_usize,
     ) {
         for kind in classic() {
@@ -198,7 +198,8 @@ proptest! {
         }
     }
 
-    // However many acknowledgements come in a recovery, one loss is one reduction by the rule's factor.
+    // One loss is one reduction by the rule's factor, regardless of the number of acknowledgements in a
+    // recovery.
     #[test]
     fn one_loss_is_one_reduction(window in 3..400_u32, acks in prop::collection::vec(0..3_u64, 0..50), prr: bool) {
         for kind in classic() {

@@ -1,4 +1,4 @@
-//! LIA (RFC 6356): its formula, and the bounds that it promises.
+//! LIA (RFC 6356): its formula, and the bounds it guarantees.
 
 mod congestion_common;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const NOW: Time = Time::from_secs(1);
 
-/// The increase of subflow `i` per acknowledged segment, by RFC 6356 with its total and its alpha.
+/// Returns the increase of subflow `i` per acknowledged segment, by RFC 6356 with its total and its alpha.
 fn formula(subflows: &[(u32, u64)], i: usize) -> f64 {
     let w = |k: usize| f64::from(subflows[k].0);
     let r = |k: usize| subflows[k].1 as f64 / 1e3;
@@ -47,8 +47,8 @@ proptest! {
         }
     }
 
-    // The rate of all subflows together grows no faster than that of one NewReno on the shortest path:
-    // sum of (w_i / R_i) * increase_i / R_i <= 1 / R_min^2.
+    // The total rate of all subflows grows no faster than that of one NewReno on the shortest path: sum of
+    // (w_i / R_i) * increase_i / R_i <= 1 / R_min^2.
     #[test]
     fn the_total_rate_grows_no_faster_than_newreno_on_the_shortest_path(subflows in any_subflows()) {
         let mut growth = 0.0;
@@ -60,7 +60,7 @@ proptest! {
         prop_assert!(growth <= (1.0 + 1e-6) / (shortest * shortest));
     }
 
-    // With equal RTTs the total window grows by max w / sum w, at most 1, in a round trip.
+    // With equal RTTs the total window grows by max w / sum w, at most 1, per round trip.
     #[test]
     fn with_equal_rtts_the_total_window_grows_by_alpha(windows in prop::collection::vec(2..500_u32, 1..9)) {
         let subflows: Vec<_> = windows.iter().map(|w| (*w, 30)).collect();
@@ -82,11 +82,11 @@ proptest! {
         prop_assert!((window(&lia, A) / window(&reno, A) - 1.0).abs() < 1e-9);
     }
 
-    // Alpha is kept for as many acknowledged segments as the window holds of the subflow whose acknowledgement it was
-    // computed for. If in that time no window has grown by more than a factor G, alpha / w_total, which is
-    // max(w_k / R_k^2) / (sum w_k / R_k)^2, has become at most G times as large (its numerator) and at least 1 / G^2
-    // times (its denominator). And G is bounded: a segment adds at most 1 / w to a window, and (w + 1 / w)^2 is
-    // w^2 + 2 + 1 / w^2.
+    // Alpha is kept for as many acknowledged segments as the window of the subflow holds whose
+    // acknowledgement triggered its computation. If in that time no window grows by more than a factor G,
+    // alpha / w_total, which is max(w_k / R_k^2) / (sum w_k / R_k)^2, becomes at most G times as large (its
+    // numerator) and at least 1 / G^2 times (its denominator). G is bounded: a segment adds at most 1 / w to
+    // a window, and (w + 1 / w)^2 is w^2 + 2 + 1 / w^2.
     #[test]
     fn a_kept_alpha_is_nearly_the_present_one(subflows in prop::collection::vec((2..200_u32, 1..500_u64), 1..5), acks in prop::collection::vec(0..5_u8, 200)) {
         let mut congestion = connection("lia", &subflows);
@@ -98,7 +98,8 @@ proptest! {
         let windows = |congestion: &_| -> Vec<f64> {
             (0..subflows.len() as u8).map(|k| window(congestion, SubflowId(k))).collect()
         };
-        // The windows when alpha was computed, the acknowledgements since, and for how many more it is kept.
+        // The windows at the computation of alpha, the acknowledgements since, and the number for which it is
+        // still kept.
         let (mut then, mut acked, mut left) = (Vec::new(), vec![0.0; subflows.len()], 0.0);
         for (n, i) in acks.into_iter().enumerate() {
             let i = usize::from(i) % subflows.len();
@@ -135,7 +136,7 @@ fn n_equal_subflows_grow_by_one_over_n_together() {
 
 #[test]
 fn large_windows_lose_no_precision() {
-    // The exact threshold is 8000 acknowledgements for a segment; the kernel's fixed point has 4096.
+    // The exact threshold is 8000 acknowledgements per segment; the kernel's fixed point has 4096.
     assert!((one_ack(&[(2000, 20), (2000, 20)], 0) * 8000.0 - 1.0).abs() < 1e-9);
     assert!((one_ack(&[(1_000_000, 20), (1_000_000, 20)], 0) * 4e6 - 1.0).abs() < 1e-3);
 }
@@ -145,7 +146,7 @@ fn a_subflow_without_an_rtt_is_left_out_of_the_sums() {
     assert!((one_ack(&[(100, 20), (100, 0)], 0) - 0.01).abs() < 1e-12);
     let with = one_ack(&[(100, 20), (50, 40), (100, 0)], 0);
     assert!((with - one_ack(&[(100, 20), (50, 40)], 0)).abs() < 1e-12);
-    // Where none has one, they are taken for equal.
+    // Without any sample, equal RTTs are assumed.
     let mut congestion = connection("lia", &[(100, 0), (100, 0)]);
     congestion.on_ack(A, &Ack { srtt: Duration::ZERO, rtt: None, ..ack(NOW, 1) });
     assert!((window(&congestion, A) - 100.0 - 1.0 / 400.0).abs() < 1e-12);
@@ -161,7 +162,7 @@ fn a_subflow_in_recovery_counts_with_its_threshold() {
 }
 
 #[test]
-fn what_happens_to_one_subflow_counts_for_the_others_at_once() {
+fn a_change_of_one_subflow_affects_the_others_at_once() {
     let growth = |happens: fn(&mut anabranch_stack::congestion::AnyCongestion)| {
         let mut congestion = connection("lia", &[(100, 20), (100, 20)]);
         congestion.on_ack(A, &ack(NOW, 1));

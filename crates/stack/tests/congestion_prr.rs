@@ -17,12 +17,12 @@ fn subflow(name: &str, window: u32) -> AnyCongestion {
     congestion
 }
 
-/// A loss is found with so many segments in flight, of which so many were not yet acknowledged selectively.
+/// Reports a loss with `flight` segments in flight, of which `recover` were not yet selectively acknowledged.
 fn lose(congestion: &mut AnyCongestion, flight: u64, recover: u64) {
     congestion.on_congestion(A, &CongestionEvent { recover_bytes: recover * MSS, ..loss(NOW, flight) });
 }
 
-/// A selective acknowledgement of one segment, with so many segments in flight after it.
+/// Selectively acknowledges one segment, with `inflight` segments in flight afterwards.
 fn sack(congestion: &mut AnyCongestion, inflight: u64, lost: u64) {
     let inflight_bytes = inflight * MSS;
     let lost_bytes = lost * MSS;
@@ -32,7 +32,7 @@ fn sack(congestion: &mut AnyCongestion, inflight: u64, lost: u64) {
     );
 }
 
-/// Sends whole segments as the window allows; how many.
+/// Sends whole segments as the window allows, and returns their number.
 fn send(congestion: &mut AnyCongestion, inflight: &mut u64) -> u64 {
     let mut sent = 0;
     while (*inflight + 1) * MSS <= congestion.cwnd(A) {
@@ -46,8 +46,8 @@ fn send(congestion: &mut AnyCongestion, inflight: &mut u64) -> u64 {
 #[test]
 fn figure_1_one_loss_in_twenty_segments() {
     let mut congestion = subflow("newreno", 20);
-    // Two acknowledgements have come, and let two new segments go (limited transmit): 22 are out, of
-    // which 0 is lost and 1 to 3 are acknowledged by the third.
+    // Two acknowledgements have been received and admitted two new segments (limited transmit): 22 were sent,
+    // of which 0 is lost and 1 to 3 are acknowledged by the third acknowledgement.
     let mut inflight = 18;
     lose(&mut congestion, 22, 20);
     assert_eq!(congestion.ssthresh(A), Some(10 * MSS));
@@ -60,13 +60,13 @@ fn figure_1_one_loss_in_twenty_segments() {
         windows.push(congestion.cwnd(A) / MSS);
         sent.push(send(&mut congestion, &mut inflight));
     }
-    // The rows c and s of the figure, from ack 3 on, but for acks 19 and 20: with ten in flight and a
-    // threshold of ten, section 6.2 asks for the reduction bound and not for proportional reduction,
-    // so the segment that the figure sends at ack 19 goes at ack 20. The sum is the same.
+    // The rows c and s of the figure, from ack 3 on, except for acks 19 and 20: with ten in flight and a
+    // threshold of ten, section 6.2 requires the reduction bound rather than proportional reduction, so the
+    // segment sent at ack 19 in the figure is sent at ack 20. The sum is the same.
     assert_eq!(windows, [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 10, 10, 10]);
     assert_eq!(sent, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1]);
     assert_eq!(sent.iter().sum::<u64>(), 10);
-    // Ack 22 ends the recovery: nine are in flight, and one more may go.
+    // Ack 22 ends the recovery: nine are in flight, and one more may be sent.
     inflight -= 1;
     congestion.on_recovered(A, NOW);
     assert_eq!(congestion.cwnd(A), 10 * MSS);
@@ -99,7 +99,7 @@ fn figure_2_fifteen_losses_in_twenty_segments() {
 }
 
 #[test]
-fn one_segment_goes_at_once_where_a_timer_has_found_the_loss() {
+fn one_segment_is_sent_at_once_if_a_timer_detected_the_loss() {
     let mut congestion = subflow("newreno", 20);
     lose(&mut congestion, 20, 18);
     let mut inflight = 15;
@@ -111,7 +111,7 @@ fn one_segment_goes_at_once_where_a_timer_has_found_the_loss() {
 }
 
 #[test]
-fn the_first_retransmission_goes_even_where_the_flight_is_at_the_threshold() {
+fn the_first_retransmission_is_sent_even_if_the_flight_is_at_the_threshold() {
     let mut congestion = subflow("newreno", 20);
     congestion.on_congestion(A, &congestion_common::loss(NOW, 20));
     sack(&mut congestion, 10, 9);
@@ -141,8 +141,8 @@ fn a_timeout_ends_the_reduction() {
 }
 
 proptest! {
-    // One loss, whatever the window and the rule: all of the reduction is spread over the round trip,
-    // and at its end as much is in flight as the threshold says.
+    // One loss, for any window and rule: the reduction is spread over the round trip, at whose end the flight
+    // equals the threshold.
     #[test]
     fn with_one_loss_the_flight_ends_at_the_threshold(window in 6..500_u32, cubic: bool) {
         let mut congestion = subflow(if cubic { "cubic" } else { "newreno" }, window);

@@ -1,4 +1,4 @@
-//! NewReno, CUBIC and HyStart++ against their formulas (RFC 5681, RFC 9438, RFC 9406).
+//! NewReno, CUBIC and HyStart++ compared with their formulas (RFC 5681, RFC 9438, RFC 9406).
 
 mod congestion_common;
 
@@ -25,7 +25,7 @@ fn newreno_grows_by_one_segment_in_a_round_trip() {
         let mut congestion = connection("newreno", &[(segments, 20)]);
         round(&mut congestion, A, NOW, ms(20));
         let grown = window(&congestion, A) - f64::from(segments);
-        // A little less than one, as the window grows within the round.
+        // Slightly less than one, as the window grows within the round.
         assert!(grown > 1.0 - 0.3 / f64::from(segments).sqrt() && grown <= 1.0, "{segments}: {grown}");
     }
 }
@@ -68,7 +68,7 @@ fn uncoupled_subflows_do_not_see_each_other() {
     }
 }
 
-/// CUBIC with `w_max` segments, after a loss there.
+/// Returns CUBIC after a loss at a window of `w_max` segments.
 fn after_loss(w_max: u64) -> AnyCongestion {
     let mut congestion = connection("cubic", &[(w_max as u32, 100)]);
     congestion.on_congestion(A, &loss(NOW, w_max));
@@ -76,7 +76,7 @@ fn after_loss(w_max: u64) -> AnyCongestion {
     congestion
 }
 
-/// `W_cubic(t)` after a loss at `w_max`, of a window that was full.
+/// Returns `W_cubic(t)` after a loss at `w_max`, of a window that was full.
 fn w_cubic(w_max: f64, t: f64) -> f64 {
     let k = (w_max * 0.3 / 0.4).cbrt();
     0.4 * (t - k).powi(3) + w_max
@@ -90,16 +90,16 @@ fn cubic_reduces_to_seven_tenths() {
 
 #[test]
 fn cubic_follows_its_closed_form() {
-    // Long round trips, in which Reno would grow far more slowly. K = cbrt(750) = 9.09 s.
+    // Long round trips, in which Reno grows far more slowly. K = cbrt(750) = 9.09 s.
     for rtt in [60, 100, 250] {
         let mut congestion = after_loss(1000);
         let mut now = NOW;
-        // The first acknowledgement starts the clock.
+        // The first acknowledgement starts the epoch.
         let epoch = NOW + Duration(ms(rtt).0 / 700);
         while now < NOW + Duration::from_secs(16) {
             now = round(&mut congestion, A, now, ms(rtt));
             let t = (now - epoch).as_secs_f64();
-            // The target is that of one round trip later, and the window gets there one round trip later.
+            // The target is that of one round trip later, and the window reaches it one round trip later.
             let (low, high) = (w_cubic(1000.0, t), w_cubic(1000.0, t + 0.001 * rtt as f64));
             let w = window(&congestion, A);
             assert!(w > low - 3.0 && w < high + 3.0, "RTT {rtt} ms, t = {t}: {w} and {low}..{high}");
@@ -141,8 +141,8 @@ fn cubic_grows_with_time_and_not_with_round_trips() {
 
 #[test]
 fn cubic_is_as_fast_as_reno_on_a_small_path() {
-    // 10 segments at 5 ms: the Reno-friendly region. W_est grows by 9/17 in a round trip until it is at the
-    // window of before the loss, and by 1 from there.
+    // 10 segments at 5 ms: the Reno-friendly region. W_est grows by 9/17 per round trip up to the window
+    // before the loss, and by 1 from there.
     let mut congestion = after_loss(10);
     let (mut now, mut w_est, mut w) = (NOW, 7.0_f64, 7.0_f64);
     for _ in 0..100 {
@@ -161,7 +161,7 @@ fn cubic_converges_fast_when_the_window_is_below_the_last_maximum() {
     let mut congestion = after_loss(1000);
     congestion.on_congestion(A, &loss(NOW, 700));
     congestion.on_recovered(A, NOW);
-    // W_max is 700 * 0.85 = 595 and not 700: the curve is flat there.
+    // W_max is 700 * 0.85 = 595 rather than 700: the curve is flat there.
     let k = ((595.0 - 490.0) / 0.4_f64).cbrt();
     let mut now = NOW;
     while (now - NOW).as_secs_f64() < k {
@@ -181,7 +181,7 @@ fn cubic_without_fast_convergence_aims_at_the_window_of_the_loss() {
         congestion.on_congestion(A, &loss(NOW, window));
         congestion.on_recovered(A, NOW);
     }
-    // W_max is 700, and not 595.
+    // W_max is 700 rather than 595.
     let k = ((700.0 - 490.0) / 0.4_f64).cbrt();
     let mut now = NOW;
     while (now - NOW).as_secs_f64() < k {
@@ -199,7 +199,7 @@ fn cubic_target_grows_by_half_a_window_at_most() {
     let late = NOW + Duration::from_secs(31_536_000);
     congestion.on_ack(A, &ack(late, 100));
     assert!(close(window(&congestion, A), before + 0.5 * 100.0, 1e-9));
-    // One acknowledgement, however much it covers, does not lead beyond the target.
+    // One acknowledgement, however much it covers, does not exceed the target.
     let before = window(&congestion, A);
     congestion.on_ack(A, &ack(late, 1_000_000));
     assert!(close(window(&congestion, A), 1.5 * before, 1e-9));
@@ -214,7 +214,7 @@ fn cubic_does_not_count_time_in_which_the_application_sent_too_little() {
         round(&mut busy, A, now, ms(100));
         round(&mut paused, A, now, ms(100));
     }
-    // For 30 s only some segments are in flight.
+    // For 30 s only a few segments are in flight.
     let pause = NOW + ms(2000);
     let mut now = pause;
     while now < pause + Duration::from_secs(30) {
@@ -262,7 +262,7 @@ fn cubic_starts_at_its_maximum_after_a_timeout() {
     while now < start + Duration::from_secs(5) {
         now = round(&mut congestion, A, now, ms(100));
     }
-    // K = 0: 0.4 * 5^3 = 50 segments above it, give or take the first and last round trips.
+    // K = 0: 0.4 * 5^3 = 50 segments above it, up to the first and last round trips.
     let grown = window(&congestion, A) - w;
     assert!(grown > 44.0 && grown < 62.0, "{grown}");
 }
@@ -290,7 +290,7 @@ fn cubic_undo_goes_on_where_it_was() {
     assert!(close(window(&congestion, A), window(&never, A), 1e-9));
 }
 
-/// Round trips of slow start with these RTTs in milliseconds, ten acknowledgements each.
+/// Runs slow start with these RTTs in milliseconds, ten acknowledgements each.
 fn slow_start(kind: CongestionKind, rtts: &[u64]) -> AnyCongestion {
     let mut congestion = kind.build();
     congestion.on_subflow_up(A, &SubflowStart { paced: true, ..start() });
@@ -324,7 +324,7 @@ fn hystart_goes_on_as_long_as_the_rtt_stays() {
 
 #[test]
 fn hystart_slows_down_when_the_rtt_grows_by_an_eighth_and_ends_five_rounds_later() {
-    // The eighth sample of the second round tells: 7 segments were acknowledged before, 3 after.
+    // The eighth sample of the second round ends slow start: 7 segments were acknowledged before, 3 after.
     let congestion = slow_start(HYSTART, &[40, 45]);
     let expected = 20.0 + 7.0 * 2.0 + 3.0 * 2.0 * 0.25;
     assert_eq!(window(&congestion, A), expected);
@@ -346,7 +346,7 @@ fn hystart_takes_4_to_16_ms_for_an_increase() {
 
 #[test]
 fn hystart_compares_a_round_trip_with_the_one_before() {
-    // 48 are not 5.5 more than 44, though 5 more than 40.
+    // 48 is not 5.5 more than 44, though 5 more than 40.
     assert_eq!(slow_start(HYSTART, &[40, 44, 48]).cwnd(A), 80 * MSS);
 }
 
@@ -355,7 +355,7 @@ fn hystart_resumes_when_the_rtt_falls_again() {
     let congestion = slow_start(HYSTART, &[40, 45, 40, 40, 40, 40, 40, 40]);
     assert_eq!(congestion.ssthresh(A), None);
     assert!(congestion.cwnd(A) > 1000 * MSS);
-    // The eighth sample tells that too: 7 acknowledgements of 3 segments before, 3 after.
+    // The eighth sample also ends CSS: 7 acknowledgements of 3 segments before, 3 after.
     let congestion = slow_start(HYSTART, &[40, 45, 40]);
     assert_eq!(window(&congestion, A), 35.5 + 7.0 * 3.0 * 0.25 + 3.0 * 3.0);
 }
@@ -365,7 +365,7 @@ fn hystart_takes_the_least_rtt_of_a_round_trip() {
     let mut congestion = HYSTART.build();
     congestion.on_subflow_up(A, &SubflowStart { paced: true, ..start() });
     for n in 0..20 {
-        // Of the second one all but one are longer.
+        // In the second round all but one are longer.
         let rtt = if n < 10 || n == 12 { 40 } else { 60 };
         let one = ack(NOW + ms(n), 1);
         congestion.on_ack(A, &Ack { rtt: Some(ms(rtt)), round_start: n % 10 == 0, ..one });
@@ -385,6 +385,6 @@ fn hystart_takes_part_in_the_first_slow_start_alone() {
             congestion.on_ack(A, &Ack { rtt: Some(ms(rtt)), round_start: i == 0, ..ack(now, 1) });
         }
     }
-    // As ever: it doubles, from the eleven of the first round on.
+    // The window doubles, from the eleven of the first round on.
     assert_eq!((congestion.ssthresh(A), congestion.cwnd(A)), (Some(140 * MSS), 88 * MSS));
 }

@@ -1,4 +1,4 @@
-//! A pair of endpoints can be copied at any moment, and both copies go the same way.
+//! A pair of endpoints can be copied at any time, and both copies behave identically.
 
 mod harness;
 mod random;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use random::case::{Case, any_case};
 use random::run::{apply, start};
 
-/// What was said and what has come of it.
+/// Returns the segments sent and the resulting state.
 fn trace(pair: &Pair) -> String {
     let ends = (pair.client.closed, pair.server.closed, pair.client.read, pair.server.read);
     format!("{:?} {ends:?} {:?} {:?}", pair.now, pair.client.final_stats, pair.server.final_stats)
@@ -20,7 +20,7 @@ fn run_forked(case: &Case, at: usize) {
     let (before, after) = case.ops.split_at(at.min(case.ops.len()));
     before.iter().for_each(|&op| apply(&mut pair, op));
     let mut copy = pair.fork();
-    // One runs behind the other, so that nothing shared would go unnoticed.
+    // One copy lags, so that shared state would be detected.
     for twin in [&mut pair, &mut copy] {
         after.iter().for_each(|&op| apply(twin, op));
         Side::BOTH.into_iter().for_each(|side| twin.close_after_backlog(side));
@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, rng_seed: random::rng_seed(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_copy_goes_the_same_way(case in any_case(), at in 0usize..30) {
+    fn a_copy_behaves_identically(case in any_case(), at in 0usize..30) {
         run_forked(&case, at);
     }
 }

@@ -1,7 +1,7 @@
 //! A grid of losses, receive buffers and pairs of paths, whose results are kept in a file: a change of
 //! behaviour shows as a difference (docs/testing.md, Golden grid).
 //!
-//! `ANABRANCH_BLESS=1 cargo test -p anabranch-stack --test golden_grid` writes the file anew.
+//! `ANABRANCH_BLESS=1 cargo test -p anabranch-stack --test golden_grid` rewrites the file.
 
 #![expect(
     clippy::disallowed_methods,
@@ -28,7 +28,7 @@ fn path(delay_ms: u64, loss: f64) -> Path {
     Path { loss: [loss, 0.0], rate: Some(Rate::from_mbps(20)), queue: 75_000, ..Path::clean(delay_ms) }
 }
 
-/// One cell: a megabyte over two paths. The goodput counts until the last byte has arrived.
+/// Returns one cell: a megabyte over two paths. The goodput counts until the last byte has arrived.
 fn cell(scheduler: &str, congestion: &str, delays: (u64, u64), loss: f64, buffer_kib: u64) -> String {
     let [(row, fast), (_, slow)] =
         [true, false].map(|fast| run_cell(scheduler, congestion, delays, loss, buffer_kib, fast));
@@ -61,7 +61,7 @@ fn run_cell(
     let goodput_mbps = SIZE as f64 * 8.0 / pair.now.since(begin).as_secs_f64() / 1e6;
     pair.close_after_backlog(Side::Server);
     assert!(pair.run_until(Time::from_secs(600), |pair| pair.client.closed.is_some()));
-    let (_, subflows) = pair.client.final_stats.as_ref().expect("it has ended");
+    let (_, subflows) = pair.client.final_stats.as_ref().expect("the connection has ended");
     let sum = |count: fn(&anabranch_stack::stats::SubflowCounters) -> u64| -> u64 {
         subflows.iter().map(|subflow| count(&subflow.counters)).sum()
     };
@@ -92,7 +92,7 @@ fn the_grid_is_as_it_was() {
                 for loss in [0.0, 0.01, 0.05] {
                     for buffer_kib in [16, 64, 512] {
                         let row = cell(scheduler, congestion, delays, loss, buffer_kib);
-                        writeln!(table, "{row}").expect("a string takes everything");
+                        writeln!(table, "{row}").expect("writing to a string succeeds");
                     }
                 }
             }
@@ -101,14 +101,14 @@ fn the_grid_is_as_it_was() {
     is_as_it_was(GRID, &table);
 }
 
-/// One cell of the table of schedulers: 600 KB over two paths. Goodput, completion time, and the share of the
-/// segments that took the second path.
+/// Returns one cell of the table of schedulers: 600 KB over two paths. Goodput, completion time, and the
+/// share of the segments sent on the second path.
 fn scheduler_cell(scheduler: &SchedulerKind, ratio: u64, loss: f64, buffer_kib: u64) -> String {
     let config = ConnectionConfig {
         scheduler: scheduler.clone(),
         receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(buffer_kib)),
         flow_size: Some(Bytes(SMALL)),
-        // It leaves slow start early, so that the flow lasts until the second path is there and of use.
+        // An early end of slow start, so that the flow lasts until the second path is established and useful.
         initial_ssthresh: Some(16),
         congestion: CongestionKind::NewReno,
         ..ConnectionConfig::linux()
@@ -145,7 +145,7 @@ fn the_schedulers_do_as_they_did() {
             for loss in [0.0, 0.02] {
                 for buffer_kib in [32, 512] {
                     let row = scheduler_cell(&scheduler, ratio, loss, buffer_kib);
-                    writeln!(table, "{row}").expect("a string takes everything");
+                    writeln!(table, "{row}").expect("writing to a string succeeds");
                 }
             }
         }
@@ -153,7 +153,7 @@ fn the_schedulers_do_as_they_did() {
     is_as_it_was(SCHEDULERS, &table);
 }
 
-/// Compares a table with the file that it is kept in, or writes that anew if it is to be blessed.
+/// Compares a table with its golden file, or rewrites that if it is to be blessed.
 fn is_as_it_was(golden: &str, table: &str) {
     if std::env::var_os("ANABRANCH_BLESS").is_some() {
         std::fs::write(golden, table).expect("the golden file can be written");
@@ -164,7 +164,7 @@ fn is_as_it_was(golden: &str, table: &str) {
     for (at, row) in table.lines().enumerate() {
         let before = known.lines().nth(at).unwrap_or("");
         if before != row {
-            writeln!(difference, "- {before}\n+ {row}").expect("a string takes everything");
+            writeln!(difference, "- {before}\n+ {row}").expect("writing to a string succeeds");
         }
     }
     let same = difference.is_empty() && known.lines().count() == table.lines().count();

@@ -1,4 +1,4 @@
-//! The corpus of the fuzz target `endpoint`, and what comes of it by chance changes.
+//! The corpus of the fuzz target `endpoint`, and random changes of it.
 
 #![expect(clippy::disallowed_methods, reason = "the corpus is in files")]
 
@@ -20,7 +20,7 @@ fn held() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// The strings in `fuzz/corpus/endpoint`, in the order of their names.
+/// Returns the strings in `fuzz/corpus/endpoint`, in the order of their names.
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/endpoint");
     let mut strings: Vec<(String, Vec<u8>)> = std::fs::read_dir(directory)
@@ -57,7 +57,7 @@ fn the_corpus_and_two_thousand_changes_of_it() {
             *seen += u32::from(what);
         }
     }
-    // Established, joined, delivered, held, closed, fallen back, reset, closed fast.
+    // Established, joined, delivered, held, closed, fallback, reset, fast close.
     assert!(seen.iter().all(|&seen| seen >= 3), "the corpus does not get there: {seen:?}");
 
     let mut stream = RandomStream::new(8684, "corpus");

@@ -1,4 +1,5 @@
-//! Floods of segments against one listener: what it keeps has a bound, whoever sends and however much.
+//! Floods of segments against one listener: its memory is bounded, whatever is sent and by any number of
+//! senders.
 
 use std::alloc::System;
 
@@ -23,7 +24,7 @@ fn address(last: u8, port: u16) -> Address {
     Address::new([10, 0, 0, last].into(), port)
 }
 
-/// A listener with one established connection, and the token and key that it has told.
+/// Returns a listener with one established connection, and the token and key it has sent.
 fn established(max_half_open: usize) -> (Endpoint, Time, Key) {
     let local = LocalAddress { ip: address(1, 0).ip, path: PathId(0), backup: false };
     let config = EndpointConfig { max_connections: 100, max_half_open, ..EndpointConfig::new(vec![local]) };
@@ -81,12 +82,12 @@ fn drain(endpoint: &mut Endpoint, now: Time) {
     while endpoint.poll_event().is_some() {}
 }
 
-/// How many bytes the endpoint holds more after a flood than before it.
+/// Returns the number of bytes by which the endpoint has grown after a flood.
 fn growth(flood: impl FnMut(u32, Key) -> Segment) -> isize {
     growth_with(1024, flood)
 }
 
-/// The same with at most so many half-open connections.
+/// Returns the same with at most `max_half_open` half-open connections.
 fn growth_with(max_half_open: usize, mut flood: impl FnMut(u32, Key) -> Segment) -> isize {
     let (mut endpoint, now, key) = established(max_half_open);
     let mut placed = Vec::with_capacity(64);

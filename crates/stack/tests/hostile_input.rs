@@ -1,5 +1,5 @@
-//! One endpoint that is sent nonsense in every state: it must not panic, not run in circles, and not
-//! grow. The segments are near what would be right, since pure noise is dropped at the door.
+//! One endpoint receives invalid input in every state: it must not panic, loop endlessly, or grow. The
+//! segments are nearly valid, since pure noise is discarded at once.
 
 mod harness;
 mod hostile;
@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 5000,
         rng_seed: random::rng_seed(),
-        // The failing case is printed; a seed would mean another case as soon as the drawing changes.
+        // The failing case is printed; a seed stops matching as soon as the generator changes.
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -1,4 +1,4 @@
-//! A sender with the send buffers of Linux: how much it takes, and which subflow gets it.
+//! A sender with the send buffers of Linux: their size, and the subflow that gets the data.
 
 mod harness;
 
@@ -19,7 +19,7 @@ fn config(buffers: Option<SendBuffers>) -> ConnectionConfig {
     }
 }
 
-/// A slow first path and a fast second one. Uploads, and ends the stream once all is written.
+/// Uploads over a slow first path and a fast second one, and ends the stream once all is written.
 fn upload(buffers: Option<SendBuffers>) -> Pair {
     let path = |mbps| Path { rate: Some(Rate::from_mbps(mbps)), queue: 100_000, ..Path::clean(20) };
     let config = config(buffers);
@@ -66,7 +66,7 @@ fn a_connection_takes_two_pieces_at_first_and_its_only_subflow_both() {
     pair.pump();
     let subflows = pair.client.endpoint.subflow_stats(id);
     assert_eq!(subflows.len(), 1);
-    // What the first subflow was given stays there, although the second joins before it is sent.
+    // Data assigned to the first subflow stays there, although the second joins before it is sent.
     let done = pair.run_until(Time::from_secs(5), |pair| pair.server.read == 2 * PIECE);
     assert!(done);
     assert_eq!(share_of_first(&pair), 1.0);

@@ -1,5 +1,5 @@
-//! Two endpoints with a box between them (RFC 8684 section 6): the stream arrives whole, by MPTCP where that
-//! is possible and by TCP where it is not, and what was changed on its way is seen.
+//! Two endpoints with a middlebox between them (RFC 8684 section 6): the stream arrives complete, by MPTCP if
+//! possible and otherwise by TCP, and changes made in transit are detected.
 
 #![expect(clippy::disallowed_methods, reason = "the environment may ask for more output")]
 
@@ -10,14 +10,14 @@ use anabranch_stack::event::CloseReason;
 use anabranch_units::{Duration, Time};
 use harness::{Middlebox, Pair, Path, Side};
 
-/// What is written each way.
+/// The number of bytes written in each direction.
 const BYTES: u64 = 300_000;
 
 fn checked() -> ConnectionConfig {
     ConnectionConfig { checksums: Checksums::Required, ..ConnectionConfig::linux() }
 }
 
-/// Both sides write, from the time that the boxes are given to; the pair after its end.
+/// Writes from both sides, starting when the middleboxes become active; returns the pair at the end.
 fn run(config: &ConnectionConfig, paths: usize, boxes: &[Middlebox], after_ms: u64) -> Pair {
     let mut pair =
         Pair::new((0..paths).map(|at| Path::clean(10 + 5 * at as u64)).collect(), config.clone(), 7);
@@ -65,7 +65,7 @@ fn failures(pair: &Pair) -> u64 {
     of(&pair.client) + of(&pair.server)
 }
 
-/// Data segments of both sides that came by a path.
+/// Returns the number of data segments of both sides received on a path.
 fn carried(pair: &Pair, path: u16) -> u64 {
     let (_, subflows) = pair.client.final_stats.as_ref().unwrap();
     let on = subflows.iter().filter(|subflow| subflow.path.0 == path);
@@ -86,7 +86,7 @@ fn options_taken_off_the_syn_or_its_answer_leave_a_tcp() {
 
 // Row B2: a SYN with option 30 never passes.
 #[test]
-fn a_box_that_drops_such_syns_is_passed_by_a_plain_one() {
+fn a_plain_syn_passes_a_middlebox_that_drops_option_30() {
     let boxes = Middlebox { drops_syn: true, ..Middlebox::default() };
     let pair = run(&ConnectionConfig::linux(), 2, &[boxes; 2], 0);
     assert_eq!(carried(&pair, 1), 0);
@@ -105,7 +105,7 @@ fn a_join_without_its_options_leaves_its_path_unused() {
     }
 }
 
-// Row B4: after the handshake, one way, the other, or both.
+// Row B4: after the handshake, in one direction, the other, or both.
 #[test]
 fn options_taken_off_after_the_handshake_lead_back_to_tcp() {
     for (config, later) in [true, false]
@@ -118,7 +118,7 @@ fn options_taken_off_after_the_handshake_lead_back_to_tcp() {
     }
 }
 
-// Row B4, trap T42: in the middle of a transfer on one path.
+// Row B4, trap T42: during a transfer on one path.
 #[test]
 fn options_taken_off_in_mid_connection_lead_back_to_tcp() {
     for after in [25, 45, 70, 95] {
@@ -133,7 +133,7 @@ fn options_taken_off_in_mid_connection_lead_back_to_tcp() {
     }
 }
 
-// Rows B4, F3, F7: on one of two paths, that one goes.
+// Rows B4, F3, F7: on one of two paths, that subflow is closed.
 #[test]
 fn options_taken_off_on_one_of_two_paths_cost_that_path() {
     for later in [[true, true], [true, false], [false, true]] {
@@ -143,7 +143,8 @@ fn options_taken_off_on_one_of_two_paths_cost_that_path() {
     }
 }
 
-// Row B11: payload changed on the only path: found, told by MP_FAIL, and the connection is a TCP after that.
+// Row B11: payload changed on the only path: detected, signalled by MP_FAIL, and the connection continues as
+// TCP.
 #[test]
 fn changed_payload_on_the_only_path_leads_back_to_tcp() {
     let boxes = Middlebox { damages: 0.05, ..Middlebox::default() };
@@ -152,7 +153,7 @@ fn changed_payload_on_the_only_path_leads_back_to_tcp() {
     assert_eq!(fallbacks(&pair), [1, 1]);
 }
 
-// Row B11: on one of two paths: the subflow goes, and no changed byte is delivered.
+// Row B11: on one of two paths: the subflow is closed, and no changed byte is delivered.
 #[test]
 fn changed_payload_on_one_of_two_paths_costs_that_path() {
     let boxes = Middlebox { damages: 0.05, ..Middlebox::default() };
@@ -162,7 +163,7 @@ fn changed_payload_on_one_of_two_paths_costs_that_path() {
     assert_eq!(pair.client.damaged_bytes + pair.server.damaged_bytes, 0);
 }
 
-// Row F19: without checksums nobody sees it.
+// Row F19: without checksums the change is not detected.
 #[test]
 fn without_checksums_changed_payload_passes() {
     let boxes = Middlebox { damages: 0.05, ..Middlebox::default() };
@@ -171,7 +172,7 @@ fn without_checksums_changed_payload_passes() {
     assert_eq!((fallbacks(&pair), failures(&pair)), ([0, 0], 0));
 }
 
-// Checksums cost a clean path nothing but their two bytes.
+// Checksums cost a clean path only their two bytes.
 #[test]
 fn a_clean_transfer_with_checksums_uses_both_paths() {
     let pair = run(&checked(), 2, &[], 0);

@@ -1,4 +1,4 @@
-//! Two endpoints on a virtual clock: connections open, carry data both ways, and end.
+//! Two endpoints on a virtual clock: connections open, carry data in both directions, and end.
 
 mod harness;
 
@@ -91,8 +91,8 @@ fn a_path_that_dies_gives_its_data_to_the_other() {
     assert_eq!(pair.server.read, 4_000_000);
 }
 
-// RFC 8684 sections 3.3.6 and 3.6: data is kept until every subflow that carries it has it acknowledged, but a
-// subflow that is behind with data delivered elsewhere may be reset, with reason 0x04.
+// RFC 8684 sections 3.3.6 and 3.6: data is kept until it is acknowledged on every subflow that carries it,
+// but a subflow with outstanding data that was delivered on another may be reset, with reason 0x04.
 #[test]
 fn a_path_that_dies_does_not_hold_a_full_send_buffer() {
     let config = ConnectionConfig { send_buffer: Bytes::from_kib(512), ..ConnectionConfig::linux() };
@@ -108,13 +108,13 @@ fn a_path_that_dies_does_not_hold_a_full_send_buffer() {
         }
         assert!(pair.step() && pair.now < Time::from_secs(20), "{written} bytes at {:?}", pair.now);
     }
-    // 8 MB at 20 Mbit/s are 3.2 s, and the timeouts it takes to be sure about one.
+    // 8 MB at 20 Mbit/s take 3.2 s, plus the timeouts needed to give up a subflow.
     assert!(pair.run_until(Time::from_secs(7), |pair| pair.server.read == bytes));
     let subflows = pair.client.endpoint.subflow_stats(pair.client.connection.unwrap());
     assert!(subflows[0].ended.is_none() && subflows[1].ended.is_some());
 }
 
-// A client that half-closes right after its request gets the answer by both paths.
+// A client that half-closes right after its request receives the response over both paths.
 #[test]
 fn a_download_after_an_early_half_close_uses_both_paths() {
     let config = ConnectionConfig::linux();
@@ -137,7 +137,7 @@ fn a_download_after_an_early_half_close_uses_both_paths() {
     assert!(by_path(0) > 1000 && by_path(1) > 1000, "{} {}", by_path(0), by_path(1));
 }
 
-// RFC 9293 section 3.5: both ends connect at once, also when a first SYN or SYN/ACK is lost on the way.
+// RFC 9293 section 3.5: both ends connect at once, also if a first SYN or SYN/ACK is lost.
 #[test]
 fn a_simultaneous_open_carries_data_both_ways() {
     for lost in [

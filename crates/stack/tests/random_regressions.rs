@@ -1,4 +1,4 @@
-//! Cases that once failed, by hand, with the rule that each holds.
+//! Cases that once failed, each with the rule it violated.
 
 mod harness;
 mod random;
@@ -10,7 +10,7 @@ use random::run::{compare_fast_paths, run};
 const PATH: PathSetup = PathSetup { delay_us: 1000, loss: 0, reorder: 0, duplicate: 0, absent: false };
 
 #[test]
-fn redundant_goes_on_after_a_write_that_did_not_fit() {
+fn redundant_continues_after_a_write_that_did_not_fit() {
     run(&Case {
         knobs: [Knobs { scheduler: 2, send_buffer: 1, ..Knobs::PLAIN }, Knobs::PLAIN],
         paths: vec![PATH],
@@ -20,8 +20,8 @@ fn redundant_goes_on_after_a_write_that_did_not_fit() {
 }
 
 #[test]
-fn redundant_sends_what_was_taken_back_behind_its_mark() {
-    // A subflow dies with a byte that it has not sent, behind which the other one has gone on.
+fn redundant_sends_recalled_data_before_its_position() {
+    // A subflow ends with an unsent byte, after which the other subflow has continued.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     run(&Case {
         seed: 10_715_499_780_892_086_779,
@@ -77,8 +77,8 @@ fn a_window_of_one_byte_moves() {
 }
 
 #[test]
-fn what_was_never_sent_is_not_starved_by_what_goes_again_behind_it() {
-    // A path that becomes 400 times as long: the timers of both subflows run out in turn.
+fn unsent_data_is_not_starved_by_later_reinjections() {
+    // A path that becomes 400 times as long: the timers of both subflows expire alternately.
     run(&Case {
         ns3: true,
         servers: 2,
@@ -99,8 +99,8 @@ fn what_was_never_sent_is_not_starved_by_what_goes_again_behind_it() {
 
 #[test]
 fn a_copy_that_is_reported_does_not_hide_that_the_peer_speaks_tcp() {
-    // A box takes off all options after the handshake. The client's first acknowledgement is lost; its second has one
-    // SACK block, beside which a data acknowledgement would fit.
+    // A middlebox removes all options after the handshake. The client's first acknowledgement is lost; its
+    // second has one SACK block, and space for a data acknowledgement.
     run(&Case {
         seed: 12_657_591_334_747_892_221,
         path_manager: 0,
@@ -115,9 +115,9 @@ fn a_copy_that_is_reported_does_not_hide_that_the_peer_speaks_tcp() {
 }
 
 #[test]
-fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
-    // A box takes the mappings off some segments. What they mapped is held, and has come again; as many bytes as the
-    // subflow has brought are here, but not where a TCP would have them.
+fn data_retransmitted_under_another_mapping_causes_no_fallback() {
+    // A middlebox removes the mappings of some segments. The data they mapped is held, and has been received
+    // again; as many bytes have arrived as the subflow has carried, but not at the offsets of a TCP stream.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     run(&Case {
         seed: 886_744_535_999_302_457,
@@ -139,9 +139,9 @@ fn what_was_sent_again_under_another_mapping_is_no_way_back_to_tcp() {
 }
 
 #[test]
-fn a_peer_that_speaks_tcp_is_not_sent_again_what_it_has() {
-    // A box takes all options off what the server sends, from its first data on. Where the client's acknowledgements are
-    // full of SACK blocks, that they say nothing of the data level has to be noticed all the same.
+fn a_peer_that_uses_tcp_gets_no_retransmission_of_received_data() {
+    // A middlebox removes all options of the server's segments, from its first data on. Although the client's
+    // acknowledgements are full of SACK blocks, it must notice that they lack data-level information.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     run(&Case {
         seed: 12_365_191_528_353_824_086,
@@ -177,7 +177,7 @@ fn a_priority_before_the_keys_does_not_make_a_plain_tcp() {
 }
 
 #[test]
-fn a_subflow_whose_peer_is_gone_does_not_wait_for_its_fin_for_ever() {
+fn a_subflow_whose_peer_is_gone_stops_waiting_for_its_fin() {
     run(&Case {
         seed: 1_760_714_144_234_078_225,
         simultaneous: true,
@@ -242,7 +242,7 @@ fn a_paced_subflow_sends_its_fin() {
 }
 
 #[test]
-fn no_segment_is_lost_in_the_instant_in_which_it_is_sent_again() {
+fn no_segment_is_lost_at_the_time_of_its_retransmission() {
     run(&Case {
         seed: 945_001_220_230_461_184,
         simultaneous: true,
@@ -273,7 +273,7 @@ fn no_segment_is_lost_in_the_instant_in_which_it_is_sent_again() {
 }
 
 #[test]
-fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
+fn unsent_data_of_an_ended_subflow_is_not_requested_twice() {
     let quick = Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), ..Knobs::PLAIN };
     run(&Case {
         seed: 4_907_426_730_685_071_595,
@@ -293,10 +293,10 @@ fn what_a_dead_subflow_had_not_sent_is_not_asked_for_twice() {
     });
 }
 
-/// The place of a congestion control among all.
+/// Returns the position of a congestion control in the list of all.
 fn place(name: &str) -> u8 {
     let all = anabranch_stack::congestion::CongestionKind::ALL;
-    all.iter().position(|kind| kind.name() == name).expect("it is there") as u8
+    all.iter().position(|kind| kind.name() == name).expect("a built-in congestion control") as u8
 }
 
 #[test]
@@ -337,8 +337,9 @@ fn a_copy_that_need_not_go_any_more_makes_room() {
     });
 }
 
-/// Timeouts of 200 ms without backoff or timestamps, and round trips of 449 ms: every segment is sent again before it
-/// is acknowledged, by one subflow and then by the other, until the user timeout. It must end, if not well.
+/// Timeouts of 200 ms without backoff or timestamps, and round trips of 449 ms: every segment is
+/// retransmitted before it is acknowledged, by the subflows alternately, until the user timeout. The
+/// connection must end, even if not cleanly.
 #[test]
 fn a_timeout_that_never_learns_ends_with_the_user_timeout() {
     let plain = Knobs { receive_buffer: (20_000, 0), ..Knobs::PLAIN };
@@ -375,10 +376,10 @@ fn hasty() -> Case {
     Case { rto_min_ms: 200, rto_max_ms: 3000, user_timeout_ms: 900_000, time_wait_ms: 500, ..Case::plain() }
 }
 
-/// All acknowledgements with a data acknowledgement are lost, and then a box takes options off: what is sent again at the
-/// data level would pass for new.
+/// All acknowledgements with a data acknowledgement are lost, and then a middlebox removes options: data
+/// retransmitted at the data level would be taken for new data.
 #[test]
-fn nothing_is_sent_again_to_a_peer_that_may_be_a_tcp() {
+fn nothing_is_retransmitted_to_a_peer_that_may_use_tcp() {
     run(&Case {
         seed: 3_141_998_355_388_994_930,
         path_manager: 1,
@@ -420,9 +421,9 @@ fn payload_without_options_that_came_too_early_leads_back_to_tcp_in_its_turn() {
     });
 }
 
-/// Damage is found in what is not needed any more, after the end of the stream.
+/// Damage is detected in data that is no longer needed, after the end of the stream.
 #[test]
-fn nobody_hears_of_a_subflow_after_the_end() {
+fn no_subflow_event_is_emitted_after_the_end() {
     run(&Case {
         seed: 92_578_467_392_957_072,
         path_manager: 1,
@@ -442,7 +443,7 @@ fn nobody_hears_of_a_subflow_after_the_end() {
     });
 }
 
-/// The peer has gone back to TCP and said so, and then comes what it had sent before.
+/// The peer has fallen back to TCP and signalled it, and then data it had sent before arrives.
 #[test]
 fn an_overtaken_data_acknowledgement_does_not_bring_mptcp_back() {
     run(&Case {
@@ -465,9 +466,10 @@ fn an_overtaken_data_acknowledgement_does_not_bring_mptcp_back() {
     });
 }
 
-/// Both sides find damage, and one word of it is lost: one goes back to TCP and the other sends again what was damaged.
+/// Both sides detect damage, and one signal of it is lost: one falls back to TCP and the other retransmits
+/// the damaged data.
 #[test]
-fn what_is_mapped_to_an_earlier_place_never_passes_for_new() {
+fn data_mapped_to_an_earlier_place_never_counts_as_new() {
     run(&Case {
         seed: 10_434_432_373_120_608_447,
         path_manager: 0,
@@ -488,7 +490,8 @@ fn what_is_mapped_to_an_earlier_place_never_passes_for_new() {
 
 #[test]
 fn the_first_data_acknowledgement_on_a_subflow_shortens_the_wait_for_the_head_on_the_fast_path_too() {
-    // It comes with the next expected data. The fast path noted it without a look at the data-level timer.
+    // It arrives with the next expected data. The fast path recorded it without checking the data-level
+    // timer.
     let small = Knobs { ack: (1, 40, 0), receive_buffer: (1000, 0), send_buffer: 20_000, ..Knobs::PLAIN };
     let path = |delay_us| PathSetup { delay_us, ..PATH };
     compare_fast_paths(&Case {

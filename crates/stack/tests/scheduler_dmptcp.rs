@@ -1,4 +1,4 @@
-//! DMPTCP against its definition, and when it chooses anew (section 4.2 of the paper).
+//! DMPTCP compared with its definition, and the conditions for a new choice (section 4.2 of the paper).
 
 mod scheduler_common;
 
@@ -14,11 +14,11 @@ use anabranch_units::{Bytes, Duration, Time};
 use proptest::prelude::*;
 use scheduler_common::{Connection, MSS, any_connection, set, subflow};
 
-/// Algorithm 1 by the definition: the choice first, for every subflow, then minRTT within it.
+/// Algorithm 1 by its definition: the choice for every subflow first, then minRTT within it.
 fn oracle(connection: &Connection) -> Option<(SubflowId, u64)> {
     let active = connection.subflows.iter().any(|s| s.usable && !s.potentially_failed && !s.backup);
     let room = |s: &SubflowView| s.cwnd.saturating_sub(s.inflight + s.queued) >= s.mss;
-    // A subflow stays in the model for its first timeout, and until that is repaired.
+    // A subflow stays in the model for its first timeout, until that is repaired.
     let may = |s: &SubflowView| s.usable && s.timeouts <= 1 && s.backup != active;
     let paths: Vec<_> = connection
         .subflows
@@ -76,12 +76,12 @@ proptest! {
     }
 }
 
-/// The model begins with the window in flight.
+/// Returns a scheduler whose model begins with the window in flight.
 fn current() -> Dmptcp {
     Dmptcp::new(DmptcpOptions { first_round: FirstRound::Current, ..DmptcpOptions::DEFAULT })
 }
 
-/// The paper's example: 20 and 80 ms, windows of 8. The first window is full.
+/// Returns the paper's example: 20 and 80 ms, windows of 8. The first window is full.
 fn example(bytes: u64) -> Connection {
     let mut connection = Connection::new(vec![subflow(0, 20, 8), subflow(1, 80, 8)], bytes);
     connection.subflows[0].inflight = 8 * MSS;
@@ -89,7 +89,7 @@ fn example(bytes: u64) -> Connection {
 }
 
 #[test]
-fn what_the_next_windows_deliver_waits_for_the_fast_subflow_and_more_uses_both() {
+fn data_of_the_next_windows_waits_for_the_fast_subflow_and_more_uses_both() {
     // 16 + 32 + 64 + 128 segments: the first 8 are in flight.
     for (bytes, slow) in [(240 * MSS, 0), (240 * MSS + 1, 8 * MSS)] {
         let mut connection = example(bytes);
@@ -112,7 +112,7 @@ fn with_the_window_in_flight_as_the_first_round_it_is_164_kib() {
     assert_eq!(connection.bytes_on(1), 8 * MSS);
 }
 
-/// The size of the whole file has the window in flight in it, so that the model begins with it.
+/// The size of the whole file includes the window in flight, so the model begins with it.
 #[test]
 fn the_whole_file_is_compared_with_all_windows() {
     let options = DmptcpOptions { filesize: FileSize::Whole, ..DmptcpOptions::DEFAULT };
@@ -162,7 +162,7 @@ fn the_choice_holds_for_a_round_trip_of_the_fastest() {
     let mut connection = example(200 * MSS);
     connection.run(&mut scheduler);
     let first = *scheduler.choice().unwrap();
-    // Nothing else than time lets it look at the loss rate.
+    // Only the passage of time makes it look at the loss rate.
     connection.subflows[0].loss_rate = 0.05;
     connection.now = first.at + Duration::from_nanos(19_999_999);
     connection.run(&mut scheduler);
@@ -189,15 +189,15 @@ fn a_write_that_the_chosen_ones_cannot_carry_in_time_leads_to_a_new_choice() {
     let first = *scheduler.choice().unwrap();
     connection.unassigned = vec![DataRange::new(0, 220 * MSS)];
     connection.run(&mut scheduler);
-    // What was predicted for 200 segments is a lower bound, which 220 may exceed: it is asked again.
+    // The prediction for 200 segments is a lower bound, which 220 may exceed, so it is computed again.
     assert_eq!(scheduler.choice().unwrap().chosen, first.chosen);
     connection.unassigned = vec![DataRange::new(0, 241 * MSS)];
     connection.run(&mut scheduler);
     assert_eq!(scheduler.choice().unwrap().chosen, set(&[0, 1]));
 }
 
-/// The state after `timeouts` in a row: a window of one segment, which is retransmitted, and half of the
-/// flight as the threshold.
+/// Sets the state after `timeouts` consecutive timeouts: a window of one segment, which is retransmitted, and
+/// half of the flight as the threshold.
 fn time_out(s: &mut SubflowView, timeouts: u32) {
     s.potentially_failed = true;
     s.timeouts = timeouts;
@@ -222,7 +222,7 @@ fn a_subflow_that_recovers_from_a_timeout_stays_in_the_model() {
         time_out(&mut connection.subflows[0], 1);
         connection.run(&mut Dmptcp::default());
         assert_eq!(connection.bytes_on(1), slow * MSS, "{segments}");
-        // The acknowledgement of the retransmission is back: 2 + 4 + 5 + 6, and the recovery goes on.
+        // The retransmission is acknowledged: 2 + 4 + 5 + 6, and recovery continues.
         let mut connection = example((segments + 5) * MSS);
         time_out(&mut connection.subflows[0], 1);
         (connection.subflows[0].potentially_failed, connection.subflows[0].timeouts) = (false, 0);
@@ -233,7 +233,7 @@ fn a_subflow_that_recovers_from_a_timeout_stays_in_the_model() {
 }
 
 #[test]
-fn a_timeout_and_what_is_acknowledged_after_it_each_lead_to_a_new_choice() {
+fn a_timeout_and_the_first_acknowledgement_after_it_each_cause_a_new_choice() {
     let mut connection = example(50 * MSS);
     let mut scheduler = Dmptcp::default();
     connection.run(&mut scheduler);
@@ -259,14 +259,14 @@ fn the_number_of_timeouts_that_a_subflow_stays_is_an_option() {
         connection.run(&mut Dmptcp::new(DmptcpOptions { kept_timeouts, ..DmptcpOptions::DEFAULT }));
         assert_eq!(connection.bytes_on(1), slow * MSS, "{kept_timeouts} {timeouts}");
     }
-    // With 0 also while the rest of it is repaired.
+    // With 0, also while the rest of it is repaired.
     let mut connection = example(10 * MSS);
     connection.subflows[0].recovery = RecoveryState::Loss;
     connection.run(&mut Dmptcp::new(DmptcpOptions { kept_timeouts: 0, ..DmptcpOptions::DEFAULT }));
     assert_eq!(connection.bytes_on(1), 8 * MSS);
 }
 
-/// Backups carry data as soon as no active subflow works, whatever the model.
+/// Backups carry data as soon as no active subflow works, regardless of the model.
 #[test]
 fn a_timeout_of_the_only_active_subflow_opens_the_backup() {
     let mut connection = example(10 * MSS);
@@ -313,7 +313,7 @@ fn another_fastest_subflow_leads_to_a_new_choice_at_once() {
     let mut connection = example(10 * MSS);
     connection.run(&mut scheduler);
     assert_eq!(scheduler.choice().unwrap().chosen, set(&[0]));
-    // They change places: the one that was fast has room, and is not worth while any more.
+    // They change places: the formerly fast subflow has free window, and is no longer useful.
     connection.subflows[0].inflight = 0;
     connection.subflows[1].inflight = 8 * MSS;
     connection.subflows[1].srtt = Some(Duration::from_millis(10));
@@ -323,7 +323,7 @@ fn another_fastest_subflow_leads_to_a_new_choice_at_once() {
 }
 
 #[test]
-fn an_unknown_size_is_what_waits_in_the_buffer_or_infinite() {
+fn an_unknown_size_is_the_data_in_the_buffer_or_infinite() {
     let run = |unknown_size, size_known| {
         let mut connection = example(20 * MSS);
         connection.size_known = size_known;

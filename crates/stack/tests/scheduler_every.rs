@@ -1,4 +1,4 @@
-//! What every built-in scheduler holds to, in any state of a connection.
+//! Invariants of every built-in scheduler, in any state of a connection.
 
 mod scheduler_common;
 
@@ -17,7 +17,7 @@ fn all() -> Vec<SchedulerKind> {
     all
 }
 
-/// The connection for this scheduler, which may do what others may not.
+/// Returns the connection with the licence of this scheduler, which may do things that others may not.
 fn with_licence(connection: &Connection, kind: &SchedulerKind) -> Connection {
     Connection { licence: Licence::of(kind.name()), ..connection.clone() }
 }
@@ -25,7 +25,7 @@ fn with_licence(connection: &Connection, kind: &SchedulerKind) -> Connection {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    // `run` panics at a decision that the view does not allow, and if there is no end to them.
+    // `run` panics at a decision that the view does not allow, and if decisions never end.
     #[test]
     fn decisions_never_violate_the_view_and_always_end_in_a_wait(connection in any_connection()) {
         for kind in all() {
@@ -46,7 +46,7 @@ proptest! {
         }
     }
 
-    // Section 19: minRTT, round robin over free windows and redundant leave no room unused.
+    // Section 19: minRTT, round robin over free windows and redundant use all free window.
     #[test]
     fn work_conserving_schedulers_wait_only_for_room_or_data(connection in any_connection()) {
         for name in ["min_rtt", "round_robin", "redundant", "ll_rp", "hsr", "lws", "lts", "strict_priority"] {
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// All, and DAPS as it takes data from further on.
+/// Returns all schedulers, and DAPS with `reorder`.
 fn all_and_reordering() -> Vec<SchedulerKind> {
     let mut all = all();
     all.push(SchedulerKind::Daps(DapsOptions { reorder: true, ..DapsOptions::DEFAULT }));
@@ -75,10 +75,11 @@ fn all_and_reordering() -> Vec<SchedulerKind> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    // Whoever takes later data first comes back for what he has left out, and what waits on a subflow that fails is
-    // given to another: the stream goes out whole and once, and at no time does everybody wait for nothing.
+    // Schedulers that send later data first return to the skipped data, and the queue of a failing subflow is
+    // moved to another: the stream is sent completely and once, and at no time do all subflows wait for
+    // nothing.
     #[test]
-    fn the_stream_goes_out_whole_and_nobody_leaves_a_hole(
+    fn the_stream_is_sent_completely_and_without_a_hole(
         paths in prop::collection::vec((5..200_u64, 1..25_u64, prop::option::of(2..30_u64)), 2..5),
         segments in 1..300_u64, odd in 0..MSS, window in 2..120_u64, failing in 0..12_usize, back in 1..20_usize,
     ) {
@@ -97,7 +98,7 @@ proptest! {
                 connection.window_end = connection.data_una + window * MSS;
                 connection.run(&mut scheduler);
                 prop_assert!(!connection.log.is_empty(), "{kind:?} waits for nothing: {connection:#?}");
-                // What is queued on a subflow when it fails must go elsewhere.
+                // Data queued on a subflow when it fails must be sent on another.
                 connection.subflows[0].potentially_failed = (failing..failing + back).contains(&round);
                 connection.run(&mut scheduler);
                 let (fails, left) = (!connection.subflows[0].may_carry(), connection.subflows[0].queued);
@@ -131,7 +132,7 @@ fn names_are_unique_and_lead_back_to_the_kind() {
 }
 
 #[test]
-fn nothing_to_send_no_subflow_and_a_full_window_are_told_apart() {
+fn nothing_to_send_no_subflow_and_a_full_window_are_distinguished() {
     for kind in all() {
         let rule = |connection| match with_licence(&connection, &kind).run(&mut kind.build()) {
             Decision::Wait { until: None, why } => why.rule,
@@ -151,7 +152,7 @@ fn nothing_to_send_no_subflow_and_a_full_window_are_told_apart() {
         }
         let full = two().into_iter().map(|mut s| {
             s.inflight = s.cwnd;
-            // What Linux has in a subflow's send buffer may be twice that.
+            // Linux's send buffer of a subflow may hold twice that.
             s.unacked = 2 * s.cwnd;
             s
         });
@@ -170,7 +171,7 @@ fn a_window_that_ends_inside_a_segment_is_not_filled_while_acknowledgements_are_
         connection.window_end = 2 * MSS + 600;
         connection.run(&mut kind.build());
         assert_eq!(connection.bytes_on(0), 2 * MSS, "{kind:?}");
-        // Nothing is under way that would open the window: now to its edge.
+        // Nothing is in flight that would open the window, so it is filled to its edge.
         connection.acknowledge(0);
         connection.data_acknowledge(2 * MSS);
         connection.run(&mut kind.build());
@@ -178,7 +179,7 @@ fn a_window_that_ends_inside_a_segment_is_not_filled_while_acknowledgements_are_
     }
 }
 
-/// The kernel's sign for opportunistic retransmission: the next segment does not fit into the window.
+/// The kernel's condition for opportunistic retransmission: the next segment does not fit into the window.
 #[test]
 fn a_window_with_less_than_a_segment_left_is_full() {
     for kind in all().into_iter().filter(|kind| kind.name() != "linux") {
@@ -199,7 +200,7 @@ fn a_window_with_less_than_a_segment_left_is_full() {
             }
         };
         assert_eq!(rule(10 * MSS + 900, 5 * MSS), Some(Rule::WindowFull), "{kind:?}");
-        // No room either: that is said first, as acknowledgements bring it.
+        // If there is no free window either, that reason is reported first, as acknowledgements open it.
         if !Licence::of(kind.name()).queues {
             let full = rule(10 * MSS + 900, 10 * MSS);
             assert!(matches!(full, Some(Rule::NoRoom | Rule::Turn)), "{kind:?}: {full:?}");
@@ -208,7 +209,7 @@ fn a_window_with_less_than_a_segment_left_is_full() {
 }
 
 #[test]
-fn the_tail_of_the_data_goes_out_though_shorter_than_a_segment() {
+fn the_tail_of_the_data_is_sent_though_shorter_than_a_segment() {
     for kind in all() {
         let mut connection = Connection::new(vec![subflow(0, 20, 10)], 3 * MSS + 100);
         connection.run(&mut kind.build());

@@ -16,7 +16,8 @@ fn with(scheduler: SchedulerKind) -> ConnectionConfig {
     ConnectionConfig { scheduler, ..ConnectionConfig::linux() }
 }
 
-/// Sends `bytes`; both hosts are configured alike. The milliseconds from the first SYN to the last byte.
+/// Sends `bytes` between two hosts of the same configuration. Returns the milliseconds from the first SYN to
+/// the last byte.
 fn transfer(paths: Vec<Path>, config: &ConnectionConfig, bytes: u64) -> f64 {
     let config = ConnectionConfig { flow_size: Some(Bytes(bytes)), ..config.clone() };
     let mut pair = Pair::new(paths, config.clone(), 3);
@@ -29,12 +30,13 @@ fn transfer(paths: Vec<Path>, config: &ConnectionConfig, bytes: u64) -> f64 {
     pair.now.since(begin).as_secs_f64() * 1e3
 }
 
-/// A path of that rate and round trip, with a queue of so many bytes.
+/// Returns a path of the given rate and round trip, with a queue of `queue` bytes.
 fn link(kbit: u64, rtt_ms: u64, queue: u64) -> Path {
     Path { rate: Some(Rate(kbit * 1000)), queue, ..Path::clean(rtt_ms / 2) }
 }
 
-// Section 19, "homogeneous paths": the sum of both, but for who keeps to one or sends everything twice.
+// Section 19, "homogeneous paths": the sum of both, except for schedulers that keep to one path or send
+// everything twice.
 #[test]
 fn two_equal_paths_carry_the_sum() {
     let time = |name: &str| {
@@ -46,16 +48,16 @@ fn two_equal_paths_carry_the_sum() {
         let took = time(kind.name());
         match kind.name() {
             "backup" | "redundant" => assert!(took > 0.9 * alone, "{}: {took} and {alone}", kind.name()),
-            // The schedule does not see what queues; and queues bring both RTTs above the threshold.
+            // The schedule ignores queueing; and queues raise both RTTs above the threshold.
             name @ ("daps" | "delay_threshold") => assert!(took < 0.9 * alone, "{name}: {took} and {alone}"),
             name => assert!(took < 0.72 * alone, "{name}: {took} and {alone}"),
         }
     }
 }
 
-// A path that swallows everything once the connection is up: nothing that waits on it is lost.
+// A path that drops everything once the connection is up: no data queued on it is lost.
 #[test]
-fn what_waits_on_a_path_that_dies_goes_by_the_other() {
+fn the_queue_of_a_dead_path_is_sent_on_the_other() {
     for kind in SchedulerKind::ALL {
         let config = ConnectionConfig { flow_size: Some(Bytes(2_000_000)), ..with(kind.clone()) };
         let mut pair =

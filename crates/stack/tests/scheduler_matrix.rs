@@ -1,5 +1,5 @@
-//! The acceptance matrix of the field, as far as views tell: what each scheduler does in a few thousand of them, and
-//! what it does not. The rows that take a network are in `crates/sim/tests/schedulers`.
+//! The field's acceptance matrix, as far as views show it: the behaviour of each scheduler in a few thousand
+//! of them. The rows that need a network are in `crates/sim/tests/schedulers`.
 
 mod scheduler_common;
 
@@ -12,7 +12,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use scheduler_common::{Connection, Licence, MSS, any_connection};
 
-/// Whether something always happens, never, or at times.
+/// True always, never, or sometimes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Is {
     Always,
@@ -22,19 +22,19 @@ enum Is {
 
 use Is::{Always, Never, Sometimes};
 
-/// A column of the matrix: a scheduler, with a parameter that is set, and what its cells say.
+/// A column of the matrix: a scheduler with a parameter set, and its cells.
 struct Column {
     name: &'static str,
     set: Option<(&'static str, Value)>,
-    /// No room is left unused while there is data for it.
+    /// True if no free window is left unused while there is data for it.
     conserves: Is,
-    /// Data is taken out of its order.
+    /// True if data is sent out of order.
     reorders: Is,
-    /// The loss rate has a say.
+    /// True if the loss rate has an effect.
     loss: Is,
-    /// The size of the flow has a say.
+    /// True if the size of the flow has an effect.
     size: Is,
-    /// Data is queued beyond the congestion window.
+    /// True if data is queued beyond the congestion window.
     queues: Is,
 }
 
@@ -70,7 +70,7 @@ fn matrix() -> Vec<Column> {
 
 impl Column {
     fn kind(&self) -> SchedulerKind {
-        let mut kind = SchedulerKind::from_name(self.name).expect("it is built in");
+        let mut kind = SchedulerKind::from_name(self.name).expect("a built-in scheduler");
         if let Some((parameter, value)) = self.set {
             assert!(kind.set_parameter(parameter, value), "{} {parameter}", self.name);
         }
@@ -88,7 +88,7 @@ impl Column {
     }
 }
 
-/// Views without data of failed subflows, which goes first by a rule of all, and without anything that waits.
+/// Returns views without data of failed subflows, for which all have a common rule, and without queued data.
 fn views() -> Vec<Connection> {
     let mut runner = TestRunner::deterministic();
     let strategy = any_connection().prop_map(|mut connection| {
@@ -102,14 +102,14 @@ fn views() -> Vec<Connection> {
     (0..3000).map(|_| strategy.new_tree(&mut runner).expect("a view").current()).collect()
 }
 
-/// The active subflows that may carry data, or where none works the backups.
+/// Returns the active subflows that may carry data, or the backups if no active one works.
 fn candidates(connection: &Connection) -> impl Iterator<Item = &SubflowView> {
     let active = connection.subflows.iter().any(|s| s.usable && !s.potentially_failed && !s.backup);
     connection.subflows.iter().filter(move |s| s.may_carry() && s.backup != active)
 }
 
-/// Candidates with room for a segment, although there is one for it: that nobody has, or that waits elsewhere for
-/// a window.
+/// Returns the candidates with free window for a segment although there is one for them, unassigned or queued
+/// elsewhere.
 fn idle(connection: &Connection) -> SubflowSet {
     let first = connection.unassigned.first();
     let whole =
@@ -122,14 +122,14 @@ fn idle(connection: &Connection) -> SubflowSet {
         .fold(SubflowSet::EMPTY, |set, s| set.with(s.id))
 }
 
-/// Runs a scheduler until it waits, and says whether it ever queued beyond a congestion window.
+/// Runs a scheduler until it waits; returns whether it ever queued beyond a congestion window.
 fn run(connection: &mut Connection, kind: &SchedulerKind) -> bool {
     let mut scheduler = kind.build();
     let mut queues = false;
     for _ in 0..100_000 {
         let decision = scheduler.decide(&connection.view());
         if let Decision::Assign { subflow, range, .. } = decision {
-            let s = connection.subflows.iter().find(|s| s.id == subflow).expect("it is there");
+            let s = connection.subflows.iter().find(|s| s.id == subflow).expect("an existing subflow");
             queues |= s.inflight + s.queued + range.len() > s.cwnd;
         }
         connection.apply(&decision).unwrap_or_else(|what| panic!("{what}"));
@@ -148,7 +148,7 @@ fn who_uses_all_room_and_who_queues_beyond_it() {
         for view in &views {
             let mut connection = view.clone();
             queued += usize::from(run(&mut connection, &column.kind()));
-            // Views in which there was nothing to choose say nothing.
+            // Views without a choice are not counted.
             if candidates(view).count() > 1 && !connection.log.is_empty() {
                 used += usize::from(idle(&connection) == SubflowSet::EMPTY);
                 of += 1;
@@ -201,17 +201,17 @@ fn who_takes_data_out_of_its_order() {
     }
 }
 
-/// In how many views the first decision is another one after a change of the view.
+/// Returns the number of views in which a change of the view changes the first decision.
 fn changed(column: &Column, views: &[Connection], change: impl Fn(&View<'_>) -> Decision) -> usize {
     let differs = |connection: &&Connection| {
         let view = connection.view();
-        // Not-a-number differs from itself, so that the words are compared, and only what is decided.
+        // NaN differs from itself, so the printed forms are compared, without the reasons.
         shown(&column.kind().build().decide(&view)) != shown(&change(&view))
     };
     views.iter().filter(differs).count()
 }
 
-/// A decision without its reason.
+/// Returns a decision without its reason.
 fn shown(decision: &Decision) -> String {
     match decision {
         Decision::Assign { subflow, range, kind, .. } => format!("{subflow:?} {range:?} {kind:?}"),
@@ -245,12 +245,12 @@ fn who_asks_for_the_size_of_the_flow() {
     }
 }
 
-/// ECF knows the size only as far as it waits in the send buffer.
+/// ECF knows the size only as far as the send buffer holds it.
 #[test]
 fn ecf_asks_for_the_send_buffer() {
     let longer = |name: &str| {
         let carrier = |connection: &Connection| {
-            let kind = SchedulerKind::from_name(name).expect("it is built in");
+            let kind = SchedulerKind::from_name(name).expect("a built-in scheduler");
             match kind.build().decide(&connection.view()) {
                 Decision::Assign { subflow, .. } => Some(subflow),
                 _ => None,
@@ -261,7 +261,7 @@ fn ecf_asks_for_the_send_buffer() {
             views.iter().filter(|view| view.unassigned.first().is_some_and(|range| range.len() > 20 * MSS));
         let differs = |view: &&Connection| {
             let mut more = (*view).clone();
-            more.unassigned.last_mut().expect("there is some").end += 40_000 * MSS;
+            more.unassigned.last_mut().expect("unassigned data").end += 40_000 * MSS;
             carrier(view) != carrier(&more)
         };
         with_data.filter(differs).count()

@@ -1,4 +1,4 @@
-//! minRTT against an independent search through all that a view allows, and its properties.
+//! minRTT compared with an independent search of everything a view allows, and its properties.
 
 mod scheduler_common;
 
@@ -11,7 +11,8 @@ use anabranch_units::Duration;
 use proptest::prelude::*;
 use scheduler_common::{Connection, MSS, any_connection, set, subflow};
 
-/// How much of `data` the subflow takes: the largest length that no rule forbids, found by trying.
+/// Returns how much of `data` the subflow can carry: the largest length that no rule forbids, found by
+/// search.
 fn takes(connection: &Connection, s: &SubflowView, data: DataRange) -> u64 {
     if s.inflight + s.queued > s.cwnd {
         return 0;
@@ -33,7 +34,7 @@ fn takes(connection: &Connection, s: &SubflowView, data: DataRange) -> u64 {
     (1..=whole_segments).rev().find(|len| allowed(*len)).unwrap_or(0)
 }
 
-/// What the reference says, by sorting. None is a wait.
+/// Returns the reference's decision, by sorting. `None` is a wait.
 fn oracle(connection: &Connection) -> Option<(SubflowId, DataRange, AssignKind)> {
     let works = |s: &&SubflowView| s.usable && !s.potentially_failed;
     let active: Vec<_> = connection.subflows.iter().filter(works).filter(|s| !s.backup).collect();
@@ -69,7 +70,7 @@ proptest! {
 }
 
 #[test]
-fn all_goes_on_the_fastest_while_its_window_has_room() {
+fn all_data_is_assigned_to_the_fastest_while_its_window_is_free() {
     let mut connection = Connection::new(vec![subflow(0, 100, 10), subflow(1, 20, 10)], 10 * MSS);
     connection.run(&mut MinRtt);
     assert_eq!((connection.bytes_on(0), connection.bytes_on(1)), (0, 10 * MSS));
@@ -135,7 +136,7 @@ fn it_waits_for_an_untried_subflow_that_is_only_full() {
     let mut connection = with_reinject(subflows, set(&[0]));
     connection.run(&mut MinRtt);
     assert!(connection.log.is_empty());
-    // But not for one that has failed.
+    // But not for a failed one.
     connection.subflows[1].potentially_failed = true;
     connection.run(&mut MinRtt);
     assert_eq!(connection.log[0].0, SubflowId(0));

@@ -1,5 +1,5 @@
-//! Schedulers against something that is not the same code again: searches, arrivals counted round by round,
-//! integer arithmetic, and numbers worked out by hand.
+//! Schedulers compared with independent computations: searches, arrivals counted round by round, integer
+//! arithmetic, and numbers computed by hand.
 
 mod scheduler_common;
 
@@ -17,7 +17,7 @@ use anabranch_units::{Duration, Time};
 use proptest::prelude::*;
 use scheduler_common::{Connection, Licence, MSS, any_connection, set, subflow};
 
-/// Who carries the next data, if it is new.
+/// Returns the subflow that carries the next data, if it is new.
 fn chosen(scheduler: &mut impl Scheduler, connection: &Connection) -> Option<u8> {
     match scheduler.decide(&connection.view()) {
         Decision::Assign { subflow, kind: AssignKind::New, .. } => Some(subflow.0),
@@ -31,7 +31,7 @@ fn full(mut subflow: SubflowView) -> SubflowView {
     subflow
 }
 
-/// The active subflows that may carry data and have room for a segment.
+/// Returns the active subflows that may carry data and have free window for a segment.
 fn with_room(connection: &Connection) -> Vec<SubflowView> {
     let works = |s: &&SubflowView| s.usable && !s.potentially_failed;
     let active = connection.subflows.iter().filter(works).any(|s| !s.backup);
@@ -39,7 +39,7 @@ fn with_room(connection: &Connection) -> Vec<SubflowView> {
     class.filter(|s| s.room() > 0).copied().collect()
 }
 
-/// A connection with plenty of data and windows, in which only the subflows are of interest.
+/// Generates a connection with ample data and windows, in which only the subflows matter.
 fn roomy() -> impl Strategy<Value = Connection> {
     any_connection().prop_map(|mut connection| {
         connection.reinject.clear();
@@ -97,7 +97,7 @@ proptest! {
         };
         let queued = |s: &SubflowView| s.queued.div_ceil(s.mss);
         let free = |s: &SubflowView| s.cwnd.saturating_sub(s.inflight) / s.mss;
-        // Half round trips until the segment behind the queue arrives; a full window costs a round.
+        // Half round trips until the segment after the queue arrives; a full window costs a round.
         let otias = |s: &SubflowView| {
             let mut waiting = (queued(s) + 1).saturating_sub(free(s));
             let mut halves = 1;
@@ -120,7 +120,7 @@ proptest! {
         let quiet = connection.subflows.iter().all(|s| s.queued == 0);
         prop_assume!(quiet || connection.subflows.iter().all(SubflowView::may_carry));
         prop_assert_eq!(chosen(&mut Otias::new(OtiasOptions::DEFAULT), &connection), rank(&otias));
-        // RTTs that are always taken for different ones; least samples differ by more than a tick.
+        // RTTs that always count as different: the minimum samples differ by more than a tick.
         let mut wide = connection.clone();
         for (at, subflow) in wide.subflows.iter_mut().enumerate() {
             subflow.min_rtt = Duration::from_millis(10 + 100 * at as u64);
@@ -146,7 +146,7 @@ proptest! {
         slow.unacked = slow.inflight;
         let mut connection = Connection::new(vec![fast, slow], 500 * MSS);
         connection.window_end = window * MSS;
-        // The kernel's arithmetic; lambda has been reduced once, as nothing was blocked.
+        // The kernel's arithmetic; lambda has been reduced once, as there was no blocking.
         let lambda = 1190;
         let rounds = slow_ms / fast_ms + 1;
         let packets = match ssthresh {
@@ -158,7 +158,7 @@ proptest! {
         let expected = if need > there { None } else { Some(1) };
         prop_assume!(need.abs_diff(there) > 1);
         prop_assert_eq!(chosen(&mut Blest::new(BlestOptions::DEFAULT), &connection), expected);
-        // A larger window never leaves the slow one idle where a smaller one did not.
+        // A larger window never leaves the slow subflow idle if a smaller one did not.
         if expected.is_some() {
             connection.window_end += 50 * MSS;
             prop_assert_eq!(chosen(&mut Blest::new(BlestOptions::DEFAULT), &connection), expected);
@@ -188,7 +188,7 @@ proptest! {
         let waits = left < right && second.0 > second.1;
         prop_assert_eq!(chosen(&mut scheduler, &connection), if waits { None } else { Some(1) });
         prop_assert_eq!(scheduler.is_waiting(), waits);
-        // Once it waits, more must remain for it to cease: a quarter of the slow side more.
+        // Once it waits, more data must remain to make it stop: a quarter of the slow side more.
         if waits {
             let more = Connection { unassigned: vec![DataRange::new(0, 2 * segments * MSS)], ..connection };
             let (left, right, second) = products(1, 2 * segments);
@@ -210,7 +210,7 @@ proptest! {
         prop_assert_eq!(chosen(&mut CpConservative::new(CpOptions::CONSERVATIVE), &free), expected);
     }
 
-    // What the conservative scheduler gives to a slower subflow, the radical one gives too.
+    // The conservative scheduler uses a slower subflow only if the radical one does.
     #[test]
     fn cp_conservative_uses_no_more_than_radical(connection in roomy(), window in 1..200_u64) {
         let mut tight = connection;
@@ -246,7 +246,7 @@ proptest! {
         all.sort_by_key(|s| (order[s.id.index()], s.id));
         let first = all.first().map(|s| s.id.0);
         prop_assert_eq!(chosen(&mut StrictPriority::new(options), &connection), first);
-        // With a threshold above all, the first in order of IDs that has an RTT at all.
+        // With a threshold above all RTTs, the first in order of IDs that has an RTT.
         let threshold = DelayThresholdOptions { threshold: Duration::from_secs(60) };
         all.sort_by_key(|s| s.id);
         let first = all.iter().find(|s| s.srtt.is_some()).map(|s| s.id.0);
@@ -298,10 +298,10 @@ fn linux_alternates_in_bursts_of_64_kb_and_shares_by_rate() {
         connection
     };
     let equal = share([100, 100]);
-    // 65,428 bytes are 46 segments of 1400; the rest of a burst is dropped.
+    // 65,428 bytes are 46 segments of 1400; the rest of a burst is discarded.
     assert!(equal.log.iter().all(|(_, range, _)| range.len() == 46 * MSS), "{:?}", &equal.log[..3]);
     assert!(equal.bytes_on(0).abs_diff(equal.bytes_on(1)) <= 46 * MSS);
-    // A rate of 4 to 1 with full queues comes near to 4 to 1.
+    // A rate ratio of 4 to 1 with full queues gives nearly 4 to 1.
     let unequal = share([400, 100]);
     let ratio = unequal.bytes_on(0) as f64 / unequal.bytes_on(1) as f64;
     assert!((3.6..4.4).contains(&ratio), "{ratio}");
@@ -310,13 +310,13 @@ fn linux_alternates_in_bursts_of_64_kb_and_shares_by_rate() {
 #[test]
 fn linux_does_not_look_at_the_rtt_and_stops_at_the_send_buffer() {
     let licence = Licence::of("linux");
-    // Both are idle, so that both linger 0: the first listed.
+    // Both are idle, so both linger times are 0: the first listed wins.
     let mut connection =
         Connection { licence, ..Connection::new(vec![subflow(0, 300, 20), subflow(1, 20, 20)], 200 * MSS) };
     let mut scheduler = Linux::new(LinuxOptions::DEFAULT);
     assert_eq!(chosen(&mut scheduler, &connection), Some(0));
     connection.run(&mut Linux::new(LinuxOptions::DEFAULT));
-    // Two windows and no more than a burst beyond them.
+    // Two windows and at most a burst beyond them.
     for id in [0, 1] {
         let held = connection.bytes_on(id);
         assert!((40 * MSS..=86 * MSS).contains(&held), "{held}");
@@ -340,7 +340,7 @@ fn linux_leaves_a_stale_subflow_alone_until_something_arrives_on_it() {
     for timeouts in 1..=4 {
         check(&connection, timeouts);
     }
-    // The fifth check makes a count of 5, which is more than 4.
+    // The fifth check makes a count of 5, which exceeds 4.
     for timeouts in 5..=9 {
         assert_eq!(check(&connection, timeouts), Some(1), "{timeouts}");
     }
@@ -352,7 +352,7 @@ fn linux_leaves_a_stale_subflow_alone_until_something_arrives_on_it() {
 
 #[test]
 fn ll_bm_uses_less_of_a_window_whose_rtt_has_grown() {
-    // Three times the least: the whole window. Six times: half of it.
+    // Three times the minimum: the whole window. Six times: half of it.
     for (srtt, expected) in [(60, 20), (61, 19), (120, 10), (6000, 2)] {
         let mut one = subflow(0, srtt, 20);
         one.srtt_min = Some(Duration::from_millis(20));
@@ -373,7 +373,7 @@ fn blest_keeps_lambda_in_its_bounds() {
         scheduler.decide(&connection.view());
     }
     assert!((scheduler.lambda() - 1.0).abs() < 1e-9);
-    // The window is blocked, and the fast one has room.
+    // The window is blocked, and the fast subflow has free window.
     let blocked = |mut connection: Connection| {
         connection.subflows[0] = subflow(0, 20, 20);
         connection.outstanding =
@@ -405,7 +405,8 @@ fn ecf_never_waits_with_much_to_send_or_below_twice_the_rtt() {
 
 #[test]
 fn otias_waits_for_the_fast_one_until_the_slow_one_is_sooner() {
-    // The reference's example: 10 and 100 ms, windows of 10: five windows on the fast one, then one on the slow.
+    // The reference's example: 10 and 100 ms, windows of 10: five windows on the fast subflow, then one on
+    // the slow.
     let licence = Licence::of("otias");
     let subflows = vec![subflow(0, 10, 10), subflow(1, 100, 10)];
     let mut connection = Connection { licence, ..Connection::new(subflows, 51 * MSS) };
@@ -417,24 +418,24 @@ fn otias_waits_for_the_fast_one_until_the_slow_one_is_sooner() {
 #[test]
 fn sttf_keeps_a_short_flow_on_the_fast_one_and_takes_back_what_has_become_uneven() {
     let licence = Licence::of("sttf");
-    // Slow start from 10: 10, 20, 40, 80: 150 segments in three round trips and a half, 35 ms.
+    // Slow start from 10: 10, 20, 40, 80: 150 segments in three and a half round trips, 35 ms.
     let subflows = vec![subflow(0, 10, 10), subflow(1, 100, 10)];
     let mut connection = Connection { licence, ..Connection::new(subflows, 150 * MSS) };
     let mut scheduler = Sttf::new(SttfOptions::DEFAULT);
     connection.run(&mut scheduler);
     assert_eq!(connection.bytes_on(1), 0);
-    // The fast one's window collapses.
+    // The fast subflow's window collapses.
     connection.subflows[0].cwnd = MSS;
     connection.subflows[0].ssthresh = Some(2 * MSS);
     connection.run(&mut scheduler);
-    // By hand: 1, 2, 4, 5 and so on to 16 are 133 segments within 145 ms; the slow one takes 10 that arrive at
-    // 50 ms and 7 at 150 ms, before what would come on the fast one at 155 ms.
+    // By hand: 1, 2, 4, 5 and so on to 16 are 133 segments within 145 ms; the slow subflow carries 10 that
+    // arrive at 50 ms and 7 at 150 ms, before those that would arrive on the fast one at 155 ms.
     assert_eq!(connection.bytes_on(1), 17 * MSS);
     assert_eq!(connection.bytes_on(0) + connection.bytes_on(1), 150 * MSS);
 }
 
 #[test]
-fn what_waits_on_a_failed_subflow_is_taken_back() {
+fn the_queue_of_a_failed_subflow_is_recalled() {
     for name in ["linux", "daps", "otias", "sttf"] {
         let kind = SchedulerKind::from_name(name).unwrap();
         let subflows = vec![subflow(0, 10, 10), subflow(1, 20, 10)];
@@ -455,7 +456,7 @@ fn cp_pauses_a_slow_subflow_and_probes_it_after_the_guard_time() {
         let mut fast = full(subflow(0, 10, 20));
         fast.ssthresh = Some(MSS);
         let mut connection = Connection::new(vec![fast, subflow(1, 100, 20)], 10_000 * MSS);
-        // 20 segments in flight, and 9 more rounds of them: 200 segments and more; a window of 100.
+        // 20 segments in flight, and 9 more rounds of them: at least 200 segments; a window of 100.
         connection.window_end = 100 * MSS;
         let mut scheduler = CpRadical::new(CpOptions { probing, ..CpOptions::RADICAL });
         let mut probes = |connection: &mut Connection| {
@@ -477,7 +478,7 @@ fn cp_pauses_a_slow_subflow_and_probes_it_after_the_guard_time() {
             connection.data_una += MSS;
             assert_eq!(probes(&mut connection), 10, "{probing:?} {guard}");
         }
-        // Never more than two seconds.
+        // At most two seconds.
         connection.now += Duration::from_millis(2001);
         connection.data_una += MSS;
         assert_eq!(probes(&mut connection), 10);
@@ -514,13 +515,13 @@ fn cp_conservative_waits_for_the_end_of_slow_start() {
     assert_eq!(chosen(&mut scheduler, &connection), None);
     connection.subflows[0].ssthresh = Some(10 * MSS);
     assert_eq!(chosen(&mut scheduler, &connection), Some(1));
-    // Half of the window is under way on the fast one.
+    // Half of the window is in flight on the fast subflow.
     connection.window_end = 41 * MSS;
     assert_eq!(chosen(&mut scheduler, &connection), None);
 }
 
 #[test]
-fn freeze_leaves_out_what_is_far_from_the_fastest() {
+fn freeze_excludes_subflows_far_from_the_fastest() {
     for (slow_ms, used) in [(70, true), (71, false)] {
         let connection = Connection::new(vec![full(subflow(0, 20, 20)), subflow(1, slow_ms, 20)], 99 * MSS);
         assert_eq!(chosen(&mut Freeze::new(FreezeOptions::DEFAULT), &connection).is_some(), used);
@@ -543,7 +544,8 @@ fn backup_waits_for_its_primary_and_leaves_it_when_that_fails() {
     assert_eq!(connection.bytes_on(0), 20 * MSS);
 }
 
-/// A fast path of 30 Mbit/s whose window is full, and a slow one: 10 and 100 ms one way, segments of 1448 bytes.
+/// Returns a fast path of 30 Mbit/s whose window is full, and a slow one: 10 and 100 ms one-way delay,
+/// segments of 1448 bytes.
 fn stms_pair() -> Vec<SubflowView> {
     let ms = Duration::from_millis;
     let mut fast = SubflowView::idle(SubflowId(0), ms(20), 0, 1448);
@@ -553,7 +555,7 @@ fn stms_pair() -> Vec<SubflowView> {
 }
 
 #[test]
-fn stms_c_sends_on_the_slow_one_what_equation_2_says() {
+fn stms_c_sends_on_the_slow_subflow_by_equation_2() {
     let connection = Connection { licence: Licence::of("stms_c"), ..Connection::new(stms_pair(), 1_000_000) };
     let mut scheduler = StmsC::new(StmsCOptions::DEFAULT);
     let view = connection.view();
@@ -561,19 +563,19 @@ fn stms_c_sends_on_the_slow_one_what_equation_2_says() {
     assert_eq!(scheduler.gap(&view, &view.subflows[1]), 233);
     let Decision::Assign { subflow: id, range, .. } = scheduler.decide(&view) else { panic!() };
     assert_eq!((id, range), (SubflowId(1), DataRange::new(233 * 1448, 234 * 1448)));
-    // Equation 4: B_f (OWD_s + OWD_f) = 412,500 bytes; with less window than the gap it is idle.
+    // Equation 4: B_f (OWD_s + OWD_f) = 412,500 bytes; with a smaller window than the gap it is idle.
     let narrow = Connection { window_end: 233 * 1448, ..connection.clone() };
     assert!(matches!(scheduler.decide(&narrow.view()), Decision::Wait { .. }));
-    // The last of a flow, less than the gap, is left to the fast one.
+    // The end of a flow, less than the gap, is left to the fast subflow.
     let tail = Connection { unassigned: vec![DataRange::new(0, 233 * 1448)], ..connection.clone() };
     assert!(matches!(scheduler.decide(&tail.view()), Decision::Wait { .. }));
-    // The next segment lies behind the one that is sent.
+    // The next segment follows the one that is sent.
     let mut connection = connection;
     let decision = scheduler.decide(&connection.view());
     connection.apply(&decision).unwrap();
     let Decision::Assign { range, .. } = scheduler.decide(&connection.view()) else { panic!() };
     assert_eq!(range.start, 234 * 1448);
-    // Equal RTTs leave no gap.
+    // Equal RTTs make no gap.
     let equal = Connection::new(vec![full(subflow(0, 20, 10)), subflow(1, 20, 10)], 99 * MSS);
     assert_eq!(scheduler.gap(&equal.view(), &equal.subflows[1]), 0);
 }
@@ -591,12 +593,12 @@ fn stms_a_widens_the_gap_for_late_slow_data_and_narrows_it_for_late_fast_data() 
         scheduler.on_event(&connection.view(), &event);
         scheduler.gap(&connection.subflows[1]).unwrap()
     };
-    // A quarter of 40 segments, once the interval of 200 ms is over; jumps of two are no sign.
+    // A quarter of 40 segments, once the interval of 200 ms has ended; jumps of two are not significant.
     assert_eq!(jump(&mut connection, 40, 1, 100), 233);
     assert_eq!(jump(&mut connection, 2, 1, 100), 243);
     assert_eq!(jump(&mut connection, 40, 0, 100), 243);
     assert_eq!(jump(&mut connection, 2, 0, 100), 233);
-    // An estimate above the truth comes down step by step, and never below 0.
+    // An estimate above the true gap decreases step by step, never below 0.
     let mut last = 233;
     for _ in 0..400 {
         let now = jump(&mut connection, 12, 0, 200);
@@ -607,7 +609,7 @@ fn stms_a_widens_the_gap_for_late_slow_data_and_narrows_it_for_late_fast_data() 
 }
 
 #[test]
-fn daps_sends_again_what_blocks_on_another_subflow() {
+fn daps_reinjects_blocking_data_on_another_subflow() {
     let mut connection = Connection::new(vec![subflow(0, 10, 10), subflow(1, 100, 10)], 20 * MSS);
     connection.outstanding =
         vec![anabranch_stack::scheduler::Pending { range: DataRange::new(0, 2 * MSS), tried: set(&[1]) }];
@@ -621,7 +623,7 @@ fn daps_sends_again_what_blocks_on_another_subflow() {
 }
 
 #[test]
-fn every_parameter_takes_what_it_shows_and_refuses_what_is_out_of_range() {
+fn every_parameter_accepts_its_shown_value_and_refuses_values_out_of_range() {
     for kind in SchedulerKind::ALL {
         for (spec, value) in kind.parameters() {
             let mut other = kind.clone();

@@ -1,4 +1,4 @@
-//! Redundant: each subflow walks the whole stream.
+//! Redundant: each subflow carries the whole stream.
 
 mod scheduler_common;
 
@@ -15,7 +15,7 @@ fn ranges_on(connection: &Connection, id: u8) -> Vec<DataRange> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    // Whatever is acknowledged when: everyone is given everything once, in order, and never what was
+    // For any order of acknowledgements: every subflow is assigned everything once, in order, and never data
     // acknowledged before.
     #[test]
     fn everyone_is_given_the_whole_stream_in_order(
@@ -41,7 +41,7 @@ proptest! {
         prop_assert_eq!(new, bytes);
     }
 
-    // The first byte that a subflow has not carried and that is not acknowledged is what it is given.
+    // A subflow is assigned the first byte that it has not carried and that is not acknowledged.
     #[test]
     fn the_first_decision_is_the_first_that_the_first_able_subflow_has_not_carried(connection in any_connection()) {
         let mut connection = connection;
@@ -104,12 +104,12 @@ fn a_backup_never_carries_copies() {
 }
 
 #[test]
-fn a_place_used_again_starts_from_what_is_not_acknowledged() {
+fn a_reused_id_starts_from_unacknowledged_data() {
     let mut connection = Connection::new(vec![subflow(0, 20, 10), subflow(1, 20, 10)], 10 * MSS);
     let mut scheduler = Redundant::default();
     connection.run(&mut scheduler);
     assert_eq!(ranges_on(&connection, 1), [DataRange::new(0, 10 * MSS)]);
-    // It dies, its mark on the data with it, and a new one takes its place.
+    // It ends, its mark on the data with it, and a new subflow takes its ID.
     connection.subflows[1] = subflow(1, 30, 4);
     connection.outstanding.iter_mut().for_each(|p| p.tried = set(&[0]));
     connection.data_acknowledge(3 * MSS);

@@ -1,4 +1,4 @@
-//! Round robin against the kernel's rule written down step by step, and its properties.
+//! Round robin compared with the kernel's rule written step by step, and its properties.
 
 mod scheduler_common;
 
@@ -11,7 +11,7 @@ use anabranch_stack::scheduler::{
 use proptest::prelude::*;
 use scheduler_common::{Connection, MSS, any_connection, subflow};
 
-/// Section 3, line by line. The kernel's list holds the newest first.
+/// Section 3, line by line. The kernel's list has the newest subflow first.
 struct Kernel {
     num_segments: u64,
     cwnd_limited: bool,
@@ -120,7 +120,7 @@ fn an_open_turn_is_ended_before_the_next_begins() {
 fn strict_rotation_gives_equal_shares_and_waits_for_the_slow_one() {
     let mut connection = Connection::new(vec![subflow(0, 20, 10), subflow(1, 20, 2)], 1000 * MSS);
     let mut scheduler = RoundRobin::new(RoundRobinOptions { segments: 1, cwnd_limited: false });
-    // The fast one is acknowledged ten times as often.
+    // The fast subflow is acknowledged ten times as often.
     for round in 0..100 {
         let Decision::Wait { why, .. } = connection.run(&mut scheduler) else { panic!() };
         assert_eq!(why.rule, Rule::Turn);

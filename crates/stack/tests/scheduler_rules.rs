@@ -1,5 +1,5 @@
-//! Rules of single schedulers on numbers worked out by hand, where more than two subflows or more than one decision
-//! count.
+//! Rules of individual schedulers on numbers computed by hand, with more than two subflows or more than one
+//! decision.
 
 mod scheduler_common;
 
@@ -18,7 +18,7 @@ fn full(mut subflow: SubflowView) -> SubflowView {
     subflow
 }
 
-/// Who carries the next data, if it is new.
+/// Returns the subflow that carries the next data, if it is new.
 fn chosen(scheduler: &mut impl Scheduler, connection: &Connection) -> Option<SubflowId> {
     match scheduler.decide(&connection.view()) {
         Decision::Assign { subflow, kind: AssignKind::New, .. } => Some(subflow),
@@ -26,30 +26,30 @@ fn chosen(scheduler: &mut impl Scheduler, connection: &Connection) -> Option<Sub
     }
 }
 
-// ECF, algorithm 1: `waiting` is given up where the first inequality fails, and not where only the second does.
+// ECF, algorithm 1: `waiting` ends if the first inequality fails, but not if only the second does.
 #[test]
 fn ecf_goes_on_waiting_where_only_the_second_inequality_fails() {
     let mut subflows = vec![full(subflow(0, 10, 10)), subflow(1, 100, 10)];
     subflows.iter_mut().for_each(|subflow| subflow.rttvar = Duration::ZERO);
     let remaining = |segments| Connection::new(subflows.clone(), segments * MSS);
     let mut ecf = Ecf::new(EcfOptions { profile: EcfProfile::Paper, beta: 0.25 });
-    // (1 + 100/10) 10 ms are not less than 100 ms.
+    // (1 + 100/10) 10 ms is not less than 100 ms.
     assert_eq!(chosen(&mut ecf, &remaining(100)), Some(SubflowId(1)));
     assert!(!ecf.is_waiting());
-    // (1 + 20/10) 10 ms are, and 20/10 of 100 ms are more than twice 10 ms.
+    // (1 + 20/10) 10 ms is, and 20/10 of 100 ms is more than twice 10 ms.
     assert_eq!(chosen(&mut ecf, &remaining(20)), None);
     assert!(ecf.is_waiting());
     // One tenth of 100 ms is not.
     assert_eq!(chosen(&mut ecf, &remaining(1)), Some(SubflowId(1)));
     assert!(ecf.is_waiting());
-    // (1 + 100/10) 10 ms are less than 125 ms, and not less than 100 ms.
+    // (1 + 100/10) 10 ms is less than 125 ms, and not less than 100 ms.
     assert_eq!(chosen(&mut ecf, &remaining(100)), None);
-    // Nor are 130 ms less than 125 ms.
+    // Nor is 130 ms less than 125 ms.
     assert_eq!(chosen(&mut ecf, &remaining(120)), Some(SubflowId(1)));
     assert!(!ecf.is_waiting());
 }
 
-// STMS, equation 2: a subflow's data begins where all that are faster will be by then.
+// STMS, equation 2: a subflow's data begins where all faster subflows will be by then.
 #[test]
 fn stms_adds_up_what_all_faster_subflows_deliver() {
     let subflows = vec![full(subflow(0, 20, 11)), full(subflow(1, 65, 12)), subflow(2, 100, 10)];
@@ -58,14 +58,15 @@ fn stms_adds_up_what_all_faster_subflows_deliver() {
     let view = connection.view();
     // 11 segments in 20 ms for (100 - 20) / 2 ms, and 12 in 65 ms for (100 - 65) / 2 ms: 22 and 3.2.
     assert_eq!(stms.gap(&view, &view.subflows[2]), 25);
-    // Than the second only the first is faster: 11 in 20 ms for (65 - 20) / 2 ms.
+    // Only the first is faster than the second: 11 in 20 ms for (65 - 20) / 2 ms.
     assert_eq!(stms.gap(&view, &view.subflows[1]), 12);
     assert_eq!(stms.gap(&view, &view.subflows[0]), 0);
     let Decision::Assign { subflow, range, .. } = stms.decide(&view) else { panic!("it has room") };
     assert_eq!((subflow, range), (SubflowId(2), DataRange::new(25 * MSS, 26 * MSS)));
 }
 
-// RFC 8684 section 3.3.6: what a subflow has failed with is reinjected on another, and waits for that if it has no room now.
+// RFC 8684 section 3.3.6: data of a failed subflow is reinjected on another, and waits for that if it has no
+// free window now.
 #[test]
 fn data_of_a_failed_subflow_waits_for_one_that_has_not_tried_it() {
     let reinjected = |subflows: Vec<SubflowView>, tried: &[u8]| {
@@ -83,7 +84,7 @@ fn data_of_a_failed_subflow_waits_for_one_that_has_not_tried_it() {
     assert_eq!(reinjected(free(), &[0, 1]), Ok(0));
 }
 
-// Linux, mptcp_pm_subflow_chk_stale: where all subflows are silent none is left alone.
+// Linux, mptcp_pm_subflow_chk_stale: if all subflows are silent, all are used.
 #[test]
 fn linux_leaves_no_subflow_alone_where_all_are_silent() {
     let mut subflows = vec![subflow(0, 20, 20), subflow(1, 20, 20)];

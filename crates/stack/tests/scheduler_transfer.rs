@@ -1,4 +1,4 @@
-//! Schedulers and congestion controls in whole transfers: what shows only end to end.
+//! Schedulers and congestion controls in whole transfers: properties visible only end to end.
 
 mod harness;
 
@@ -8,7 +8,7 @@ use anabranch_stack::scheduler::{DapsOptions, DmptcpOptions, RoundRobinOptions, 
 use anabranch_units::{Bytes, Time};
 use harness::{Pair, Path, Side};
 
-/// Sends `bytes` and returns the pair and how long it took, in milliseconds, from the first SYN.
+/// Sends `bytes` and returns the pair and the duration in milliseconds, from the first SYN.
 fn transfer(paths: Vec<Path>, config: &ConnectionConfig, bytes: u64) -> (Pair, u64) {
     let config = ConnectionConfig { flow_size: Some(Bytes(bytes)), ..config.clone() };
     let mut pair = Pair::new(paths, config.clone(), 3);
@@ -55,7 +55,7 @@ fn every_scheduler_with_every_congestion_control_ends_a_transfer_with_losses() {
 
 #[test]
 fn redundant_sends_on_both_paths_and_is_as_fast_as_the_best() {
-    // Long enough that the second path is there for most of the time.
+    // Long enough for the second path to be used most of the time.
     let slow_growth = |config| ConnectionConfig { initial_ssthresh: Some(20), ..config };
     let both = slow_growth(with(SchedulerKind::Redundant));
     let (pair, took) = transfer(vec![Path::clean(10), Path::clean(30)], &both, 1_000_000);
@@ -63,7 +63,7 @@ fn redundant_sends_on_both_paths_and_is_as_fast_as_the_best() {
     let (one, took_alone) = transfer(vec![Path::clean(10)], &alone, 1_000_000);
     assert!(took <= took_alone + 20, "{took} and {took_alone}");
     let (first, second) = (segments_on(&pair, 0), segments_on(&pair, 1));
-    // The first carries everything itself, but for what the second was quicker with.
+    // The first carries everything itself, except data that the second delivered sooner.
     assert!(10 * first >= 9 * segments_on(&one, 0), "{first}");
     assert!(second > 100, "{second}");
 }
@@ -72,7 +72,7 @@ fn redundant_sends_on_both_paths_and_is_as_fast_as_the_best() {
 fn redundant_is_not_held_back_by_a_path_that_loses_everything() {
     let mut slow = Pair::new(vec![Path::clean(10), Path::clean(10)], with(SchedulerKind::Redundant), 3);
     slow.connect(with(SchedulerKind::Redundant));
-    // The second path carries its handshake and then nothing.
+    // The second path carries its handshake and no data.
     slow.drop = Box::new(|_, _, path, segment| path == 1 && segment.payload_len > 0);
     let mut written = slow.write(Side::Client, 400_000);
     while slow.server.read < 400_000 {
@@ -89,7 +89,7 @@ fn redundant_is_not_held_back_by_a_path_that_loses_everything() {
 
 #[test]
 fn dmptcp_spares_a_small_flow_the_slow_path_and_ends_it_sooner_than_min_rtt() {
-    // The slow path is there when a quarter remains, which the fast one sends within 200 ms.
+    // The slow path is established when a quarter remains, which the fast one sends within 200 ms.
     let run = |scheduler| {
         let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };
         transfer(vec![Path::clean(10), Path::clean(100)], &config, 600_000)
@@ -117,7 +117,7 @@ fn strict_round_robin_sends_as_many_segments_on_both_paths() {
     let scheduler = SchedulerKind::RoundRobin(RoundRobinOptions { segments: 1, cwnd_limited: false });
     let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };
     let (pair, _) = transfer(vec![Path::clean(10), Path::clean(40)], &config, 3_000_000);
-    // From the moment that the second path is there.
+    // From the time at which the second path is established.
     let first = pair.data_segments(Side::Client).find(|(_, _, path, ..)| *path == 1).map(|(at, ..)| *at);
     let on = |p| {
         pair.data_segments(Side::Client).filter(|(at, _, path, ..)| *path == p && Some(*at) >= first).count()

@@ -1,4 +1,4 @@
-//! The page on security names the test that holds each defence; none of them may be gone.
+//! The security page names the test of each defence; none of them may be missing.
 
 #![expect(clippy::disallowed_methods, reason = "reads the page and the tests")]
 
@@ -12,7 +12,7 @@ fn the_tests_that_the_page_names_exist() {
     let mut found = 0;
     for name in page.split('`').filter(|part| part.contains("::")) {
         let (file, test) = name.split_once("::").expect("two parts");
-        // `EndpointConfig::max_half_open` and its like are no tests.
+        // `EndpointConfig::max_half_open` and similar names are not tests.
         if file.starts_with(char::is_uppercase) || file == "file" {
             continue;
         }

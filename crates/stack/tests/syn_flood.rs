@@ -1,4 +1,4 @@
-//! A flood of SYNs meets a bounded table and then cookies, and honest peers get through meanwhile.
+//! A SYN flood meets a bounded table and then cookies, and honest peers connect meanwhile.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ fn own() -> Address {
     Address::new(IpAddr::from([10, 0, 0, 1]), 80)
 }
 
-/// One of four billion strangers.
+/// Returns one of four billion addresses.
 fn stranger(number: u32) -> Address {
     Address::new(IpAddr::from(number.to_be_bytes()), 5000)
 }
@@ -43,7 +43,7 @@ impl Victim {
         Victim { endpoint, now: Time::from_secs(1), accepted: Vec::new() }
     }
 
-    /// Hands in a segment, and returns what leaves.
+    /// Hands in a segment, and returns the answer.
     fn hear(&mut self, from: Address, flags: Flags, ack: Seq) -> Option<Segment> {
         let seq = Seq(if flags.has(Flags::SYN) { 0 } else { 1 });
         let mut segment = Segment::new(from, own(), seq, flags);
@@ -84,11 +84,11 @@ fn a_flood_of_syns_is_bounded_and_counted() {
     let mut victim = Victim::new();
     victim.flood(0x0b00_0000, 100_000);
     assert_eq!(victim.endpoint.connection_count(), HALF_OPEN);
-    // It lasts for a second: nothing is evicted yet.
+    // The flood lasts for a second: nothing is evicted yet.
     let counters = victim.endpoint.counters();
     assert_eq!((counters.half_open_evicted, counters.cookies_sent), (0, 100_000 - HALF_OPEN as u64));
     assert_eq!((counters.cookies_accepted, counters.cookies_rejected), (0, 0));
-    // What is left gives up by itself.
+    // The remaining connections give up by themselves.
     while let Some(due) = victim.endpoint.poll_timeout() {
         victim.now = victim.now.max(due);
         victim.endpoint.handle_timeout(victim.now);
@@ -109,7 +109,7 @@ fn honest_handshakes_survive_any_number_of_strangers() {
         victim.third(from, &answer);
         assert_eq!(victim.accepted.len(), honest as usize + 1);
     }
-    // The table is for the half-open alone: who got through stays.
+    // The table is only for half-open connections: established ones stay.
     victim.flood(0x0e00_0000, 1000);
     assert_eq!(victim.endpoint.connection_count(), HALF_OPEN + 20);
 }
@@ -123,7 +123,7 @@ fn one_that_came_before_the_flood_keeps_its_place_until_it_has_had_its_time() {
         victim.flood(0x0b00_0000, 1000);
         victim.now += Duration::from_millis(wait_ms);
         victim.flood(0x0d00_0000, 1000);
-        // Those that came in time after it still have theirs.
+        // Those that arrived after the flood still have theirs.
         assert_eq!(victim.endpoint.counters().half_open_evicted > 0, !stays);
         assert_eq!(victim.endpoint.connection_count(), HALF_OPEN);
         let answer = victim.third(from, &answer);
@@ -158,7 +158,7 @@ fn strangers_take_no_place_of_an_established_connection() {
         assert_eq!(victim.accepted.len(), honest as usize + 1);
         assert!(victim.endpoint.connection_count() <= CONNECTIONS);
     }
-    // Now each place has an established one.
+    // Now each slot has an established connection.
     let answer = victim.syn(stranger(0x0e00_0000)).expect("an answer");
     assert!(answer.flags.has(Flags::RST));
     assert_eq!(victim.endpoint.counters().half_open_evicted, HALF_OPEN as u64);
@@ -183,16 +183,16 @@ fn a_place_is_used_again_under_another_id() {
     assert_eq!(victim.endpoint.write(victim.now, first, 100), 0);
 }
 
-/// Fetches from a server that is being flooded, on a virtual clock.
+/// Fetches from a server under flood, on a virtual clock.
 struct Siege {
     now: Time,
     server: Endpoint,
     client: Endpoint,
-    /// What is on its way: when it arrives, and whether at the server.
+    /// Segments in flight: time of arrival, and whether at the server.
     wire: BTreeMap<(Time, u64), (bool, Segment)>,
     sent: u64,
     delay: Duration,
-    /// How much of what is honest is lost.
+    /// The loss rate of honest segments.
     loss: f64,
     random: RandomStream,
     strangers: u64,
@@ -205,7 +205,7 @@ struct Siege {
 const REQUEST: u64 = 200;
 const RESPONSE: u64 = 10_000;
 const FETCHES: usize = 12;
-/// Of the flood, which goes on from the beginning to the end.
+/// The interval between SYNs of the flood, which lasts for the whole run.
 const SYN_INTERVAL: Duration = Duration::from_micros(50);
 
 impl Siege {
@@ -238,7 +238,7 @@ impl Siege {
         ConnectionConfig { consume_at_once: true, ..ConnectionConfig::linux() }
     }
 
-    /// A SYN of the flood, as a kernel's or a poorer one, and its answer, which nobody hears.
+    /// Sends a SYN of the flood, like a kernel's or a simpler one, and discards its answer.
     fn flood(&mut self) {
         self.strangers += 1;
         let from = stranger(0x0b00_0000 + self.strangers as u32);
@@ -286,7 +286,7 @@ impl Siege {
         }
     }
 
-    /// Begins a fetch each 100 ms after 2 s of flood, and goes on until all are done or 60 s have passed.
+    /// Starts a fetch every 100 ms after 2 s of flood, and runs until all are complete or 60 s have passed.
     fn run(&mut self) {
         let begin = |at: usize| Time::from_secs(3) + Duration::from_millis(100) * at as u64;
         while self.fetched.len() < FETCHES && self.now < Time::from_secs(60) {
@@ -323,7 +323,8 @@ fn twelve_of_twelve_fetches_succeed_under_twenty_thousand_syns_a_second() {
         let mut siege = Siege::new(Duration::from_millis(rtt_ms), 0.0, rtt_ms);
         siege.run();
         assert_eq!(siege.fetched.len(), FETCHES, "at {rtt_ms} ms");
-        // As without a flood: the handshake, the request, and what the first window leaves of the response.
+        // As without a flood: the handshake, the request, and the part of the response beyond the first
+        // window.
         for (id, begun) in siege.fetches.iter().zip(0..) {
             let took = siege.fetched[id].since(Time::from_secs(3) + Duration::from_millis(100) * begun);
             assert_eq!(took.as_micros() / 1000, 2 * rtt_ms, "{id:?}");

@@ -1,4 +1,4 @@
-//! The transfer model against the values that are worked out in the paper and by hand.
+//! The transfer model compared with values computed in the paper and by hand.
 
 use anabranch_stack::transfer_model::{
     MAX_ROUNDS, MAX_WINDOW, ModelOptions, PathState, Round, Survivors, TimeoutWindow, TransferModel,
@@ -15,7 +15,7 @@ fn with(change: impl FnOnce(&mut ModelOptions)) -> TransferModel {
     TransferModel::new(options)
 }
 
-/// Segments after whole rounds: the expansion's, which the walk must agree with.
+/// Returns the segments after whole rounds by the expansion, with which the walk must agree.
 fn delivered(model: &TransferModel, start: PathState, rounds: u32) -> f64 {
     let exact = model.rounds(start, rounds).last().unwrap().delivered_segments;
     let fast = model.delivered(start, f64::from(rounds), f64::INFINITY);
@@ -23,12 +23,12 @@ fn delivered(model: &TransferModel, start: PathState, rounds: u32) -> f64 {
     exact
 }
 
-/// `(cwnd, ssthresh)` of each state of a round.
+/// Returns `(cwnd, ssthresh)` of each state of a round.
 fn nodes(round: &Round) -> Vec<(u32, Option<u32>)> {
     round.states.iter().map(|state| (state.cwnd, state.ssthresh)).collect()
 }
 
-/// The windows of a path that loses nothing.
+/// Returns the windows of a path without loss.
 fn windows(model: &TransferModel, start: PathState, rounds: u32) -> Vec<u32> {
     model
         .rounds(PathState { loss: 0.0, ..start }, rounds)
@@ -110,7 +110,7 @@ fn a_timeout_goes_back_to_one_segment_or_if_asked_to_the_initial_window() {
     let round = |model: &TransferModel| model.rounds(start, 2).last().unwrap();
     assert!(nodes(&round(&TransferModel::default())).contains(&(1, Some(5))));
     assert_eq!(nodes(&round(&initial)), [(20, Some(80)), (10, Some(5)), (5, Some(5))]);
-    // A first window above the threshold that the timeout leaves is congestion avoidance at once.
+    // A first window above the threshold after the timeout is in congestion avoidance at once.
     assert!(delivered(&initial, start, 9) > delivered(&TransferModel::default(), start, 9));
 }
 
@@ -134,7 +134,7 @@ fn a_coupled_increase_takes_its_steps_evenly() {
     assert_eq!(windows(&quarter, path(1, Some(4), 0.0), 5), [1, 2, 4, 4, 5]);
     let none = with(|options| options.increase = 0.0);
     assert_eq!(delivered(&none, start, 10), 100.0);
-    // Out of range: brought into it.
+    // Values out of range are clamped.
     for (increase, like) in [(-3.0, 0.0), (7.0, 1.0), (f64::NAN, 1.0)] {
         let model = with(|options| options.increase = increase);
         let like = with(|options| options.increase = like);
@@ -151,7 +151,8 @@ fn without_a_floor_the_threshold_after_a_loss_is_half_the_window_whatever_that_i
         assert!(nodes(&round(&raw, cwnd)).contains(&(1, Some(half))), "{cwnd}");
         assert!(nodes(&round(&TransferModel::default(), cwnd)).contains(&(1, Some(2))), "{cwnd}");
     }
-    // A window of 1 below a threshold of 2 doubles; above it, it grows by what the round adds: here nothing.
+    // A window of 1 below a threshold of 2 doubles; above it, it grows by the increase of the round, which is
+    // zero here.
     let still = |floor: bool| {
         let model = with(|options| (options.threshold_floor, options.increase) = (floor, 0.0));
         delivered(&model, path(1, Some(80), 0.3), 12)
@@ -211,7 +212,7 @@ fn the_walk_ends_as_soon_as_it_has_delivered_enough() {
     assert_eq!(model.delivered(start, 4.0, 24.5), 56.0);
     assert_eq!(model.delivered(start, 4.0, 0.0), 0.0);
     assert_eq!(model.delivered(start, 4.0, 1000.0), 120.0);
-    // In the middle of a round it is not cut short.
+    // The result is not truncated in the middle of a round.
     assert_eq!(model.delivered(start, 2.5, 25.0), 40.0);
 }
 
@@ -243,7 +244,7 @@ fn odd_input_has_a_meaning() {
     }
     assert_eq!(model.delivered(path(8, None, 0.1), f64::INFINITY, 1e9), f64::INFINITY);
     assert_eq!(model.delivered(path(8, None, 1.0), f64::INFINITY, 1e9), 0.0);
-    // A walk of which nobody knows when to end goes on to the end.
+    // A walk without a known end runs to the end.
     assert_eq!(model.delivered(path(8, None, 0.0), 2.0, f64::NAN), 24.0);
     assert_eq!(model.rounds(path(8, None, 0.1), 0).count(), 0);
     let all_lost: Vec<_> = model.rounds(path(8, None, 1.0), 3).collect();

@@ -1,5 +1,5 @@
-//! The model written down once more, as slowly and as plainly as the paper has it: the tree of
-//! states without merging, and the binomial sums term by term.
+//! A second implementation of the model, slow and literal: the tree of states without merging, and the
+//! binomial sums term by term.
 
 use anabranch_stack::transfer_model::{ModelOptions, PathState, Survivors, TimeoutWindow, TransferModel};
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ impl Tree {
     }
 }
 
-/// Segments delivered by the end of each round.
+/// Returns the segments delivered by the end of each round.
 fn oracle(options: ModelOptions, start: PathState, rounds: usize) -> Vec<f64> {
     let limit = options.window_limit.unwrap_or(INFINITE).max(1);
     let first_cwnd = start.cwnd.max(1).min(limit);

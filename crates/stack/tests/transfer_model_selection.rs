@@ -1,5 +1,5 @@
-//! DMPTCP's choice of subflows: the paper's examples, the properties that its rule promises, and
-//! algorithm 1 written down once more.
+//! DMPTCP's choice of subflows: the paper's examples, the properties of its rule, and a second implementation
+//! of algorithm 1.
 
 use anabranch_stack::selection::{
     Explanation, MAX_PATHS, PathEstimate, Reason, Selection, explain_selection, select_subflows,
@@ -52,7 +52,7 @@ fn the_slow_path_of_the_papers_example_stays_idle() {
     assert_eq!(select.last_chosen, None);
 }
 
-/// Eight segments are in flight and remain no longer: of 80 ms the first round is that of 16.
+/// Eight segments are in flight and no longer remain: the first round in the 80 ms is that of 16.
 #[test]
 fn a_full_path_begins_with_its_next_window() {
     let full = PathEstimate { full: true, ..path(20) };
@@ -62,7 +62,7 @@ fn a_full_path_begins_with_its_next_window() {
     let avoiding = PathEstimate { ssthresh: Some(8), ..full };
     assert_eq!(chosen(&[avoiding, path(80)], 42 * MSS), [0]);
     assert_eq!(chosen(&[avoiding, path(80)], 42 * MSS + 1), [0, 1]);
-    // What is in flight may be lost: all of it is, and a window of 1 is next, up to the threshold of 4.
+    // Data in flight may be lost: if all of it is, a window of 1 is next, up to the threshold of 4.
     let lossy = PathEstimate { loss: 1.0, ..full };
     assert_eq!(chosen(&[lossy, path(80)], 1), [0, 1]);
     let explained = explain(&[full, path(80)], 10 * MSS);
@@ -122,7 +122,7 @@ fn the_mask_and_the_list_tell_the_same() {
     );
     assert_eq!(select.len(), 2);
     assert_eq!(select.remaining, Bytes(16 * MSS + 1));
-    // 30 ms is one and a half round trips of 20 ms: 8 segments and half of 16 fall short of it.
+    // 30 ms is one and a half round trips of 20 ms: 8 segments and half of 16 do not suffice.
     let last = select.last_chosen.unwrap();
     assert_eq!((last.path, last.ratio, last.predicted), (2, 1.5, Bytes(16 * MSS)));
 }
@@ -156,12 +156,12 @@ fn a_path_without_an_rtt_is_the_last_resort() {
 
 #[test]
 fn odd_estimates_have_a_meaning() {
-    // The fastest and the slowest that can be told apart.
+    // The fastest and the slowest RTT that can be distinguished.
     let instant = PathEstimate { srtt: Duration::from_nanos(1), ..path(1) };
     let never = PathEstimate { srtt: Duration::MAX, ..path(1) };
     assert_eq!(chosen(&[never, path(1), instant], 8 * MSS + 1), [2]);
     assert_eq!(chosen(&[never, path(1), PathEstimate { loss: 1.0, ..instant }], 8 * MSS + 1), [2, 1]);
-    // No payload in a segment counts as one byte.
+    // An MSS of 0 counts as one byte.
     let tiny = PathEstimate { mss: 0, ..path(20) };
     assert_eq!(chosen(&[tiny, path(80)], 120), [0]);
     assert_eq!(chosen(&[tiny, path(80)], 121), [0, 1]);
@@ -187,33 +187,37 @@ fn a_window_limit_lets_slower_paths_in() {
     assert_eq!(select_subflows(&paths, Bytes(38 * MSS + 1), &model).len(), 2);
 }
 
-/// RFC 6356 worked out by hand: `alpha cwnd_i / cwnd_total` is, with windows of 8 on 20 and 80 ms, 8 (8 / 0.02^2) /
-/// (8 / 0.02 + 8 / 0.08)^2 = 160000 / 250000; with three of 20 ms, 160000 / 1300^2.
+/// RFC 6356 computed by hand: `alpha cwnd_i / cwnd_total` is, with windows of 8 on 20 and 80 ms, 8 (8 /
+/// 0.02^2) / (8 / 0.02 + 8 / 0.08)^2 = 160000 / 250000; with three of 20 ms, 160000 / 1300^2.
 #[test]
-fn a_coupled_increase_is_what_lia_leaves_each_path() {
+fn a_coupled_increase_is_the_share_lia_grants_each_path() {
     let avoiding = |rtt_ms| PathEstimate { ssthresh: Some(1), ..path(rtt_ms) };
     let delivered = |paths: &[PathEstimate], increase: f64, coupled_increase: bool| {
         let model =
             TransferModel::new(ModelOptions { increase, coupled_increase, ..ModelOptions::default() });
         let explanation = explain_selection(paths, Bytes(1 << 40), &model);
         let slow = explanation.candidates.iter().find(|one| paths[one.path].srtt > Duration::from_millis(20));
-        slow.expect("it is weighed").contributions.iter().map(|one| one.segments).collect::<Vec<_>>()
+        slow.expect("the path was considered")
+            .contributions
+            .iter()
+            .map(|one| one.segments)
+            .collect::<Vec<_>>()
     };
     let two = [avoiding(20), avoiding(80)];
-    // Four round trips: a segment more after the second and after the fourth, and not after each.
+    // Four round trips: one more segment after the second and after the fourth, not after each.
     assert_eq!(delivered(&two, 1.0, false), [8.0 + 9.0 + 10.0 + 11.0]);
     assert_eq!(delivered(&two, 1.0, true), [8.0 + 8.0 + 9.0 + 9.0]);
-    // A part of 64 hundredths: one after the fourth.
+    // An increase of 64 hundredths: one segment after the fourth.
     assert_eq!(delivered(&two, 0.5, true), [32.0]);
     assert_eq!(delivered(&[avoiding(20), avoiding(20), avoiding(20), avoiding(80)], 1.0, true), [32.0; 3]);
     // A path without an RTT has no rate.
     let unknown = PathEstimate { srtt: Duration::ZERO, ..avoiding(20) };
     assert_eq!(delivered(&[avoiding(20), avoiding(80), unknown], 1.0, true), delivered(&two, 1.0, true));
-    // Beside next to nothing it is a TCP.
+    // Beside a nearly idle path it is a TCP.
     let little = PathEstimate { cwnd: 1, ..avoiding(2000) };
     let alone = |coupled| delivered(&[avoiding(20), little], 1.0, coupled)[0];
     assert!(alone(true) > 0.95 * alone(false) && alone(true) < alone(false));
-    // And what is chosen follows from it: 34 segments are enough, or not.
+    // The choice follows from it: 34 segments suffice, or not.
     let coupled = TransferModel::new(ModelOptions { coupled_increase: true, ..ModelOptions::default() });
     let count = |segments: u64, model| select_subflows(&two, Bytes(segments * MSS), model).len();
     assert_eq!([34, 35].map(|segments| count(segments, &coupled)), [1, 2]);
@@ -254,7 +258,7 @@ fn an_explanation_names_every_number() {
     assert_eq!((by_second.path, by_second.ratio), (2, 80.0 / 30.0));
     assert!((by_second.segments - (24.0 + 32.0 * 2.0 / 3.0)).abs() < 1e-12);
     assert_eq!(third.predicted, Bytes((165.0 + 1.0 / 3.0) as u64 * MSS + MSS / 3));
-    // Nothing is enough for a flow of unknown size.
+    // No prediction suffices for a flow of unknown size.
     assert!(explain(&paths, u64::MAX).candidates.iter().all(|path| path.chosen && !path.enough));
 }
 
@@ -285,8 +289,8 @@ fn any_remaining() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..100_000, 0_u64..20_000_000, Just(u64::MAX)]
 }
 
-/// Algorithm 1, one path after the other, on the full expansion. `None` where a prediction is too
-/// close to `remaining` for the walk's error.
+/// Algorithm 1, one path after the other, on the full expansion. `None` if a prediction is too close to
+/// `remaining` for the walk's error.
 fn algorithm_1(paths: &[PathEstimate], remaining: u64) -> Option<Vec<usize>> {
     let model = TransferModel::default();
     let mut order: Vec<usize> = (0..paths.len()).filter(|&i| paths[i].usable && !paths[i].backup).collect();
@@ -373,8 +377,8 @@ proptest! {
         prop_assert!(select(&paths, remaining).contains(which) || !select(&slower, remaining).contains(which));
     }
 
-    /// Not a theorem: it holds for the default increase and timeout window, and fails without them
-    /// (see the next test).
+    /// Not a theorem: it holds for the default increase and timeout window, and fails without them (see the
+    /// next test).
     #[test]
     fn more_loss_never_takes_a_path_away(
         paths in some_paths(), which in any::<prop::sample::Index>(), more in 0.0..=1.0, remaining in any_remaining(),
@@ -385,7 +389,7 @@ proptest! {
         let mut worse = paths.clone();
         worse[which].loss += more * (1.0 - worse[which].loss);
         let before = select_subflows(&paths, Bytes(remaining), &model);
-        // A prediction may err by a part of 10^4, up before and down after.
+        // A prediction may err by one part in 10^4, upwards before and downwards after.
         let slack = if remaining == u64::MAX { 0 } else { remaining / 3000 + 1 };
         let after = select_subflows(&worse, Bytes(remaining + slack), &model);
         prop_assert_eq!(before.mask() & after.mask(), before.mask());
@@ -416,7 +420,7 @@ proptest! {
 fn with_a_small_increase_more_loss_may_deliver_more() {
     let model = TransferModel::new(ModelOptions { increase: 0.0, ..ModelOptions::default() });
     let deliver = |loss| model.delivered(PathState { cwnd: 1, ssthresh: Some(0), loss }, 50.0, f64::INFINITY);
-    // Nothing lost: a window of 1 for ever. A timeout: slow start to 2.
+    // Nothing lost: a window of 1 always. A timeout: slow start to 2.
     assert_eq!(deliver(0.0), 50.0);
     assert!(deliver(0.01) > 58.0);
 }

@@ -1,8 +1,7 @@
-//! Time, rates, sizes and random streams: the words that every floor of anabranch shares.
+//! Time, rates, sizes and random streams, shared by every crate of anabranch.
 //!
-//! Nothing here reads a clock or asks the system for entropy. A [`Time`] is passed in by whoever
-//! drives the code, and a [`RandomStream`] is derived from a seed and the name of the component
-//! that draws from it.
+//! Nothing here reads a clock or asks the system for entropy. The caller passes a [`Time`] in, and a
+//! [`RandomStream`] is derived from a seed and the name of the component that draws from it.
 
 #![warn(unreachable_pub)]
 

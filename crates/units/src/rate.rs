@@ -9,17 +9,17 @@ use crate::Duration;
 pub struct Rate(pub u64);
 
 impl Rate {
-    /// `bps` bits per second.
+    /// Returns a rate of `bps` bits per second.
     pub const fn from_bps(bps: u64) -> Rate {
         Rate(bps)
     }
 
-    /// `mbps` times 10^6 bits per second.
+    /// Returns a rate of `mbps` times 10^6 bits per second.
     pub const fn from_mbps(mbps: u64) -> Rate {
         Rate(mbps * 1_000_000)
     }
 
-    /// The rate at which `bytes` pass in `span`; zero for an empty span.
+    /// Returns the rate at which `bytes` pass in `span`; zero for an empty span.
     pub fn from_bytes_over(bytes: u64, span: Duration) -> Rate {
         if span.is_zero() {
             return Rate(0);
@@ -27,22 +27,23 @@ impl Rate {
         Rate((bytes as f64 * 8e9 / span.0 as f64) as u64)
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
 
-    /// Bits per second as a float.
+    /// Returns the rate in bits per second as a float.
     pub fn as_bps_f64(self) -> f64 {
         self.0 as f64
     }
 
-    /// Bytes per second.
+    /// Returns the rate in bytes per second.
     pub fn bytes_per_sec(self) -> f64 {
         self.0 as f64 / 8.0
     }
 
-    /// How long `bytes` take at this rate, rounded to the nearest nanosecond; forever at rate zero.
+    /// Returns the time that `bytes` take at this rate, rounded to the nearest nanosecond; [`Duration::MAX`]
+    /// at rate zero.
     pub const fn transmission_time(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
@@ -56,7 +57,7 @@ impl Rate {
         }
     }
 
-    /// How many bytes pass in `span`, rounded down.
+    /// Returns the number of bytes that pass in `span`, rounded down.
     pub fn bytes_in(self, span: Duration) -> u64 {
         (u128::from(self.0) * u128::from(span.0) / 8_000_000_000).min(u128::from(u64::MAX)) as u64
     }

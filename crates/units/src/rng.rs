@@ -5,13 +5,13 @@ use rand_pcg::Pcg64Mcg;
 
 /// A stream of random numbers that belongs to one component of a run.
 ///
-/// Two streams of the same seed and name are equal; streams of different names are independent.
-/// So adding a component to a run does not shift what the others draw.
+/// Two streams of the same seed and name are equal; streams of different names are independent. A component
+/// added to a run therefore does not shift the draws of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RandomStream(Pcg64Mcg);
 
 impl RandomStream {
-    /// The stream of the component `name` (for example `"link.wifi.loss"`) in a run with `seed`.
+    /// Returns the stream of the component `name` (for example `"link.wifi.loss"`) in a run with `seed`.
     pub fn new(seed: u64, name: &str) -> RandomStream {
         // FNV-1a over the name, then two rounds of SplitMix64's finaliser to fill 128 bits of state.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -23,27 +23,27 @@ impl RandomStream {
         RandomStream(Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low)))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// The next 32 bits.
+    /// Returns the next 32 bits.
     pub fn next_u32(&mut self) -> u32 {
         (self.0.next_u64() >> 32) as u32
     }
 
-    /// Uniform in `[0, 1)`, with 53 bits.
+    /// Returns a number uniform in `[0, 1)`, with 53 bits.
     pub fn next_f64(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform in `0..bound`; 0 when `bound` is 0. The bias is below `bound / 2^64`.
+    /// Returns a number uniform in `0..bound`; 0 if `bound` is 0. The bias is below `bound / 2^64`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True with `probability`.
+    /// Draws once; true with `probability`.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.next_f64() < probability
     }

@@ -8,22 +8,22 @@ use core::ops::{Add, AddAssign, Sub};
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
-    /// More than there will ever be.
+    /// The largest size.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
-    /// `n` kilobytes of 1000 bytes.
+    /// Returns `n` kilobytes of 1000 bytes.
     pub const fn from_kb(n: u64) -> Bytes {
         Bytes(n * 1000)
     }
 
-    /// `n` KiB of 1024 bytes.
+    /// Returns `n` KiB of 1024 bytes.
     pub const fn from_kib(n: u64) -> Bytes {
         Bytes(n * 1024)
     }
 
-    /// The number itself.
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
 
-/// An instant: nanoseconds since the start of the run (or since any origin the driver has chosen).
+/// An instant: nanoseconds since the start of the run, or since an origin of the caller's choice.
 ///
 /// 64 bits of nanoseconds last 584 years. Arithmetic saturates instead of wrapping.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,113 +16,113 @@ pub struct Duration(pub u64);
 impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
-    /// Later than every instant that is ever reached; a timer at this time is not armed.
+    /// An instant that is never reached; a timer set to it is not armed.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The instant `secs` seconds after the origin.
+    /// Returns the instant `secs` seconds after the origin.
     pub const fn from_secs(secs: u64) -> Time {
         Time(secs * 1_000_000_000)
     }
 
-    /// The instant `millis` milliseconds after the origin.
+    /// Returns the instant `millis` milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Time {
         Time(millis * 1_000_000)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds since the origin.
+    /// Returns the whole microseconds since the origin.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Seconds since the origin.
+    /// Returns the seconds since the origin.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span from `earlier` to `self`; zero when `earlier` is in fact later.
+    /// Returns the span from `earlier` to `self`; zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whether a timer set to this instant is armed at all.
+    /// True if a timer set to this instant is armed.
     pub const fn is_armed(self) -> bool {
         self.0 != u64::MAX
     }
 
-    /// `Some(self)` unless this is [`Time::NEVER`].
+    /// Returns `Some(self)` unless this is [`Time::NEVER`].
     pub const fn armed(self) -> Option<Time> {
         if self.is_armed() { Some(self) } else { None }
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Duration = Duration(0);
-    /// The longest span there is.
+    /// The longest span.
     pub const MAX: Duration = Duration(u64::MAX);
 
-    /// `nanos` nanoseconds.
+    /// Returns a span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Duration {
         Duration(nanos)
     }
 
-    /// `micros` microseconds.
+    /// Returns a span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Duration {
         Duration(micros * 1_000)
     }
 
-    /// `millis` milliseconds.
+    /// Returns a span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Duration {
         Duration(millis * 1_000_000)
     }
 
-    /// `secs` seconds.
+    /// Returns a span of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Duration {
         Duration(secs * 1_000_000_000)
     }
 
-    /// `secs` seconds, rounded to the nearest nanosecond; negative and not-a-number give zero.
+    /// Returns a span of `secs` seconds, rounded to the nearest nanosecond; zero for negative values and NaN.
     pub fn from_secs_f64(secs: f64) -> Duration {
-        // A float to integer cast saturates, and maps not-a-number to zero.
+        // A float to integer cast saturates, and maps NaN to zero.
         Duration((secs * 1e9 + 0.5) as u64)
     }
 
-    /// Whole nanoseconds.
+    /// Returns the whole nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds.
+    /// Returns the whole microseconds.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Milliseconds.
+    /// Returns the milliseconds as a float.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Seconds.
+    /// Returns the seconds as a float.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Whether this span is empty.
+    /// True if this span is empty.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// This span times a factor; negative factors give zero.
+    /// Returns this span times a factor; zero for a negative factor.
     pub fn mul_f64(self, factor: f64) -> Duration {
         Duration((self.0 as f64 * factor + 0.5) as u64)
     }
 
-    /// `self - other`, or zero.
+    /// Returns `self - other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Duration) -> Duration {
         Duration(self.0.saturating_sub(other.0))
     }

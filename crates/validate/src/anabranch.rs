@@ -1,8 +1,9 @@
 //! Transfers in real time with anabranch at both ends.
 //!
-//! Two hosts of `anabranch-net` stand at the two sides of an engine, without the kernel's network in between. Addresses
-//! are those of the kernel's transfer: 10.0.n.1 on path n for the client, and one for the server, or those of IPv6; the
-//! client's address decides which path a packet takes, both ways, as in the simulator.
+//! Two hosts of `anabranch-net` are connected by an engine, without the kernel's network in between.
+//! Addresses are those of the kernel's transfer: 10.0.n.1 on path n for the client, and one for the server,
+//! or those of IPv6; the client's address determines the path of a packet in both directions, as in the
+//! simulator.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -28,12 +29,12 @@ use crate::points::{FlowPlan, Point};
 use crate::results::Trouble;
 use crate::simulated;
 
-/// Headers and options before the payload of a full segment over IPv4, as a host of `anabranch-net` reckons, and over
-/// IPv6.
+/// The length of the headers and options before the payload of a full segment, as computed by a host of
+/// `anabranch-net`, over IPv4 and over IPv6.
 const HEADERS: [u32; 2] = [80, 100];
-/// Below the engine's, above other programs'.
+/// Below the engine's priority, above that of other programs.
 pub const PRIORITY: i32 = 10;
-/// How long the last acknowledgements may take.
+/// The longest time to wait for the last acknowledgements.
 const DRAIN: Duration = Duration::from_secs(5);
 
 fn server(point: &Point) -> IpAddr {
@@ -50,14 +51,14 @@ fn client(point: &Point, path: usize) -> IpAddr {
     }
 }
 
-/// The path to a client's address, in a packet's destination.
+/// Returns the path of the client's address in a packet's destination.
 fn path_to(packet: &[u8]) -> usize {
-    // The third byte of an IPv4 address, and the eighth of one of IPv6, is the path's number.
+    // The third byte of an IPv4 address, and the eighth of an IPv6 address, is the path's number.
     let at = if packet.first().is_some_and(|first| first >> 4 == 6) { 24 + 7 } else { 16 + 2 };
     packet.get(at).map_or(0, |number| usize::from(*number).saturating_sub(1))
 }
 
-/// The server's devices, of which it takes the one that leads to the client's address.
+/// The server's devices, of which a packet is sent on the one for the client's address.
 struct Bundle(Vec<PacketSocket>);
 
 impl Device for Bundle {
@@ -82,11 +83,10 @@ impl Device for Bundle {
     }
 }
 
-/// Carries out run number `run` of `point`, and has `tap` take down its packets. What was measured, and how punctual it
-/// was.
+/// Runs number `run` of `point`, captured by `tap`. Returns the measurements and the punctuality.
 ///
 /// # Errors
-/// What has gone wrong.
+/// Any [`Trouble`].
 pub fn run(
     point: &Point,
     run: u32,
@@ -95,7 +95,7 @@ pub fn run(
 ) -> Result<(Measured, Quality), Trouble> {
     std::thread::scope(|scope| {
         let work = || {
-            // Refused without privileges, and then the lateness tells.
+            // Fails without privileges; the reported lateness shows the effect.
             let _ = anabranch_emulate::set_realtime(PRIORITY);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(LocalSet::new().run_until(transfers(point, run, cancelled, tap)))
@@ -104,11 +104,11 @@ pub fn run(
     })
 }
 
-/// One transfer, and what its two ends have come to so far.
+/// One transfer, and the progress of its two ends.
 #[derive(Default)]
 struct Flow {
     size: Option<u64>,
-    /// When it starts.
+    /// The time of its start.
     start: Option<Instant>,
     size_known: bool,
     download: bool,
@@ -164,7 +164,7 @@ async fn transfers(
         Rc::new(Flow { size: flow.size, start, size_known, download, ..Flow::default() })
     };
     let flows: Vec<Rc<Flow>> = plan.into_iter().map(flow).collect();
-    // They go on until these are dropped.
+    // They run until these are dropped.
     let _background = background(point, &client_host, &server_host, begun)?;
     let connected = Flows::default();
     let mut ends: JoinSet<io::Result<MptcpStream>> = JoinSet::new();
@@ -174,7 +174,7 @@ async fn transfers(
         ends.spawn_local(ask(flow, host, (local, there), config.clone(), connected, end));
     }
     let all = async {
-        // The streams live until the counters were read.
+        // The streams are kept until the counters are read.
         let (mut waiting, mut streams) = (flows.len(), Vec::new());
         while waiting > 0 || !ends.is_empty() {
             tokio::select! {
@@ -198,7 +198,7 @@ async fn transfers(
     Ok((Measured::together(measured?), quality(&engine.stop()?)))
 }
 
-/// The client's end.
+/// Runs the client's end.
 async fn ask(
     flow: Rc<Flow>,
     host: Rc<Host>,
@@ -221,7 +221,7 @@ async fn ask(
     }
 }
 
-/// The server's end.
+/// Runs the server's end.
 async fn serve(
     mut stream: MptcpStream,
     peer: SocketAddr,
@@ -244,7 +244,7 @@ async fn serve(
     }
 }
 
-/// Starts the flows in the background, which are not measured.
+/// Starts the background flows, which are not measured.
 fn background(
     point: &Point,
     client_host: &Rc<Host>,
@@ -281,7 +281,7 @@ fn background(
     Ok(flows)
 }
 
-/// Writes without an end, or reads.
+/// Writes indefinitely, or reads.
 async fn fill(mut stream: MptcpStream, writes: bool) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -299,7 +299,7 @@ async fn interrupted(cancelled: &AtomicBool) {
     }
 }
 
-/// Writes what there is to send, and waits until it is acknowledged.
+/// Writes all data, and waits until it is acknowledged.
 async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<MptcpStream> {
     let _ = flow.sender.set(stream.control());
     if flow.size_known {
@@ -313,12 +313,12 @@ async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<MptcpStream> {
         left -= n;
     }
     stream.shutdown().await?;
-    // What is lost at the very end is the sender's affair, and not the receiver's.
+    // Losses at the very end concern the sender, not the receiver.
     let _ = tokio::time::timeout(DRAIN, stream.drained()).await;
     Ok(stream)
 }
 
-/// Reads to the end; what comes after `end` does not count.
+/// Reads to the end; data received after `end` does not count.
 async fn receive(flow: &Flow, mut stream: MptcpStream, end: Instant) -> io::Result<MptcpStream> {
     let _ = flow.receiver.set(stream.control());
     let mut chunk = vec![0; CHUNK];

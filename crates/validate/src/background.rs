@@ -1,4 +1,4 @@
-//! Flows of the kernel's TCP that fill a path and are not measured.
+//! Background flows of the kernel's TCP that fill a path and are not measured.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -13,27 +13,27 @@ use crate::kernel::{CHUNK, LOOK, PORT, REQUEST, Shared, bound, is_timeout};
 use crate::points::Point;
 use crate::results::Trouble;
 
-/// How long a handshake may take.
+/// The longest duration of a handshake.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// One flow: its client's socket, the address of the server, and when it starts after the links.
+/// One flow: its client's socket, the address of the server, and its start relative to the links'.
 struct Cross {
     client: Socket,
     there: SocketAddr,
     start: Duration,
 }
 
-/// The flows in the background, and the sockets where their servers listen.
+/// The background flows, and the listening sockets of their servers.
 pub struct Background {
     flows: Vec<Cross>,
     listeners: Vec<(Socket, usize)>,
 }
 
 impl Background {
-    /// Makes the sockets of the flows of `point`.
+    /// Makes the sockets of the background flows of `point`.
     ///
     /// # Errors
-    /// If the system does not make them.
+    /// If the system does not provide them.
     pub fn open(point: &Point, emulation: &Emulation) -> Result<Background, Trouble> {
         let mut all = Background { flows: Vec::new(), listeners: Vec::new() };
         let addresses = emulation.addresses();
@@ -57,7 +57,7 @@ impl Background {
         Ok(all)
     }
 
-    /// Starts the flows, each when its time has come. They go on until the run is done.
+    /// Starts the flows, each at its time. They run until the run is over.
     pub fn start<'scope>(self, scope: &'scope Scope<'scope, '_>, shared: &'scope Shared<'scope>) {
         let download = shared.point.is_download();
         for Cross { client, there, start } in self.flows {
@@ -98,7 +98,7 @@ impl Background {
     }
 }
 
-/// Writes until the run is done.
+/// Writes until the run is over.
 fn send(shared: &Shared<'_>, mut socket: &Socket) {
     let chunk = vec![0; CHUNK];
     if shared.note_sender(socket).is_err() {
@@ -113,7 +113,7 @@ fn send(shared: &Shared<'_>, mut socket: &Socket) {
     }
 }
 
-/// Reads until the run is done.
+/// Reads until the run is over.
 fn receive(shared: &Shared<'_>, mut socket: &Socket) {
     let mut chunk = vec![0; CHUNK];
     while !shared.is_done() {

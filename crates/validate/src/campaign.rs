@@ -1,4 +1,4 @@
-//! Makes the runs: those in real time one after the other or a few at once, those in virtual time afterwards.
+//! Makes the runs: those in real time one after another or a few at once, and then those in virtual time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,26 +15,26 @@ use crate::points::Point;
 use crate::results::{Record, Results, Trouble};
 use crate::{anabranch, kernel, simulated};
 
-/// What is to be measured.
+/// The plan of a campaign.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The points.
     pub points: Vec<Point>,
-    /// How many reliable runs of each kind every point shall have.
+    /// The number of reliable runs of each kind at every point.
     pub runs: u32,
-    /// How often each run is tried until it is reliable.
+    /// The number of attempts for each run until it is reliable.
     pub attempts: u32,
-    /// How many runs at once.
+    /// The number of simultaneous runs.
     pub jobs: usize,
-    /// After this no run begins.
+    /// The time after which no run begins.
     pub until: Option<Instant>,
-    /// What [`Record::build`] says.
+    /// The value of [`Record::build`].
     pub build: String,
-    /// Where captures go, if they are wanted.
+    /// The destination of captures, if requested.
     pub captures: Option<Captures>,
 }
 
-/// A plan and what has come of it.
+/// A plan and its results.
 #[derive(Debug)]
 pub struct Campaign {
     plan: Plan,
@@ -43,7 +43,7 @@ pub struct Campaign {
     simulated: Vec<Vec<Measured>>,
 }
 
-/// A run that is still to be made.
+/// A pending run.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     point: usize,
@@ -52,26 +52,26 @@ struct Task {
     attempts: u32,
 }
 
-/// How many runs there are of a point.
+/// The numbers of runs of a point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// The point's name.
     pub point: String,
-    /// How it was carried out.
+    /// The kind of the runs.
     pub kind: Kind,
-    /// Runs that may be relied on.
+    /// Reliable runs.
     pub reliable: usize,
-    /// Runs that may not.
+    /// Unreliable runs.
     pub unreliable: usize,
     /// Reliable runs that were not delivered in time.
     pub missed: usize,
-    /// Unreliable runs that have failed, and not been late.
+    /// Unreliable runs that failed, other than by lateness.
     pub failed: usize,
-    /// Why the last unreliable one is.
+    /// The reason that the last unreliable run is unreliable.
     pub objection: Option<String>,
 }
 
-/// A text that is another for every other build of this program.
+/// Returns a text that identifies this build of the program.
 pub fn build_id() -> String {
     let bytes = std::fs::read("/proc/self/exe").unwrap_or_default();
     Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -82,16 +82,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Campaign {
-    /// A campaign that goes on from `results`.
+    /// Returns a campaign that continues from `results`.
     pub fn new(plan: Plan, results: Results) -> Campaign {
         Campaign { plan, results: Mutex::new(results), simulated: Vec::new() }
     }
 
-    /// Makes the runs in real time that are missing, until there are enough, the time is over, or no more attempts are
-    /// left. `progress` hears how many are done, of how many.
+    /// Makes the missing runs in real time, until there are enough, the time is over, or no attempts are
+    /// left. `progress` receives the number of completed runs, and the total.
     ///
     /// # Errors
-    /// If it was told to stop, or nothing can be measured. What was measured is kept.
+    /// If it was cancelled, or nothing can be measured. Existing measurements are kept.
     pub fn measure(
         &self,
         cancelled: &AtomicBool,
@@ -111,7 +111,7 @@ impl Campaign {
                 match self.attempt(task, cancelled) {
                     Ok(true) => progress(done.fetch_add(1, Ordering::Relaxed) + 1, total),
                     Ok(false) if task.attempts > 1 => {
-                        // After the others of its round, when the machine may have more time.
+                        // After the others of its round, when the machine may be less busy.
                         let mut tasks = lock(&tasks);
                         let next = tasks.iter().position(|other| other.run > task.run).unwrap_or(tasks.len());
                         tasks.insert(next, Task { attempts: task.attempts - 1, ..task });
@@ -136,7 +136,7 @@ impl Campaign {
         trouble.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Runs that there are not yet, round by round, so that an early end leaves as many of each.
+    /// Returns the missing runs, round by round, so that an early end leaves equal numbers of each.
     fn missing(&self) -> VecDeque<Task> {
         let results = lock(&self.results);
         let mut tasks = VecDeque::new();
@@ -158,7 +158,7 @@ impl Campaign {
         tasks
     }
 
-    /// Carries out `task`. Whether it may be relied on.
+    /// Makes the run of `task`; returns whether it is reliable.
     fn attempt(&self, task: Task, cancelled: &AtomicBool) -> Result<bool, Trouble> {
         let point = &self.plan.points[task.point];
         let captures = self.plan.captures.as_ref();
@@ -182,7 +182,7 @@ impl Campaign {
                 let objection = quality.objection(point.shortest_rtt());
                 (measured, quality, objection, false)
             }
-            // One run that fails among many is no reason to lose the others.
+            // One failed run among many must not lose the others.
             Err(Trouble::Failed(text)) => (Measured::default(), Quality::default(), Some(text), true),
             Err(other) => return Err(other),
         };
@@ -204,7 +204,7 @@ impl Campaign {
     /// Simulates the runs that were measured in real time.
     ///
     /// # Errors
-    /// If a point cannot be simulated, or it was told to stop.
+    /// If a point cannot be simulated, or it was cancelled.
     pub fn simulate(&mut self, cancelled: &AtomicBool) -> Result<(), Trouble> {
         for point in &self.plan.points {
             let one = |run| -> Result<Measured, Trouble> {
@@ -228,7 +228,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// The comparisons of all points.
+    /// Returns the comparisons of all points.
     pub fn rows(&self) -> Vec<Row> {
         let results = lock(&self.results);
         let mut rows = Vec::new();
@@ -244,7 +244,7 @@ impl Campaign {
         rows
     }
 
-    /// How many runs there are of each point.
+    /// Returns the numbers of runs of each point.
     pub fn tallies(&self) -> Vec<Tally> {
         let results = lock(&self.results);
         let mut tallies = Vec::new();
@@ -279,8 +279,8 @@ impl Campaign {
         tallies
     }
 
-    /// Why there is no result at all of one kind, if every run of it has failed: that is no matter of a machine that is
-    /// late.
+    /// Returns the reason that there is no result at all of one kind, if every run of it has failed; lateness
+    /// of the machine cannot be the cause of that.
     pub fn failure(&self) -> Option<String> {
         let results = lock(&self.results);
         [Kind::Emulated, Kind::Kernel].into_iter().find_map(|kind| {
@@ -291,17 +291,17 @@ impl Campaign {
         })
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What was measured in real time.
+    /// Returns the measurements in real time.
     pub fn into_results(self) -> Results {
         self.results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was simulated: by point, then by run.
+    /// Returns the simulated measurements: by point, then by run.
     pub fn simulated(&self) -> &[Vec<Measured>] {
         &self.simulated
     }

@@ -1,9 +1,9 @@
-//! By how much the three differ, and how sure that is.
+//! The differences between the three kinds of runs, and their uncertainty.
 //!
-//! Runs of the same number have met the same luck and are compared with each other. A difference is the mean over the
-//! runs of x - y in per cent of the mean of y, the reference (or of [`Metric::floor`], where that is greater), and its
-//! interval is a bootstrap over the pairs. Beside it stands the median of the pairs' differences with an interval from
-//! their order, which no single run can move.
+//! Runs with the same number have the same random draws and are compared in pairs. A difference is the mean
+//! over the runs of x - y in per cent of the mean of y, the reference (or of [`Metric::floor`], if that is
+//! greater), and its interval is a bootstrap over the pairs. The median of the pairs' differences is reported
+//! too, with an interval from their order, which is robust against single runs.
 
 use anabranch_lab::stats::{Interval, Part, bootstrap, percentile};
 use serde::Serialize;
@@ -11,33 +11,33 @@ use serde::Serialize;
 use crate::measure::{Kind, Measured, Metric};
 use crate::points::Point;
 
-/// Beyond these per cent a difference counts.
+/// A difference within this many per cent is agreement.
 pub const BOUND: f64 = 5.0;
-/// Fewer pairs than these say nothing.
+/// Fewer pairs than these are inconclusive.
 pub const LEAST_PAIRS: usize = 5;
 /// The seed of the resampling.
 const SEED: u64 = 1;
 
-/// Who is compared with whom; the second is the reference.
+/// The pairs of kinds that are compared; the second is the reference.
 pub const COMPARISONS: [(Kind, Kind); 3] =
     [(Kind::Simulated, Kind::Kernel), (Kind::Simulated, Kind::Emulated), (Kind::Emulated, Kind::Kernel)];
 
-/// What is to be thought of a difference.
+/// The assessment of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Its interval lies within plus and minus 5 %.
     Agrees,
-    /// Its interval lies outside.
+    /// Its interval lies outside of plus and minus 5 %.
     Differs,
-    /// Its interval lies on both sides of a bound.
+    /// Its interval contains a bound.
     Open,
-    /// There are too few runs to be relied on.
+    /// There are too few reliable runs.
     Inconclusive,
 }
 
 impl Verdict {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Agrees => "agrees",
@@ -47,7 +47,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict of that name.
+    /// Returns the verdict of that name.
     pub fn from_name(name: &str) -> Option<Verdict> {
         [Verdict::Agrees, Verdict::Differs, Verdict::Open, Verdict::Inconclusive]
             .into_iter()
@@ -55,30 +55,30 @@ impl Verdict {
     }
 }
 
-/// The difference of one number between two ways of carrying out the same transfer, in per cent.
+/// The difference of one metric between two kinds of runs, in per cent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// How many pairs of runs.
+    /// The number of pairs of runs.
     pub pairs: usize,
-    /// Mean of the first.
+    /// The mean of the first.
     pub first: f64,
-    /// Mean of the second, the reference.
+    /// The mean of the second, the reference.
     pub second: f64,
-    /// By how many per cent the first lies above the second.
+    /// The difference of the first from the second, in per cent.
     pub percent: f64,
     /// Its 95 % interval.
     pub interval: Option<Interval>,
     /// The median of the pairs' differences.
     pub median: f64,
-    /// An interval that the true median is in, with 93.75 % for 5 pairs and at least 95 % for more.
+    /// An interval for the true median, with a confidence of 93.75 % for 5 pairs and at least 95 % for more.
     pub median_interval: Option<Interval>,
-    /// What is to be thought of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Difference {
-    /// The difference between `pairs` of values, the reference second, where per cents are of `floor` at least; none
-    /// of no pairs.
+    /// Returns the difference between `pairs` of values, the reference second, in per cent of the reference
+    /// or of `floor`, if that is greater; none without pairs.
     pub fn of(pairs: &[(f64, f64)], floor: f64) -> Option<Difference> {
         let n = pairs.len() as f64;
         if pairs.is_empty() {
@@ -125,14 +125,15 @@ fn judge(Interval(low, high): Interval) -> Verdict {
     }
 }
 
-/// The interval between two order statistics of `sorted` in which the median lies with 95 % (sign test); with 5 values
-/// the whole range, 93.75 %. None for fewer.
+/// Returns the interval between two order statistics of `sorted` that contains the median with a confidence
+/// of 95 % (sign test); with 5 values the whole range, 93.75 %. None for fewer.
 fn median_interval(sorted: &[f64]) -> Option<Interval> {
     let n = sorted.len();
     if n < LEAST_PAIRS {
         return None;
     }
-    // The greatest rank k so that fewer than k of n fair coins show heads with a probability of at most 2.5 %.
+    // The greatest rank k so that fewer than k of n fair coins show heads with a probability of at most 2.5
+    // %.
     let (mut below, mut term, mut k) = (0.0, 0.5_f64.powi(n as i32), 0);
     while below + term <= 0.025 {
         below += term;
@@ -148,19 +149,19 @@ fn median_interval(sorted: &[f64]) -> Option<Interval> {
 pub struct Row {
     /// The point's name.
     pub point: String,
-    /// The number.
+    /// The metric.
     pub metric: Metric,
-    /// Whose value is compared,
+    /// The kind that is compared.
     pub kind: Kind,
-    /// and with whose.
+    /// The reference.
     pub reference: Kind,
     /// The difference.
     #[serde(flatten)]
     pub difference: Difference,
 }
 
-/// The rows of `point`, where `measured` gives run number `run` of a kind if it is there and reliable, for runs below
-/// `runs`.
+/// Returns the rows of `point`; `measured` returns a run of a kind if it exists and is reliable, for runs
+/// below `runs`.
 pub fn rows<'a>(point: &Point, runs: u32, measured: &dyn Fn(Kind, u32) -> Option<&'a Measured>) -> Vec<Row> {
     let mut rows = Vec::new();
     for metric in Metric::ALL {
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn noise_leaves_it_open() {
-        // Means 6 % apart, and runs that scatter by 20 %.
+        // Means that differ by 6 %, and runs that vary by 20 %.
         let pairs: Vec<(f64, f64)> =
             (0..20).map(|run| (if run % 2 == 0 { 1.26 } else { 0.86 }, 1.0)).collect();
         let difference = Difference::of(&pairs, 0.0).unwrap();
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(median_interval(&sorted[..6]), Some(Interval(1.0, 6.0)));
         assert_eq!(median_interval(&sorted[..5]), Some(Interval(1.0, 5.0)));
         assert_eq!(median_interval(&sorted[..4]), None);
-        // One wild run moves the mean and not the median.
+        // One outlier moves the mean and not the median.
         let mut pairs = vec![(1.0, 1.0); 9];
         pairs.push((10.0, 1.0));
         let difference = Difference::of(&pairs, 0.0).unwrap();

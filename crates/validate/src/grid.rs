@@ -1,19 +1,20 @@
-//! The points that are kept: some that were chosen, and more that were drawn at random once.
+//! The fixed set of points: some that were chosen, and more that were drawn at random once.
 //!
-//! A line of `drawn.txt` is the sender (`tcp` or `reno` over the first path, `mptcp` over all), the paths, what a flow
-//! sends, and more: `down` (the server sends), `flows=N`, `ipv6`, `cross=PATH` (a TCP without an end over that path),
-//! `shared=RATE` (a link of that rate that all paths share), `window=SIZE` (the receive buffer), `first=PATH` (of the
-//! first subflow). A path is `RATE,RTT[,queue=Q][,loss=P]`; `lte` in the place of the rate is the built-in trace, from a
-//! random point in each run. `crates/validate/tests/draw.rs` has drawn them.
+//! A line of `drawn.txt` has the sender (`tcp` or `reno` over the first path, `mptcp` over all), the paths,
+//! the size of a flow, and options: `down` (the server sends), `flows=N`, `ipv6`, `cross=PATH` (an infinite
+//! TCP flow over that path), `shared=RATE` (a link of that rate that all paths share), `window=SIZE` (the
+//! receive buffer), `first=PATH` (of the initial subflow). A path is `RATE,RTT[,queue=Q][,loss=P]`; `lte`
+//! instead of the rate is the built-in trace, from a random position in each run.
+//! `crates/validate/tests/draw.rs` has drawn them.
 
 use anabranch_lab::scenario::{Document, Scenario};
 
 use crate::points::{Point, PointError, Set};
 
-/// One line of the grid: its sender, its paths and what is sent.
+/// One line of the grid: its sender, its paths and its sizes.
 struct Line(&'static str, &'static [&'static str], &'static str);
 
-/// The grid: every sender meets every rate, round trip, queue and size, and loss.
+/// The grid: every sender with every rate, round-trip time, queue, size, and loss.
 const GRID: &[Line] = &[
     Line("reno", &["5Mbit/s,10ms,queue=4bdp"], "16KB"),
     Line("reno", &["25Mbit/s,50ms,queue=1bdp"], "1MB"),
@@ -41,41 +42,42 @@ const GRID: &[Line] = &[
     Line("mptcp", &["100Mbit/s,50ms,queue=0.5bdp", "5Mbit/s,10ms,queue=0.5bdp"], "16KB"),
 ];
 
-/// Thirty web-like downloads that start together: the ends of short flows meet full queues.
+/// Thirty web-like downloads that start together: the ends of short flows coincide with full queues.
 const TOGETHER: &[Line] = &[
     Line("cubic", &["100Mbit/s,10ms,queue=1bdp"], "web"),
     Line("mptcp", &["100Mbit/s,10ms,queue=1bdp", "100Mbit/s,10ms,queue=1bdp"], "web"),
 ];
 
-/// How many flows those are.
+/// The number of those flows.
 const TOGETHER_FLOWS: &str = "30";
 
-/// The lines of the grid, from 0, that `--quick` looks at: transfers of less than 2 s whose end is no matter of one packet.
+/// The lines of the grid, from 0, of `--quick`: transfers of less than 2 s whose end does not depend on one
+/// packet.
 const QUICK: &[usize] = &[1, 6, 11, 14, 19];
 
-/// The drawn values.
+/// The contents of `drawn.txt`.
 pub const DRAWN: &str = include_str!("../drawn.txt");
-/// How long a flow without an end sends, in the points that were drawn.
+/// The duration of an infinite flow in the drawn points.
 const BULK: &str = "5 s";
 
-/// How much later than a flow in the background the others start.
+/// The delay of the flows after a background flow.
 const CROSS_FIRST: &str = "2 s";
 
-/// Some of the points.
+/// A subset of the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All of them.
+    /// All points.
     All,
-    /// Those that were drawn at random.
+    /// The points drawn at random.
     Drawn,
-    /// Those that were chosen.
+    /// The chosen points.
     Chosen,
 }
 
-/// The points of the grid, first those that were chosen.
+/// Returns the points of the grid, the chosen ones first.
 ///
 /// # Errors
-/// None, or there is a bug.
+/// None, unless there is a bug.
 pub fn grid(which: Which) -> Result<Vec<Point>, PointError> {
     let mut points = Vec::new();
     if which != Which::Drawn {
@@ -93,10 +95,10 @@ pub fn grid(which: Which) -> Result<Vec<Point>, PointError> {
     Ok(points)
 }
 
-/// The points of the grid that `--quick` looks at.
+/// Returns the points of the grid for `--quick`.
 ///
 /// # Errors
-/// None, or there is a bug.
+/// None, unless there is a bug.
 pub fn quick() -> Result<Vec<Point>, PointError> {
     let grid = grid(Which::Chosen)?;
     Ok(QUICK.iter().filter_map(|at| grid.get(*at).cloned()).collect())
@@ -106,7 +108,7 @@ fn wrong(error: anabranch_lab::ScenarioError) -> PointError {
     PointError(error.to_string())
 }
 
-/// The scheduler and the congestion control of a sender.
+/// Returns the scheduler and the congestion control of a sender.
 fn sender(name: &str) -> (&'static str, &'static str) {
     match name {
         "reno" => ("tcp@1", "newreno"),
@@ -134,7 +136,7 @@ fn chosen(Line(name, paths, size): &Line, together: bool) -> Result<Scenario, Po
     Ok(scenario)
 }
 
-/// The scenario of a line of `drawn.txt`.
+/// Returns the scenario of a line of `drawn.txt`.
 fn drawn(line: &str) -> Result<Scenario, PointError> {
     let odd = |what: &str| PointError(format!("`{line}`: {what}"));
     let parts: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -174,7 +176,7 @@ fn drawn(line: &str) -> Result<Scenario, PointError> {
     Ok(scenario)
 }
 
-/// The keys of a path.
+/// Returns the keys of a path.
 fn path_table(path: &str) -> Option<String> {
     let mut parts = path.split(',');
     let (rate, rtt) = (parts.next()?, parts.next()?);
@@ -192,7 +194,7 @@ fn path_table(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// Such as `mptcp 25M/10ms/0.5 + 25M/10ms/0.5 1MB`.
+/// Returns a name such as `mptcp 25M/10ms/0.5 + 25M/10ms/0.5 1MB`.
 fn point_name(sender: &str, paths: &[String], size: &str) -> String {
     let path = |text: &String| {
         let short = text.replace("Mbit/s,", "M/").replace("lte,", "lte/").replace(",queue=", "/");

@@ -19,20 +19,20 @@ use crate::results::Trouble;
 use crate::sys::set_socket_option;
 use crate::tcp_info::{self, TcpInfo};
 
-/// Where the server listens.
+/// The port on which the server listens.
 pub const PORT: u16 = 8684;
-/// How much is written and read at a time, in bytes.
+/// The number of bytes written and read at a time.
 pub const CHUNK: usize = 1 << 18;
-/// How often somebody who waits looks whether to stop.
+/// The interval at which a waiting thread checks whether to stop.
 pub const LOOK: Duration = Duration::from_millis(100);
-/// How often the end of a run is looked for.
+/// The interval at which the end of a run is checked.
 const STEP: Duration = Duration::from_millis(10);
-/// How long the last acknowledgements may take.
+/// The longest time to wait for the last acknowledgements.
 const DRAIN: Duration = Duration::from_secs(5);
-/// How long the handshake may take.
+/// The longest duration of the handshake.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// What a kernel of kernel.org has, so that it is the same on every machine.
+/// The defaults of an unpatched kernel, so that they are the same on every machine.
 const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv4/tcp_rmem", "4096 131072 33554432"),
     ("net/ipv4/tcp_wmem", "4096 16384 4194304"),
@@ -42,20 +42,20 @@ const SETTINGS: &[(&str, &str)] = &[
 /// The length of a download's request, as in the simulator.
 pub const REQUEST: usize = 100;
 
-/// The state that both ends of all transfers of a run share.
+/// The state shared by both ends of all transfers of a run.
 pub(crate) struct Shared<'a> {
     pub point: &'a Point,
-    /// When the links began.
+    /// The start of the links.
     pub begun: Instant,
     deadline: Instant,
-    /// When the last flow starts.
+    /// The start of the last flow.
     last: Instant,
-    /// How many ends of flows are not done.
+    /// The number of ends of flows that are not done.
     left: AtomicUsize,
     /// Set when an end has failed.
     failed: AtomicBool,
     cancelled: &'a AtomicBool,
-    /// Handles of the sockets that send, so that they can be stopped while they wait for space.
+    /// Handles of the sending sockets, so that they can be shut down while they wait for space.
     senders: Mutex<Vec<Socket>>,
 }
 
@@ -66,23 +66,24 @@ impl Shared<'_> {
             || Instant::now() > self.deadline
     }
 
-    /// Whether nothing is left to be measured.
+    /// True if nothing is left to be measured.
     pub fn is_done(&self) -> bool {
         self.left.load(Ordering::Relaxed) == 0
             || self.failed.load(Ordering::Relaxed)
             || self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Makes `socket` one that [`Shared::watch`] stops. A program that sends waits for space without a time limit: one with
-    /// `SO_SNDTIMEO` calls again and again, and each call fills the last segment, whether there is space or not. (With
-    /// BBR a limit of 100 ms let 126 KB into a buffer that took 100 KB without.)
+    /// Registers `socket` to be shut down by [`Shared::watch`]. A sending program waits for space without a
+    /// time limit: with `SO_SNDTIMEO` it would call again and again, and each call fills the last segment
+    /// even if there is no space. (With BBR, a limit of 100 ms let 126 KB into a buffer that accepted 100 KB
+    /// without.)
     pub fn note_sender(&self, socket: &Socket) -> io::Result<()> {
         socket.set_write_timeout(None)?;
         self.senders.lock().unwrap_or_else(PoisonError::into_inner).push(socket.try_clone()?);
         Ok(())
     }
 
-    /// Waits until nothing is left to be measured, and stops what still sends.
+    /// Waits until nothing is left to be measured, and then shuts down the sending sockets.
     fn watch(&self) {
         while !self.is_done() {
             std::thread::sleep(STEP);
@@ -92,7 +93,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Waits for `until`; false if the run is over before.
+    /// Waits until `until`; false if the run ends before.
     pub fn wait(&self, until: Instant) -> bool {
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -107,17 +108,17 @@ impl Shared<'_> {
 /// One transfer.
 struct Flow {
     size: Option<u64>,
-    /// When it starts, after the links.
+    /// Its start relative to the links'.
     start: Duration,
-    /// Where the client's socket is bound.
+    /// The port of the client's socket.
     port: u16,
-    /// When the client began to connect.
+    /// The time at which the client began to connect.
     begun: OnceLock<Instant>,
-    /// Set when the sender has counted, so that the receiver may go.
+    /// Set when the sender has read its counters, so that the receiver may end.
     counted: AtomicBool,
 }
 
-/// What an end of a transfer has to do. The sender hears from the receiver when that has everything.
+/// The role of an end of a transfer. The receiver notifies the sender when it has received everything.
 enum Duty {
     Send(Receiver<()>),
     Receive(Tell<()>),
@@ -142,11 +143,10 @@ enum Part {
     Received(Received),
 }
 
-/// Carries out run number `run` of `point`, and has `tap` take down its packets. What was measured, and how punctual it
-/// was.
+/// Runs number `run` of `point`, captured by `tap`. Returns the measurements and the punctuality.
 ///
 /// # Errors
-/// What has gone wrong.
+/// Any [`Trouble`].
 pub fn run(
     point: &Point,
     run: u32,
@@ -166,7 +166,7 @@ pub fn run(
         subflows: point.kernel.subflows,
         ..Options::default()
     };
-    // Without these no run can be made.
+    // Without these no run is possible.
     let emulation = Emulation::build(&point.scenario, &options).map_err(|error| match error {
         EmulateError::Failed(text) => Trouble::Broken(text),
         other => Trouble::from(other),
@@ -206,7 +206,7 @@ pub fn run(
     Ok((Measured::together(parts?), quality(&report)))
 }
 
-/// Carries out the transfers. What was measured of each.
+/// Runs the transfers; returns the measurements of each.
 fn carry(
     shared: &Shared<'_>,
     flows: &[Flow],
@@ -274,9 +274,9 @@ fn carry(
     all.ok_or_else(|| Trouble::failed("an end of a transfer is missing"))
 }
 
-/// The next connection at the server, and the number of its flow.
+/// Accepts the next connection at the server; returns it with the number of its flow.
 fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usize, Socket), Trouble> {
-    // The time limits of a socket of Multipath TCP do not hold for `accept`.
+    // The timeouts of a Multipath TCP socket do not apply to `accept`.
     let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
     while poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look)) != Ok(1) {
         if shared.is_over() || Instant::now() > shared.last + CONNECT {
@@ -291,7 +291,7 @@ fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usi
     number.map(|number| (number, socket)).ok_or_else(|| Trouble::failed("a stranger has connected"))
 }
 
-/// The client's end.
+/// Runs the client's end.
 fn ask(end: &End<'_>, socket: &Socket, there: SocketAddr, duty: Duty) -> Result<Part, Trouble> {
     end.shared.wait(end.shared.begun + end.flow.start);
     let _ = end.flow.begun.set(Instant::now());
@@ -303,7 +303,7 @@ fn ask(end: &End<'_>, socket: &Socket, there: SocketAddr, duty: Duty) -> Result<
     do_duty(end, socket, duty)
 }
 
-/// The server's end.
+/// Runs the server's end.
 fn serve(end: &End<'_>, mut socket: &Socket, duty: Duty) -> Result<Part, Trouble> {
     if end.shared.point.is_download() {
         let (mut request, mut read) = ([0; REQUEST], 0);
@@ -324,7 +324,7 @@ fn do_duty(end: &End<'_>, socket: &Socket, duty: Duty) -> Result<Part, Trouble> 
         Duty::Send(hear) => {
             let sent = send(end, socket, &hear);
             end.flow.counted.store(true, Ordering::Relaxed);
-            // The receiver's end stays open for as long as this one counts.
+            // The receiver's end stays open until this one has read its counters.
             drop(hear);
             sent.map(Part::Sent)
         }
@@ -339,7 +339,7 @@ fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
     };
     let socket = bound(protocol, point.congestion, here)?;
     let force = |name, bytes: u32| set_socket_option(&socket, libc::SOL_SOCKET, name, bytes as i32);
-    // As root, who may go beyond net.core.rmem_max.
+    // As root, which may exceed net.core.rmem_max.
     if let Some(bytes) = point.kernel.receive_buffer {
         force(libc::SO_RCVBUFFORCE, bytes)?;
     }
@@ -356,10 +356,10 @@ fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A socket that is bound to an address.
+/// Returns a socket that is bound to an address.
 pub(crate) fn bound(protocol: Protocol, congestion: &str, here: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(here), Type::STREAM, Some(protocol))?;
-    // As root any that there is may be chosen; all subflows have it.
+    // Root may choose any available one; all subflows use it.
     socket.set_tcp_congestion(congestion.as_bytes())?;
     socket.set_reuse_address(true)?;
     socket.bind(&here.into())?;
@@ -374,12 +374,12 @@ fn listener(point: &Point, there: SocketAddr, flows: usize) -> io::Result<Socket
     Ok(socket)
 }
 
-/// Whether a call has only not been done in the time it had.
+/// True if a call only exceeded its time limit.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// What the receiver has come to.
+/// The results of the receiver.
 #[derive(Clone, Default)]
 struct Received {
     time_s: Option<f64>,
@@ -421,7 +421,7 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
     for (path, info) in infos(point, socket, end.is_client)? {
         bytes_by_path[path] += info.bytes_received;
     }
-    // The sender reads its counters while this end is still there.
+    // The sender reads its counters while this end still exists.
     let _ = tell.send(());
     drop(tell);
     let gone = || flow.counted.load(Ordering::Relaxed) || end.shared.failed.load(Ordering::Relaxed);
@@ -432,7 +432,8 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
     Ok(Received { time_s: time.map(|time| time.as_secs_f64()), delivered: total, bytes_by_path })
 }
 
-/// What the kernel says of each subflow, with the position of its path, which the client's address tells.
+/// Returns the kernel's information on each subflow, with the position of its path, which follows from the
+/// client's address.
 fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Vec<(usize, TcpInfo)>, Trouble> {
     let failed = |error: io::Error| Trouble::failed(format!("the kernel's counters: {error}"));
     match point.sender {
@@ -454,7 +455,7 @@ fn write(end: &End<'_>, mut socket: &Socket, mut left: u64) -> Result<(), Troubl
     let chunk = vec![0; CHUNK.min(left as usize)];
     end.shared.note_sender(socket)?;
     while left > 0 && !end.is_over() {
-        // The counters of a transfer without a size are those at its end.
+        // The counters of an infinite transfer are those at its end.
         let remaining = end.shared.deadline.saturating_duration_since(Instant::now());
         socket.set_write_timeout(Some(remaining.max(Duration::from_millis(1))))?;
         match socket.write(&chunk[..left.min(CHUNK as u64) as usize]) {

@@ -1,8 +1,8 @@
-//! How each knob of a connection reaches the kernel, or why it cannot.
+//! The equivalent of each knob of a connection in the kernel, or the reason that there is none.
 //!
-//! A knob that is not at its default is either applied to the kernel's runs, by a value under `/proc/sys`, an attribute
-//! of the routes, a limit of the kernel's path manager or a socket option, or the scenario is refused. A knob that this
-//! table does not have is refused, so that none can be ignored.
+//! A knob that is not at its default is either applied to the kernel's runs, by a value under `/proc/sys`, an
+//! attribute of the routes, a limit of the kernel's path manager or a socket option, or the scenario is
+//! rejected. A knob missing from this table is rejected, so that none can be ignored.
 
 use anabranch_lab::scenario::knobs::ALL;
 use anabranch_stack::config::{
@@ -15,7 +15,7 @@ use anabranch_units::Duration;
 const HEADERS: [u32; 2] = [40, 60];
 /// The length of the timestamps option.
 const TIMESTAMPS: u32 = 12;
-/// What the kernel's DSS takes, with a data ACK of 32 bits and a data sequence number of 64.
+/// The length of the kernel's DSS, with a data ACK of 32 bits and a data sequence number of 64.
 const DSS: u32 = 24;
 /// The MTU of a device.
 const MTU: u32 = 1500;
@@ -25,11 +25,11 @@ const MTU: u32 = 1500;
 pub struct KernelSettings {
     /// Values under `/proc/sys`, on both hosts.
     pub sysctls: Vec<(String, String)>,
-    /// Attributes of the routes over the paths, as `ip route` takes them.
+    /// Attributes of the routes over the paths, in the syntax of `ip route`.
     pub route: Vec<String>,
-    /// The MTU of the devices of the paths.
+    /// The MTU of the paths' devices.
     pub mtu: Option<u32>,
-    /// The most subflows of a connection.
+    /// The largest number of subflows of a connection.
     pub subflows: Option<u32>,
     /// `SO_RCVBUF`, in bytes.
     pub receive_buffer: Option<u32>,
@@ -52,22 +52,22 @@ impl KernelSettings {
         Ok(())
     }
 
-    /// A switch below `net/ipv4`.
+    /// Sets a boolean below `net/ipv4`.
     fn switch(&mut self, key: &str, on: bool) -> Result<(), String> {
         self.sysctl(&format!("net/ipv4/{key}"), u8::from(on))
     }
 }
 
-/// How a knob reaches the kernel.
+/// The treatment of a knob.
 enum How {
-    /// By this; an error says which values the kernel does not have.
+    /// Applied by this function; its error names the values that the kernel does not have.
     Applied(fn(&ConnectionConfig, &mut KernelSettings) -> Result<(), String>),
-    /// Not at all, for this reason.
+    /// Rejected, for this reason.
     Refused(&'static str),
 }
 use How::{Applied, Refused};
 
-/// Every knob.
+/// All knobs.
 const KNOBS: &[(&str, How)] = &[
     ("simultaneous", Refused("handshakes that start together exist in the simulator alone")),
     ("mss", Applied(mss)),
@@ -118,7 +118,7 @@ const KNOBS: &[(&str, How)] = &[
     ),
     (
         "mptcp-syns",
-        // The kernel counts those after the first.
+        // The kernel does not count the first.
         Applied(|config, kernel| {
             kernel.sysctl("net/mptcp/syn_retrans_before_tcp_fallback", config.mptcp_syns.saturating_sub(1))
         }),
@@ -214,12 +214,12 @@ fn within(name: &str, value: u64, low: u64, high: u64, unit: &str) -> Result<(),
     }
 }
 
-/// The length of the options of a full segment.
+/// Returns the length of the options of a full segment.
 fn options(config: &ConnectionConfig) -> u32 {
     (if config.timestamps { TIMESTAMPS } else { 0 }) + (if config.mptcp { DSS } else { 0 })
 }
 
-/// The payload of a full segment of the kernel with the MTU of `config`, over IPv6 or IPv4.
+/// Returns the payload of a full segment of the kernel with the MTU of `config`, over IPv6 or IPv4.
 pub fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
     config.mtu.min(MTU).saturating_sub(HEADERS[usize::from(ipv6)] + options(config))
 }
@@ -238,7 +238,7 @@ fn mtu(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), Str
 fn loss_detection(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
     match (config.loss_detection, config.sack) {
         (LossDetection::RackTlp, _) => Ok(()),
-        // Without SACK the kernel goes by duplicate ACKs; its probes of the tail are switched off.
+        // Without SACK the kernel uses duplicate ACKs; its tail loss probes are disabled.
         (LossDetection::DuplicateAcks, false) => kernel.sysctl("net/ipv4/tcp_early_retrans", 0),
         (LossDetection::DuplicateAcks, true) => {
             Err("with SACK the kernel always has RACK; set `sack` to false too".to_owned())
@@ -253,7 +253,8 @@ fn ack_every(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(
     }
 }
 
-/// Doubles a window: the kernel counts memory, of which about half is payload, and doubles `SO_RCVBUF` by itself.
+/// Doubles a window: the kernel counts memory, of which about half is payload, and doubles `SO_RCVBUF` by
+/// itself.
 fn memory(window: u64) -> u64 {
     window.saturating_mul(2).min(1 << 30)
 }
@@ -278,7 +279,7 @@ fn send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result
     }
     let size = config.send_buffer.0.min(1 << 30);
     match config.send_buffer_start {
-        // The kernel doubles it, and counts little beside the payload.
+        // The kernel doubles it, and counts little besides the payload.
         None => {
             kernel.send_buffer = Some((size / 2) as u32);
             Ok(())
@@ -304,7 +305,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
 /// Returns the kernel's settings for the knobs of `config` that differ from `default`.
 ///
 /// # Errors
-/// Which knob it cannot be given, and why.
+/// The knob that cannot be applied, and the reason.
 pub fn settings(config: &ConnectionConfig, default: &ConnectionConfig) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
     for knob in ALL.iter() {
@@ -327,7 +328,7 @@ mod tests {
     use super::*;
     use anabranch_lab::scenario::Document;
 
-    /// A value other than the default for each knob, as `--set` takes it.
+    /// A value other than the default for each knob, in the syntax of `--set`.
     const OTHER: &[(&str, &str)] = &[
         ("simultaneous", "true"),
         ("mss", "1000"),
@@ -390,11 +391,11 @@ mod tests {
             assert!(KNOBS.iter().any(|(name, _)| *name == knob.name), "{} is in no table", knob.name);
             let value = OTHER.iter().find(|(name, _)| *name == knob.name).map(|(_, value)| *value);
             let value = value.unwrap_or_else(|| panic!("give another value of {} to try", knob.name));
-            // A time or a size needs its quotes, a number or a table none.
+            // A time or a size needs quotes, a number or a table none.
             let quoted = format!("{}=\"{value}\"", knob.name);
             let plain = format!("{}={value}", knob.name);
             let set = if value.contains(' ') && !value.starts_with('{') { quoted } else { plain };
-            // Some values need another knob beside them.
+            // Some values require another knob.
             let more = match knob.name {
                 "mtu" => Some("mss=1000"),
                 "sack" => Some("loss-detection=duplicate-acks"),
@@ -408,7 +409,7 @@ mod tests {
                 if more.is_some() {
                     (own.mss, own.loss_detection) = (default.mss, default.loss_detection);
                 }
-                // A plain TCP has no handshakes to start together.
+                // A plain TCP has no additional handshakes.
                 if knob.value(&own) == knob.value(&default) {
                     continue;
                 }

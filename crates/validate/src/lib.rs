@@ -1,9 +1,10 @@
-//! How true the simulator is.
+//! Validates the simulator against real time and the Linux kernel.
 //!
-//! A [`Point`] is one transfer over the paths of a scenario. It is carried out three ways: simulated, emulated in real
-//! time with anabranch at both ends, and emulated with the Linux kernel at both ends, over the same links with the same
-//! luck. [`campaign`] makes the runs and keeps what they measured in a file, [`compare`] says by how much the three
-//! differ and how sure that is, and [`record`] holds what was found against what is found now.
+//! A [`Point`] is one transfer over the paths of a scenario. It is run in three ways: simulated, emulated in
+//! real time with anabranch at both ends, and emulated with the Linux kernel at both ends, over the same
+//! links with the same random draws. [`campaign`] makes the runs and stores their measurements in a file,
+//! [`compare`] computes the differences and their uncertainty, and [`record`] compares them with the recorded
+//! ones.
 #![cfg(target_os = "linux")]
 
 mod anabranch;

@@ -1,22 +1,22 @@
-//! Where and when something was measured.
+//! The machine and the date of a measurement.
 
 use serde::{Deserialize, Serialize};
 
-/// A machine, its kernel, and when it was used.
+/// A machine, its kernel, and the date of its use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its processor, and how many cores.
+    /// Its processor, and the number of cores.
     pub processor: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The day, in UTC, such as 2026-11-22.
+    /// The date in UTC, such as 2026-11-22.
     pub date: String,
-    /// The load average of the last minute when it began.
+    /// The load average of the last minute at the start.
     pub load: String,
 }
 
 impl Machine {
-    /// This machine, now.
+    /// Returns this machine, now.
     pub fn here() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let cpu = read("/proc/cpuinfo");
@@ -31,7 +31,7 @@ impl Machine {
         }
     }
 
-    /// Whether it is the same but for the day and the load.
+    /// True if it is the same machine, apart from the date and the load.
     pub fn is_like(&self, other: &Machine) -> bool {
         self.processor == other.processor && self.kernel == other.kernel
     }

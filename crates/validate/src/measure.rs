@@ -1,4 +1,4 @@
-//! What one run has measured, and the numbers that are compared.
+//! The measurements of a run, and the metrics that are compared.
 
 use anabranch_lab::stats::percentile;
 use anabranch_units::Duration;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::points::Point;
 
-/// How a transfer was carried out.
+/// The kind of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Simulated => "simulated",
@@ -29,33 +29,35 @@ impl Kind {
     }
 }
 
-/// What one run, or one of the transfers of a run, has measured. Lists have an entry for each path.
+/// The measurements of one run, or of one of its transfers. Lists have an entry for each path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// From the first SYN to the last byte delivered in order, or to the end of a transfer without a size, in seconds;
-    /// none of one that missed the deadline. The mean of several transfers, none if one of them has none.
+    /// The time from the first SYN to the last byte delivered in order, or to the end of an infinite
+    /// transfer, in seconds; none if the deadline was missed. The mean of several transfers, none if one of
+    /// them has none.
     pub time_s: Option<f64>,
-    /// The 95th percentile of that; none of fewer than 20 transfers.
+    /// The 95th percentile of that; none for fewer than 20 transfers.
     #[serde(default)]
     pub p95_s: Option<f64>,
     /// Bytes delivered in order.
     pub delivered: u64,
     /// Data segments sent, retransmissions included.
     pub segments: u64,
-    /// Data segments sent again on their own subflow.
+    /// Data segments retransmitted on the same subflow.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Bytes that came by each path; the kernel counts those that came by two for both.
+    /// Bytes received over each path; the kernel counts bytes received over two paths for both.
     pub bytes_by_path: Vec<u64>,
-    /// The sender's smoothed round trip at the end, in seconds; empty for several transfers.
+    /// The sender's smoothed RTT at the end, in seconds; empty for several transfers.
     pub srtt_s: Vec<Option<f64>>,
-    /// The most payload of a segment.
+    /// The largest payload of a segment.
     pub mss: Vec<u32>,
 }
 
 impl Measured {
-    /// What a run has measured whose transfers have measured `flows`: times are means, counts are sums.
+    /// Returns the measurements of a run from those of its transfers, `flows`: times are means, counts are
+    /// sums.
     pub fn together(mut flows: Vec<Measured>) -> Measured {
         if flows.len() == 1 {
             return flows.remove(0);
@@ -87,28 +89,29 @@ impl Measured {
     }
 }
 
-/// How punctual a run in real time was.
+/// The punctuality of a run in real time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// Half of the packets were no later, in microseconds; the worse of the two directions.
+    /// The median lateness of packets in microseconds; the worse of the two directions.
     pub p50_us: f64,
-    /// 99 % were no later.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 99.9 % were no later.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// Packets lost where no link has lost them.
+    /// Packets lost outside of the links.
     pub lost: u64,
 }
 
-/// At most this share of the shortest round trip may half of the packets be late.
+/// The largest permitted median lateness, as a fraction of the shortest round-trip time.
 const P50_SHARE: f64 = 0.01;
-/// And at most this share 1 % of them.
+/// The largest permitted 99th percentile, as a fraction of the same.
 const P99_SHARE: f64 = 0.1;
-/// And whatever the round trip, no more than this, in microseconds.
+/// The largest permitted 99th percentile for any round-trip time, in microseconds.
 const P99_MOST_US: f64 = 3000.0;
 
 impl Quality {
-    /// Why the run is not to be relied on, where `rtt` is the shortest round trip; none if it is.
+    /// Returns the reason that the run is unreliable, for the shortest round-trip time `rtt`; none if it is
+    /// reliable.
     pub fn objection(&self, rtt: Duration) -> Option<String> {
         let rtt_us = rtt.as_secs_f64() * 1e6;
         let p99 = (P99_SHARE * rtt_us).min(P99_MOST_US);
@@ -131,28 +134,29 @@ impl Quality {
     }
 }
 
-/// A number that is compared.
+/// A metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// From the first SYN to the last byte delivered, in seconds; of several transfers the mean.
+    /// The time from the first SYN to the last byte delivered, in seconds; the mean of several transfers.
     CompletionTime,
     /// The 95th percentile of that, of 20 transfers or more.
     CompletionTimeP95,
-    /// Of a transfer without a size: unique bytes over its time, in bits a second.
+    /// The goodput of an infinite transfer: unique bytes over its time, in bits per second.
     Goodput,
-    /// Data segments sent again on their own subflow.
+    /// Data segments retransmitted on the same subflow.
     Retransmissions,
     /// Retransmission timeouts.
     Timeouts,
-    /// The share of the bytes that came by the first path, 0 to 1.
+    /// The fraction of the bytes received over the first path, 0 to 1.
     Share,
-    /// The sender's smoothed round trip at the end over that without load; of several paths the mean, weighted by bytes.
+    /// The sender's smoothed RTT at the end, relative to that without load; for several paths the mean,
+    /// weighted by bytes.
     RttInflation,
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Metric; 7] = [
         Metric::CompletionTime,
         Metric::CompletionTimeP95,
@@ -163,7 +167,7 @@ impl Metric {
         Metric::RttInflation,
     ];
 
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Metric::CompletionTime => "completion_time",
@@ -176,13 +180,14 @@ impl Metric {
         }
     }
 
-    /// The metric of that name.
+    /// Returns the metric of that name.
     pub fn from_name(name: &str) -> Option<Metric> {
         Metric::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// A difference is given in per cent of the reference, or of this where the reference is smaller: one segment in
-    /// 20, and one timeout in 20 transfers, are 5 %; shares are given in points.
+    /// Returns the smallest reference: a difference is given in per cent of the reference, or of this value
+    /// if the reference is smaller. One segment in 20, and one timeout in 20 transfers, are 5 %; shares are
+    /// given in points.
     pub const fn floor(self) -> f64 {
         match self {
             Metric::CompletionTime | Metric::CompletionTimeP95 | Metric::Goodput | Metric::RttInflation => {
@@ -193,7 +198,7 @@ impl Metric {
         }
     }
 
-    /// Its value in a run of `point`; none if it has none there.
+    /// Returns its value in a run of `point`; none if it does not apply.
     pub fn of(self, point: &Point, measured: &Measured) -> Option<f64> {
         let time = measured.time_s?;
         let total: u64 = measured.bytes_by_path.iter().sum();
@@ -231,7 +236,7 @@ mod tests {
         assert!(Quality { p50_us: 110.0, ..good.clone() }.objection(rtt).unwrap().contains("half"));
         assert!(Quality { p99_us: 1100.0, ..good.clone() }.objection(rtt).unwrap().contains("1 %"));
         assert!(Quality { lost: 1, ..good.clone() }.objection(rtt).unwrap().contains("lost"));
-        // On a long path more is allowed, up to a bound.
+        // On a long path more is permitted, up to a bound.
         let rtt = Duration::from_millis(200);
         assert_eq!(Quality { p50_us: 1500.0, p99_us: 2900.0, ..good.clone() }.objection(rtt), None);
         assert!(Quality { p99_us: 3100.0, ..good }.objection(rtt).is_some());

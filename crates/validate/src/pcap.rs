@@ -1,4 +1,4 @@
-//! Captures of the runs number 0 of points: the kernel's, anabranch's and the simulator's side by side.
+//! Captures of run 0 of points: the kernel's, anabranch's and the simulator's side by side.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -11,19 +11,19 @@ use crate::measure::Kind;
 use crate::points::Point;
 use crate::results::Trouble;
 
-/// Where captures go and how they are taken.
+/// The destination and the settings of captures.
 #[derive(Clone, Debug)]
 pub struct Captures {
-    /// The name from which those of the files are made.
+    /// The path from which the names of the files are derived.
     pub path: PathBuf,
-    /// At which host, and how much of each packet.
+    /// The capturing host, and the number of bytes of each packet.
     pub settings: Settings,
-    /// Whether the name of the point is part of the names of the files.
+    /// True if the name of the point is part of the names of the files.
     pub several: bool,
 }
 
 impl Captures {
-    /// The file of run number `run` of `point`; none of any but the first.
+    /// Returns the file of run number `run` of `point`; none except for the first run.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -35,7 +35,8 @@ impl Captures {
         Ok(Some(file))
     }
 
-    /// `out.pcapng` becomes `out.kernel.pcapng`, or of several points `out.POINT.kernel.pcapng`.
+    /// Returns the name: `out.pcapng` becomes `out.kernel.pcapng`, or of several points
+    /// `out.POINT.kernel.pcapng`.
     fn name(&self, point: &Point, kind: Kind) -> PathBuf {
         match self.several {
             true => named(&self.path, &[&point.name, kind.name()]),
@@ -43,7 +44,7 @@ impl Captures {
         }
     }
 
-    /// What takes down the packets of a run in real time.
+    /// Returns the tap that captures the packets of a run in real time.
     ///
     /// # Errors
     /// If the system has no file or thread for it.
@@ -57,18 +58,18 @@ impl Captures {
     }
 }
 
-/// Where a capture is written to.
+/// Returns the writer of a capture.
 ///
 /// # Errors
-/// If the process has no room for another open file.
+/// If the process cannot open another file.
 fn writer(file: &CaptureFile) -> Result<BufWriter<File>, Trouble> {
     Ok(BufWriter::with_capacity(1 << 18, file.writer().map_err(broken)?))
 }
 
-/// Gives a capture its name, and tells a person which it is.
+/// Renames a complete capture, and prints its name.
 ///
 /// # Errors
-/// If it cannot be named.
+/// If it cannot be renamed.
 pub fn commit(file: CaptureFile) -> Result<(), Trouble> {
     let path = file.commit().map_err(broken)?;
     eprintln!("captured {}", path.display());

@@ -1,4 +1,4 @@
-//! What is measured: one or more transfers over the paths of a scenario.
+//! The points: one or more transfers over the paths of a scenario.
 
 use anabranch_lab::run::drawn;
 use anabranch_lab::scenario::Condition;
@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 use crate::knobs::{self, KernelSettings};
 use crate::measure::Kind;
 
-/// The kernel has no more subflows.
+/// The kernel's limit of subflows.
 const MOST_PATHS: usize = 8;
-/// Each flow takes two threads where the kernel is measured.
+/// Each flow takes two threads in the kernel's runs.
 const MOST_FLOWS: u32 = 100;
 
-/// Who sends in the kernel.
+/// The kernel's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// A plain TCP over the path at this position.
@@ -28,48 +28,48 @@ pub enum Sender {
     Multipath,
 }
 
-/// Transfers over the paths of a scenario that start together, often a single one.
+/// Transfers over the paths of a scenario, often a single one.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Its name in results.
     pub name: String,
-    /// The scenario, made ready for this.
+    /// The scenario, adapted.
     pub scenario: Scenario,
     /// The position of the condition.
     pub condition: usize,
     /// The position of the contender.
     pub contender: usize,
-    /// Who sends.
+    /// The sender.
     pub sender: Sender,
     /// The kernel's congestion control.
     pub congestion: &'static str,
-    /// The kernel's congestion control of flows in the background.
+    /// The kernel's congestion control of background flows.
     pub background: &'static str,
     /// The kernel's settings for the knobs of the scenario.
     pub kernel: KernelSettings,
-    /// Where it comes from.
+    /// The origin of the point.
     pub set: Set,
 }
 
-/// Where a point comes from.
+/// The origin of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// It was drawn at random, and nothing was ever tuned to it.
+    /// Drawn at random; nothing was ever tuned to it.
     Drawn,
-    /// It was chosen.
+    /// Chosen.
     Chosen,
 }
 
 /// One flow of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// How long after the beginning of the run it starts.
+    /// Its start relative to the run's.
     pub start: std::time::Duration,
-    /// How much it sends, in bytes; none goes on for [`Point::duration`].
+    /// Its size in bytes; none sends for [`Point::duration`].
     pub size: Option<u64>,
 }
 
-/// Why a scenario cannot be validated.
+/// The reason that a scenario cannot be validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointError(pub String);
 
@@ -82,10 +82,10 @@ impl core::fmt::Display for PointError {
 impl std::error::Error for PointError {}
 
 impl Point {
-    /// All points of `scenario`: every contender under every condition.
+    /// Returns all points of `scenario`: every contender under every condition.
     ///
     /// # Errors
-    /// If the kernel has nothing like it.
+    /// If the kernel has no equivalent.
     pub fn of(mut scenario: Scenario) -> Result<Vec<Point>, PointError> {
         let name = scenario.name.clone();
         let wrong = |text: String| PointError(format!("scenario `{name}` cannot be validated: {text}"));
@@ -108,7 +108,7 @@ impl Point {
         let contenders = scenario.contenders.len();
         for condition in &mut scenario.conditions {
             for path in &mut condition.experiment.paths {
-                // Senders whose handshakes and acknowledgements differ lose the same of their data.
+                // Senders whose handshakes and acknowledgements differ lose the same data packets.
                 path.luck_apart = true;
             }
         }
@@ -138,11 +138,11 @@ impl Point {
             .collect())
     }
 
-    /// The only contender of `scenario` in its only condition, for anabranch's stack alone: with any scheduler,
-    /// congestion control and knobs.
+    /// Returns the only contender of `scenario` in its only condition, for anabranch's stack alone: with any
+    /// scheduler, congestion control and knobs.
     ///
     /// # Errors
-    /// If it exists in the simulator alone.
+    /// If it exists only in the simulator.
     pub fn emulated(mut scenario: Scenario) -> Result<Point, PointError> {
         let name = scenario.name.clone();
         let wrong = |text: &str| PointError(format!("scenario `{name}` cannot be emulated: {text}"));
@@ -179,17 +179,17 @@ impl Point {
         })
     }
 
-    /// What is simulated.
+    /// Returns the simulated experiment.
     pub fn experiment(&self) -> &Experiment {
         &self.scenario.conditions[self.condition].experiment
     }
 
-    /// How anabranch's connection is configured.
+    /// Returns the configuration of anabranch's connection.
     pub fn config(&self) -> &anabranch_stack::config::ConnectionConfig {
         &self.scenario.conditions[self.condition].configs[self.contender]
     }
 
-    /// The flows of run number `run`, in the order of their starts.
+    /// Returns the flows of run number `run`, in the order of their starts.
     ///
     /// # Errors
     /// If none can be drawn.
@@ -203,7 +203,7 @@ impl Point {
         Ok(plans.collect())
     }
 
-    /// How anabranch's flows in the background are configured.
+    /// Returns the configuration of anabranch's background flows.
     pub fn background_config(&self) -> ConnectionConfig {
         let mut config = self.scenario.conditions[self.condition].base.clone();
         config.mptcp = false;
@@ -213,22 +213,22 @@ impl Point {
         config
     }
 
-    /// Whether transfers end when all is delivered, and not after [`Point::duration`].
+    /// True if transfers end when everything is delivered, and not after [`Point::duration`].
     pub fn is_sized(&self) -> bool {
         self.experiment().traffic.size != FlowSize::Bulk
     }
 
-    /// How many transfers a run has.
+    /// Returns the number of transfers of a run.
     pub fn flows(&self) -> usize {
         self.experiment().traffic.flows as usize
     }
 
-    /// Whether the server sends.
+    /// True if the server sends.
     pub fn is_download(&self) -> bool {
         self.experiment().traffic.direction == Direction::Download
     }
 
-    /// How long a transfer without a size goes on, and how long one with a size may take.
+    /// Returns the duration of an infinite transfer, or the time limit of a finite one.
     pub fn duration(&self) -> Duration {
         match self.is_sized() {
             true => self.experiment().deadline,
@@ -236,7 +236,7 @@ impl Point {
         }
     }
 
-    /// The position of the path that the first subflow takes.
+    /// Returns the position of the path of the initial subflow.
     pub fn initial(&self) -> usize {
         match self.sender {
             Sender::Tcp { path } => path,
@@ -244,7 +244,7 @@ impl Point {
         }
     }
 
-    /// The shortest round trip of the paths in use, without load.
+    /// Returns the shortest round-trip time of the paths in use, without load.
     pub fn shortest_rtt(&self) -> Duration {
         match self.sender {
             Sender::Tcp { path } => self.rtt(path),
@@ -254,15 +254,16 @@ impl Point {
         }
     }
 
-    /// The round trip over the path at this position without load, a common link included.
+    /// Returns the round-trip time over the path at this position without load, a shared link included.
     pub fn rtt(&self, path: usize) -> Duration {
         let experiment = self.experiment();
         let common = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
         experiment.paths[path].rtt + common
     }
 
-    /// A text that is another for every other transfer, whatever points are called. That of the kernel's runs does not
-    /// depend on how anabranch's stack is configured, beside the knobs that the kernel is given.
+    /// Returns a text that identifies the transfer, independent of the names of points. That of the kernel's
+    /// runs does not depend on the configuration of anabranch's stack, except for the knobs that apply to the
+    /// kernel.
     pub fn key(&self, kind: Kind) -> String {
         let (condition, contender) =
             (&self.scenario.conditions[self.condition].name, &self.scenario.contenders[self.contender].name);
@@ -276,7 +277,8 @@ impl Point {
     }
 }
 
-/// A hash of the canonical form of a scenario without the contenders, whose lines lie between `contender` and `end`.
+/// Returns a hash of the canonical form of a scenario without the contenders, whose lines lie between
+/// `contender` and `end`.
 fn kernel_hash(canonical: &str) -> String {
     let (mut hash, mut skips) = (Sha256::new(), false);
     for line in canonical.lines() {
@@ -293,7 +295,7 @@ fn kernel_hash(canonical: &str) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The configuration of a contender of a scenario that sets no knob.
+/// Returns the configuration of a contender of a scenario that sets no knob.
 fn default(transport: &Transport, condition: &Condition) -> Result<ConnectionConfig, PointError> {
     let wrong = |error: anabranch_lab::ScenarioError| PointError(error.to_string());
     let mut document = Document::bare();
@@ -357,7 +359,7 @@ fn sender(transport: &Transport, condition: &Condition) -> Result<Sender, String
     }
 }
 
-/// The kernel's congestion control of flows in the background, which have that of the connections.
+/// Returns the kernel's congestion control of background flows, which is that of the connections.
 fn background(condition: &Condition) -> Result<&'static str, String> {
     match condition.base.congestion.is_coupled() {
         true => Ok("reno"),
@@ -365,7 +367,7 @@ fn background(condition: &Condition) -> Result<&'static str, String> {
     }
 }
 
-/// The kernel's name of a congestion control.
+/// Returns the kernel's name of a congestion control.
 fn congestion(name: &str) -> Result<&'static str, String> {
     match name {
         "newreno" => Ok("reno"),
@@ -405,7 +407,7 @@ mod tests {
         }
     }
 
-    /// `compare` with profile `linux` simulates what `validate` simulates: nothing is set for the latter alone.
+    /// `compare` with profile `linux` simulates the same as `validate`: nothing is set for the latter alone.
     #[test]
     fn a_comparison_simulates_what_is_validated() {
         let paths = ["25Mbit/s,10ms,loss=1%", "5Mbit/s,40ms,loss=2%"].map(str::to_owned);
@@ -421,7 +423,7 @@ mod tests {
             for (point, config) in points.iter().zip(&scenario.conditions[0].configs) {
                 assert_eq!(point.config(), config);
                 assert_eq!((config.congestion.name(), point.congestion), ("cubic_linux", "cubic"));
-                // Hash and canonical form hold paths, luck, traffic and all knobs.
+                // Hash and canonical form contain paths, loss draws, traffic and all knobs.
                 assert_eq!(point.scenario.canonical(), scenario.canonical());
                 let run = |scenario| {
                     let prepared = anabranch_lab::run::Prepared::new(scenario, 0).unwrap();

@@ -1,5 +1,5 @@
-//! Whether what a comparison predicts holds on this machine: its best contender and its reference, emulated for a few
-//! runs with anabranch's stack, and with the kernel's where it has the same sender.
+//! Checks the prediction of a comparison on this machine: its best contender and its reference are emulated
+//! for a few runs with anabranch's stack, and with the kernel's if it has the same sender.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,9 +13,9 @@ use crate::points::{Point, PointError};
 use crate::results::Trouble;
 use crate::{anabranch, kernel, simulated};
 
-/// A measured difference within so many points of the simulated one confirms it.
+/// A measured difference within this many points of the simulated one confirms it.
 pub const TOLERANCE: f64 = 5.0;
-/// How often a run is made until the machine is in time for it.
+/// The number of attempts for a run until the machine is punctual.
 const ATTEMPTS: u32 = 3;
 
 /// The result of checking a difference.
@@ -24,11 +24,11 @@ const ATTEMPTS: u32 = 3;
 pub enum Outcome {
     /// The measured difference is within [`TOLERANCE`] of the simulated one.
     Held,
-    /// The same contender is ahead, but by another distance.
+    /// The same contender is better, but by another amount.
     OrderHeld,
-    /// The other contender is ahead.
+    /// The other contender is better.
     Failed,
-    /// The machine was too late, or the transfers were not delivered.
+    /// The machine was too slow, or the transfers were not delivered.
     Unknown,
 }
 
@@ -37,24 +37,24 @@ pub enum Outcome {
 pub struct Side {
     /// Its name.
     pub scheduler: String,
-    /// As simulated, in these runs.
+    /// The simulated value in these runs.
     pub simulated: Option<f64>,
-    /// As emulated with anabranch at both ends.
+    /// The emulated value with anabranch at both ends.
     pub anabranch: Option<f64>,
-    /// As emulated with the kernel at both ends; none where the kernel has no such sender.
+    /// The emulated value with the kernel at both ends; none if the kernel has no such sender.
     pub kernel: Option<f64>,
 }
 
-/// A difference that was measured with one stack.
+/// A difference measured with one stack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StackCheck {
     /// `anabranch` or `kernel`.
     pub stack: &'static str,
     /// The simulated difference in the runs that count, in per cent.
     pub simulated_pct: Option<f64>,
-    /// The measured one.
+    /// The measured difference.
     pub measured_pct: Option<f64>,
-    /// How many runs count.
+    /// The number of runs that count.
     pub runs: usize,
     /// The result.
     pub outcome: Outcome,
@@ -63,31 +63,31 @@ pub struct StackCheck {
 /// The check of a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// The condition; empty where there is only one.
+    /// The condition; empty if there is only one.
     pub condition: String,
-    /// Whether goodputs are compared, and not completion times.
+    /// True if goodputs are compared instead of completion times.
     pub bulk: bool,
     /// The best contender other than the reference.
     pub compared: Side,
     /// The reference.
     pub reference: Side,
-    /// What the comparison says of their difference, in per cent.
+    /// The difference predicted by the comparison, in per cent.
     pub predicted_pct: f64,
-    /// By stack.
+    /// The checks by stack.
     pub stacks: Vec<StackCheck>,
 }
 
 impl Check {
-    /// Whether the prediction held with every stack.
+    /// True if the prediction held with every stack.
     pub fn held(&self) -> bool {
         self.stacks.iter().all(|stack| matches!(stack.outcome, Outcome::Held | Outcome::OrderHeld))
     }
 }
 
-/// That every contender of `scenario` can be emulated.
+/// Checks that every contender of `scenario` can be emulated.
 ///
 /// # Errors
-/// Why one cannot.
+/// The reason that one cannot.
 pub fn ready(scenario: &Scenario) -> Result<(), PointError> {
     for condition in 0..scenario.conditions.len() {
         for contender in 0..scenario.contenders.len() {
@@ -97,10 +97,11 @@ pub fn ready(scenario: &Scenario) -> Result<(), PointError> {
     Ok(())
 }
 
-/// Checks the verdicts of `comparison` in `runs` runs of each. `progress` is told how many runs are done, of how many.
+/// Checks the verdicts of `comparison` in `runs` runs of each. `progress` receives the number of completed
+/// runs, and the total.
 ///
 /// # Errors
-/// If nothing can be emulated, or `cancelled` becomes true.
+/// If nothing can be emulated, or `cancelled` is set.
 pub fn check(
     scenario: &Scenario,
     comparison: &Comparison,
@@ -142,14 +143,14 @@ pub fn check(
     Ok(checks)
 }
 
-/// One that is checked: its transfers for anabranch's stack, and for the kernel's if that has them.
+/// A contender to check: its transfers for anabranch's stack, and for the kernel's if that has an equivalent.
 struct Entrant {
     name: String,
     emulated: Point,
     kernel: Option<Point>,
 }
 
-/// What the runs of one have come to, by run.
+/// The results of one contender, by run.
 #[derive(Default)]
 struct Values {
     simulated: Vec<Option<f64>>,
@@ -157,7 +158,8 @@ struct Values {
     kernel: Vec<Option<f64>>,
 }
 
-/// The scenario with one condition and one contender, whose path is `path` if it is a plain TCP without one.
+/// Returns the scenario with one condition and one contender, whose path is `path` if it is a plain TCP
+/// without one.
 fn single(scenario: &Scenario, condition: usize, contender: usize, path: Option<usize>) -> Scenario {
     let mut one = scenario.clone();
     let mut own: Contender = one.contenders.swap_remove(contender);
@@ -171,7 +173,7 @@ fn single(scenario: &Scenario, condition: usize, contender: usize, path: Option<
 }
 
 impl Entrant {
-    /// The contender `name` in a condition, a plain TCP on the path that the comparison has found best.
+    /// Returns the contender `name` in a condition, or a plain TCP on the best path of the comparison.
     fn find(scenario: &Scenario, comparison: &Comparison, condition: &str, name: &str) -> Option<Entrant> {
         let at = scenario.conditions.iter().position(|own| own.name == condition)?;
         let contender = scenario.contenders.iter().position(|own| own.name == name)?;
@@ -212,7 +214,7 @@ impl Entrant {
     }
 }
 
-/// What a run in real time has come to; none if the machine was too late in every attempt.
+/// Makes a run in real time; none if the machine was too slow in every attempt.
 fn in_real_time(
     point: &Point,
     kind: Kind,
@@ -251,7 +253,8 @@ fn mean(values: &[Option<f64>]) -> Option<f64> {
     anabranch_lab::stats::mean(&values.iter().flatten().copied().collect::<Vec<_>>())
 }
 
-/// The difference between two, in per cent of the second, over the runs that both have by `measured` and as simulated.
+/// Returns the difference between two contenders, in per cent of the second, over their common runs, as
+/// `measured` and as simulated.
 fn judge(
     stack: &'static str,
     predicted: f64,
@@ -300,7 +303,7 @@ mod tests {
             judge("anabranch", predicted, &first, &reference, |values| &values.anabranch).outcome
         };
         assert_eq!(outcome(-10.0, 0.9, 0.94), Outcome::Held);
-        // A sign within the tolerance is no other prediction.
+        // A different sign within the tolerance is not another prediction.
         assert_eq!(outcome(-2.0, 0.98, 1.02), Outcome::Held);
         assert_eq!(outcome(-30.0, 0.7, 0.9), Outcome::OrderHeld);
         assert_eq!(outcome(-10.0, 0.9, 1.06), Outcome::Failed);
@@ -329,7 +332,7 @@ mod tests {
         assert_eq!(tcp.contenders[0].transport, Transport::Tcp { path: Some(1) });
         assert!(!tcp.conditions[0].configs[0].mptcp && tcp.conditions[0].configs.len() == 1);
         assert!(Point::of(tcp).is_ok());
-        // The kernel has its own scheduler alone, and anabranch all.
+        // The kernel has only its own scheduler, and anabranch all.
         assert!(Point::of(single(&scenario, 0, 2, None)).is_ok());
         let min_rtt = single(&scenario, 0, 0, None);
         assert!(Point::of(min_rtt.clone()).is_err() && Point::emulated(min_rtt).is_ok());

@@ -1,4 +1,4 @@
-//! The table of what was found, which is kept in the repository, and what is found now held against it.
+//! The recorded table of differences, and its comparison with new ones.
 
 use anabranch_lab::stats::Interval;
 use serde::Serialize;
@@ -6,15 +6,15 @@ use serde::Serialize;
 use crate::compare::{BOUND, Difference, LEAST_PAIRS, Row, Verdict};
 use crate::measure::{Kind, Metric};
 
-/// The table that was recorded last, as text.
+/// The last recorded table, as text.
 pub const RECORDED: &str = include_str!("../fidelity.csv");
 
 const COLUMNS: &str = "point,metric,first,second,pairs,mean_first,mean_second,percent,low,high,median,median_low,median_high,verdict";
 
-/// By how much a per cent in the table may have been rounded, and what arithmetic adds.
+/// The rounding error of a percentage in the table, plus arithmetic errors.
 const ROUNDING: f64 = 0.006;
 
-/// The table as text; `about` says where and when it was measured.
+/// Returns the table as text; `about` describes the place and time of the measurement.
 pub fn write(about: &[String], rows: &[Row]) -> String {
     let mut text: String = about.iter().map(|line| format!("# {line}\n")).collect();
     text.push_str(COLUMNS);
@@ -43,10 +43,10 @@ pub fn write(about: &[String], rows: &[Row]) -> String {
     text
 }
 
-/// The remarks and the lines of a table.
+/// Returns the remarks and the lines of a table.
 ///
 /// # Errors
-/// Which line is wrong.
+/// The first invalid line.
 pub fn read(text: &str) -> Result<(Vec<String>, Vec<Row>), String> {
     let (mut about, mut rows, mut head) = (Vec::new(), Vec::new(), false);
     for (number, line) in text.lines().enumerate() {
@@ -109,13 +109,13 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
-/// What came of holding a difference against the one that was recorded.
+/// The result of comparing a difference with the recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Judgement {
     /// It has not grown.
     Same,
-    /// It has grown by more than its noise.
+    /// It has increased by more than its noise.
     Grown,
     /// There are too few reliable runs.
     Inconclusive,
@@ -123,20 +123,20 @@ pub enum Judgement {
     Unknown,
 }
 
-/// A difference, the range that it may lie in, and what came of it.
+/// A difference, its permitted range, and the judgement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Held {
-    /// What is found now.
+    /// The present difference.
     #[serde(flatten)]
     pub row: Row,
-    /// What was recorded, or plus and minus 5 % where that is wider.
+    /// The recorded interval, or plus and minus 5 % if that is wider.
     pub allowed: Option<Interval>,
     /// The result.
     pub judgement: Judgement,
 }
 
-/// Holds `row` against what was recorded. It has grown if the whole interval of its median lies beyond the recorded
-/// one, and beyond plus and minus 5 %.
+/// Compares `row` with the recorded one. It has grown if the whole interval of its median lies beyond the
+/// recorded one, and beyond plus and minus 5 %.
 pub fn hold(row: &Row, recorded: &[Row]) -> Held {
     let own = |kept: &&Row| {
         (&kept.point, kept.metric, kept.kind, kept.reference)
@@ -160,8 +160,9 @@ pub fn hold(row: &Row, recorded: &[Row]) -> Held {
     Held { row: row.clone(), allowed: Some(allowed), judgement }
 }
 
-/// The table of the page: the differences between simulator and kernel, simulator and emulation, and emulation and
-/// kernel, of completion times and goodputs, a line for each point. The other numbers are in the file alone.
+/// Returns the table of the page: the differences between simulator and kernel, simulator and emulation, and
+/// emulation and kernel, of completion times and goodputs, a line for each point. The other metrics are only
+/// in the file.
 pub fn markdown(about: &[String], rows: &[Row]) -> String {
     let mut text: String = about.iter().map(|line| format!("{line}  \n")).collect();
     text.push_str(
@@ -210,7 +211,7 @@ pub fn markdown(about: &[String], rows: &[Row]) -> String {
     text
 }
 
-/// What the page calls a number.
+/// Returns the page's unit of a metric.
 fn unit(metric: Metric) -> &'static str {
     match metric {
         Metric::CompletionTime => "completion time, ms",
@@ -223,7 +224,7 @@ fn unit(metric: Metric) -> &'static str {
     }
 }
 
-/// A value in the unit of [`unit`].
+/// Returns a value in the unit of [`unit`].
 pub fn number(metric: Metric, value: f64) -> String {
     match metric {
         Metric::CompletionTime | Metric::CompletionTimeP95 => format!("{:.1}", value * 1e3),
@@ -277,13 +278,13 @@ mod tests {
         assert_eq!(judge(&[4.0; 5], &[0.0; 20]), Judgement::Same);
         assert_eq!(judge(&[6.0; 5], &[0.0; 20]), Judgement::Grown);
         assert_eq!(judge(&[-6.0; 5], &[0.0; 20]), Judgement::Grown);
-        // Noise that reaches back into what is allowed.
+        // The noise extends into the permitted range.
         assert_eq!(judge(&[4.0, 9.0, 9.0, 9.0, 9.0], &[0.0; 20]), Judgement::Same);
-        // What was known to differ may, and no more.
+        // A recorded difference may persist, but not grow.
         assert_eq!(judge(&[12.0; 5], &[12.0; 20]), Judgement::Same);
         assert_eq!(judge(&[13.0; 5], &[12.0; 20]), Judgement::Grown);
         assert_eq!(judge(&[13.0; 5], &[-12.0; 20]), Judgement::Grown);
-        // To become smaller is no harm.
+        // A decrease is permitted.
         assert_eq!(judge(&[1.0; 5], &[12.0; 20]), Judgement::Same);
     }
 

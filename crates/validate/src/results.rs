@@ -1,4 +1,4 @@
-//! What runs have measured, kept in a file that grows by a line with each of them.
+//! The measurements of runs, kept in a file to which each run adds a line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::measure::{Kind, Measured, Quality};
 
-/// Why there is no result.
+/// The reason that there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It was told to stop.
+    /// It was cancelled.
     Interrupted,
-    /// The options, or what was given, are wrong.
+    /// The options or their values are wrong.
     Usage(String),
-    /// This process may not do it.
+    /// This process lacks the privilege.
     NotPermitted(String),
-    /// Something went wrong in one run.
+    /// One run failed.
     Failed(String),
-    /// Something is broken that every run needs, such as a device.
+    /// Something that every run needs is broken, such as a device.
     Broken(String),
 }
 
 impl Trouble {
-    /// Something went wrong.
+    /// Returns the failure of one run.
     pub fn failed(what: impl core::fmt::Display) -> Trouble {
         Trouble::Failed(what.to_string())
     }
@@ -66,24 +66,24 @@ impl From<EmulateError> for Trouble {
 /// One run in real time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`Point::name`](crate::Point::name), for people.
+    /// [`Point::name`](crate::Point::name), for readers.
     pub point: String,
     /// [`Point::key`](crate::Point::key).
     pub key: String,
-    /// How it was carried out.
+    /// Its kind.
     pub kind: Kind,
-    /// The number of the run, from 0, which is that of its luck.
+    /// The number of the run, from 0, which determines its random draws.
     pub run: u32,
-    /// The program that has made it; what the kernel does does not depend on it.
+    /// The program that has made it; the kernel's runs do not depend on it.
     pub build: String,
-    /// Why it is not to be relied on; none if it is.
+    /// The reason that it is unreliable; none if it is reliable.
     pub objection: Option<String>,
-    /// Whether it has failed, and not been late.
+    /// True if it failed, other than by lateness.
     #[serde(default)]
     pub failed: bool,
-    /// How punctual it was.
+    /// Its punctuality.
     pub quality: Quality,
-    /// What was measured.
+    /// Its measurements.
     pub measured: Measured,
 }
 
@@ -94,12 +94,12 @@ struct Head {
     machine: Machine,
 }
 
-/// The format of files.
+/// The format version of files.
 const FORMAT: u32 = 1;
 /// The longest line, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// All runs that there are, and where further ones are written.
+/// All recorded runs, and the file to which further ones are written.
 #[derive(Debug)]
 pub struct Results {
     records: Vec<Record>,
@@ -109,13 +109,13 @@ pub struct Results {
 }
 
 impl Results {
-    /// Results that are kept in memory alone.
+    /// Returns results that are kept only in memory.
     pub fn in_memory(machine: Machine) -> Results {
         Results { records: Vec::new(), file: None, machine, left_out: 0 }
     }
 
-    /// Results in the file at `path`, which goes on where it ends if it is there already. What another build of this
-    /// program has emulated is left out, and so is a last line that was not written to its end.
+    /// Opens the results in the file at `path`, to which runs are appended. Runs emulated by another build of
+    /// this program are skipped, and so is an incomplete last line.
     ///
     /// # Errors
     /// If the file is something else, belongs to another machine or cannot be written.
@@ -163,10 +163,10 @@ impl Results {
         Ok(results)
     }
 
-    /// Adds a run, and writes it down at once.
+    /// Adds a run, and writes it immediately.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If writing fails.
     pub fn add(&mut self, record: Record) -> Result<(), Trouble> {
         if let Some((path, file)) = &mut self.file {
             write_line(file, &record)
@@ -176,27 +176,27 @@ impl Results {
         Ok(())
     }
 
-    /// The machine, with the date and load of the first run.
+    /// Returns the machine, with the date and load of the first run.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// How many runs of other builds were left out.
+    /// Returns the number of skipped runs of other builds.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// The runs.
+    /// Returns the runs.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// The runs of the point with this key.
+    /// Returns the runs of the point with this key.
     pub fn of<'a>(&'a self, key: &'a str, kind: Kind) -> impl Iterator<Item = &'a Record> {
         self.records.iter().filter(move |record| record.kind == kind && record.key == key)
     }
 
-    /// The reliable run number `run`, if there is one.
+    /// Returns the reliable run number `run`, if there is one.
     pub fn reliable(&self, key: &str, kind: Kind, run: u32) -> Option<&Measured> {
         let own = |record: &&Record| record.kind == kind && record.key == key && record.run == run;
         self.records
@@ -206,7 +206,7 @@ impl Results {
     }
 }
 
-/// A whole line at once, so that what is there is whole.
+/// Writes a line in one call, so that complete lines are valid.
 fn write_line(file: &mut File, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what).map_err(io::Error::from)?;
     line.push(b'\n');

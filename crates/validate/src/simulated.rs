@@ -12,10 +12,10 @@ use anabranch_units::Duration;
 use crate::measure::Measured;
 use crate::points::Point;
 
-/// Simulates run number `run` of `point`, and writes its packets to a file if one is given.
+/// Simulates run number `run` of `point`, and captures its packets if a file is given.
 ///
 /// # Errors
-/// If it cannot be simulated or captured, or was told to stop.
+/// If it cannot be simulated or captured, or was cancelled.
 pub fn run(
     point: &Point,
     run: u32,
@@ -54,13 +54,13 @@ pub fn run(
     Ok(Measured::together(result.flows.into_iter().map(one).collect()))
 }
 
-/// The phases of a comparison's runs that are those of a host: a real one too is late by some microseconds. The delays
-/// of the paths and the starting points in traces are those of the links in real time.
+/// Returns the phases of a comparison's runs that concern a host: a real one varies by some microseconds too.
+/// The delays of the paths and the positions in traces are those of the links in real time.
 fn phases(choice: PhaseChoice) -> Option<Phases> {
     choice.in_comparison().map(|phases| Phases { delay: Duration::ZERO, traces: false, ..phases })
 }
 
-/// Puts down what the sender knows of its subflows' round trips.
+/// Records the sender's RTTs and segment sizes of its subflows.
 pub fn note_subflows(measured: &mut Measured, point: &Point, subflows: &[SubflowStats]) {
     let paths = point.experiment().paths.len();
     measured.srtt_s = vec![None; paths];

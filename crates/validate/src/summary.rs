@@ -1,5 +1,5 @@
-//! The share of points whose prediction is close: TCP and Multipath TCP apart, points that were drawn and points that
-//! were chosen apart, and against the kernel and against the emulation apart.
+//! The share of points with a close prediction, separately for TCP and Multipath TCP, for drawn and chosen
+//! points, and for the kernel and the emulation as reference.
 
 use anabranch_lab::stats::percentile;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub const CLOSE_TO_EMULATION: f64 = 3.0;
 /// A difference beyond these per cent needs a cause on the page.
 pub const FAR: f64 = 10.0;
 
-/// Who sends.
+/// The sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Protocol {
     /// TCP.
@@ -35,37 +35,37 @@ impl Protocol {
     }
 }
 
-/// How close the simulator is at some points: completion times, or goodputs of flows without an end.
+/// The accuracy of the simulator at some points: completion times, or goodputs of infinite flows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Whether the points were drawn at random.
+    /// True if the points were drawn at random.
     pub drawn: bool,
-    /// Who sends.
+    /// The sender.
     pub protocol: Protocol,
-    /// With whom the simulator is compared.
+    /// The reference.
     pub reference: Kind,
-    /// How many points.
+    /// The number of points.
     pub points: usize,
-    /// Half of the points differ by no more than these per cent, in either direction.
+    /// The median absolute difference, in per cent.
     pub median_pct: f64,
-    /// These per cent are close.
+    /// The bound of a close prediction, in per cent.
     pub close_pct: f64,
-    /// How many points are close.
+    /// The number of close points.
     pub close: usize,
-    /// How many differ by more than [`FAR`].
+    /// The number of points that differ by more than [`FAR`].
     pub far: usize,
-    /// The point that differs most,
+    /// The point with the largest difference.
     pub worst: String,
-    /// and by how much, in per cent.
+    /// That difference, in per cent.
     pub worst_pct: f64,
 }
 
-/// Whether a row is what a summary counts: how long transfers take, by the simulator.
+/// True if a summary counts the row: a duration or goodput of the simulator.
 pub fn is_main(row: &Row) -> bool {
     matches!(row.metric, Metric::CompletionTime | Metric::Goodput) && row.kind == Kind::Simulated
 }
 
-/// The summaries of `rows`, whose points are among `points`; none of no points.
+/// Returns the summaries of `rows`, whose points are among `points`; those without points are left out.
 pub fn summaries(rows: &[Row], points: &[Point]) -> Vec<Summary> {
     let mut all = Vec::new();
     for set in [Set::Drawn, Set::Chosen] {
@@ -83,7 +83,7 @@ pub fn summaries(rows: &[Row], points: &[Point]) -> Vec<Summary> {
                             Sender::Tcp { .. } => Protocol::Tcp,
                             Sender::Multipath => Protocol::Multipath,
                         };
-                        // A table has no commas in the names of points.
+                        // The names of points in a table have no commas.
                         point.name.replace(',', ";") == row.point.replace(',', ";")
                             && (point.set, sender) == (set, protocol)
                     })
@@ -135,7 +135,7 @@ impl core::fmt::Display for Summary {
     }
 }
 
-/// The summaries as a table of the page.
+/// Returns the summaries as a table of the page.
 pub fn markdown(summaries: &[Summary]) -> String {
     let mut text = format!(
         "| points | who sends | simulated against | number | median, % | close | beyond {FAR:.0} % | worst |\n\

@@ -1,4 +1,4 @@
-//! What the kernel says of a connection: TCP_INFO, and the same of every subflow of a Multipath TCP.
+//! The kernel's information on a connection: TCP_INFO, and the same for every subflow of Multipath TCP.
 //!
 //! Layouts are those of `include/uapi/linux/tcp.h` and `mptcp.h`.
 
@@ -13,27 +13,27 @@ const TCP_INFO: i32 = 11;
 const SOL_MPTCP: i32 = 284;
 const MPTCP_TCPINFO: i32 = 2;
 const MPTCP_SUBFLOW_ADDRS: i32 = 3;
-/// The longest `struct tcp_info` that is looked at, in bytes.
+/// The longest `struct tcp_info` that is read, in bytes.
 const MOST: usize = 512;
-/// `struct mptcp_subflow_data`, which comes before the list of subflows.
+/// `struct mptcp_subflow_data`, which precedes the list of subflows.
 const HEAD: usize = 16;
 /// `struct mptcp_subflow_addrs`: two `sockaddr_storage`.
 const ADDRESSES: usize = 256;
 /// More subflows than the kernel allows.
 const SUBFLOWS: usize = 16;
-/// Up to and with `tcpi_total_rto`, which Linux has had since 6.7.
+/// The length up to and including `tcpi_total_rto`, which Linux has had since 6.7.
 const NEEDED: usize = 242;
 
-/// What the kernel says of one TCP, or of one subflow.
+/// The kernel's information on one TCP connection or subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
-    /// The most payload of a segment.
+    /// The largest payload of a segment.
     pub snd_mss: u32,
     /// Segments sent and not acknowledged.
     pub unacked: u32,
-    /// The smoothed round trip, in microseconds.
+    /// The smoothed RTT, in microseconds.
     pub rtt_us: u32,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub total_retrans: u32,
     /// Bytes written and not sent.
     pub notsent_bytes: u32,
@@ -71,20 +71,20 @@ impl TcpInfo {
     }
 }
 
-/// What the kernel says of a plain TCP.
+/// Reads the information on a plain TCP.
 ///
 /// # Errors
-/// If the kernel does not say it.
+/// If the kernel does not provide it.
 pub fn of_tcp(socket: &Socket) -> io::Result<TcpInfo> {
     let mut bytes = [0; MOST];
     let length = socket_option(socket, libc::IPPROTO_TCP, TCP_INFO, &mut bytes)?;
     TcpInfo::parse(&bytes[..length.min(MOST)])
 }
 
-/// What the kernel says of the subflows of a Multipath TCP, with the address of this end and of the other.
+/// Reads the information on the subflows of a Multipath TCP, with the local and the remote address.
 ///
 /// # Errors
-/// If the kernel does not say it; also if the connection has gone back to TCP.
+/// If the kernel does not provide it, or the connection has fallen back to TCP.
 pub fn of_mptcp(socket: &Socket) -> io::Result<Vec<(IpAddr, IpAddr, TcpInfo)>> {
     let infos = list(socket, MPTCP_TCPINFO, MOST)?;
     let addresses = list(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)?;
@@ -95,7 +95,7 @@ pub fn of_mptcp(socket: &Socket) -> io::Result<Vec<(IpAddr, IpAddr, TcpInfo)>> {
     all.map(|(info, pair)| Ok((ip(pair), ip(&pair[ADDRESSES / 2..]), TcpInfo::parse(info)?))).collect()
 }
 
-/// The address of a `sockaddr_storage`.
+/// Returns the address of a `sockaddr_storage`.
 fn ip(bytes: &[u8]) -> IpAddr {
     if i32::from(u16::from_ne_bytes([bytes[0], bytes[1]])) == libc::AF_INET6 {
         let mut octets = [0; 16];
@@ -105,7 +105,7 @@ fn ip(bytes: &[u8]) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]))
 }
 
-/// An entry for each subflow, of at most `size` bytes.
+/// Returns an entry for each subflow, of at most `size` bytes.
 fn list(socket: &Socket, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>> {
     let mut bytes = vec![0; HEAD + SUBFLOWS * size];
     bytes[0..4].copy_from_slice(&(HEAD as u32).to_ne_bytes());

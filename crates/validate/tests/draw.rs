@@ -1,7 +1,7 @@
-//! How the points of `drawn.txt` were drawn. They are kept: nobody chooses a point, and none is dropped.
+//! Draws the points of `drawn.txt`. They are fixed: no point is chosen, and none is dropped.
 //!
-//! `ANABRANCH_BLESS=1 cargo test -p anabranch-validate --test draw` writes the file anew, which only a reason to have
-//! other points justifies: all measurements then begin again.
+//! `ANABRANCH_BLESS=1 cargo test -p anabranch-validate --test draw` rewrites the file, which is justified
+//! only by a need for other points: all measurements then begin again.
 #![cfg(target_os = "linux")]
 
 use anabranch_units::RandomStream;
@@ -10,7 +10,7 @@ use anabranch_validate::grid::DRAWN;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drawn.txt");
 const SEED: u64 = 20_261_123;
 
-/// The kinds of points: how many of each, who sends, over how many paths, and what is special about them.
+/// The kinds of points: the number of each, the sender, the number of paths, and the options.
 const KINDS: &[(u32, &str, usize, &str)] = &[
     (6, "tcp", 1, "file"),
     (2, "reno", 1, "file"),
@@ -37,31 +37,31 @@ const KINDS: &[(u32, &str, usize, &str)] = &[
 struct Dice(RandomStream);
 
 impl Dice {
-    /// One of the items.
+    /// Returns one of the items.
     fn one<'a>(&mut self, items: &[&'a str]) -> &'a str {
         items[self.0.below(items.len() as u64) as usize]
     }
 
-    /// A number between two others, whose logarithm is uniform.
+    /// Returns a number between two others, whose logarithm is uniform.
     fn log(&mut self, low: f64, high: f64) -> f64 {
         let unit = self.0.below(1 << 32) as f64 / (1_u64 << 32) as f64;
         low * (high / low).powf(unit)
     }
 
-    /// A rate in Mbit/s: 2 to 40, and one in five up to 200.
+    /// Returns a rate in Mbit/s: 2 to 40, and one in five up to 200.
     fn rate(&mut self) -> f64 {
         let (low, high) = if self.0.below(5) == 0 { (40.0, 200.0) } else { (2.0, 40.0) };
         round(self.log(low, high))
     }
 }
 
-/// Two digits.
+/// Rounds to two digits.
 fn round(value: f64) -> f64 {
     let step = 10_f64.powf(value.log10().floor() - 1.0);
     ((value / step).round() * step * 1e6).round() / 1e6
 }
 
-/// One point.
+/// Returns one point.
 fn draw(dice: &mut Dice, sender: &str, count: usize, special: &str) -> String {
     let has = |word: &str| special.split(' ').any(|own| own == word);
     let (mut paths, mut sum, mut longest) = (Vec::new(), 0.0, 0.0_f64);
@@ -96,7 +96,7 @@ fn draw(dice: &mut Dice, sender: &str, count: usize, special: &str) -> String {
     } else if has("bulk") {
         "bulk".to_owned()
     } else {
-        // From 30 KB to what the paths carry in 2 s, at most 8 MB, or 400 KB through a small window.
+        // From 30 KB to the capacity of the paths in 2 s, at most 8 MB, or 400 KB with a small window.
         let most = (sum * 250.0).clamp(100.0, if has("window") { 400.0 } else { 8000.0 });
         format!("{}KB", dice.log(30.0, most).round())
     };

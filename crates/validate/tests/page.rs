@@ -1,6 +1,6 @@
-//! `docs/fidelity.md` shows the table that is kept, and says a word on each difference.
+//! `docs/fidelity.md` shows the recorded table, and explains each difference.
 //!
-//! `ANABRANCH_BLESS=1 cargo test -p anabranch-validate --test page` puts the table there anew.
+//! `ANABRANCH_BLESS=1 cargo test -p anabranch-validate --test page` updates the table there.
 #![cfg(target_os = "linux")]
 
 use anabranch_validate::compare::{Row, Verdict};
@@ -21,7 +21,7 @@ fn recorded() -> (Vec<String>, Vec<Row>) {
 fn the_page_shows_the_table_that_is_kept() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let (about, rows) = recorded();
-    // What the file says of its rows is computed anew.
+    // The remarks on the rows of the file are recomputed.
     let about: Vec<String> = about.into_iter().filter(|line| !line.contains(" against the ")).collect();
     let summaries = summary::summaries(&rows, &grid::grid(grid::Which::All).unwrap());
     let put = |page: &str, begin: &str, end: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! The three ways of carrying out transfers, where namespaces and the kernel's Multipath TCP can be had.
+//! The three kinds of runs, where namespaces and the kernel's Multipath TCP are available.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../tests/skipped.rs"]
@@ -13,7 +13,7 @@ use anabranch_validate::machine::Machine;
 use anabranch_validate::results::{Results, Trouble};
 use anabranch_validate::{Campaign, Kind, Metric, Plan, Point};
 
-/// Points over these paths; none where nothing can be measured, which is told.
+/// Returns points over these paths; none if nothing can be measured, which is reported.
 fn points(paths: &[&str], scheduler: &str, size: &str) -> Option<Vec<Point>> {
     if let Some(obstacle) = obstacle() {
         skipped::skipped(obstacle);
@@ -32,7 +32,7 @@ fn campaign(points: Vec<Point>, runs: u32) -> Campaign {
     Campaign::new(plan, Results::in_memory(Machine::here()))
 }
 
-/// Whatever the machine does to the timing, all bytes arrive, by both paths.
+/// Whatever the timing of the machine, all bytes arrive, over both paths.
 #[test]
 fn a_transfer_is_the_same_bytes_three_times() {
     let paths = ["20Mbit/s,30ms,queue=4bdp", "10Mbit/s,30ms,queue=4bdp"];
@@ -52,7 +52,7 @@ fn a_transfer_is_the_same_bytes_three_times() {
         assert_eq!(measured.delivered, 300_000, "{kind:?}");
         assert!(measured.bytes_by_path.iter().all(|bytes| *bytes > 0), "{kind:?}: {measured:?}");
         assert!(measured.bytes_by_path.iter().sum::<u64>() >= 300_000, "{kind:?}: {measured:?}");
-        // At 30 Mbit/s it takes 80 ms, and a round trip for the handshake.
+        // At 30 Mbit/s it takes 80 ms, plus a round trip for the handshake.
         assert!(measured.time_s.is_some_and(|time| time > 0.110), "{kind:?}: {measured:?}");
         assert!(measured.segments >= 300_000 / 1448, "{kind:?}: {measured:?}");
         let in_time = |srtt: &Option<f64>| srtt.is_some_and(|srtt| srtt >= 0.0299);
@@ -60,7 +60,7 @@ fn a_transfer_is_the_same_bytes_three_times() {
     }
 }
 
-/// Flows that start together, downloaded, have the sizes that are simulated.
+/// Flows that start together, downloaded, have the simulated sizes.
 #[test]
 fn transfers_that_start_together_are_all_delivered_by_all_three() {
     let paths = ["20Mbit/s,30ms,queue=4bdp", "10Mbit/s,30ms,queue=4bdp"];
@@ -89,7 +89,7 @@ fn transfers_that_start_together_are_all_delivered_by_all_three() {
     }
 }
 
-/// The luck of a link belongs to its data packets by number: whoever sends, the same are lost.
+/// The draws of a link belong to its data packets by number: every sender loses the same ones.
 #[test]
 fn listed_packets_are_lost_and_sent_again_by_all_three() {
     let Some(mut points) = points(&["20Mbit/s,20ms,queue=4bdp"], "tcp", "100KB") else { return };
@@ -102,12 +102,12 @@ fn listed_packets_are_lost_and_sent_again_by_all_three() {
     assert_eq!((simulated.delivered, simulated.retransmitted), (100_000, 2));
     for record in campaign.into_results().records() {
         assert_eq!(record.measured.delivered, 100_000, "{record:?}");
-        // A machine that is late may bring a timeout or a probe on top.
+        // A slow machine may add a timeout or a probe.
         assert!(record.measured.retransmitted >= 2, "{record:?}");
     }
 }
 
-/// A transfer without a size ends with its time.
+/// An infinite transfer ends after its duration.
 #[test]
 fn a_transfer_without_a_size_counts_what_has_arrived_in_its_time() {
     let Some(mut points) = points(&["8Mbit/s,20ms"], "tcp", "bulk") else { return };
@@ -130,11 +130,12 @@ fn who_is_told_to_stop_keeps_what_there_is() {
     let after_two = |done: usize, _: usize| cancelled.store(done >= 2, Ordering::Relaxed);
     assert_eq!(campaign.measure(&cancelled, &after_two), Err(Trouble::Interrupted));
     let there = campaign.into_results().records().len();
-    // An unreliable run comes again later, and is no progress.
+    // An unreliable run is repeated later, and is no progress.
     assert!((2..50).contains(&there), "{there}");
 }
 
-/// A point over IPv6 with another TCP on its path, whose flows start later and whose receiver has little memory.
+/// A point over IPv6 with another TCP on its path, whose flows start later and whose receiver has a small
+/// buffer.
 #[test]
 fn cross_traffic_ipv6_later_starts_and_knobs_are_the_same_three_times() {
     if let Some(obstacle) = obstacle() {
@@ -172,14 +173,15 @@ fn cross_traffic_ipv6_later_starts_and_knobs_are_the_same_three_times() {
     assert_eq!(all.len(), 3);
     for (kind, measured) in all {
         assert_eq!(measured.delivered, 200_000, "{kind:?}");
-        // The kernel's count has the option of Multipath TCP in it.
+        // The kernel's value includes the MPTCP option.
         let most = if kind == Kind::Kernel { 1428 } else { 1404 };
         assert!(measured.mss.iter().all(|mss| *mss <= most), "{kind:?}: {measured:?}");
     }
 }
 
-/// A small send buffer slows a sender down: without one these transfers take 0.8 s. (The kernel fills the last segment of
-/// its buffer without a look at the bound, so that it has some 300 KB in flight with 64 KB and takes 1.1 s.)
+/// A small send buffer slows a sender down: without one these transfers take 0.8 s. (The kernel fills the
+/// last segment of its buffer without checking the limit, so that it has some 300 KB in flight with 64 KB and
+/// takes 1.1 s.)
 #[test]
 fn a_send_buffer_slows_the_sender_down() {
     let Some(mut points) = points(&["50Mbit/s,100ms"], "tcp@1", "1MB") else { return };
@@ -192,7 +194,7 @@ fn a_send_buffer_slows_the_sender_down() {
     }
 }
 
-/// A window of 32 KB lets 32 KB through in a round trip.
+/// A window of 32 KB limits the data of a round trip to 32 KB.
 #[test]
 fn a_receive_buffer_bounds_what_the_kernel_takes() {
     let Some(mut points) = points(&["100Mbit/s,100ms"], "tcp@1", "500KB") else { return };

@@ -1,4 +1,4 @@
-//! What one packet of 1460 bytes of payload costs: its sum, reading it, writing it.
+//! The cost of one packet with 1460 bytes of payload: checksum, parsing, writing.
 
 #![allow(missing_docs)] // criterion_group! makes a public function.
 

@@ -1,18 +1,18 @@
 //! The Internet checksum (RFC 1071), in parts.
 //!
-//! A *sum* here is the ones'-complement sum of 16-bit big-endian words, folded to 16 bits and not
-//! inverted, of bytes that start at an even offset; an odd last byte is the high half of its
-//! word. Sums of neighbouring pieces are [`combine`]d; a piece that starts at an odd offset of the
-//! whole has its sum [`swap`]ped first (RFC 1071 section 2 B). A header carries the inverse.
+//! A *sum* here is the ones'-complement sum of 16-bit big-endian words, folded to 16 bits and not inverted,
+//! of bytes that start at an even offset; an odd last byte is the high half of its word. The sums of adjacent
+//! pieces are added by [`combine`]; a piece that starts at an odd offset of the whole has its sum [`swap`]ped
+//! first (RFC 1071 section 2 B). A header carries the inverse.
 
 use core::net::IpAddr;
 
-/// The sum of `bytes`.
+/// Returns the sum of `bytes`.
 ///
 /// Both 0 and 0xffff stand for zero; 0 comes out only if every byte is zero.
 pub fn sum(bytes: &[u8]) -> u16 {
-    // RFC 1071 section 2 B and C: the sum does not depend on byte order or word size, so it is
-    // taken over words of the machine and turned at the end.
+    // RFC 1071 section 2 B and C: the sum does not depend on byte order or word size, so it is computed over
+    // native words and swapped at the end.
     let (mut total, mut rest) = (0, bytes);
     while rest.len() >= CHUNK {
         let (now, later) = rest.split_at(rest.len().min(MOST));
@@ -34,18 +34,18 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be(fold(total))
 }
 
-/// How many words of 32 bits are added side by side: four registers of 128 bits.
+/// The number of 32-bit words that are added in parallel: four registers of 128 bits.
 const LANES: usize = 16;
-/// The bytes of so many words.
+/// The bytes of [`LANES`] words.
 const CHUNK: usize = 4 * LANES;
-/// So many bytes at a time, a whole number of chunks: 2^16 additions of 16 bits fit into 32.
+/// The bytes that are summed at a time, a whole number of chunks: 2^16 additions of 16 bits fit into 32.
 const MOST: usize = CHUNK << 16;
 
-/// The sum of the 16-bit halves of all words.
+/// Returns the sum of the 16-bit halves of all words.
 ///
-/// Each lane adds its words modulo 2^32, and their high halves apart: what the high halves do not account for in
-/// the first sum is that of the low halves, which is less than 2^32. That takes fewer instructions than making
-/// each word 64 bits long.
+/// Each lane adds its words modulo 2^32, and their high halves separately: the first sum minus the
+/// contribution of the high halves is the sum of the low halves, which is less than 2^32. This takes fewer
+/// instructions than widening each word to 64 bits.
 fn sum_of_chunks(chunks: &[[u8; CHUNK]]) -> u64 {
     let (mut whole, mut high) = ([0_u32; LANES], [0_u32; LANES]);
     for chunk in chunks {
@@ -60,7 +60,7 @@ fn sum_of_chunks(chunks: &[[u8; CHUNK]]) -> u64 {
     low.chain(high).map(u64::from).sum()
 }
 
-/// Copies `from` to the front of `to`, as far as both reach, and says the sum of what was copied.
+/// Copies `from` to the front of `to`, up to the shorter length, and returns the sum of the copied bytes.
 pub fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u16 {
     let len = from.len().min(to.len());
     let (from, to) = (&from[..len], &mut to[..len]);
@@ -68,27 +68,27 @@ pub fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u16 {
     sum(to)
 }
 
-/// The sum of two pieces, the second of which starts at an even offset of the whole.
+/// Returns the sum of two pieces, the second of which starts at an even offset of the whole.
 #[inline]
 pub const fn combine(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + carry as u16
 }
 
-/// The sum of a piece as it counts where the piece starts at an odd offset.
+/// Returns the sum of a piece that starts at an odd offset, as it counts in the whole.
 #[inline]
 pub const fn swap(sum: u16) -> u16 {
     sum.swap_bytes()
 }
 
-/// The sum of a whole from that of its first `first_len` bytes and that of the rest.
+/// Returns the sum of a whole from the sum of its first `first_len` bytes and that of the rest.
 #[inline]
 pub const fn concat(first: u16, first_len: u64, rest: u16) -> u16 {
     combine(first, if first_len % 2 == 1 { swap(rest) } else { rest })
 }
 
-/// The sum of the pseudo-header of RFC 9293 section 3.1 (IPv4) or RFC 8200 section 8.1 (IPv6);
-/// `len` is that of the TCP header and payload.
+/// Returns the sum of the pseudo-header of RFC 9293 section 3.1 (IPv4) or RFC 8200 section 8.1 (IPv6); `len`
+/// is that of the TCP header and payload.
 pub(crate) fn pseudo_header(source: IpAddr, destination: IpAddr, len: usize) -> u16 {
     let addresses = match (source, destination) {
         (IpAddr::V4(a), IpAddr::V4(b)) => combine(sum(&a.octets()), sum(&b.octets())),

@@ -1,4 +1,4 @@
-//! The answer to a ping.
+//! ICMP echo: replies to pings.
 
 use std::net::IpAddr;
 
@@ -14,8 +14,9 @@ const REPLY_V6: [u8; 2] = [129, 0];
 const ECHO_LEN: usize = 8;
 const HOP_LIMIT: u8 = 64;
 
-/// Whom a ping is for; none if `packet` is anything but an ICMP or ICMPv6 echo request with a right checksum
-/// from one host to another. One with IP options or extension headers is none.
+/// Returns the destination of a ping; none if `packet` is anything but an ICMP or ICMPv6 echo request with a
+/// correct checksum from one host to another. A request with IP options or extension headers is not
+/// recognised.
 pub fn echo_request(packet: &[u8]) -> Option<IpAddr> {
     let header = ip::parse(packet, true).ok()?;
     let message = packet.get(header.payload.clone())?;
@@ -38,14 +39,16 @@ pub fn echo_request(packet: &[u8]) -> Option<IpAddr> {
         .then_some(header.destination)
 }
 
-/// Turns the echo request `packet` into its reply; leaves anything else as it is and says so.
+/// Turns the echo request `packet` into its reply; returns false, and leaves the packet as it is, for
+/// anything else.
 pub fn echo_reply(packet: &mut [u8]) -> bool {
     let Some(own) = echo_request(packet) else { return false };
     let Ok(header) = ip::parse(packet, false) else { return false };
     let end = header.payload.end;
     let (message_at, covered) = match own {
         IpAddr::V4(_) => {
-            // As every packet of this crate: unmarked, not to be fragmented, without an identification.
+            // Like every packet of this crate: not ECN-marked, not to be fragmented, without an
+            // identification.
             packet[1] = 0;
             packet[4..8].copy_from_slice(&[0, 0, 0x40, 0]);
             packet[8] = HOP_LIMIT;

@@ -1,4 +1,4 @@
-//! A segment to bytes.
+//! Writes segments as bytes.
 
 use core::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::ip::{self, V4_LEN, V6_LEN};
 use crate::options;
 use crate::parse::TCP_LEN;
 
-/// What the IP header says beside what the segment does.
+/// The fields of the IP header that the segment does not determine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IpFields {
     /// Time to live, or hop limit.
@@ -26,7 +26,7 @@ impl Default for IpFields {
     }
 }
 
-/// Who computes the TCP checksum.
+/// The party that computes the TCP checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksum {
     /// This crate.
@@ -45,18 +45,18 @@ pub struct Header {
 }
 
 impl Header {
-    /// The length of the IP and TCP headers: where the payload goes.
+    /// Returns the length of the IP and TCP headers, which is the offset of the payload.
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Never: there is no packet without headers.
+    /// Always false: a packet has headers.
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// The length of the IP header: where the TCP header starts (`csum_start` of a virtio-net
-    /// header, whose `csum_offset` is 16).
+    /// Returns the length of the IP header, which is the offset of the TCP header (`csum_start` of a
+    /// virtio-net header, whose `csum_offset` is 16).
     pub const fn ip_len(&self) -> usize {
         self.ip_len as usize
     }
@@ -70,8 +70,8 @@ impl Header {
         self.finish_with_sum(packet, checksum, payload);
     }
 
-    /// Writes the TCP checksum of `packet`, of which only the headers need to be there: the sum of
-    /// the payload is known, as [`checksum::copy_and_sum`] gives it.
+    /// Writes the TCP checksum of `packet`, of which only the headers need to be present: `payload` is the
+    /// sum of the payload, as [`checksum::copy_and_sum`] returns it.
     pub fn finish_with_sum(&self, packet: &mut [u8], checksum: Checksum, payload: u16) {
         let field = match checksum {
             Checksum::Full => {
@@ -86,8 +86,8 @@ impl Header {
     }
 }
 
-/// Completes the TCP checksum of a packet in which the field holds the sum of the pseudo-header alone, as
-/// [`Checksum::Offload`] leaves it; a packet that is no TCP is left as it is.
+/// Completes the TCP checksum of a packet whose checksum field holds the sum of the pseudo-header alone, as
+/// [`Checksum::Offload`] leaves it. A packet of another protocol is left as it is.
 pub fn complete_checksum(packet: &mut [u8]) {
     let Ok(header) = ip::parse(packet, false) else { return };
     if header.protocol == ip::TCP
@@ -99,12 +99,12 @@ pub fn complete_checksum(packet: &mut [u8]) {
     }
 }
 
-/// Writes the IP and TCP headers of `segment` to the front of `out`, with the TCP checksum still
-/// zero. The caller puts `segment.payload_len` bytes behind them and calls [`Header::finish`].
+/// Writes the IP and TCP headers of `segment` to the front of `out`, with the TCP checksum still zero. The
+/// caller appends `segment.payload_len` bytes and calls [`Header::finish`].
 ///
 /// # Errors
 ///
-/// [`EmitError`]; `out` need only have room for the headers.
+/// [`EmitError`]; `out` need only have space for the headers.
 pub fn emit_header(segment: &Segment, ip: &IpFields, out: &mut [u8]) -> Result<Header, EmitError> {
     let (options, options_len) = options::emit(segment).ok_or(EmitError::Options)?;
     let tcp_len = TCP_LEN + options_len;
@@ -169,11 +169,11 @@ pub fn emit_header(segment: &Segment, ip: &IpFields, out: &mut [u8]) -> Result<H
     tcp[0..2].copy_from_slice(&segment.source.port.to_be_bytes());
     tcp[2..4].copy_from_slice(&segment.destination.port.to_be_bytes());
     tcp[4..8].copy_from_slice(&segment.seq.0.to_be_bytes());
-    // A number that does not count is sent as zero (RFC 9293 section 3.10.7.1).
+    // An acknowledgement number without the ACK flag is sent as zero (RFC 9293 section 3.10.7.1).
     let ack = if segment.flags.has(Flags::ACK) { segment.ack.0 } else { 0 };
     tcp[8..12].copy_from_slice(&ack.to_be_bytes());
     tcp[12] = (tcp_len as u8 / 4) << 4;
-    // RFC 8684 section 3.3.1: urgent data must not interrupt a mapping; none is ever sent.
+    // RFC 8684 section 3.3.1: urgent data must not interrupt a mapping, so none is ever sent.
     tcp[13] = segment.flags.0 & !0x20;
     tcp[14..16].copy_from_slice(&segment.window.to_be_bytes());
     tcp[16..20].fill(0);
@@ -185,12 +185,12 @@ pub fn emit_header(segment: &Segment, ip: &IpFields, out: &mut [u8]) -> Result<H
     })
 }
 
-/// Writes the whole packet of `segment` to the front of `out` and says its length; `write` fills
-/// in the payload.
+/// Writes the whole packet of `segment` to the front of `out` and returns its length; `write` fills in the
+/// payload.
 ///
 /// # Errors
 ///
-/// [`EmitError`]; then `write` was not called.
+/// [`EmitError`]; `write` has not been called then.
 pub fn emit(
     segment: &Segment,
     ip: &IpFields,

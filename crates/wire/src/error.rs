@@ -1,10 +1,10 @@
-//! Why a packet could not be read or written.
+//! Errors of parsing and writing packets.
 
 use core::fmt;
 
-/// Why bytes are no TCP segment.
+/// The reason that bytes are not a TCP segment.
 ///
-/// Options are never a reason: what is wrong or unknown among them is skipped.
+/// Options are never a reason: malformed and unknown ones are skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -16,9 +16,9 @@ pub enum ParseError {
     IpHeader,
     /// The IPv4 header checksum is wrong.
     IpChecksum,
-    /// A fragment; this crate does not reassemble.
+    /// The packet is a fragment; this crate does not reassemble.
     Fragment,
-    /// The payload is of another protocol: its number in the IANA registry.
+    /// The payload is of another protocol, given by its number in the IANA registry.
     Protocol(u8),
     /// The TCP data offset is smaller than a header or beyond the packet.
     TcpHeader,
@@ -43,20 +43,20 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// Why a segment could not be written.
+/// The reason that a segment could not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EmitError {
     /// The buffer is too small.
     NoRoom {
-        /// How many bytes the packet takes.
+        /// The number of bytes that the packet takes.
         needed: usize,
     },
-    /// Source and destination are of different address families.
+    /// Source and destination belong to different address families.
     MixedFamilies,
     /// The options take more than the 40 bytes of a TCP header.
     Options,
-    /// The packet would be longer than an IP header can say.
+    /// The packet would exceed the length field of the IP header.
     TooLong,
 }
 

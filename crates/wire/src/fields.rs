@@ -1,6 +1,6 @@
-//! Reading and writing fields in network byte order without a way to go wrong.
+//! Infallible reading and writing of fields in network byte order.
 
-/// Reads fields off the front; every read is an option, so nothing can be read past the end.
+/// Reads fields off the front; every read returns an option, so nothing can be read past the end.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
@@ -33,7 +33,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes fields behind one another into a buffer; what does not fit is remembered, not written.
+/// Writes fields one after another into a buffer; an overflow is remembered, and its bytes are not written.
 pub(crate) struct Writer<'a> {
     space: &'a mut [u8],
     at: usize,
@@ -76,14 +76,14 @@ impl<'a> Writer<'a> {
         self.put(value.to_be_bytes());
     }
 
-    /// Fills up with `filler` to a multiple of four.
+    /// Pads with `filler` to a multiple of four.
     pub(crate) fn pad(&mut self, filler: u8) {
         while !self.at.is_multiple_of(4) && !self.overflow {
             self.u8(filler);
         }
     }
 
-    /// How much was written; none if it did not fit.
+    /// Returns the number of bytes written; none if they did not fit.
     pub(crate) fn finish(self) -> Option<usize> {
         (!self.overflow).then_some(self.at)
     }

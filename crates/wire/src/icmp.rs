@@ -1,4 +1,4 @@
-//! What routers and hosts say about a packet that did not arrive.
+//! ICMP errors about TCP segments.
 
 use anabranch_stack::segment::Address;
 use anabranch_stack::seq::Seq;
@@ -7,13 +7,12 @@ use crate::checksum;
 use crate::fields::Reader;
 use crate::ip;
 
-/// What an ICMP error says.
+/// The kind of an ICMP error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpKind {
-    /// The packet was longer than the next link takes (ICMP type 3 code 4, ICMPv6 type 2).
+    /// The packet exceeds the MTU of the next link (ICMP type 3 code 4, ICMPv6 type 2).
     TooBig {
-        /// The MTU of that link in bytes, IP header included; none where a router older than
-        /// RFC 1191 does not say.
+        /// The MTU of that link in bytes, IP header included; none from a router older than RFC 1191.
         mtu: Option<u32>,
     },
     /// The destination cannot be reached (ICMP type 3, ICMPv6 type 1).
@@ -21,14 +20,14 @@ pub enum IcmpKind {
         /// The code, of ICMP or ICMPv6 by the family of the addresses.
         code: u8,
     },
-    /// The hop limit ran out, or the packet was refused for its header.
+    /// The hop limit was exceeded, or the packet was rejected for its header.
     Other,
 }
 
 /// An ICMP or ICMPv6 error about a TCP segment.
 ///
-/// Whoever acts on it checks that `seq` lies in what was sent and not yet acknowledged
-/// (RFC 5927 section 4.1): anybody can forge one.
+/// Errors can be forged: before acting on one, check that `seq` lies in the data sent and not yet
+/// acknowledged (RFC 5927 section 4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IcmpError {
     /// The source of the segment: this host's end.
@@ -37,9 +36,9 @@ pub struct IcmpError {
     pub destination: Address,
     /// Its sequence number.
     pub seq: Seq,
-    /// What became of it.
+    /// The kind of error.
     pub kind: IcmpKind,
-    /// The length of the packet it was in, by its IP header.
+    /// The length of the packet that carried the segment, by its IP header.
     pub packet_len: usize,
 }
 
@@ -72,7 +71,7 @@ pub fn parse_icmp(packet: &[u8]) -> Option<IcmpError> {
         _ => return None,
     };
     let quote = reader.0;
-    // Routers on the way may have changed its header without a new checksum.
+    // Routers on the path may have changed the quoted header without updating its checksum.
     let inner = ip::parse(quote, false).ok()?;
     if inner.protocol != ip::TCP || inner.source.is_ipv4() != outer.source.is_ipv4() {
         return None;

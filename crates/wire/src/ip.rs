@@ -1,4 +1,4 @@
-//! The IP header: where TCP starts and ends, and who speaks to whom.
+//! The IP header: the addresses, and the extent of the TCP segment.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
@@ -19,27 +19,27 @@ pub(crate) const ICMP_V6: u8 = 58;
 pub(crate) const V4_LEN: usize = 20;
 /// The length of an IPv6 header without extensions.
 pub(crate) const V6_LEN: usize = 40;
-/// More extension headers than this no honest packet has.
+/// The greatest number of extension headers accepted.
 const MAX_EXTENSIONS: usize = 8;
 
-/// What the checksum of an ICMPv6 message of `len` bytes covers beside it: the pseudo-header, with the
-/// protocol's own number (RFC 4443 section 2.3).
+/// Returns the sum of the pseudo-header of an ICMPv6 message of `len` bytes, with the protocol's own number
+/// (RFC 4443 section 2.3).
 pub(crate) fn covered_by_icmp_v6(source: IpAddr, destination: IpAddr, len: usize) -> u16 {
     checksum::combine(checksum::pseudo_header(source, destination, len), u16::from(ICMP_V6 - TCP))
 }
 
-/// What an IP header says.
+/// A parsed IP header.
 #[derive(Clone, Debug)]
 pub(crate) struct Ip {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub ecn: Ecn,
     pub protocol: u8,
-    /// Where the payload lies in the packet; it may reach beyond a packet that was cut short.
+    /// The payload's range in the packet; it may extend beyond a truncated packet.
     pub payload: Range<usize>,
 }
 
-/// Reads the IP header of `packet`, without requiring that its payload is there.
+/// Reads the IP header of `packet`, without requiring that its payload is present.
 pub(crate) fn parse(packet: &[u8], verify: bool) -> Result<Ip, ParseError> {
     match packet.first().map(|byte| byte >> 4) {
         None => Err(ParseError::Truncated),
@@ -91,7 +91,7 @@ fn parse_v6(packet: &[u8]) -> Result<Ip, ParseError> {
     })
 }
 
-/// RFC 8200 section 4: over the extension headers to the protocol, and where it starts.
+/// Skips the extension headers (RFC 8200 section 4); returns the protocol and its offset.
 fn skip_extensions(packet: &[u8], mut next: u8, end: usize) -> Result<(u8, usize), ParseError> {
     let mut at = V6_LEN;
     for _ in 0..=MAX_EXTENSIONS {
@@ -100,15 +100,15 @@ fn skip_extensions(packet: &[u8], mut next: u8, end: usize) -> Result<(u8, usize
             0 | 43 | 60 => {
                 let header: &[u8; 8] =
                     packet.get(at..).and_then(<[u8]>::first_chunk).ok_or(ParseError::Truncated)?;
-                // A packet with segments left is on its way to somebody else, and the checksum
-                // covers that address.
+                // A packet with segments left has another final destination, and the checksum covers that
+                // address.
                 if next == 43 && header[3] != 0 {
                     return Err(ParseError::IpHeader);
                 }
                 at += 8 + 8 * usize::from(header[1]);
                 next = header[0];
             }
-            // A fragment header of a packet in one piece is none (RFC 6946).
+            // A fragment header on an unfragmented packet has no effect (RFC 6946).
             44 => {
                 let header: &[u8; 8] =
                     packet.get(at..).and_then(<[u8]>::first_chunk).ok_or(ParseError::Truncated)?;
@@ -133,9 +133,9 @@ fn ecn(bits: u8) -> Ecn {
     }
 }
 
-/// Marks `packet` as a router does that has a long queue (RFC 3168 section 5), with the header's checksum.
-/// Returns whether it is marked now: one whose sender does not know of marks is left as it is, and so is
-/// what is no IP packet.
+/// Marks `packet` as a router with a long queue does (RFC 3168 section 5), and updates the header's checksum.
+/// Returns whether it is marked now: a packet whose sender does not support ECN, or that is no IP packet, is
+/// left as it is.
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => {
@@ -166,8 +166,8 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     }
 }
 
-/// Whether an IP packet carries data of its transport: all do but TCP segments without payload. What is no whole
-/// packet counts as one that does.
+/// True if an IP packet carries data of its transport, that is, unless it is a TCP segment without payload.
+/// Bytes that are not a whole packet count as data.
 pub fn carries_data(packet: &[u8]) -> bool {
     let Ok(header) = parse(packet, false) else { return true };
     match packet.get(header.payload.start + 12) {
@@ -176,7 +176,7 @@ pub fn carries_data(packet: &[u8]) -> bool {
     }
 }
 
-/// The two bits of `ecn` in the IP header.
+/// Returns the two bits of `ecn` in the IP header.
 pub(crate) fn ecn_bits(ecn: Ecn) -> u8 {
     match ecn {
         Ecn::NotEct => 0,

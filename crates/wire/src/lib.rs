@@ -1,11 +1,11 @@
-//! Segments to and from bytes.
+//! Converts segments to and from bytes.
 //!
-//! The stack moves numbers; this crate writes them as IPv4 or IPv6 packets with TCP and its
-//! options, Multipath TCP's among them ([`emit`]), reads such packets back ([`parse`]), and reads
-//! what routers say about them ([`parse_icmp`]), and answers pings ([`echo_reply`]).
+//! The stack works on numbers. This crate writes them as IPv4 or IPv6 packets with TCP and its options,
+//! including Multipath TCP ([`emit`]), reads such packets back ([`parse`]), reads ICMP errors about them
+//! ([`parse_icmp`]), and answers pings ([`echo_reply`]).
 //!
-//! Parsing is total: any bytes give a [`Parsed`] or a [`ParseError`], never a panic. Nothing is
-//! allocated, and payload is neither copied nor kept: [`Parsed::payload`] says where it lies.
+//! Parsing is total: any bytes give a [`Parsed`] or a [`ParseError`], never a panic. Nothing is allocated,
+//! and payload is neither copied nor kept: [`Parsed::payload`] is its range.
 //!
 //! ```
 //! use anabranch_stack::segment::{Address, Flags, Segment};

@@ -1,4 +1,4 @@
-//! Bytes to a segment.
+//! Reads bytes as segments.
 
 use core::ops::Range;
 
@@ -13,40 +13,40 @@ use crate::options;
 /// The length of a TCP header without options.
 pub(crate) const TCP_LEN: usize = 20;
 
-/// The control bits that the stack knows. URG is not among them: urgent data is read in line
-/// (RFC 8684 section 3.3.1), so the urgent pointer says nothing.
+/// The control bits that the stack knows. URG is not one of them: urgent data is read in line (RFC 8684
+/// section 3.3.1), so the urgent pointer has no effect.
 const KNOWN_FLAGS: u8 = 0xdf;
 
-/// What to do about checksums while parsing.
+/// The handling of checksums while parsing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksums {
-    /// Wrong checksums are errors. [`Segment::payload_sum`] comes with it.
+    /// Wrong checksums are errors; [`Segment::payload_sum`] is computed on the way.
     Verify,
-    /// The device has verified them. Nothing is summed, and the payload's sum is 0.
+    /// The device has verified the checksums. Nothing is summed, and the payload's sum is 0.
     Trust,
-    /// The device has verified them, but the payload's sum is wanted, because the connection
-    /// uses DSS checksums.
+    /// The device has verified the checksums, but the payload's sum is needed because the connection uses DSS
+    /// checksums.
     TrustAndSum,
 }
 
-/// A packet that was read.
+/// A parsed packet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parsed {
-    /// Its numbers, [`Segment::payload_sum`] among them where it was taken.
+    /// The header fields, and [`Segment::payload_sum`] if it was computed.
     pub segment: Segment,
-    /// Where its payload lies in the packet.
+    /// The payload's range in the packet.
     pub payload: Range<usize>,
 }
 
 /// Reads one IPv4 or IPv6 packet that carries TCP.
 ///
-/// IPv4 options and IPv6 extension headers are skipped; bytes behind the length that the IP header
-/// states are no part of the packet. TCP and MPTCP options that are unknown, malformed or out of
-/// place are skipped, and the segment is kept (RFC 8684 section 3).
+/// IPv4 options and IPv6 extension headers are skipped; bytes beyond the length in the IP header are ignored.
+/// TCP and MPTCP options that are unknown, malformed or out of place are skipped, and the segment is kept
+/// (RFC 8684 section 3).
 ///
 /// # Errors
 ///
-/// [`ParseError`] says what keeps the bytes from being a TCP segment.
+/// [`ParseError`] if the bytes are not a TCP segment.
 pub fn parse(packet: &[u8], checksums: Checksums) -> Result<Parsed, ParseError> {
     let verify = checksums == Checksums::Verify;
     let ip = ip::parse(packet, verify)?;

@@ -1,8 +1,8 @@
 //! A writer of capture files in the pcapng format (draft-ietf-opsawg-pcapng), which Wireshark,
 //! tshark and tcpdump read.
 //!
-//! Nanosecond clock, any number of interfaces, a comment on any packet, IP packets without a link
-//! layer. One section; its length is left open, so that the file can be written to a pipe.
+//! Nanosecond timestamps, any number of interfaces, a comment on any packet, IP packets without a link layer.
+//! The length of the only section is left open, so that the file can be written to a pipe.
 
 use std::io::{self, Write};
 
@@ -23,37 +23,37 @@ const INTERFACE_DESCRIBED: u16 = 3;
 const TIME_RESOLUTION: u16 = 9;
 const PACKET_FLAGS: u16 = 2;
 
-/// Names an interface of a [`Writer`].
+/// Identifies an interface of a [`Writer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InterfaceId(pub u32);
 
-/// Which way a packet went at its interface.
+/// The direction of a packet at its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// It was received.
+    /// Received.
     Inbound,
-    /// It was sent.
+    /// Sent.
     Outbound,
 }
 
 /// One packet of a capture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Packet<'a> {
-    /// Where it was seen.
+    /// The interface at which it was captured.
     pub interface: InterfaceId,
-    /// When, from 1970-01-01; a simulation begins there.
+    /// The time since 1970-01-01; a simulation begins there.
     pub time: Time,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
-    /// Its bytes, from the IP header on; possibly not all.
+    /// Its bytes from the IP header on, possibly truncated.
     pub bytes: &'a [u8],
-    /// How long it was.
+    /// Its original length in bytes.
     pub original_len: u32,
-    /// What is to be said of it; nothing if empty. Cut at 65535 bytes.
+    /// A comment on the packet; none if empty. Truncated to 65535 bytes.
     pub comment: &'a str,
 }
 
-/// Writes a capture. Blocks are written one by one: what `out` is should buffer them.
+/// Writes a capture, block by block: `out` should be buffered.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
     /// Begins a capture made by `application`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If writing fails.
     pub fn new(out: W, application: &str) -> io::Result<Writer<W>> {
         let mut writer = Writer { out, interfaces: 0, block: Vec::new() };
         // Byte-order magic, version 1.0, and a section of unknown length.
@@ -79,10 +79,10 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds an interface, of whose packets at most `snap_len` bytes are kept (0: all).
+    /// Adds an interface; at most `snap_len` bytes of its packets are kept (0: all).
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If writing fails.
     pub fn interface(&mut self, name: &str, description: &str, snap_len: u32) -> io::Result<InterfaceId> {
         self.u16(RAW_IP);
         self.u16(0);
@@ -102,7 +102,7 @@ impl<W: Write> Writer<W> {
     /// Adds a packet. Its interface must have been added before.
     ///
     /// # Errors
-    /// If it cannot be written, or has an interface that is not there.
+    /// If writing fails, or if the interface does not exist.
     pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         if packet.interface.0 >= self.interfaces {
             return Err(io::Error::new(
@@ -132,15 +132,15 @@ impl<W: Write> Writer<W> {
         self.write(ENHANCED_PACKET)
     }
 
-    /// What it is written to.
+    /// Returns the underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
 
-    /// Ends the capture and gives back what it was written to, flushed.
+    /// Ends the capture, flushes the underlying writer and returns it.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If writing fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -164,7 +164,7 @@ impl<W: Write> Writer<W> {
 
     fn option(&mut self, code: u16, value: &[u8]) {
         let mut len = value.len().min(usize::from(u16::MAX));
-        // A text that is cut stays UTF-8: not within a character.
+        // A truncated text stays valid UTF-8.
         while len < value.len() && value[len] & 0xc0 == 0x80 {
             len -= 1;
         }
@@ -174,7 +174,7 @@ impl<W: Write> Writer<W> {
         self.pad();
     }
 
-    /// Writes what was put into the block, between its type and its length.
+    /// Writes the collected block with its type and its length.
     fn write(&mut self, kind: u32) -> io::Result<()> {
         let len = self.block.len() as u32 + 12;
         self.u32(len);
@@ -194,7 +194,7 @@ mod tests {
         u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
     }
 
-    /// The blocks of a file: type and body.
+    /// Returns the blocks of a file: type and body.
     fn blocks(mut file: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut blocks = Vec::new();
         while !file.is_empty() {

@@ -1,5 +1,5 @@
-//! What a capture says of the segments that a host sends: the scheduler's reason, and which bytes of the
-//! stream they carry.
+//! Remarks for a capture on the segments that a host sends: the scheduler's reason, and the bytes of the
+//! stream that they carry.
 
 use core::fmt::Write as _;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,35 +9,35 @@ use anabranch_stack::observer::SendKind;
 use anabranch_stack::scheduler::{AssignKind, Decision, Rule, Why};
 use anabranch_stack::seq::DataRange;
 
-/// What was assigned to a subflow, and why.
+/// A range assigned to a subflow, and the reason.
 type Assigned = (DataRange, AssignKind, Why);
 
-/// Puts what the observer of one host hears into a remark on each segment that it sends.
+/// Turns the observations of one host into a remark on each segment that it sends.
 #[derive(Clone, Debug, Default)]
 pub struct Remarks {
-    /// What was assigned to each subflow and has not been sent, in the order of its queue.
+    /// The ranges assigned to each subflow and not yet sent, in the order of its queue.
     assigned: BTreeMap<(ConnectionId, SubflowId), VecDeque<Assigned>>,
-    /// What is said of the segment that was sent last, and which part of the stream has not been taken.
+    /// The remark on the last segment sent, and the part of the stream that has not been taken.
     next: String,
     data: DataRange,
 }
 
 impl Remarks {
-    /// The scheduler of `connection` has decided.
+    /// Records a decision of the scheduler of `connection`.
     pub fn on_decision(&mut self, connection: ConnectionId, decision: &Decision) {
         if let Decision::Assign { subflow, range, kind, why } = *decision {
             self.assigned.entry((connection, subflow)).or_default().push_back((range, kind, why));
         }
     }
 
-    /// A segment leaves with this part of the stream.
+    /// Records that a segment with this part of the stream is sent.
     pub fn on_sent(&mut self, connection: ConnectionId, subflow: SubflowId, kind: SendKind, data: DataRange) {
         self.next.clear();
         self.data = data;
         if data.is_empty() {
             return;
         }
-        // What the subflow sends again it was given before.
+        // A retransmission was assigned earlier.
         let reason = match kind {
             SendKind::Retransmission => None,
             _ => self.reason((connection, subflow), data),
@@ -46,7 +46,7 @@ impl Remarks {
         match (kind, reason) {
             (SendKind::Retransmission, _) => out.push_str("retransmission"),
             (SendKind::Probe, None) => out.push_str("probe"),
-            // Where there is one subflow only no scheduler is asked.
+            // With only one subflow the scheduler is not called.
             (_, None) if kind == SendKind::New => out.push_str("new data: the only subflow"),
             (_, None) => out.push_str("reinjected"),
             (_, Some((assigned, why))) => {
@@ -56,9 +56,9 @@ impl Remarks {
         }
     }
 
-    /// Puts the remark on the next `len` bytes of payload of the segment that was sent last into `into`: of all
-    /// of it, or of one of the segments that it was cut into. Nothing if all was taken already or there is
-    /// nothing to say.
+    /// Appends to `into` the remark on the next `len` bytes of payload of the last segment sent: all of it,
+    /// or one of the segments that it was split into. Appends nothing if everything was taken already or
+    /// there is no remark.
     pub fn take(&mut self, len: u64, into: &mut String) {
         into.clear();
         let part = DataRange::new(self.data.start, self.data.end.min(self.data.start + len));
@@ -70,13 +70,13 @@ impl Remarks {
         let _ = write!(into, "; stream {}..{}", part.start, part.end);
     }
 
-    /// Whatever leaves next is not the segment that was told of last.
+    /// Discards the remark: the next packet is not the segment that was recorded last.
     pub fn discard(&mut self) {
         self.next.clear();
         self.data = DataRange::default();
     }
 
-    /// The connection has ended.
+    /// Removes all state of a connection that has ended.
     pub fn forget(&mut self, connection: ConnectionId) {
         let of = |subflow| (connection, SubflowId(subflow));
         while let Some((&key, _)) = self.assigned.range(of(u8::MIN)..=of(u8::MAX)).next() {
@@ -84,10 +84,10 @@ impl Remarks {
         }
     }
 
-    /// Why this data goes by that subflow.
+    /// Returns the reason that this data is sent on that subflow.
     fn reason(&mut self, key: (ConnectionId, SubflowId), data: DataRange) -> Option<(AssignKind, Why)> {
         let queue = self.assigned.get_mut(&key)?;
-        // A queue is first in, first out; what is passed over was taken back or had become superfluous.
+        // A queue is first in, first out; a skipped range was taken back or became redundant.
         let at = queue.iter().position(|(range, ..)| (range.start..range.end).contains(&data.start))?;
         queue.drain(..at);
         let (range, kind, why) = queue.front_mut()?;
@@ -100,7 +100,7 @@ impl Remarks {
     }
 }
 
-/// The reason of an assignment in words.
+/// Writes the reason of an assignment in words.
 fn describe(kind: AssignKind, why: Why, out: &mut String) {
     out.push_str(match kind {
         AssignKind::New => "new data",
@@ -126,7 +126,7 @@ fn describe(kind: AssignKind, why: Why, out: &mut String) {
         Rule::Gap => write!(out, "{} segments ahead, to arrive in order", why.score),
         Rule::Priority => write!(out, "first by priority"),
         Rule::Custom(number) => write!(out, "rule {number}, score {}", why.score),
-        // The other rules say why nothing is sent.
+        // The other rules explain why nothing is sent.
         rule => write!(out, "{rule:?}"),
     };
     if why.rule == Rule::LowestRtt && why.other.is_finite() {

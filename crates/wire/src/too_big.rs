@@ -1,17 +1,17 @@
-//! What a router answers to a packet that is longer than its next link takes.
+//! ICMP errors for packets that exceed the MTU of the next link.
 
 use std::net::IpAddr;
 
 use crate::checksum;
 use crate::ip;
 
-/// Bytes of the dropped packet that an answer quotes at most: all of its headers, and an answer that
-/// passes anywhere (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 (c)).
+/// The most bytes of the dropped packet that an error quotes: all of its headers, in an error that is short
+/// enough for any path (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 (c)).
 const QUOTE: usize = 512;
 
-/// The ICMPv4 "fragmentation needed" (RFC 1191 section 4) or ICMPv6 "packet too big" (RFC 4443 section
-/// 3.2) for `dropped`, an IP packet: that packets of at most `mtu` bytes pass. It goes back to the source
-/// and seems to come from the destination. None if `dropped` is no IP packet.
+/// Returns the ICMPv4 "fragmentation needed" (RFC 1191 section 4) or ICMPv6 "packet too big" (RFC 4443
+/// section 3.2) error for `dropped`, which reports an MTU of `mtu` bytes. It is addressed to the source of
+/// `dropped`, with the destination of `dropped` as its own source. None if `dropped` is no IP packet.
 pub fn too_big(dropped: &[u8], mtu: u32) -> Option<Vec<u8>> {
     let inner = ip::parse(dropped, false).ok()?;
     let quote = &dropped[..dropped.len().min(QUOTE)];
@@ -22,7 +22,7 @@ pub fn too_big(dropped: &[u8], mtu: u32) -> Option<Vec<u8>> {
     match (inner.destination, inner.source) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             message[..2].copy_from_slice(&[3, 4]);
-            // The MTU has 16 bits here, and what comes before it is unused.
+            // The MTU field has 16 bits here; the two bytes before it are unused.
             message[4..8].copy_from_slice(&mtu.min(0xffff).to_be_bytes());
             set_checksum(&mut message, 0);
             packet = vec![0; 20];

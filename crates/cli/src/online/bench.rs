@@ -1,9 +1,10 @@
-//! The protocol of `anabranch bench`, over any stream of bytes.
+//! The protocol of `anabranch bench`, over any byte stream.
 //!
 //! The client opens a connection for each of its parallel streams and sends a [`Hello`] of 32 bytes on it.
 //! Then, by its mode, one side or both send payload until the time or the size is reached, and close their
-//! direction. The server's direction always ends with a [`Trailer`] of 16 bytes, behind any payload: what it
-//! has received. In mode `ping` the client sends one byte at a time and the server sends it back.
+//! direction. The server's direction always ends, after any payload, with a [`Trailer`] of 16 bytes that
+//! reports the data it has received. In mode `ping` the client sends one byte at a time and the server sends
+//! it back.
 
 use std::io;
 use std::sync::Arc;
@@ -13,12 +14,12 @@ use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
-/// Bytes handed over at a time.
+/// The number of bytes written at a time.
 pub const CHUNK: usize = 256 << 10;
 const MAGIC: [u8; 4] = *b"ABRB";
 const VERSION: u8 = 1;
 
-/// Who sends.
+/// The direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// The client sends.
@@ -27,11 +28,11 @@ pub enum Mode {
     Download = 1,
     /// Both send.
     Both = 2,
-    /// One byte to and fro.
+    /// Single bytes, echoed.
     Ping = 3,
 }
 
-/// When a sender stops: at whichever comes first.
+/// The limits of a sender, of which the first one reached counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
     pub duration: Option<Duration>,
@@ -72,13 +73,13 @@ impl Hello {
             Some(u64::from_be_bytes(word)).filter(|number| *number > 0)
         };
         let limit = Limit { duration: number(8).map(Duration::from_micros), bytes: number(16) };
-        // Nobody shall keep a server busy for ever.
+        // A client must not occupy a server indefinitely.
         let bounded = mode == Mode::Ping || limit.duration.is_some() || limit.bytes.is_some();
         bounded.then_some(Hello { mode, limit })
     }
 }
 
-/// What the server's direction ends with: in network order the bytes that it has received, and the
+/// The end of the server's direction: in network order the number of bytes that it has received, and the
 /// nanoseconds from the first to the last of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Trailer {
@@ -102,7 +103,7 @@ impl Trailer {
     }
 }
 
-/// What was moved so far, for who reports at intervals.
+/// The progress so far, for reports at intervals.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub sent: AtomicU64,
@@ -131,7 +132,7 @@ async fn send(write: &mut (impl AsyncWrite + Unpin), limit: Limit, progress: &Pr
     Ok(())
 }
 
-/// Reads to the end. The last bytes, for a trailer, are counted apart if `trailer`.
+/// Reads to the end. The last bytes are returned separately if they are a `trailer`.
 async fn receive(
     read: &mut (impl AsyncBufRead + Unpin),
     trailer: bool,
@@ -167,7 +168,7 @@ async fn receive(
     Ok((Trailer { bytes, nanos }, Trailer::from_bytes(&tail)))
 }
 
-/// The server's side of one connection.
+/// Runs the server's side of one connection.
 pub async fn serve(
     mut read: impl AsyncBufRead + Unpin,
     mut write: impl AsyncWrite + Unpin,
@@ -194,18 +195,18 @@ pub async fn serve(
     Ok(hello)
 }
 
-/// What one connection of the client has done.
+/// The results of one connection of the client.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// What the server says it has received.
+    /// The data received by the server, according to its trailer.
     pub uploaded: Trailer,
-    /// What was received here.
+    /// The data received here.
     pub downloaded: Trailer,
-    /// Round trips, in nanoseconds.
+    /// Round-trip times, in nanoseconds.
     pub pings: Vec<u64>,
 }
 
-/// The client's side of one connection.
+/// Runs the client's side of one connection.
 pub async fn drive(
     mut read: impl AsyncBufRead + Unpin,
     mut write: impl AsyncWrite + Unpin,

@@ -1,4 +1,4 @@
-//! `--pcap` of the verbs that move real packets.
+//! `--pcap` of the verbs that use real packets.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,19 +11,19 @@ use crate::failure::Failure;
 use crate::online::interrupted;
 use crate::output;
 
-/// Whether and how packets are captured.
+/// The options for captures.
 #[derive(clap::Args)]
 pub struct CaptureArgs {
     /// Writes the packets of this host to FILE for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Keeps at most so many bytes of each packet
+    /// Keep at most this many bytes of each packet
     #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = crate::args::whole::<u32>(1..=u32::MAX.into()))]
     pcap_snaplen: Option<u32>,
 }
 
 impl CaptureArgs {
-    /// The file of the capture, if one is wanted, and what writes it.
+    /// Creates the file of the capture and its writer, if requested.
     pub fn open(&self) -> Result<Option<(CaptureFile, Capture)>, Failure> {
         let Some(path) = &self.pcap else { return Ok(None) };
         let file = CaptureFile::create(path)?;
@@ -36,7 +36,8 @@ impl CaptureArgs {
     }
 }
 
-/// A file that says at once when it cannot be written: the transfer goes on, and may take hours.
+/// A file that reports immediately when it cannot be written, since the transfer continues and may take
+/// hours.
 struct Told {
     out: File,
     path: PathBuf,
@@ -48,7 +49,7 @@ impl Write for Told {
             if error.kind() == io::ErrorKind::Interrupted {
                 return;
             }
-            // A full disk is not kept full by what is of no use; pipes and devices cannot be cut.
+            // A useless capture should not occupy a full disk; pipes and devices cannot be truncated.
             let _ = self.out.set_len(0);
             let path = self.path.display();
             output::warn(format_args!("cannot write the capture {path}: {error}; going on without it"));
@@ -60,11 +61,11 @@ impl Write for Told {
     }
 }
 
-/// Ends the capture of `host`, gives its file the name, and tells a person.
+/// Ends the capture of `host`, renames its file, and prints the name.
 pub async fn finish(host: &Host, file: CaptureFile) -> Result<(), Failure> {
     let report = tokio::select! {
         report = host.end_capture() => report,
-        // A pipe that nobody reads would take for ever.
+        // A pipe without a reader would block indefinitely.
         () = interrupted() => Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted again")),
     };
     let report = report.map_err(|error| file.failure(error))?;

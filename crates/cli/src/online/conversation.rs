@@ -13,13 +13,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::files::FileBody;
 
-/// How long a client may take to send a request's header.
+/// The time limit for the header of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest header of a request. It also bounds what hyper holds of a response beside one part of the file.
+/// The longest header of a request. It also limits the part of a response that hyper holds, besides one part
+/// of the file.
 const MAX_HEADER: usize = 32 << 10;
-/// For how long what a client still sends is read after the last answer.
+/// The time for which further data of a client is read after the last response.
 const LINGER: Duration = Duration::from_secs(5);
-/// How much of it is read.
+/// The limit of that data.
 const MAX_LINGER: usize = 4 << 20;
 
 /// Answers the requests of one connection.
@@ -37,16 +38,16 @@ where
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEADER)
-        // A client that has sent all its requests may say so before it has read the answers.
+        // A client that has sent all its requests may close its direction before it has read the responses.
         .half_close(true);
     let mut connection = http.serve_connection(TokioIo::new(stream), service);
-    // That a client went away is in the log already.
+    // The log already reports a client that has closed the connection.
     let _ = std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
     linger(connection.into_parts().io.into_inner()).await;
 }
 
-/// Ends this side's direction, and reads what the client still sends: a stream that is dropped with unread bytes is
-/// reset, and the reset may overtake the answer that says what was wrong.
+/// Ends this side's direction, and reads further data of the client: a stream dropped with unread data is
+/// reset, and the reset may overtake the response with the error.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     if stream.shutdown().await.is_err() {
         return;

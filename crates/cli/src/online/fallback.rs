@@ -1,21 +1,22 @@
-//! Whether a connection is Multipath TCP, and why it is not.
+//! Fallbacks of connections to plain TCP, and their causes.
 
 use anabranch_stack::stats::ConnectionStats;
 use serde::Serialize;
 
-/// That a connection is, or has become, a plain TCP.
+/// The fallback of a connection to plain TCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fallback {
     /// The number of the connection, from 0.
     pub connection: usize,
-    /// `handshake`, or `later`: after it was Multipath TCP.
+    /// `handshake`, or `later` if it used Multipath TCP first.
     pub when: &'static str,
-    /// The cause, as far as this end can tell.
+    /// The cause, as far as this end can determine it.
     pub why: &'static str,
 }
 
 impl Fallback {
-    /// The fallback of a connection with these counters, if it is no Multipath TCP. `accepted` is true at a server.
+    /// Returns the fallback of a connection with these counters, if it does not use Multipath TCP. `accepted`
+    /// is true at a server.
     pub fn of(connection: usize, stats: &ConnectionStats, accepted: bool) -> Option<Fallback> {
         if stats.mptcp {
             return None;
@@ -43,7 +44,7 @@ impl Fallback {
         Some(Fallback { connection, when, why })
     }
 
-    /// The fallback of a socket of the kernel in the handshake.
+    /// Returns the fallback of a kernel socket in the handshake.
     pub fn of_kernel(connection: usize) -> Fallback {
         Fallback {
             connection,
@@ -52,7 +53,7 @@ impl Fallback {
         }
     }
 
-    /// For a person, after a subject.
+    /// Returns a predicate that describes it.
     pub fn sentence(&self) -> String {
         match self.when {
             "handshake" => format!("plain TCP: {}", self.why),
@@ -61,7 +62,7 @@ impl Fallback {
     }
 }
 
-/// Warns of each connection that is no Multipath TCP; of many for the same reason once.
+/// Warns of each connection that does not use Multipath TCP; once if many have the same cause.
 pub fn warn(fallbacks: &[Fallback], connections: usize) {
     let mut seen: Vec<&str> = Vec::new();
     for fallback in fallbacks {

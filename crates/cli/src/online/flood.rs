@@ -1,4 +1,4 @@
-//! Says in the log when SYNs begin to be answered with cookies, and when that is over.
+//! Logs when SYN cookies begin to be used, and when they are no longer used.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use anabranch_stack::stats::EndpointCounters;
 
 use super::log::Log;
 
-/// How often the counters are looked at.
+/// The interval at which the counters are checked.
 const EVERY: Duration = Duration::from_secs(1);
-/// After how many looks without a cookie the flood is over.
+/// The number of checks without a cookie after which the flood is over.
 const QUIET_LOOKS: u32 = 10;
 
 /// Watches the counters of `host`.
@@ -24,7 +24,7 @@ pub async fn follow(host: Host, log: Log) -> Infallible {
     }
 }
 
-/// The counters at the last look and before the flood.
+/// The counters at the last check and before the flood.
 #[derive(Default)]
 struct Watch {
     last: EndpointCounters,
@@ -33,7 +33,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The line to write, if there is one.
+    /// Returns the line to log, if there is one.
     fn look(&mut self, now: &EndpointCounters) -> Option<String> {
         let last = std::mem::replace(&mut self.last, *now);
         let more = now.cookies_sent > last.cookies_sent;

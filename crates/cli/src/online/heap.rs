@@ -1,13 +1,13 @@
-//! Returns the memory of many connections to the system once they are gone.
+//! Returns the memory of many connections to the system after they have ended.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use anabranch_net::{Host, return_freed_memory};
 
-/// How often the use of memory is read.
+/// The interval at which the memory usage is checked.
 const EVERY: Duration = Duration::from_secs(1);
-/// A use below this is not worth the return.
+/// Smaller usage is not worth returning.
 const WORTH: u64 = 8 << 20;
 
 /// Watches the memory of `host`.
@@ -22,12 +22,12 @@ pub async fn follow(host: Host) -> Infallible {
     }
 }
 
-/// The greatest use since memory was last returned.
+/// The greatest usage since memory was last returned.
 #[derive(Default)]
 struct Peak(u64);
 
 impl Peak {
-    /// True once the use has fallen to a quarter of its peak.
+    /// True once the usage has fallen to a quarter of its peak.
     fn has_passed(&mut self, used: u64) -> bool {
         self.0 = self.0.max(used);
         let passed = self.0 >= WORTH && used <= self.0 / 4;

@@ -1,11 +1,11 @@
-//! HTTP for `anabranch get`: where to go, and which part of a file is still wanted.
+//! HTTP for `anabranch get`: URLs, redirects, and requests for the rest of a file.
 
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderMap, HeaderValue, LAST_MODIFIED};
 use url::Url;
 
 use crate::failure::Failure;
 
-/// A URL that can be fetched.
+/// Parses a URL that can be downloaded.
 pub fn parse_url(text: &str) -> Result<Url, Failure> {
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&with_scheme).map_err(|error| Failure::Usage(format!("`{text}`: {error}")))?;
@@ -16,7 +16,7 @@ pub fn parse_url(text: &str) -> Result<Url, Failure> {
     }
 }
 
-/// The name that a file of this URL gets, from its last part; none if that is no name.
+/// Returns the file name of this URL, which is its last part; none if that is not a name.
 pub fn file_name(url: &Url) -> Option<String> {
     let last = url.path_segments()?.next_back()?;
     let name = percent_encoding::percent_decode_str(last).decode_utf8().ok()?.into_owned();
@@ -24,16 +24,16 @@ pub fn file_name(url: &Url) -> Option<String> {
     (!bad).then_some(name)
 }
 
-/// What a request for the rest of a file has to say so that it fits what was received; none if the server
-/// cannot be asked for it.
+/// Returns the validator that a request for the rest of a file has to contain, so that it is of the same
+/// version; none if the server does not support that.
 pub fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     let ranges = headers.get(ACCEPT_RANGES).is_some_and(|value| value.as_bytes() == b"bytes");
-    // RFC 9110 section 13.1.5: a weak entity tag does not do.
+    // RFC 9110 section 13.1.5: a weak entity tag is insufficient.
     let tag = headers.get(ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
     tag.or_else(|| headers.get(LAST_MODIFIED)).filter(|_| ranges).cloned()
 }
 
-/// The first byte of what a partial response has, and the length of the whole.
+/// Returns the first byte of a partial response, and the length of the whole.
 pub fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (range, whole) = text.strip_prefix("bytes ")?.split_once('/')?;

@@ -1,4 +1,4 @@
-//! One line on standard error for each thing that happens to a connection.
+//! Logs the events of connections on standard error, one line each.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::time::Instant;
 use super::fallback::Fallback;
 use crate::output::{size, span};
 
-/// How long the end waits for the last lines to be written.
+/// The time limit for writing the last lines at the end.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How many lines wait for a reader that is slow.
+/// The number of lines that may wait for a slow reader.
 const QUEUE: usize = 4096;
 
-/// Writes the log. A thread of its own does it, so that nobody waits for whoever reads it: lines that find the queue full
-/// are dropped and counted.
+/// Writes the log. A separate thread does it, so that a slow reader delays nothing: lines that find the queue
+/// full are dropped and counted.
 #[derive(Clone)]
 pub struct Log {
     begun: Instant,
@@ -32,12 +32,12 @@ pub struct Log {
 
 enum Entry {
     Line(String),
-    /// All before this has been written.
+    /// Signals that all lines before this have been written.
     End(SyncSender<()>),
 }
 
 impl Log {
-    /// Writes to standard error. Times count from now.
+    /// Returns a log on standard error. Times count from now.
     pub fn new(quiet: bool) -> Log {
         Log::to(quiet, std::io::stderr())
     }
@@ -49,7 +49,7 @@ impl Log {
         let write = move || {
             while let Ok(entry) = entries.recv() {
                 let lost = lost.swap(0, Ordering::Relaxed);
-                // Nobody may be reading it, which is no reason to end.
+                // A missing reader is not a reason to end.
                 if lost > 0 {
                     let text = format!("({lost} lines were lost, as nobody has read them in time)\n");
                     let _ = out.write_all(text.as_bytes());
@@ -65,14 +65,14 @@ impl Log {
         Log { begun: Instant::now(), quiet, lines, dropped }
     }
 
-    /// A line that is written even if nothing is to be said about connections.
+    /// Writes a line even if events of connections are not logged.
     pub fn say(&self, text: &str) {
         if let Err(TrySendError::Full(_)) = self.lines.try_send(Entry::Line(format!("{text}\n"))) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A line about a connection.
+    /// Writes a line about a connection.
     pub fn line(&self, number: u64, text: &str) {
         if !self.quiet {
             let seconds = self.begun.elapsed().as_secs_f64();
@@ -80,7 +80,7 @@ impl Log {
         }
     }
 
-    /// A line about all connections.
+    /// Writes a line about all connections.
     pub fn general(&self, text: &str) {
         if !self.quiet {
             let seconds = self.begun.elapsed().as_secs_f64();
@@ -88,7 +88,7 @@ impl Log {
         }
     }
 
-    /// Waits a moment until all lines are written.
+    /// Waits briefly until all lines are written.
     pub fn end(&self) {
         let (done, written) = sync_channel(1);
         let deadline = std::time::Instant::now() + PATIENCE;
@@ -103,7 +103,7 @@ impl Log {
         let _ = written.recv_timeout(PATIENCE);
     }
 
-    /// Writes what `notices` say until there are no more.
+    /// Logs `notices` until their end.
     pub async fn follow(self, mut notices: UnboundedReceiver<Notice>) {
         while let Some(notice) = notices.recv().await {
             match notice {
@@ -151,7 +151,7 @@ impl Log {
     }
 }
 
-/// The fallback of a connection that was plain TCP from the handshake on.
+/// Returns the fallback of a connection that was plain TCP from the handshake on.
 fn plain(accepted: bool) -> Fallback {
     let stats = ConnectionStats::default();
     Fallback::of(0, &stats, accepted).unwrap_or_else(|| Fallback::of_kernel(0))
@@ -175,7 +175,7 @@ fn carried(subflow: &SubflowStats) -> String {
     text
 }
 
-/// How a connection has ended, in a word.
+/// Returns the end of a connection in a word.
 pub fn reason(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::Finished => "done",
@@ -212,7 +212,7 @@ mod tests {
         log.end();
         drop(log);
         let all = reading.join().unwrap();
-        // One notice where the writing thread was quick; another before it where it came late.
+        // One notice if the writing thread was fast; another before it if it was late.
         let lost = all.lines().filter_map(|line| {
             let rest = line.strip_suffix(" lines were lost, as nobody has read them in time)")?;
             rest.strip_prefix('(')?.parse::<u64>().ok()

@@ -1,4 +1,4 @@
-//! What the verbs that move real packets share.
+//! The common parts of the verbs that use real packets.
 
 pub mod bench;
 pub mod capture;
@@ -29,13 +29,13 @@ use anabranch_stack::scheduler::SchedulerKind;
 use crate::failure::Failure;
 use crate::output;
 
-/// Where a host of the command line is, and how its connections behave.
+/// The devices and addresses of a host, and the behaviour of its connections.
 #[derive(clap::Args)]
 pub struct HostArgs {
-    /// A TUN device that is there and up; may be given several times
+    /// A TUN device that exists and is up; may be given several times
     #[arg(long, value_name = "NAME")]
     pub tun: Vec<String>,
-    /// An address of anabranch's own that the kernel routes into the TUN device; each is a path
+    /// An address of anabranch itself that the kernel routes into the TUN device; each is a path
     #[arg(
         long = "address",
         value_name = "IP[@TUN]",
@@ -49,14 +49,14 @@ pub struct HostArgs {
     /// The congestion control (see `anabranch list congestion`); with parameters as NAME:KEY=VALUE
     #[arg(long = "cc", value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: CongestionKind,
-    /// Compute checksums and cut segments here, not in the kernel
+    /// Compute checksums and segment packets here instead of in the kernel
     #[arg(long)]
     pub no_offload: bool,
     #[command(flatten)]
     pub capture: capture::CaptureArgs,
 }
 
-/// An address, and the device that it is reached by.
+/// An address, and its device.
 #[derive(Clone, Debug)]
 pub struct OwnAddress {
     ip: IpAddr,
@@ -84,7 +84,7 @@ fn parse_congestion(text: &str) -> Result<CongestionKind, String> {
     parameters::from_option("--cc", text).map_err(short)
 }
 
-/// An error without its place, which clap names.
+/// Formats an error without its place, which clap adds.
 fn short(error: anabranch_lab::ScenarioError) -> String {
     match error.help {
         Some(help) => format!("{}; {help}", error.message),
@@ -93,7 +93,7 @@ fn short(error: anabranch_lab::ScenarioError) -> String {
 }
 
 impl HostArgs {
-    /// How connections behave.
+    /// Returns the configuration of connections.
     pub fn config(&self) -> ConnectionConfig {
         ConnectionConfig {
             scheduler: self.scheduler.clone(),
@@ -102,7 +102,7 @@ impl HostArgs {
         }
     }
 
-    /// Starts the host, after `change`. Within a runtime.
+    /// Starts the host, after `change`. Has to be called within a runtime.
     pub fn start(&self, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Started, Failure> {
         let mut builder = change(self.builder()?);
         let mut file = None;
@@ -141,13 +141,13 @@ impl HostArgs {
         Ok(builder)
     }
 
-    /// The device that an address is reached by.
+    /// Returns the device of an address.
     fn tun_of<'a>(&'a self, address: &'a OwnAddress) -> &'a str {
         address.tun.as_ref().or(self.tun.first()).map_or("", String::as_str)
     }
 
-    /// Says which addresses get no packets, as the kernel does not route them into their device. A warning and no error,
-    /// since a route may be made later, or apply only to what comes from elsewhere.
+    /// Warns of addresses whose packets the kernel does not route into their device. It is not an error,
+    /// since a route may be added later, or apply only to packets from other hosts.
     fn warn_of_routes(&self) {
         for address in &self.addresses {
             let (ip, tun) = (address.ip, self.tun_of(address));
@@ -164,26 +164,26 @@ impl HostArgs {
                     ));
                 }
                 Ok(Route::None) => output::warn(format_args!("there is no route to {ip}, {remedy}")),
-                // Who cannot be asked has told nothing.
+                // The query failed, so nothing is known.
                 Ok(Route::Device(_)) | Err(_) => {}
             }
         }
     }
 }
 
-/// For how long a connection is tried.
+/// The time limit of a connection attempt.
 #[derive(clap::Args)]
 pub struct ConnectArgs {
-    /// How long to wait for the other side's answer when connecting
+    /// The time to wait for an answer when connecting
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = crate::args::parse_span)]
     pub connect_timeout: Duration,
 }
 
-/// After how long a connection attempt says whom it is trying.
+/// The time after which a connection attempt prints its destination.
 const SILENCE: Duration = Duration::from_secs(1);
 
 impl ConnectArgs {
-    /// Waits for `connecting` to `to`, and says so when it takes long.
+    /// Waits for `connecting` to `to`, and prints a remark when it takes long.
     ///
     /// # Errors
     /// The failure, with the address.
@@ -214,7 +214,7 @@ impl ConnectArgs {
     }
 }
 
-/// Where `name` is: the first of its addresses that `host` has an address of the same family for.
+/// Returns the first address of `name` with a family of which `host` has an address.
 pub async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<SocketAddr, String> {
     let own = host.addresses();
     // A URL has brackets around an IPv6 address.
@@ -228,12 +228,12 @@ pub async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<Socke
     })
 }
 
-/// Runs `work` on one thread, until it is done or Ctrl-C comes.
+/// Runs `work` on one thread, until it is done or Ctrl-C is pressed.
 pub fn block_on<F: Future<Output = Result<(), Failure>>>(work: F) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("cannot start: {error}")))?;
     let result = runtime.block_on(work);
-    // A file that is being read on a slow disk shall not hold up the end.
+    // A file being read from a slow disk must not delay the end.
     runtime.shutdown_background();
     result
 }
@@ -245,12 +245,12 @@ pub async fn interrupted() {
         (Ok(mut interrupt), Ok(mut terminate)) => {
             tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
         }
-        // Without a handler the system's own ends the process.
+        // Without a handler, the system's default ends the process.
         _ => std::future::pending().await,
     }
 }
 
-/// A host that was started, and the capture of its packets if one is wanted.
+/// A started host, and its capture if requested.
 pub struct Started {
     /// The host.
     pub host: Host,
@@ -258,13 +258,13 @@ pub struct Started {
 }
 
 impl Started {
-    /// Gives connections that are done a moment for their last acknowledgements.
+    /// Gives completed connections a moment for their last acknowledgements.
     pub async fn settle(&self) {
         let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.host.finished()).await;
     }
 
-    /// Resets what is still open, gives the packets that say so a moment to leave, and ends the capture.
-    /// `result` is what the work has come to.
+    /// Resets open connections, gives the resets a moment to be sent, and ends the capture. `result` is the
+    /// result of the work.
     pub async fn leave(self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.host.abort_all();
         let _ = tokio::time::timeout(std::time::Duration::from_millis(500), self.host.finished()).await;
@@ -272,7 +272,7 @@ impl Started {
             Some(file) => capture::finish(&self.host, file).await,
             None => Ok(()),
         };
-        // Of two failures the first has more to say.
+        // Of two failures the first is more informative.
         result.and(captured)
     }
 }

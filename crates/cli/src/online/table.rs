@@ -1,4 +1,4 @@
-//! What each subflow has carried, for people and as JSON.
+//! The data carried by each subflow, as a table and as JSON.
 
 use anabranch_stack::stats::SubflowStats;
 use serde::Serialize;
@@ -42,7 +42,7 @@ impl From<&SubflowStats> for Subflow {
 }
 
 impl Subflow {
-    /// What it has done since `before`; RTT and window as they are now.
+    /// Returns its counters since `before`, with the present RTT and window.
     pub fn since(now: &SubflowStats, before: Option<&SubflowStats>) -> Subflow {
         let mut part = Subflow::from(now);
         if let Some(before) = before {
@@ -55,7 +55,7 @@ impl Subflow {
         part
     }
 
-    /// One line on what it has done in `seconds`.
+    /// Returns one line on its data in `seconds`.
     pub fn line(&self, connection: usize, seconds: f64) -> String {
         let rate = (self.sent_bytes + self.received_bytes) as f64 * 8.0 / seconds.max(1e-9);
         let mut line = format!(
@@ -80,7 +80,7 @@ impl Subflow {
     }
 }
 
-/// A table of subflows, at most `width` wide.
+/// Returns a table of subflows, at most `width` wide.
 pub fn subflows(all: &[SubflowStats], width: usize) -> String {
     let mut table = Table::new()
         .column("subflow", Align::Right)

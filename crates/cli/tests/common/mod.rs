@@ -1,4 +1,4 @@
-//! Scripts in a network namespace of their own, with two TUN devices between a host of anabranch and the kernel.
+//! Scripts in their own network namespace, with two TUN devices between a host of anabranch and the kernel.
 
 #[path = "../../../../tests/skipped.rs"]
 mod skipped;
@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Two paths: the kernel's ends are 10.81.1.1 and 10.81.2.1, anabranch's 10.80.1.5 and 10.80.2.5. A
-/// directory `$d` has a file of 8 MiB and a link that leads out of it.
+/// Two paths: the kernel's ends are 10.81.1.1 and 10.81.2.1, anabranch's 10.80.1.5 and 10.80.2.5. A directory
+/// `$d` has a file of 8 MiB and a link that leads out of it.
 const SETUP: &str = r#"
     ip link set lo up
     sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.mptcp.enabled=1 net.mptcp.blackhole_timeout=0
@@ -37,7 +37,7 @@ const SETUP: &str = r#"
     same() { test "$(sha256sum <$1)" = "$(sha256sum <$2)"; }
 "#;
 
-/// Runs `script` behind [`SETUP`]. None without root, which is told.
+/// Runs `script` after [`SETUP`]. None without root, which is reported.
 pub fn live(script: &str) -> Option<String> {
     let id = Command::new("id").arg("-u").output().unwrap();
     let root = id.stdout == b"0\n";

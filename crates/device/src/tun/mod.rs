@@ -1,5 +1,5 @@
-//! A TUN device of Linux: what the kernel routes into it is read, and what is written to it arrives
-//! in the kernel.
+//! A TUN device of Linux: reads return packets that the kernel routes to it, and writes deliver packets to
+//! the kernel.
 
 mod sys;
 mod vnet;
@@ -16,17 +16,17 @@ use tokio::io::unix::AsyncFd;
 use super::{Capabilities, Device, Packet};
 use vnet::VnetHeader;
 
-/// Whether devices of this kernel can have a virtio-net header, without which nothing is offloaded; `file` is
-/// `/dev/net/tun`, open.
+/// True if devices of this kernel can have a virtio-net header, without which nothing can be offloaded;
+/// `file` is `/dev/net/tun`, open.
 pub fn can_offload(file: impl AsFd) -> bool {
     sys::features(file.as_fd()).is_ok_and(|features| features & u32::from(sys::IFF_VNET_HDR) != 0)
 }
 
-/// How a TUN device is used.
+/// The options of a TUN device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TunOptions {
-    /// Leave checksums and the cutting of segments to the kernel (`IFF_VNET_HDR`). The packets that
-    /// come and go are then up to 64 KiB long, and a byte costs a fifth.
+    /// Leaves checksums and segmentation to the kernel (`IFF_VNET_HDR`). Packets are then up to 64 KiB long
+    /// in both directions, and a byte costs a fifth.
     pub offload: bool,
 }
 
@@ -36,22 +36,22 @@ impl Default for TunOptions {
     }
 }
 
-/// Why a TUN device could not be opened. Its text says what to do.
+/// The reason that a TUN device could not be opened. Its text says what to do.
 #[derive(Debug)]
 pub enum TunError {
     /// The machine has no `/dev/net/tun`.
     NoTunSupport(io::Error),
-    /// There is no interface of that name.
+    /// No interface has that name.
     Missing(String),
-    /// It is there and no TUN device.
+    /// The interface is not a TUN device.
     NotTun(String),
-    /// It may not be opened.
+    /// Permission was denied.
     NotPermitted(String),
-    /// Another process has it.
+    /// Another process has opened it.
     Busy(String),
-    /// It is down.
+    /// The interface is down.
     Down(String),
-    /// Anything else.
+    /// Any other error.
     Other(String, io::Error),
 }
 
@@ -97,7 +97,7 @@ impl std::error::Error for TunError {
 }
 
 impl TunError {
-    /// Why no descriptor was bound to the device `name`.
+    /// Returns the error for a descriptor that could not be bound to the device `name`.
     fn binding(name: &str, errno: Errno) -> TunError {
         match errno {
             Errno::INVAL => TunError::NotTun(name.to_owned()),
@@ -108,7 +108,7 @@ impl TunError {
     }
 }
 
-/// A descriptor that is bound to no device yet.
+/// Returns a descriptor that is bound to no device yet.
 fn unbound() -> Result<OwnedFd, TunError> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -116,9 +116,9 @@ fn unbound() -> Result<OwnedFd, TunError> {
         .map_err(|errno| TunError::NoTunSupport(errno.into()))
 }
 
-/// The device `name` in the network namespace of this thread, made unless it is there, for a reader of one's own: each
-/// read gives and each write takes one IP packet, whole and with its checksums, and neither blocks. A device that was
-/// made goes with its descriptor.
+/// Opens the device `name` in the network namespace of this thread, creating it if necessary, for a caller
+/// that reads it itself: each read returns and each write takes one IP packet, whole and with its checksums,
+/// and neither blocks. A device that was created is removed with its descriptor.
 ///
 /// # Errors
 /// [`TunError`], whose text says what to do.
@@ -130,11 +130,12 @@ pub fn open(name: &str) -> Result<OwnedFd, TunError> {
     Ok(fd)
 }
 
-/// For how many milliseconds at most an interface is waited for.
+/// The longest time to wait for an interface, in milliseconds.
 const MOST_WAITING: u32 = 100;
 
-/// Waits until the interface is in operation, which the kernel sees to by itself some time after somebody has its
-/// device. Until then it drops what it sends there: the answer to a first SYN, which then comes a second later.
+/// Waits until the interface is in operation. The kernel brings it into operation by itself some time after
+/// the device was opened; until then it drops the packets that it sends there, such as the answer to a first
+/// SYN, which is then repeated a second later.
 fn await_operation(socket: &OwnedFd, name: &str) {
     for _ in 0..MOST_WAITING {
         match sys::interface_flags(socket, name) {
@@ -151,13 +152,13 @@ pub struct TunDevice {
     name: String,
     mtu: u32,
     offload: bool,
-    /// Packets that the kernel did not take.
+    /// The number of packets that the kernel rejected.
     refused: u64,
 }
 
 impl TunDevice {
-    /// Attaches to the device `name`, which exists and is up, and waits for its interface to be in operation, which
-    /// takes some milliseconds at most; has to be called within a runtime of tokio.
+    /// Attaches to the device `name`, which exists and is up, and waits some milliseconds at most for its
+    /// interface to be in operation. Has to be called within a tokio runtime.
     ///
     /// # Errors
     /// [`TunError`], whose text says what to do.
@@ -178,7 +179,7 @@ impl TunDevice {
         }
         let mut set = sys::set_interface(fd.as_fd(), name, wanted);
         if set == Err(Errno::INVAL) {
-            // It may have been made with several queues, of which one is enough.
+            // It may have been created with several queues, of which one is enough.
             set = sys::set_interface(fd.as_fd(), name, wanted | sys::IFF_MULTI_QUEUE);
         }
         set.map_err(|errno| TunError::binding(name, errno))?;
@@ -186,7 +187,7 @@ impl TunDevice {
             return Err(TunError::Down(name.to_owned()));
         }
         await_operation(&socket, name);
-        // It also waits for what the kernel is about to do with its interfaces.
+        // This call also waits for the kernel's pending changes to its interfaces.
         let offloads = if options.offload { sys::TUN_F_CSUM | sys::TUN_F_TSO4 | sys::TUN_F_TSO6 } else { 0 };
         sys::set_offload(fd.as_fd(), offloads).map_err(other)?;
         let mtu = sys::interface_mtu(&socket, name).map_err(other)?;
@@ -194,7 +195,7 @@ impl TunDevice {
         Ok(TunDevice { fd, name: name.to_owned(), mtu, offload: options.offload, refused: 0 })
     }
 
-    /// How many packets the kernel did not take.
+    /// Returns the number of packets that the kernel rejected.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -220,12 +221,12 @@ impl Device for TunDevice {
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
         let headroom = self.headroom();
-        // The interface's MTU may have been raised since.
+        // The MTU of the interface may have been raised since.
         packet.reserve(self.capabilities().max_packet().max(2_048));
         packet.offload = super::Offload::default();
         let mut ready = None;
         loop {
-            // Mostly something is there, and asking whether it is costs more than trying.
+            // A packet is usually available, and polling for readiness costs more than trying.
             match rustix::io::read(&self.fd, packet.whole(headroom)) {
                 Ok(n) if n < headroom => {}
                 Ok(n) => {
@@ -236,7 +237,7 @@ impl Device for TunDevice {
                     return Poll::Ready(Ok(()));
                 }
                 Err(Errno::AGAIN) => {
-                    // A readiness from before this read says nothing; one that it has outlived is over.
+                    // A readiness from before this read is stale, and has to be cleared.
                     if let Some(mut guard) = ready.take() {
                         let guard: &mut tokio::io::unix::AsyncFdReadyGuard<'_, OwnedFd> = &mut guard;
                         guard.clear_ready();
@@ -267,7 +268,7 @@ impl Device for TunDevice {
                     ready = Some(ready!(self.fd.poll_write_ready(cx))?);
                 }
                 Err(Errno::INTR) => {}
-                // The interface is down for now, or has no memory: as if the packet were lost.
+                // The interface is down for now, or has no memory: treated as if the packet were lost.
                 Err(Errno::IO | Errno::NOBUFS | Errno::NOMEM | Errno::INVAL) => {
                     self.refused += 1;
                     return Poll::Ready(Ok(()));

@@ -1,8 +1,8 @@
 //! The ioctls of `/dev/net/tun` and of network interfaces, from `linux/if_tun.h` and `net/if.h`.
 //!
-//! The only unsafe code of this crate. Each call hands the kernel a `#[repr(C)]` structure of the
-//! size that the ioctl reads and writes, which lives on this stack during the call, or an integer.
-//! What else is unsafe is telling tokio of a file descriptor.
+//! The only unsafe code of this crate. Each call passes the kernel an integer, or a `#[repr(C)]` structure of
+//! the size that the ioctl reads and writes, which lives on this stack during the call. Registering a file
+//! descriptor with tokio is unsafe too.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, IntegerSetter, Opcode, Updater, ioctl, opcode};
 
-/// The longest name of an interface, with the zero behind it.
+/// The size of an interface name, with the terminating zero.
 const IFNAMSIZ: usize = 16;
 
 /// Packets with their IP header, without an Ethernet header.
@@ -25,16 +25,16 @@ pub(super) const IFF_VNET_HDR: u16 = 0x4000;
 /// Several queues.
 pub(super) const IFF_MULTI_QUEUE: u16 = 0x0100;
 
-/// Packets whose checksum is not complete may be handed out.
+/// The kernel may deliver packets whose checksum is incomplete.
 pub(super) const TUN_F_CSUM: u32 = 0x01;
 /// TCP over IPv4 in super-packets.
 pub(super) const TUN_F_TSO4: u32 = 0x02;
 /// TCP over IPv6 in super-packets.
 pub(super) const TUN_F_TSO6: u32 = 0x04;
 
-/// An interface is up.
+/// The interface is up.
 pub(super) const IFF_UP: u16 = 0x0001;
-/// It is in operation.
+/// The interface is in operation.
 pub(super) const IFF_RUNNING: u16 = 0x0040;
 
 /// `struct ifreq` with the member of its union that is used here.
@@ -59,7 +59,7 @@ const SIOCGIFMTU: Opcode = 0x8921;
 
 fn request(name: &str) -> Result<Request> {
     let mut request = Request { name: [0; IFNAMSIZ], value: Value { int: 0 }, rest: [0; 20] };
-    // One byte stays zero.
+    // The last byte stays zero.
     if name.is_empty() || name.len() >= IFNAMSIZ || name.bytes().any(|byte| byte == 0) {
         return Err(Errno::INVAL);
     }
@@ -75,26 +75,26 @@ pub(super) fn set_interface(fd: BorrowedFd<'_>, name: &str, flags: u16) -> Resul
     unsafe { ioctl(fd, Updater::<TUNSETIFF, Request>::new(&mut request)) }
 }
 
-/// Has tokio say when `fd` can be read or written.
+/// Registers `fd` with tokio for readiness.
 pub(super) fn register(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` always lends the same descriptor, and it stays open until the `AsyncFd` that
-    // has it now has told tokio that it goes.
+    // SAFETY: an `OwnedFd` always lends the same descriptor, which stays open until the `AsyncFd` that owns
+    // it has been deregistered from tokio.
     Ok(unsafe { AsyncFd::register(fd) }?)
 }
 
-/// Says which offloads the reader of the device can cope with.
+/// Sets the offloads that the reader of the device supports.
 pub(super) fn set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<()> {
     // SAFETY: TUNSETOFFLOAD takes the flags as its argument and reads no memory.
     unsafe { ioctl(fd, IntegerSetter::<TUNSETOFFLOAD>::new_usize(flags as usize)) }
 }
 
-/// The flags (`IFF_*`) that a device of this kernel may have; no device needs to be bound.
+/// Returns the flags (`IFF_*`) that a device of this kernel may have; no device needs to be bound.
 pub(super) fn features(fd: BorrowedFd<'_>) -> Result<u32> {
     // SAFETY: TUNGETFEATURES writes an unsigned int, which `u32` is.
     unsafe { ioctl(fd, Getter::<TUNGETFEATURES, u32>::new()) }
 }
 
-/// The flags of the interface `name`, asked of any socket.
+/// Returns the flags of the interface `name`, through any socket.
 pub(super) fn interface_flags(socket: impl AsFd, name: &str) -> Result<u16> {
     let mut request = request(name)?;
     // SAFETY: SIOCGIFFLAGS reads and writes a struct ifreq; it sets `flags`, and all bit patterns
@@ -105,7 +105,7 @@ pub(super) fn interface_flags(socket: impl AsFd, name: &str) -> Result<u16> {
     }
 }
 
-/// The MTU of the interface `name`, asked of any socket.
+/// Returns the MTU of the interface `name`, through any socket.
 pub(super) fn interface_mtu(socket: impl AsFd, name: &str) -> Result<u32> {
     let mut request = request(name)?;
     // SAFETY: SIOCGIFMTU reads and writes a struct ifreq; it sets the integer, and all bit patterns

@@ -14,16 +14,16 @@ pub(super) struct VnetHeader {
     checksum_offset: u16,
 }
 
-/// The checksum is that of the pseudo-header; the rest is to be added.
+/// The checksum field holds the sum of the pseudo-header; the rest is to be added.
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 
 impl VnetHeader {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub(super) const LEN: usize = 10;
 
-    /// Reads it.
+    /// Parses a header.
     pub(super) fn from_bytes(bytes: &[u8; VnetHeader::LEN]) -> VnetHeader {
         let u16_at = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         VnetHeader {
@@ -36,7 +36,7 @@ impl VnetHeader {
         }
     }
 
-    /// Writes it.
+    /// Returns the header as bytes.
     pub(super) fn to_bytes(self) -> [u8; VnetHeader::LEN] {
         let mut bytes = [0; VnetHeader::LEN];
         bytes[0] = self.flags;
@@ -48,9 +48,9 @@ impl VnetHeader {
         bytes
     }
 
-    /// What the kernel has left undone in a packet that it hands out.
+    /// Returns the work that the kernel left undone in a packet that it delivers.
     pub(super) fn offload(self) -> Offload {
-        // The high bit says that the segments carry ECN's CWR, which changes nothing here.
+        // The high bit says that the segments carry ECN's CWR, which makes no difference here.
         let tcp = matches!(self.gso_type & 0x7f, GSO_TCP4 | GSO_TCP6);
         Offload {
             partial_checksum: self.flags & NEEDS_CHECKSUM != 0,
@@ -58,7 +58,7 @@ impl VnetHeader {
         }
     }
 
-    /// What the kernel shall do with `packet`.
+    /// Returns the header that asks the kernel to complete `packet`.
     pub(super) fn for_packet(packet: &Packet) -> VnetHeader {
         let bytes = packet.bytes();
         // The stack's packets have neither IPv4 options nor IPv6 extension headers.
@@ -68,7 +68,7 @@ impl VnetHeader {
         };
         let mut header = VnetHeader::default();
         if packet.offload.partial_checksum {
-            // Linux drops what says VIRTIO_NET_HDR_F_DATA_VALID in this direction; this it takes.
+            // Linux drops packets with VIRTIO_NET_HDR_F_DATA_VALID in this direction; it accepts this flag.
             header.flags = NEEDS_CHECKSUM;
             header.checksum_start = ip;
             header.checksum_offset = 16;

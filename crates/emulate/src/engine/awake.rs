@@ -3,21 +3,21 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 
-/// While it lives, a processor without work polls in place of sleeping (PM QoS: a wake-up may take 0 us). From a deep
-/// sleep a processor is back after some 100 us; a virtual one, whose sleep gives it back to its host, after
-/// milliseconds if the host is busy.
+/// Makes idle processors poll instead of sleeping while it lives (PM QoS: the permitted wake-up latency is 0
+/// us). A processor takes some 100 us to leave a deep sleep; a virtual one, which returns to its host when it
+/// sleeps, takes milliseconds if the host is busy.
 #[derive(Debug)]
 pub struct Awake {
     _request: File,
 }
 
 impl Awake {
-    /// Asks for it.
+    /// Requests it.
     ///
     /// # Errors
-    /// If this is no Linux with PM QoS, or the process is not root.
+    /// If this is not Linux with PM QoS, or the process is not root.
     pub fn request() -> io::Result<Awake> {
-        // The request counts until the file is closed.
+        // The request is in effect until the file is closed.
         let mut request = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
         request.write_all(&0_i32.to_ne_bytes())?;
         Ok(Awake { _request: request })

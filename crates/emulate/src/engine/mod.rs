@@ -1,4 +1,4 @@
-//! Moves packets between ports through links, in real time, on a thread of its own.
+//! Moves packets between ports through links, in real time, on its own thread.
 
 mod awake;
 mod pool;
@@ -22,19 +22,19 @@ use crate::wiring::Wiring;
 use awake::Awake;
 use turn::State;
 
-/// How an engine works.
+/// The options of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// The seed of the links' random streams.
     pub seed: u64,
-    /// The real-time priority to ask for (SCHED_FIFO, 1 to 99); none for an ordinary thread.
+    /// The real-time priority to request (SCHED_FIFO, 1 to 99); none for an ordinary thread.
     pub priority: Option<i32>,
-    /// Whether to keep the processors from sleeping, as root may: a sleeping one is late for its packets.
+    /// True to keep the processors from sleeping, which needs root: a sleeping processor delays packets.
     pub keep_awake: bool,
-    /// The longest packet, in bytes.
+    /// The length of the longest packet, in bytes.
     pub max_packet: usize,
-    /// For how long before a packet is due the thread looks at the clock in place of sleeping. It makes packets a
-    /// little more punctual and takes the processor's time.
+    /// The time before a packet is due during which the thread polls the clock instead of sleeping. It makes
+    /// packets slightly more punctual and uses processor time.
     pub spin: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Default for EngineOptions {
 /// Above other programs, below the kernel's own threads.
 const PRIORITY: i32 = 20;
 
-/// The clock of an engine: nanoseconds of CLOCK_MONOTONIC since it was started.
+/// The clock of an engine: nanoseconds of CLOCK_MONOTONIC since its start.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     origin: u64,
@@ -68,7 +68,7 @@ impl Clock {
         Time(monotonic() - self.origin)
     }
 
-    /// The same instant on CLOCK_MONOTONIC.
+    /// Returns `time` on CLOCK_MONOTONIC.
     fn absolute(self, time: Time) -> u64 {
         self.origin.saturating_add(time.as_nanos())
     }
@@ -79,46 +79,46 @@ fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// What one link has done.
+/// The totals of one link.
 #[derive(Clone, Debug)]
 pub struct LinkTotals {
     /// Its name.
     pub name: String,
     /// Its counters.
     pub counters: Counters,
-    /// Sums over all packets offered of what each has found waiting: packets, and bytes.
+    /// The sums over all offered packets of the queue that each found: packets, and bytes.
     pub found: Tally,
 }
 
 impl LinkTotals {
-    /// Packets and bytes that an arriving packet has found waiting, on average; the one in service included.
+    /// Returns the mean queue on arrival in packets and bytes, the packet in service included.
     pub fn mean_queue(&self) -> (f64, f64) {
         let offered = self.counters.offered.packets.max(1) as f64;
         (self.found.packets as f64 / offered, self.found.bytes as f64 / offered)
     }
 }
 
-/// What one lane has done.
+/// The totals of one lane.
 #[derive(Clone, Debug, Default)]
 pub struct LaneTotals {
-    /// Packets that came in.
+    /// Packets received.
     pub taken: Tally,
-    /// Packets handed to the port at its end.
+    /// Packets written to the port at its end.
     pub delivered: Tally,
-    /// Packets that this port did not take.
+    /// Packets that this port did not accept.
     pub refused: u64,
-    /// How much later than their time packets were handed on.
+    /// The lateness of forwarded packets.
     pub lateness: Lateness,
 }
 
-/// What an engine has done.
+/// The report of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineReport {
-    /// For how long it ran.
+    /// The time that it ran.
     pub elapsed: Duration,
-    /// Whether its thread had real-time priority.
+    /// True if its thread had real-time priority.
     pub realtime: bool,
-    /// Whether the processors were kept from sleeping.
+    /// True if the processors were kept from sleeping.
     pub awake: bool,
     /// The links.
     pub links: Vec<LinkTotals>,
@@ -126,17 +126,17 @@ pub struct EngineReport {
     pub lanes: Vec<LaneTotals>,
 }
 
-/// A thread that moves packets.
+/// An engine: a thread that moves packets.
 #[derive(Debug)]
 pub struct Engine {
     thread: Option<JoinHandle<io::Result<Ended>>>,
     stop: Arc<Stop>,
 }
 
-/// What a thread leaves: its report, and the capture that is to be finished.
+/// The results of a thread: its report, and the capture to be finished.
 type Ended = (EngineReport, Option<Tap>);
 
-/// How the thread hears that it shall stop.
+/// The signal that stops the thread.
 #[derive(Debug)]
 struct Stop {
     flag: AtomicBool,
@@ -147,15 +147,16 @@ impl Engine {
     /// Starts to move packets. The links' time zero, from which their timelines count, is now.
     ///
     /// # Errors
-    /// If the wiring or one of its links cannot be as described, or the system has no thread or timer.
+    /// If the wiring or one of its links is invalid, or the system provides no thread or timer.
     pub fn start(wiring: Wiring, options: &EngineOptions) -> io::Result<Engine> {
         Engine::start_with(wiring, options, None)
     }
 
-    /// Starts to move packets, and takes down those that `tap` is for. [`Engine::stop`] finishes the capture.
+    /// Starts to move packets, and captures those of the ports of `tap`. [`Engine::stop`] finishes the
+    /// capture.
     ///
     /// # Errors
-    /// Those of [`Engine::start`].
+    /// As for [`Engine::start`].
     pub fn start_with(wiring: Wiring, options: &EngineOptions, tap: Option<Tap>) -> io::Result<Engine> {
         let mut state = State::new(&wiring, options, tap)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -164,7 +165,7 @@ impl Engine {
         let heard = Arc::clone(&stop);
         let (priority, keep_awake) = (options.priority, options.keep_awake);
         let thread = std::thread::Builder::new().name("links".to_owned()).spawn(move || {
-            // Refused without privileges; the lateness that is reported tells what it costs.
+            // Fails without privileges; the reported lateness shows the effect.
             let realtime = priority.is_some_and(|priority| sys::set_realtime(priority).is_ok());
             let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
             let awake = keep_awake.then(Awake::request).and_then(Result::ok);
@@ -175,10 +176,10 @@ impl Engine {
         Ok(Engine { thread: Some(thread), stop })
     }
 
-    /// Stops, and says what was done. Packets that are under way are lost.
+    /// Stops, and returns the report. Packets in flight are lost.
     ///
     /// # Errors
-    /// If a port has failed in the meantime, or a capture could not be written.
+    /// If a port has failed, or a capture could not be written.
     pub fn stop(mut self) -> io::Result<EngineReport> {
         let halted = self.halt().unwrap_or_else(|| Err(io::Error::other("the engine had stopped")));
         let (report, tap) = halted?;

@@ -1,6 +1,6 @@
-//! Packets under way, in buffers that are used again and again.
+//! Packets in flight, in reusable buffers.
 
-/// Buffers by number. A buffer may be shared by copies of a packet.
+/// Buffers by number. Copies of a packet may share a buffer.
 #[derive(Debug)]
 pub struct Pool {
     stride: usize,
@@ -16,7 +16,7 @@ struct Buffer {
 }
 
 impl Pool {
-    /// A pool of `ready` buffers for packets of up to `stride` bytes; it grows when they are all in use.
+    /// Returns a pool of `ready` buffers for packets of up to `stride` bytes; it grows if all are in use.
     pub fn new(stride: usize, ready: usize) -> Pool {
         let mut pool = Pool { stride, buffers: Vec::new(), free: Vec::new() };
         for _ in 0..ready {
@@ -27,11 +27,11 @@ impl Pool {
 
     fn grow(&mut self) {
         self.free.push(self.buffers.len() as u32);
-        // Written to now, so that the first packet in it does not wait for a page.
+        // Written now, so that the first packet in it causes no page fault.
         self.buffers.push(Buffer { bytes: vec![1; self.stride].into(), len: 0, holders: 0 });
     }
 
-    /// A buffer that nobody has.
+    /// Returns a free buffer.
     pub fn take(&mut self) -> u32 {
         if self.free.is_empty() {
             self.grow();
@@ -41,28 +41,28 @@ impl Pool {
         number
     }
 
-    /// The whole buffer, to be written to.
+    /// Returns the whole buffer for writing.
     pub fn room(&mut self, number: u32) -> &mut [u8] {
         &mut self.buffers[number as usize].bytes
     }
 
-    /// The first `len` bytes are a packet.
+    /// Sets the length of the packet in the buffer.
     pub fn set_len(&mut self, number: u32, len: usize) {
         self.buffers[number as usize].len = len as u32;
     }
 
-    /// The packet.
+    /// Returns the packet.
     pub fn packet(&self, number: u32) -> &[u8] {
         let buffer = &self.buffers[number as usize];
         &buffer.bytes[..buffer.len as usize]
     }
 
-    /// One more holds it.
+    /// Adds a holder.
     pub fn share(&mut self, number: u32) {
         self.buffers[number as usize].holders += 1;
     }
 
-    /// One less holds it.
+    /// Removes a holder.
     pub fn release(&mut self, number: u32) {
         let buffer = &mut self.buffers[number as usize];
         buffer.holders -= 1;
@@ -71,7 +71,8 @@ impl Pool {
         }
     }
 
-    /// The packet of a holder that changes it, which becomes the only one: the number may be a new one.
+    /// Returns a buffer with the packet that has no other holder, for modification: the number may be a new
+    /// one.
     pub fn own(&mut self, number: u32) -> u32 {
         if self.buffers[number as usize].holders == 1 {
             return number;
@@ -89,7 +90,7 @@ impl Pool {
         copy
     }
 
-    /// How many buffers there are.
+    /// Returns the number of buffers.
     #[cfg(test)]
     pub fn size(&self) -> usize {
         self.buffers.len()

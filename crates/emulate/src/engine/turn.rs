@@ -1,4 +1,5 @@
-//! What the engine's thread does: hands on what is due, takes what has come, and sleeps until the next packet is due.
+//! The loop of the engine's thread: forwards packets that are due, reads received ones, and sleeps until the
+//! next is due.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,16 +20,16 @@ use super::{Clock, EngineOptions, EngineReport, LaneTotals, LinkTotals, Stop};
 use crate::tap::Tap;
 use crate::wiring::{Lane, Port, Wiring, WiringError};
 
-/// Packets that one port may hand in before the others have their turn.
+/// The number of packets read from one port before the next one's turn.
 const BATCH: usize = 32;
-/// Buffers that are there from the start.
+/// The number of buffers allocated at the start.
 const READY: usize = 1024;
-/// Answers of routers that may be under way; more are forgotten.
+/// The largest number of router answers in flight; more are discarded.
 const MOST_ANSWERS: usize = 256;
-/// Sleeping for less is not worth the calls.
+/// A shorter sleep is not worth its system calls.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(3);
 
-/// A packet under way: its buffer, its lane, and how many links it has crossed.
+/// A packet in flight: its buffer, its lane, and the number of links it has crossed.
 #[derive(Clone, Copy, Debug)]
 struct Ticket {
     packet: u32,
@@ -36,7 +37,7 @@ struct Ticket {
     hop: u16,
 }
 
-/// All that the thread has but the ports.
+/// The state of the thread, without the ports.
 #[derive(Debug)]
 pub struct State {
     clock: Clock,
@@ -46,18 +47,18 @@ pub struct State {
     found: Vec<Tally>,
     lanes: Vec<Lane>,
     totals: Vec<LaneTotals>,
-    /// By port: the lane that begins there.
+    /// The lane that begins at each port.
     begins: Vec<Option<u16>>,
     pool: Pool,
-    /// The links' time: never behind what they were told.
+    /// The links' time, which never runs backwards.
     now: Time,
-    /// What routers say to senders: when, a number that keeps them apart, the port, and the packet.
+    /// Answers of routers to senders: the time, a sequence number, the port, and the packet.
     answers: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
     answered: u64,
     tap: Option<Tap>,
 }
 
-/// What came of trying to read a port.
+/// The result of reading a port.
 enum Read {
     Some,
     Empty,
@@ -93,13 +94,13 @@ impl State {
         })
     }
 
-    /// Moves packets until `stop` says so. For how long that was.
+    /// Moves packets until `stop` is signalled; returns the time it ran.
     pub fn run(&mut self, ports: &[Port], stop: &Stop) -> io::Result<Duration> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let mut wait = vec![PollFd::new(&timer, PollFlags::IN), PollFd::new(&stop.event, PollFlags::IN)];
         wait.extend(ports.iter().map(|port| PollFd::new(&port.0, PollFlags::IN)));
-        // All are looked at first.
+        // All ports are read first.
         let mut ready = vec![true; ports.len()];
         let mut closed = vec![false; ports.len()];
         self.clock = Clock::start();
@@ -128,7 +129,7 @@ impl State {
             if sleeps {
                 self.arm(&timer, due)?;
             }
-            // Without a sleep it only asks which ports have something.
+            // Without a sleep the call only polls for ready ports.
             let timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
             match poll(&mut wait, if sleeps { None } else { Some(&timeout) }) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -138,7 +139,7 @@ impl State {
                 *ready |= !wait.revents().is_empty();
             }
             for (wait, closed) in wait[2..].iter_mut().zip(&closed) {
-                // A port whose other side has gone would be ready for ever.
+                // A port whose other side has closed would always be ready.
                 if *closed {
                     *wait = PollFd::new(&stop.event, PollFlags::IN);
                 }
@@ -147,7 +148,7 @@ impl State {
         Ok(self.clock.now().since(Time::ZERO))
     }
 
-    /// Has `timer` go off a little before `due`.
+    /// Sets `timer` to expire slightly before `due`.
     fn arm(&self, timer: &OwnedFd, due: Time) -> io::Result<()> {
         let mut spec = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
@@ -158,7 +159,7 @@ impl State {
             spec.it_value =
                 Timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as _ };
         }
-        // Setting it makes it unreadable too, so that nobody need read it.
+        // Setting it clears its readiness, so that it need not be read.
         timerfd_settime(timer.as_fd(), TimerfdTimerFlags::ABSTIME, &spec)?;
         Ok(())
     }
@@ -168,7 +169,7 @@ impl State {
         self.answers.keys().next().map_or(links, |&(at, _)| links.min(at))
     }
 
-    /// Takes a packet in.
+    /// Reads a packet from a port.
     fn read(&mut self, ports: &[Port], port: usize) -> io::Result<Read> {
         let packet = self.pool.take();
         let read = rustix::io::read(&ports[port].0, self.pool.room(packet));
@@ -185,7 +186,7 @@ impl State {
             }
         };
         self.pool.set_len(packet, len);
-        // What was due before it came goes first.
+        // Packets that were due before its arrival are forwarded first.
         let now = self.hand_on(ports)?;
         if let Some(tap) = &mut self.tap {
             tap.sent(now, port, self.pool.packet(packet));
@@ -200,7 +201,7 @@ impl State {
         Ok(Read::Some)
     }
 
-    /// Hands on all that is due, in order of time. Gives the time it then is.
+    /// Forwards all packets that are due, in order of time. Returns the current time.
     fn hand_on(&mut self, ports: &[Port]) -> io::Result<Time> {
         loop {
             let due = self.next_due();
@@ -223,7 +224,7 @@ impl State {
         }
     }
 
-    /// The next thing that has come out of a link by the links' time.
+    /// Processes the next arrival or drop of a link up to the links' time.
     fn poll_link(&mut self, index: usize, ports: &[Port]) -> io::Result<()> {
         match self.links[index].poll(self.now) {
             None => {}
@@ -258,7 +259,7 @@ impl State {
         Ok(())
     }
 
-    /// Offers a packet to the link that is its next.
+    /// Offers a packet to its next link.
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.lanes[usize::from(ticket.lane)].links[usize::from(ticket.hop)];
         let link = &mut self.links[index];
@@ -281,8 +282,8 @@ impl State {
         }
     }
 
-    /// The router behind link `index` has dropped a packet that is too long. Its word is back after the propagation
-    /// delays of the way so far, there and back.
+    /// Schedules the answer of the router at link `index`, which has dropped a packet that exceeds the MTU.
+    /// The answer takes the propagation delays from there back to the sender, counted both ways.
     #[cold]
     fn answer(&mut self, now: Time, index: usize, ticket: Ticket) {
         let Some(mtu) = self.links[index].reported_mtu() else { return };
@@ -297,12 +298,12 @@ impl State {
         self.answers.insert((now + delay, self.answered), (lane.from, answer));
     }
 
-    /// The capture, if there is one; nothing is taken down from now on.
+    /// Returns the capture, if there is one, and stops capturing.
     pub fn take_tap(&mut self) -> Option<Tap> {
         self.tap.take()
     }
 
-    /// What was done.
+    /// Returns the report.
     pub fn report(mut self, elapsed: Duration, realtime: bool, awake: bool) -> EngineReport {
         let now = self.now;
         let links = self.links.iter_mut().zip(self.names).zip(self.found).map(|((link, name), found)| {
@@ -313,13 +314,14 @@ impl State {
     }
 }
 
-/// Hands a packet to a port; false if it did not take it, as if it were lost.
+/// Writes a packet to a port; false if the port did not accept it, which counts as a loss.
 fn write(port: &OwnedFd, packet: &[u8]) -> io::Result<bool> {
     loop {
         match rustix::io::write(port, packet) {
             Ok(_) => return Ok(true),
             Err(Errno::INTR) => {}
-            // The interface is down, or full, or has no memory, or makes nothing of it; or nobody is there any more.
+            // The interface is down or full, has no memory, or rejects the packet; or the other side has
+            // closed.
             Err(
                 Errno::AGAIN
                 | Errno::IO

@@ -1,4 +1,4 @@
-//! Anabranch's side: a host behind middleboxes, whose packets the links of the emulator carry to a TUN device of the
+//! Anabranch's side: a host with middleboxes, connected by the links of the emulator to a TUN device of the
 //! kernel for each path.
 
 use std::io;
@@ -27,7 +27,7 @@ use crate::cell::{Cell, Checksums, Joins, Side, Situation};
 use crate::content::{Content, Sum};
 use crate::shape::{self, PORT};
 
-/// What makes the content of a side its own.
+/// Returns the seed of a side's content.
 pub const fn seed(side: Side) -> u64 {
     match side {
         Side::Kernel => 1,
@@ -35,25 +35,25 @@ pub const fn seed(side: Side) -> u64 {
     }
 }
 
-/// Anabranch's host, and what can be done to its paths.
+/// Anabranch's host, and the controls of its paths.
 pub struct Ours {
     pub host: Host,
-    /// Of each path.
+    /// The switch of each path.
     pub switches: Vec<Switch>,
     pub resets: Vec<Reset>,
     altered: Arc<AtomicU64>,
     notices: UnboundedReceiver<Notice>,
-    /// Moves packets as long as it is there.
+    /// Moves packets while it lives.
     _engine: Option<Engine>,
 }
 
-/// Longer than what the middleboxes make.
+/// Longer than the packets that the middleboxes make.
 const MAX_PACKET: usize = 9216;
 
-/// What TUN devices have unless they are told otherwise.
+/// The default MTU of TUN devices.
 const MTU: u32 = 1500;
 
-/// Puts path `at`, with a link in each direction, between the kernel's device and a socket.
+/// Connects the kernel's device of path `at` with a socket, by a link in each direction.
 fn join(cell: &Cell, at: usize, wiring: &mut Wiring) -> io::Result<PacketSocket> {
     let name = shape::device(at);
     let kernel = Port::new(tun::open(&name).map_err(io::Error::other)?)?;
@@ -122,7 +122,7 @@ fn middlebox(cell: &Cell, at: usize, chain: Chain, altered: &Arc<AtomicU64>) -> 
     }
 }
 
-/// The connections of `cell`.
+/// Returns the configuration of the connections of `cell`.
 pub fn config(cell: &Cell) -> ConnectionConfig {
     let announces = cell.situation != Situation::ServerJoins
         && matches!(cell.joins, Joins::KernelAnnounced | Joins::AnabranchOwn | Joins::AnabranchAnnounced);
@@ -146,7 +146,8 @@ impl Ours {
         self.host.connect(there, config(cell)).await
     }
 
-    /// How the connection has ended, its counters and its subflows; none if it has not within `patience`.
+    /// Returns the end of the connection, its counters and its subflows; none if it has not ended within
+    /// `patience`.
     pub async fn ending(
         &mut self,
         patience: Duration,
@@ -161,7 +162,7 @@ impl Ours {
         tokio::time::timeout(patience, closed).await.ok().flatten()
     }
 
-    /// How many segments a middlebox has changed.
+    /// Returns the number of segments that a middlebox has changed.
     pub fn changed(&self) -> u64 {
         self.altered.load(Ordering::Relaxed)
     }
@@ -171,7 +172,7 @@ fn ended(error: &io::Error) -> Ended {
     Ended::Error(error.kind(), error.to_string())
 }
 
-/// Plays anabranch's part of `cell` to its end.
+/// Runs anabranch's side of `cell` to its end.
 pub async fn transfer(cell: &Cell, stream: MptcpStream, meter: &Meter) -> Report {
     let patience = shape::patience(cell);
     let answers = cell.situation == Situation::HalfClose && cell.client == Side::Kernel;

@@ -16,10 +16,10 @@ use crate::content::{self, Content, Sum};
 use crate::counters::Counters;
 use crate::shape::{self, PORT};
 
-/// The port of the iperf3 behind the relay.
+/// The port of the iperf3 server that the relay connects to.
 const BEHIND: u16 = 5201;
 
-/// A child that does not outlive this.
+/// A child process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -29,7 +29,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs a program to its end, within `patience`. Its standard output.
+/// Runs a program to its end, within `patience`. Returns its standard output.
 fn finish(command: &mut Command, patience: Duration) -> Result<String, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut running = Running(child.map_err(|error| {
@@ -61,7 +61,7 @@ fn finish(command: &mut Command, patience: Duration) -> Result<String, String> {
     Err(format!("{command:?}: {status}: {} {}", errors.trim(), output.trim()))
 }
 
-/// The command `anabranch`, which is built beside this program unless `ANABRANCH` names another.
+/// Returns the command `anabranch`, which is built beside this program unless `ANABRANCH` names another.
 fn command() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ANABRANCH") {
         return Ok(path.into());
@@ -73,7 +73,7 @@ fn command() -> Result<PathBuf, String> {
     })
 }
 
-/// A directory that goes with this.
+/// A directory that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -90,7 +90,7 @@ impl Drop for Scratch {
     }
 }
 
-/// `anabranch serve` gives, and wget or curl takes.
+/// Runs `anabranch serve`, and downloads from it with wget or curl.
 pub fn fetch(cell: &Cell) -> Result<Outcome, String> {
     let begun = Instant::now();
     let scratch = Scratch::new()?;
@@ -106,8 +106,8 @@ pub fn fetch(cell: &Cell) -> Result<Outcome, String> {
     std::fs::write(scratch.0.join("first"), "first").map_err(wrong)?;
     let _server = serve(cell, &scratch.0)?;
     let there = SocketAddr::new(shape::anabranch_ip(cell.family, 0), PORT);
-    // The file would be over in some milliseconds, and so perhaps before the kernel has joined. Over the same
-    // connection something small comes first, and a second later the file.
+    // The file would take some milliseconds, perhaps less than the kernel needs to join. So a small file is
+    // downloaded first over the same connection, and the large one a second later.
     let (first, url) = (format!("http://{there}/first"), format!("http://{there}/file"));
     let got = scratch.0.join("got");
     let patience = shape::patience(cell);
@@ -117,12 +117,12 @@ pub fn fetch(cell: &Cell) -> Result<Outcome, String> {
             let mut wget = mptcpize("wget");
             wget.args(["--quiet", "--no-proxy", "--tries=1", "--wait=1", "--output-document"]).arg(&got);
             finish(wget.args([first, url]), patience)?;
-            // One behind the other.
+            // Both are concatenated.
             let whole = std::fs::read(&got).map_err(wrong)?;
             std::fs::write(&got, whole.strip_prefix(b"first").unwrap_or(&whole)).map_err(wrong)?;
         }
         _ => {
-            // The second half first asked for, then the first: a range each.
+            // Requests the second half first, then the first: a range each.
             let half = cell.load.bytes() / 2;
             let mut whole = Vec::new();
             for range in [format!("0-{}", half - 1), format!("{half}-")] {
@@ -154,7 +154,7 @@ fn mptcpize(program: &str) -> Command {
     command
 }
 
-/// `anabranch serve`, once it says where it is.
+/// Starts `anabranch serve`, and waits until it reports its address.
 fn serve(cell: &Cell, directory: &Path) -> Result<Running, String> {
     let mut command = Command::new(command()?);
     command.arg("serve");
@@ -162,7 +162,7 @@ fn serve(cell: &Cell, directory: &Path) -> Result<Running, String> {
         let (name, ip) = (shape::device(at), shape::anabranch_ip(cell.family, at));
         command.args(["--tun", &name, "--address", &format!("{ip}@{name}")]);
     }
-    // Nothing slows these paths down, so that one of them could carry it all.
+    // Nothing slows these paths down, so that one of them could carry everything.
     command.args(["--scheduler", "round_robin", "--port", &PORT.to_string()]).arg(directory);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
@@ -178,12 +178,13 @@ fn serve(cell: &Cell, directory: &Path) -> Result<Running, String> {
         return Err(format!("anabranch serve: {text}"));
     }
     namespace::wait_for_devices(cell)?;
-    // It goes on to log there, and must not stop when the pipe is full.
+    // It continues to log there, and must not block when the pipe is full.
     std::thread::spawn(move || errors.as_mut().map(|errors| std::io::copy(errors, &mut std::io::sink())));
     Ok(running)
 }
 
-/// An iperf3 with Multipath TCP, a relay that carries its streams over anabranch, and an ordinary iperf3.
+/// Runs an iperf3 with Multipath TCP, a relay that carries its streams over anabranch, and an ordinary
+/// iperf3.
 pub async fn iperf3(cell: &Cell) -> Result<Outcome, String> {
     let begun = Instant::now();
     let ours = anabranch::start(cell)?;
@@ -240,7 +241,8 @@ pub async fn iperf3(cell: &Cell) -> Result<Outcome, String> {
     let count = |name: &str| json["end"][name]["bytes"].as_u64().unwrap_or(0);
     let (sent, received) = (count("sum_sent"), count("sum_received"));
     let mut failures = Vec::new();
-    // iperf3 stops its clock, and its counting, when the sender is done: what the relay still holds is cut off.
+    // iperf3 stops its clock, and its counting, when the sender is done: data still in the relay is not
+    // counted.
     if sent < cell.load.bytes() || received == 0 || received > sent {
         failures.push(format!("iperf3 has sent {sent} bytes and received {received}"));
     }
@@ -249,7 +251,7 @@ pub async fn iperf3(cell: &Cell) -> Result<Outcome, String> {
     Ok(conclude(cell, 2, failures, begun.elapsed(), &format!("iperf3 received {received} bytes")))
 }
 
-/// Bytes that the kernel has received and sent by device `name`.
+/// Returns the bytes that the kernel has received and sent by device `name`.
 fn traffic(name: &str) -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}:")));

@@ -1,4 +1,4 @@
-//! Waits for the subflows that are meant, and does in mid-transfer what the situation asks for.
+//! Waits for the expected subflows, and triggers the situation's event in mid-transfer.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,24 +15,24 @@ use crate::shape;
 
 const TICK: Duration = Duration::from_millis(3);
 
-/// The subflows that can carry data now.
+/// Returns the number of subflows that can carry data now.
 fn live(subflows: &[SubflowStats]) -> usize {
     subflows.iter().filter(|subflow| subflow.established.is_some() && subflow.ended.is_none()).count()
 }
 
-/// Sees a transfer through.
+/// Directs a transfer.
 pub async fn direct(cell: &Cell, ours: &Ours, control: &StreamControl, meter: &Meter) {
     let deadline = Instant::now() + shape::patience(cell) / 2;
     let mut tell = namespace::has_late_endpoints(cell).then(Instant::now);
     let mut opens = cell.situation == Situation::ServerJoins;
     loop {
-        // The kernel takes no join at a port that it has not announced yet.
+        // The kernel accepts no join on a port that it has not announced yet.
         if opens && Counters::read().mptcp("AddAddrTx") > 0 {
             let there = SocketAddr::new(shape::kernel_ip(cell.family, 1), shape::JOIN_PORT);
-            // As soon as the peer has shown that it knows the keys.
+            // As soon as the peer has proved that it knows the keys.
             opens = !control.open_subflow(shape::anabranch_ip(cell.family, 1), there);
         }
-        // The connection is fully established for the kernel when it has heard of the first byte.
+        // The connection is fully established for the kernel when it has received the first byte.
         if let Some(due) = tell
             && meter.progress() > 0
             && Instant::now() > due + Duration::from_millis(100)
@@ -68,12 +68,12 @@ pub async fn direct(cell: &Cell, ours: &Ours, control: &StreamControl, meter: &M
     }
 }
 
-/// What is carried by every address but the first, in both directions.
+/// Returns the bytes carried by every address but the first, in both directions.
 fn aside(cell: &Cell, control: &StreamControl) -> u64 {
     carried(cell, &control.subflow_stats()).into_values().skip(1).map(|(sent, got)| sent + got).sum()
 }
 
-/// The subflow that things happen to: the last one.
+/// Returns the subflow that events affect: the last one.
 fn victim(control: &StreamControl) -> Option<SubflowId> {
     control.subflow_stats().last().map(|subflow| subflow.id)
 }
@@ -99,7 +99,7 @@ async fn act(cell: &Cell, ours: &Ours, control: &StreamControl, meter: &Meter) -
             let before = aside(cell, control);
             ours.switches[1].set_cut(false);
             let deadline = Instant::now() + shape::patience(cell);
-            // A retransmission alone is a segment; new data is more than what was under way.
+            // A retransmission alone is a segment; new data exceeds the data in flight.
             while aside(cell, control) < before + (512 << 10) {
                 if Instant::now() > deadline || meter.progress() >= cell.load.bytes() {
                     return Err("the mended path was not used again".to_owned());
@@ -125,8 +125,8 @@ async fn act(cell: &Cell, ours: &Ours, control: &StreamControl, meter: &Meter) -
     Ok(())
 }
 
-/// A subflow was just made a backup: what is sent from now on, as soon as what was queued has left, goes by the
-/// other.
+/// Checks that a subflow that was just made a backup stays idle: as soon as its queued data is sent, further
+/// data is sent on the other.
 async fn stays_idle(cell: &Cell, control: &StreamControl, meter: &Meter) -> Result<(), String> {
     let quiet = Duration::from_millis(200);
     let (mut last, mut since) = (aside(cell, control), Instant::now());

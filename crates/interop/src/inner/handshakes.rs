@@ -1,8 +1,8 @@
-//! First handshakes that lose segments: many short connections. The client's segments after the SYN are dropped by a list,
-//! or at random.
+//! Handshakes that lose segments, on many short connections. The client's segments after the SYN are dropped
+//! by a list, or at random.
 //!
-//! The third ACK is the only segment that has the client's key, unless data repeats it (RFC 8684 section 3.1). A client
-//! that closes early may never repeat it, and the server has to go on with what it gets.
+//! Only the third ACK has the client's key, unless data repeats it (RFC 8684 section 3.1). A client that
+//! closes early may never repeat it, and the server has to continue with the segments that it receives.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -22,28 +22,30 @@ use crate::cell::{Cell, Load, Side};
 use crate::counters::Counters;
 use crate::shape::{self, PORT};
 
-/// The server at this port waits for the end of the client's stream before it sends; the one at `PORT` sends at once.
+/// The server on this port waits for the end of the client's stream before it sends; the one on `PORT` sends
+/// immediately.
 const PATIENT_PORT: u16 = PORT + 2;
 
-/// How much the server sends.
+/// The number of bytes that the server sends.
 const ANSWER: usize = 1000;
 
-/// The numbers of bytes that clients send before they close their direction: nothing, a segment, more than a first flight.
+/// The numbers of bytes that clients send before they close their direction: none, a segment, more than a
+/// first flight.
 const REQUESTS: [usize; 3] = [0, 1000, 20_000];
 
-/// The client's first four segments are lost or not in all 16 ways.
+/// All 16 combinations of losses among the client's first four segments.
 const LISTED: usize = 16 * REQUESTS.len();
 
-/// The number of connections that lose segments at random, and how many percent of their segments.
+/// The number of connections with random loss, and the loss of their segments in per cent.
 const RANDOM: usize = 500;
 const PERCENT: u64 = 5;
 
-/// The number of connections.
+/// Returns the number of connections.
 const fn connections(cell: &Cell) -> usize {
     if matches!(cell.load, Load::Lossy) { RANDOM } else { LISTED }
 }
 
-/// The number of bytes that the client of connection `at` sends, and the server's port.
+/// Returns the number of bytes that the client of connection `at` sends, and the server's port.
 const fn request(cell: &Cell, at: usize) -> (usize, u16) {
     let len = if matches!(cell.load, Load::Lossy) { 0 } else { REQUESTS[at / 16] };
     (len, if len == 0 { PORT } else { PATIENT_PORT })
@@ -53,7 +55,7 @@ const fn request(cell: &Cell, at: usize) -> (usize, u16) {
 pub struct Losses {
     client: Direction,
     random: Option<RandomStream>,
-    /// By the client's port: the number of the connection, and how many segments have followed its SYN.
+    /// By the client's port: the number of the connection, and the number of segments after its SYN.
     flows: HashMap<u16, (usize, u32)>,
 }
 
@@ -89,7 +91,7 @@ impl Element for Losses {
     }
 }
 
-/// The stream of either direction.
+/// Returns the stream of either direction.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
@@ -120,8 +122,8 @@ fn check(got: &[u8], meant: &[usize]) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("{} bytes came, or others than were sent", got.len())) }
 }
 
-/// Plays anabranch's part of one connection. `request` is the number of bytes that a client sends; a server sends its
-/// answer `at_once` or after the end of the request.
+/// Runs anabranch's side of one connection. `request` is the number of bytes that a client sends; a server
+/// sends its answer `at_once` or after the end of the request.
 async fn exchange(
     mut stream: MptcpStream,
     request: Option<usize>,
@@ -147,7 +149,7 @@ async fn exchange(
     check(&got, if request.is_some() { &[ANSWER] } else { &REQUESTS })
 }
 
-/// Plays the kernel's part of one.
+/// Runs the kernel's side of one connection.
 fn exchange_of_kernel(socket: &Socket, request: Option<usize>, at_once: bool) -> Result<(), String> {
     use std::io::{Read as _, Write as _};
     let all = || {
@@ -168,8 +170,8 @@ fn exchange_of_kernel(socket: &Socket, request: Option<usize>, at_once: bool) ->
     check(&got, if request.is_some() { &[ANSWER] } else { &REQUESTS })
 }
 
-/// Opens connections one after the other, so that their order is that of the list, and plays the kernel's part as the
-/// client.
+/// Opens connections one after another, so that their order is that of the list, and runs the kernel's side
+/// as the client.
 fn kernel_clients(cell: &Cell, tally: &Tally) {
     std::thread::scope(|scope| {
         for at in 0..connections(cell) {
@@ -195,7 +197,7 @@ fn kernel_clients(cell: &Cell, tally: &Tally) {
     });
 }
 
-/// Accepts `count` connections, and plays the kernel's part as the server.
+/// Accepts `count` connections, and runs the kernel's side as the server.
 fn kernel_servers(listener: &Socket, count: usize, at_once: bool, patience: Duration, tally: &Tally) {
     std::thread::scope(|scope| {
         for _ in 0..count {
@@ -211,7 +213,7 @@ fn kernel_servers(listener: &Socket, count: usize, at_once: bool, patience: Dura
     });
 }
 
-/// Accepts `count` connections, and plays anabranch's part as the server.
+/// Accepts `count` connections, and runs anabranch's side as the server.
 async fn our_servers(
     mut listener: MptcpListener,
     count: usize,
@@ -237,7 +239,7 @@ async fn our_servers(
     }
 }
 
-/// Runs `cell`: every connection carries what is meant, to its end.
+/// Runs `cell`: every connection transfers its data completely.
 pub async fn run(cell: &Cell) -> Result<Outcome, String> {
     let begun = Instant::now();
     let patience = shape::patience(cell);
@@ -296,8 +298,8 @@ fn judge(cell: &Cell, tally: &Tally, counters: &Counters, elapsed: Duration) -> 
     if done != 2 * total as u64 {
         failures.push(format!("{done} ends of connections are complete, meant {}", 2 * total));
     }
-    // A connection of ours stays an MPTCP one as long as any segment before its DATA_FIN brings the keys: the third ACK,
-    // data, or the acknowledgement before a DATA_FIN without data.
+    // A connection of anabranch uses MPTCP as long as any segment before its DATA_FIN carries the keys: the
+    // third ACK, data, or the acknowledgement before a DATA_FIN without data.
     let lost_both = (0..LISTED).filter(|at| at % 4 == 3).count() as u64;
     let plain = counters.mptcp("MPCapableFallbackACK");
     if cell.client == Side::Anabranch && cell.load != Load::Lossy && plain > lost_both {

@@ -11,7 +11,7 @@ use crate::cell::{Cell, Family, Side, Situation};
 use crate::content::{Content, Sum};
 use crate::shape::{self, PORT};
 
-/// An MPTCP socket whose operations end in time.
+/// Returns an MPTCP socket with timeouts.
 pub fn socket(cell: &Cell) -> Result<Socket, String> {
     let domain = if cell.family == Family::V4 { Domain::IPV4 } else { Domain::IPV6 };
     let text = |what: &str, error: std::io::Error| format!("the kernel's socket: {what}: {error}");
@@ -20,17 +20,17 @@ pub fn socket(cell: &Cell) -> Result<Socket, String> {
     socket.set_read_timeout(patience).map_err(|e| text("timeout", e))?;
     socket.set_write_timeout(patience).map_err(|e| text("timeout", e))?;
     socket.set_reuse_address(true).map_err(|e| text("reuse", e))?;
-    // As root any that there is may be chosen.
+    // Root may choose any available one.
     socket.set_tcp_congestion(b"cubic").map_err(|e| text("cubic", e))?;
     Ok(socket)
 }
 
-/// A socket that listens.
+/// Returns a listening socket.
 pub fn listen(cell: &Cell) -> Result<Socket, String> {
     listen_at(cell, PORT)
 }
 
-/// The same at another port.
+/// Returns a listening socket on another port.
 pub fn listen_at(cell: &Cell, port: u16) -> Result<Socket, String> {
     let socket = socket(cell)?;
     let any = match cell.family {
@@ -49,7 +49,7 @@ fn open(cell: &Cell, listener: Option<Socket>) -> Result<Socket, String> {
             let patience = Some(shape::patience(cell));
             let _ = socket.set_read_timeout(patience);
             let _ = socket.set_write_timeout(patience);
-            // The listener goes with the end of this function, and joins need it.
+            // The listener would be closed at the end of this function, and joins need it.
             core::mem::forget(listener);
             Ok(socket)
         }
@@ -66,7 +66,7 @@ fn open(cell: &Cell, listener: Option<Socket>) -> Result<Socket, String> {
     }
 }
 
-/// Plays the kernel's part of `cell` to its end.
+/// Runs the kernel's side of `cell` to its end.
 pub fn run(cell: &Cell, listener: Option<Socket>, meter: &Meter) -> Report {
     let socket = match open(cell, listener) {
         Ok(socket) => socket,
@@ -77,7 +77,7 @@ pub fn run(cell: &Cell, listener: Option<Socket>, meter: &Meter) -> Report {
     };
     let answers = cell.situation == Situation::HalfClose && cell.client == Side::Anabranch;
     let report = if answers {
-        // First the question to its end, then the answer.
+        // First the request to its end, then the answer.
         let mut report = receive(cell, &socket, meter);
         report.written = send(cell, &socket, meter);
         report
@@ -90,7 +90,7 @@ pub fn run(cell: &Cell, listener: Option<Socket>, meter: &Meter) -> Report {
         })
     };
     if meter.is_stopped() {
-        // Linux sends MP_FASTCLOSE for a close that discards.
+        // Linux sends MP_FASTCLOSE for a close that discards data.
         let _ = socket.set_linger(Some(Duration::ZERO));
     }
     report

@@ -1,4 +1,4 @@
-//! What runs inside a cell's network namespace.
+//! The run of a cell in its network namespace.
 
 mod anabranch;
 mod apps;
@@ -22,18 +22,18 @@ use serde::{Deserialize, Serialize};
 use crate::cell::{Cell, Joins, Side, Situation};
 use crate::counters::Counters;
 
-/// What came of a cell.
+/// The outcome of a cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was not as it should be; nothing if the cell has passed.
+    /// The failures; empty if the cell has passed.
     pub failures: Vec<String>,
-    /// What was seen, in a line.
+    /// The observation, in one line.
     pub seen: String,
-    /// Everything else, for whoever looks for a cause.
+    /// Further details, for diagnosis.
     pub details: BTreeMap<String, String>,
 }
 
-/// What both sides and the director share.
+/// The state shared by both sides and the director.
 #[derive(Debug, Default)]
 pub struct Meter {
     by_kernel: AtomicU64,
@@ -44,18 +44,18 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// `side` has received `n` bytes more.
+    /// Counts `n` more bytes received by `side`.
     fn count(&self, side: Side, n: usize) {
         let counter = if side == Side::Kernel { &self.by_kernel } else { &self.by_anabranch };
         counter.fetch_add(n as u64, Ordering::Relaxed);
     }
 
-    /// How far the direction that is farthest has come.
+    /// Returns the progress of the direction that is farthest.
     fn progress(&self) -> u64 {
         self.by_kernel.load(Ordering::Relaxed).max(self.by_anabranch.load(Ordering::Relaxed))
     }
 
-    /// Both sides may send all they have.
+    /// Permits both sides to send all their data.
     fn open_gate(&self) {
         self.gate.store(true, Ordering::Release);
     }
@@ -64,7 +64,7 @@ impl Meter {
         self.gate.load(Ordering::Acquire)
     }
 
-    /// The kernel's side shall abort.
+    /// Makes the kernel's side abort.
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
@@ -82,59 +82,60 @@ impl Meter {
     }
 }
 
-/// How a side's direction of reading has ended.
+/// The end of a side's reading or writing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Ended {
     /// The end of the stream.
     #[default]
     Eof,
-    /// It has aborted itself.
+    /// It has aborted by itself.
     Stopped,
     /// An error, by its kind.
     Error(std::io::ErrorKind, String),
 }
 
-/// What a side says of a transfer.
+/// A side's report of a transfer.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How much it has received, and its digest.
+    /// The number of bytes received, and their digest.
     pub received: u64,
     pub digest: String,
-    /// How its reading has ended.
+    /// The end of its reading.
     pub read: Ended,
-    /// How its writing has ended; `Eof` if all was taken.
+    /// The end of its writing; `Eof` if everything was written.
     pub written: Ended,
 }
 
-/// All that is known once a cell is over.
+/// All facts about a cell that has ended.
 #[derive(Debug)]
 pub struct Evidence {
     pub kernel: Report,
     pub anabranch: Report,
-    /// How anabranch's connection ended; none if it has not.
+    /// The reason that anabranch's connection ended; none if it has not.
     pub reason: Option<CloseReason>,
     pub subflows: Vec<SubflowStats>,
-    /// How often anabranch's data level has waited for what no subflow carried any more.
+    /// The number of times that anabranch's data level has waited for data that no subflow carried any
+    /// longer.
     pub head_timeouts: u64,
-    /// Bytes that the kernel has sent behind the window that anabranch has shown.
+    /// Bytes that the kernel has sent beyond the window that anabranch has advertised.
     pub refused: u64,
-    /// When the streams of both directions were complete.
+    /// The time when the streams of both directions were complete.
     pub complete: Time,
     pub counters: Counters,
-    /// How many segments a middlebox has changed.
+    /// The number of segments changed by a middlebox.
     pub changed: u64,
     pub elapsed: Duration,
 }
 
 impl Evidence {
-    /// Payload by anabranch's address, or by the kernel's where those are what the cell is about: sent by
+    /// Returns the payload by anabranch's address, or by the kernel's if the cell is about those: sent by
     /// anabranch, and delivered to it.
     pub fn carried(&self, cell: &Cell) -> BTreeMap<IpAddr, (u64, u64)> {
         carried(cell, &self.subflows)
     }
 }
 
-/// As [`Evidence::carried`].
+/// Computes the result of [`Evidence::carried`].
 pub fn carried(cell: &Cell, subflows: &[SubflowStats]) -> BTreeMap<IpAddr, (u64, u64)> {
     use Situation as S;
     let by_kernel = cell.joins == Joins::KernelOwn
@@ -176,7 +177,7 @@ fn attempt(cell: &Cell) -> Result<Outcome, String> {
     }
 }
 
-/// Bytes from one side to the other, and what happens meanwhile.
+/// Transfers the data, with the events of the situation.
 async fn transfer(cell: &Cell, meter: &Arc<Meter>) -> Result<Evidence, String> {
     let begun = Instant::now();
     let mut ours = anabranch::start(cell)?;
@@ -208,7 +209,7 @@ async fn transfer(cell: &Cell, meter: &Arc<Meter>) -> Result<Evidence, String> {
     let transfer = anabranch::transfer(cell, stream, meter);
     let (report, ()) = tokio::join!(transfer, director);
     let kernel = theirs.await.map_err(|error| format!("the kernel's side: {error}"))?;
-    // Until its last retransmission a subflow on a path that swallows everything does not end.
+    // A subflow on a path that loses everything does not end before its last retransmission.
     let wait = if cell.situation == Situation::Blackhole { 2 } else { 10 };
     let ending = ours.ending(Duration::from_secs(wait)).await;
     let (reason, stats, subflows) = match ending {
@@ -230,7 +231,7 @@ async fn transfer(cell: &Cell, meter: &Arc<Meter>) -> Result<Evidence, String> {
     })
 }
 
-/// The counters, once the kernel has no connection any more, or will not lose it.
+/// Returns the counters, once the kernel has no connection left, or after a time limit.
 async fn settled(cell: &Cell) -> Counters {
     let rounds = if cell.situation == Situation::Blackhole { 1 } else { 60 };
     for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! Makes the devices, addresses, routes and limits of a cell in this network namespace.
+//! Configures the devices, addresses, routes and limits of a cell in this network namespace.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::cell::{Cell, Checksums, Family, Joins, Side, Situation};
 use crate::shape;
 
-/// Makes everything that `cell` needs of the kernel.
+/// Makes all of the kernel's configuration for `cell`.
 pub fn configure(cell: &Cell) -> Result<(), String> {
     settings(cell)?;
     let mut addresses = String::new();
@@ -23,7 +23,7 @@ pub fn configure(cell: &Cell) -> Result<(), String> {
         let nodad = if cell.family == Family::V6 { " nodad" } else { "" };
         let _ = writeln!(addresses, "addr add {ip}/{prefix} dev {name}{nodad}");
         if cell.joins == Joins::KernelOwn {
-            // From each address by its own path, wherever to.
+            // Routes by source address: each on its own path, to any destination.
             let table = 100 + at;
             let _ = writeln!(addresses, "route add default dev {name} table {table}");
             let _ = writeln!(addresses, "rule add from {ip} table {table}");
@@ -35,20 +35,20 @@ pub fn configure(cell: &Cell) -> Result<(), String> {
     if has_late_endpoints(cell) { Ok(()) } else { ip(&[], &endpoints(cell)) }
 }
 
-/// Whether the kernel hears of its further addresses when the connection is there. As a server it opens no
-/// subflows for a connection that nobody has accepted yet, and does not try again, so that what it is told
-/// before would be a race with the program's `accept`.
+/// True if the kernel's additional endpoints are added once the connection exists. As a server it opens no
+/// subflows for a connection that has not been accepted yet, and does not retry, so adding them earlier would
+/// race with the program's `accept`.
 pub fn has_late_endpoints(cell: &Cell) -> bool {
     cell.joins == Joins::KernelOwn && cell.client == Side::Anabranch
 }
 
-/// Tells the kernel of its further addresses, or again.
+/// Adds the kernel's additional endpoints, or adds them again.
 pub fn add_endpoints(cell: &Cell) -> Result<(), String> {
     ip(&[], "mptcp endpoint flush\n")?;
     ip(&[], &endpoints(cell))
 }
 
-/// What the kernel's path manager does with its further addresses.
+/// Returns the configuration of the kernel's path manager for its additional addresses.
 fn endpoints(cell: &Cell) -> String {
     let mut text = String::new();
     if cell.situation == Situation::ServerJoins {
@@ -71,10 +71,11 @@ fn endpoints(cell: &Cell) -> String {
 
 fn settings(cell: &Cell) -> Result<(), String> {
     let mut set = vec![
-        // What the kernel remembers of one failed attempt would spoil the next.
+        // The kernel's memory of a failed attempt would spoil the next one.
         ("net/mptcp/blackhole_timeout", "0"),
         ("net/mptcp/add_addr_timeout", "2"),
-        // The congestion control of this machine may be any; in a new namespace this one is always allowed.
+        // The machine's default congestion control may be any; in a new namespace this one is always
+        // permitted.
         ("net/ipv4/tcp_congestion_control", "reno"),
         ("net/ipv4/conf/all/rp_filter", "0"),
         ("net/ipv4/conf/default/rp_filter", "0"),
@@ -116,8 +117,9 @@ fn ip(arguments: &[&str], batch: &str) -> Result<(), String> {
     Err(format!("ip -batch failed: {} in:\n{batch}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Waits until all devices of `cell`, which somebody has opened, take packets. The kernel starts them by work of its
-/// own after that, which takes long where many namespaces come and go; what is sent before is lost, three SYNs once.
+/// Waits until all devices of `cell`, which a process has opened, accept packets. The kernel starts them
+/// asynchronously, which takes long if many namespaces are created and removed; packets sent before are lost,
+/// three SYNs once.
 pub fn wait_for_devices(cell: &Cell) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -137,7 +139,7 @@ pub fn wait_for_devices(cell: &Cell) -> Result<(), String> {
     }
 }
 
-/// One command of `ip`.
+/// Runs one command of `ip`.
 pub fn command(line: &str) -> Result<(), String> {
     ip(&[], &format!("{line}\n"))
 }

@@ -1,4 +1,4 @@
-//! What a cell has to show.
+//! The checks of a cell.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -10,13 +10,13 @@ use crate::cell::{Cell, Joins, Load, Side, Situation};
 use crate::content;
 use crate::counters::Counters;
 
-/// Counters that are 0 unless something has gone wrong, or was meant to. A name that ends in `*` stands for all
-/// that start so.
+/// Counters that are 0 unless something has gone wrong, or was intended. A name that ends in `*` matches
+/// every name with that prefix.
 ///
-/// `MPRstTx` is none of them: a retransmission that arrives after both streams are complete, on a subflow that
-/// the kernel has closed by then, is answered by a reset, as in every TCP. What must not be is a subflow that has
-/// ended before, which is judged by itself. Nor is `SubflowStale`, which a machine that is late can bring; nor
-/// `NoDSSInWindow` and `AddAddrDrop`, which have rules of their own.
+/// `MPRstTx` is not among them: a retransmission that arrives after both streams are complete, on a subflow
+/// that the kernel has closed by then, is answered by a reset, as in every TCP. A subflow that ends too early
+/// is checked separately. Nor is `SubflowStale`, which a slow machine can cause; nor `NoDSSInWindow` and
+/// `AddAddrDrop`, which have their own rules.
 const QUIET: &[&str] = &[
     "MPCapableFallback*",
     "MPCapableSYNTXDrop",
@@ -51,11 +51,11 @@ const QUIET: &[&str] = &[
     "RcvPruned",
 ];
 
-/// How often a data level may have waited where the kernel has dropped something: once for that, and where a machine
-/// is late once for a data acknowledgement that was about to come.
+/// The number of times that a data level may have waited if the kernel has dropped something: once for that,
+/// and on a slow machine once for a data acknowledgement that was about to arrive.
 const WAITS: u64 = 2;
 
-/// The counters of [`QUIET`] that `situation` is about.
+/// Returns the counters of [`QUIET`] that `situation` is expected to increase.
 fn loud(cell: &Cell) -> &'static [&'static str] {
     use Situation as S;
     match cell.situation {
@@ -69,7 +69,7 @@ fn loud(cell: &Cell) -> &'static [&'static str] {
             &["MPCapableFallback*", "MPCapableDataFallback", "DssFallback", "DSSCorruptionFallback"]
         }
         S::AlterPayload => &["DataCsumErr", "MPFail*", "RmSubflow", "DSSCorruptionReset"],
-        // At its end iperf3 drops what it has not read.
+        // At its end iperf3 discards unread data.
         S::Iperf3 => &["MPFastclose*"],
         _ => &[],
     }
@@ -79,14 +79,14 @@ fn matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
 
-/// Counters that should be 0 and are not.
+/// Returns the counters that should be 0 and are not.
 pub fn noises(cell: &Cell, counters: &Counters) -> Vec<String> {
     let is_in = |patterns: &[&str], name: &str| patterns.iter().any(|pattern| matches(pattern, name));
     let loud = loud(cell);
     let wrong = counters.mptcp_nonzero().filter(|(name, _)| is_in(QUIET, name) && !is_in(loud, name));
     let mut noises: Vec<_> = wrong.map(|(name, value)| format!("{name} is {value}, meant 0")).collect();
-    // An announcement that a late kernel has not echoed within a second comes again, and is dropped if that still is
-    // at work on it. But each has been taken once.
+    // An announcement that a slow kernel has not echoed within a second is repeated, and dropped if the first
+    // is still being processed. But each has been accepted once.
     let (came, dropped) = (counters.mptcp("AddAddr"), counters.mptcp("AddAddrDrop"));
     let meant = if cell.joins == Joins::KernelAnnounced { cell.paths.count() as u64 - 1 } else { 0 };
     if dropped > 0 && came < meant + dropped {
@@ -95,7 +95,7 @@ pub fn noises(cell: &Cell, counters: &Counters) -> Vec<String> {
     noises
 }
 
-/// Judges a transfer, and adds what was noted meanwhile.
+/// Judges a transfer, including the failures noted during it.
 pub fn judge(cell: &Cell, evidence: &Evidence, noted: Vec<String>) -> Outcome {
     let mut judge = Judge { cell, evidence, failures: noted };
     judge.streams();
@@ -121,7 +121,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The counter `name` is one of `range`.
+    /// Checks that the counter `name` is in `range`.
     fn counter(&mut self, name: &str, range: impl std::ops::RangeBounds<u64> + std::fmt::Debug) {
         let value = self.evidence.counters.mptcp(name);
         self.require(range.contains(&value), || format!("{name} is {value}, meant {range:?}"));
@@ -143,7 +143,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Each side has received what the other has sent, byte for byte.
+    /// Checks that each side has received exactly the bytes that the other has sent.
     fn streams(&mut self) {
         if self.aborted() {
             return;
@@ -162,7 +162,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Both sides have seen the end of the stream, or both the abortion.
+    /// Checks that both sides have seen the end of the stream, or both the abort.
     fn ends(&mut self) {
         for &side in Side::ALL {
             let report = self.report(side).clone();
@@ -196,9 +196,9 @@ impl Judge<'_> {
         self.require(refused == 0, || {
             format!("the kernel has sent {refused} bytes behind anabranch's window")
         });
-        // Until the kernel has sent its first DSS it has no window at the data level, and drops what comes out of
-        // order, although the window that it has shown would admit it (seen in a capture). However much that is,
-        // anabranch waits for it once: the rest of it follows without a timer. Nothing else is dropped.
+        // Until the kernel has sent its first DSS it has no window at the data level, and drops out-of-order
+        // data, although the window that it has advertised would admit it (seen in a capture). However much
+        // that is, anabranch waits for it once: the rest follows without a timer. Nothing else is dropped.
         let dropped = self.evidence.counters.mptcp("NoDSSInWindow");
         let waits = self.evidence.head_timeouts;
         self.require(dropped == 0 || waits <= WAITS, || {
@@ -206,12 +206,12 @@ impl Judge<'_> {
         });
     }
 
-    /// As many subflows as meant, each opened by who was meant to.
+    /// Checks the number of subflows, and the opener of each.
     fn joins(&mut self) {
         if self.is_plain_tcp() {
             return;
         }
-        // A SYN that was lost, or whose answer was, comes twice.
+        // If a SYN or its answer was lost, the SYN is repeated.
         let received = |n: u64| if self.cell.load == Load::Lossy { n..=n + 20 } else { n..=n };
         let one = received(1);
         match self.cell.client {
@@ -253,7 +253,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Every path has carried its part.
+    /// Checks that every path has carried its share.
     fn paths(&mut self) {
         let carried = self.evidence.carried(self.cell);
         let (sent, delivered) = carried.values().fold((0, 0), |sum, (sent, got)| (sum.0 + sent, sum.1 + got));
@@ -272,8 +272,8 @@ impl Judge<'_> {
         let backup = matches!(self.cell.situation, Situation::AnabranchBackup | Situation::KernelBackup);
         for (at, (ip, (sent, got))) in carried.into_iter().enumerate() {
             if backup {
-                // Linux takes to the backup where it believes the other path to be stale: where its own timers have
-                // run out there, as on a machine that was late.
+                // Linux uses the backup if it considers the other path stale: if its own timers have expired
+                // there, as on a slow machine.
                 let stale = self.evidence.counters.mptcp("SubflowStale") > 0;
                 self.require(at == 0 || sent == 0 && (got == 0 || stale), || {
                     format!("the backup {ip} has carried {sent} bytes and {got} back")
@@ -289,7 +289,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What the situation itself has to show.
+    /// Checks the situation's own conditions.
     fn situation(&mut self) {
         use Situation as S;
         let kernel_is_client = self.cell.client == Side::Kernel;
@@ -319,7 +319,7 @@ impl Judge<'_> {
                 let bytes = self.cell.load.bytes();
                 self.require(sent + got < bytes / 3, || format!("the hole was given {} bytes", sent + got));
             }
-            // Heard by the listener of the kernel's path manager.
+            // Received by the listener of the kernel's path manager.
             S::ServerJoins => self.counter("MPJoinPortSynRx", 1..=1),
             S::AnabranchPrio => self.counter("MPPrioRx", 1..),
             S::KernelPrio => self.counter("MPPrioTx", 1..),
@@ -378,7 +378,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `count` subflows have ended before the streams were complete.
+    /// Checks that `count` subflows have ended before the streams were complete.
     fn ended_early(&mut self, count: usize) {
         let margin = anabranch_units::Duration::from_millis(50);
         let complete = self.evidence.complete;
@@ -388,7 +388,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether the program has seen a connection that was reset.
+/// True if the program's connection was reset.
 fn is_reset(report: &Report) -> bool {
     let reset =
         |ended: &Ended| matches!(ended, Ended::Error(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe, _));

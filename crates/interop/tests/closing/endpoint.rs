@@ -12,7 +12,7 @@ use anabranch_units::{Duration, RandomStream, Time};
 use crate::peer::{PEER_PORT, SUBJECT_PORT, peer_ip, subject_ip};
 use crate::{Role, Subject};
 
-/// How long a segment is waited for.
+/// The longest time to wait for a segment.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub struct Anabranch {
@@ -21,9 +21,9 @@ pub struct Anabranch {
     id: Option<ConnectionId>,
     events: Vec<Event>,
     sent: VecDeque<(Segment, Vec<u8>)>,
-    /// All that the application has written.
+    /// All bytes that the application has written.
     written: Vec<u8>,
-    /// What has arrived, by its place in the stream.
+    /// The received bytes, by offset in the stream.
     arrived: Vec<Option<u8>>,
     read: usize,
 }

@@ -1,4 +1,4 @@
-//! The Multipath TCP of this machine's kernel, behind a TUN device whose other end is the peer.
+//! The Multipath TCP of this machine's kernel, on a TUN device whose other end is the peer.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -15,9 +15,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::peer::{PEER_PORT, SUBJECT_PORT, peer_ip, subject_ip};
 use crate::{LINUX_DEPARTS, Role, Subject};
 
-/// How long a segment, or the application's call, is waited for. Only a failure takes as long.
+/// The longest time to wait for a segment or an application call. Only a failure takes that long.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The same in a script that the kernel is known not to pass.
+/// The same for a script that the kernel is known to fail.
 const LITTLE_PATIENCE: Duration = Duration::from_secs(8);
 const INSIDE: &str = "ANABRANCH_CLOSING_INSIDE";
 
@@ -26,7 +26,7 @@ fn patience() -> Duration {
     if std::env::args().any(|name| departs(&name)) { LITTLE_PATIENCE } else { PATIENCE }
 }
 
-/// Runs `script` for each role in a network namespace of its own: this very test again, in another process.
+/// Runs `script` for each role in its own network namespace: this same test again, in another process.
 pub fn in_a_namespace(name: &str, roles: &[Role], script: impl Fn(Role)) {
     if let Some(role) = std::env::var_os(INSIDE) {
         let role = if role == "Client" { Role::Client } else { Role::Server };
@@ -63,7 +63,7 @@ fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A counter of the kernel's Multipath TCP in this namespace.
+/// Returns a counter of the kernel's Multipath TCP in this namespace.
 fn counter(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/net/netstat").unwrap();
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("MPTcpExt: "));
@@ -74,9 +74,9 @@ fn counter(name: &str) -> u64 {
 
 pub struct Linux {
     tun: File,
-    /// Joins need it as long as the connection lives.
+    /// Joins need it while the connection exists.
     _listener: Option<Socket>,
-    /// The connection, or before it is there the listener.
+    /// The connection, or before that the listener.
     socket: Socket,
     role: Role,
 }
@@ -104,7 +104,7 @@ impl Linux {
             }
             Role::Client => {
                 socket.set_nonblocking(true).unwrap();
-                // It is under way, and done once the peer has answered.
+                // It is in progress, and completes once the peer has answered.
                 let _ = socket.connect(&SocketAddr::new(peer_ip(0), PEER_PORT).into());
             }
         }
@@ -141,7 +141,7 @@ impl Subject for Linux {
 
     fn opened(&mut self) {
         if self.role == Role::Server {
-            // The third acknowledgement is on its way through the kernel.
+            // The third acknowledgement is being processed by the kernel.
             self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
             let accepted = self.socket.accept().expect("accept").0;
             self._listener = Some(core::mem::replace(&mut self.socket, accepted));

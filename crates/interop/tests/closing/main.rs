@@ -1,7 +1,7 @@
-//! How a connection ends: RFC 8684 section 3.3.3 and appendix D, script by script. A hand-made peer plays each script
-//! against an endpoint of anabranch on a virtual clock, and against this machine's kernel over a TUN device in a network
-//! namespace of its own. The expectations are the same. No timing decides a pass: what is expected is waited for, and
-//! what must not happen is looked for in everything that comes before it.
+//! The end of a connection: RFC 8684 section 3.3.3 and appendix D, script by script. A hand-made peer plays
+//! each script against an endpoint of anabranch on a virtual clock, and against this machine's kernel over a
+//! TUN device in its own network namespace. The expectations are the same. No timing decides a pass: expected
+//! segments are waited for, and forbidden ones are looked for in everything that precedes them.
 #![cfg(target_os = "linux")]
 
 mod endpoint;
@@ -19,7 +19,7 @@ use anabranch_stack::segment::{Flags, Segment};
 const A: Flags = Flags::ACK;
 const FA: Flags = Flags::FIN.with(Flags::ACK);
 
-/// Who opens the connection.
+/// The opener of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The subject connects to the peer.
@@ -30,25 +30,25 @@ pub enum Role {
 
 /// One end of a connection under test, with the application above it.
 pub trait Subject {
-    /// A segment arrives.
+    /// Delivers a segment to the subject.
     fn inject(&mut self, segment: &Segment, payload: &[u8]);
-    /// The next segment that it sends, with its payload. None if there is none for a long time.
+    /// Returns the next segment that it sends, with its payload. None if there is none for a long time.
     fn next(&mut self) -> Option<(Segment, Vec<u8>)>;
-    /// The connection is open: the application has it.
+    /// Waits until the application has the open connection.
     fn opened(&mut self);
-    /// The application writes.
+    /// Writes as the application.
     fn write(&mut self, bytes: &[u8]);
-    /// The application ends its direction.
+    /// Ends the application's direction.
     fn end(&mut self);
-    /// The application reads that number of bytes.
+    /// Reads `len` bytes as the application.
     fn read(&mut self, len: usize) -> Vec<u8>;
-    /// The application reads the end of the stream, and nothing before it.
+    /// Reads the end of the stream as the application, and nothing before it.
     fn read_end(&mut self);
-    /// The connection has ended in order.
+    /// Checks that the connection has ended in order.
     fn is_over(&mut self);
 }
 
-/// Scripts that the kernel does not pass, and what is seen then: `docs/interoperation.md`, "Where Linux differs".
+/// Scripts that the kernel fails, and how: `docs/interoperation.md`, "Where Linux differs".
 const LINUX_DEPARTS: &[(&str, &str)] = &[
     ("a_fin_alone_is_not_the_end", "the last subflow is closed before all data is DATA_ACKed"),
     ("a_repeated_data_fin_alone_is_acknowledged_again", "#0 . ack 1 len 0 data ack 1: nothing came"),
@@ -78,7 +78,7 @@ macro_rules! scripts {
 }
 
 const BOTH: &[Role] = &[Role::Client, Role::Server];
-/// A client takes no joins.
+/// A client accepts no joins.
 const SERVER: &[Role] = &[Role::Server];
 
 scripts! {

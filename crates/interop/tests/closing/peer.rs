@@ -1,5 +1,5 @@
-//! The hand-made peer. Numbers in a script are relative: sequence numbers to the initial one of their sender (the first
-//! byte is 1), data sequence numbers to the first byte of the stream (which is 0).
+//! The hand-made peer. Numbers in a script are relative: sequence numbers to the sender's initial one (the
+//! first byte is 1), data sequence numbers to the first byte of the stream (which is 0).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -26,12 +26,12 @@ pub fn subject_ip() -> IpAddr {
     IpAddr::from([10, 91, 0, 1])
 }
 
-/// The addresses of the peer, one for each subflow.
+/// Returns the addresses of the peer, one for each subflow.
 pub fn peer_ip(sub: usize) -> IpAddr {
     IpAddr::from([10, 91, 0, 2 + sub as u8])
 }
 
-/// The byte at an offset of either stream.
+/// Returns the byte at an offset of either stream.
 fn byte(offset: i64) -> u8 {
     (offset as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[2]
 }
@@ -44,10 +44,10 @@ struct Sub {
     subject: Address,
     peer: Address,
     isn: Seq,
-    /// The end of what the subject has sent on it without a hole.
+    /// The end of the contiguous data that the subject has sent on it.
     high: i64,
     nonce: u32,
-    /// Where the subject's FIN is.
+    /// The position of the subject's FIN.
     fin: Option<i64>,
 }
 
@@ -55,17 +55,18 @@ pub struct Peer {
     subject: Box<dyn Subject>,
     subs: Vec<Sub>,
     key: Key,
-    /// What the subject's application has written, and how much of it the peer has acknowledged at the data level.
+    /// The number of bytes that the subject's application has written, and that the peer has acknowledged at
+    /// the data level.
     written: i64,
     acked: i64,
-    /// The subject's bytes that have arrived, by offset, and the place of its DATA_FIN.
+    /// The subject's received bytes, by offset, and the position of its DATA_FIN.
     arrived: BTreeMap<i64, u8>,
     data_fin: Option<i64>,
     log: Vec<String>,
 }
 
 impl Peer {
-    /// A connection whose handshake is done, with its first subflow, which has carried nothing.
+    /// Returns a connection after the handshake, whose first subflow has carried nothing.
     pub fn open(subject: Box<dyn Subject>, role: Role) -> Peer {
         let mut peer = Peer {
             subject,
@@ -110,7 +111,7 @@ impl Peer {
         peer
     }
 
-    /// A second subflow, number 1, which the peer joins.
+    /// Joins a second subflow, number 1, from the peer.
     pub fn join(&mut self) {
         let sub = self.subs.len();
         self.add(self.subs[0].subject, PEER_PORT + sub as u16);
@@ -140,7 +141,7 @@ impl Peer {
             let Some((segment, _)) = self.subject.next() else {
                 self.fail("the handshake has come to a halt")
             };
-            // A retransmission of what was answered already may come between.
+            // A retransmission of an already answered segment may come between.
             let on = self.subs[sub].subject == segment.source && self.subs[sub].peer == segment.destination;
             if segment.flags.has(Flags::RST) {
                 self.fail("a reset in the handshake");
@@ -154,34 +155,34 @@ impl Peer {
         }
     }
 
-    /// The subject's application writes `len` bytes.
+    /// Writes `len` bytes as the subject's application.
     pub fn write(&mut self, len: usize) {
         let bytes = bytes(self.written, len);
         self.written += len as i64;
         self.subject.write(&bytes);
     }
 
-    /// The subject's application ends its direction.
+    /// Ends the direction of the subject's application.
     pub fn end(&mut self) {
         self.subject.end();
     }
 
-    /// The subject's application reads `len` bytes, which are the right ones.
+    /// Reads `len` bytes as the subject's application, and checks them.
     pub fn read(&mut self, from: i64, len: usize) {
         assert!(self.subject.read(len) == bytes(from, len), "other bytes than were sent");
     }
 
-    /// The subject's application reads the end of the stream.
+    /// Reads the end of the stream as the subject's application.
     pub fn read_end(&mut self) {
         self.subject.read_end();
     }
 
-    /// The connection has ended in order at the subject.
+    /// Checks that the connection has ended in order at the subject.
     pub fn is_over(&mut self) {
         self.subject.is_over();
     }
 
-    /// The peer sends this. An acknowledgement that is not given is that of all that has come.
+    /// Sends a segment of the peer. By default it acknowledges everything received.
     pub fn send(&mut self, seg: Seg) {
         let sub = &self.subs[seg.sub];
         let flags = seg.flags.unwrap_or(A);
@@ -218,8 +219,8 @@ impl Peer {
         self.subject.inject(&segment, &payload);
     }
 
-    /// Waits for `want`. What is said in it must be so; before it come only acknowledgements and retransmissions, and
-    /// whatever is sent on other subflows.
+    /// Waits for `want`, all of whose given fields must match; only acknowledgements, retransmissions and
+    /// segments on other subflows may come before it.
     pub fn expect(&mut self, want: Seg) {
         loop {
             let (sub, segment, again) = self.take(&describe(&want));
@@ -231,7 +232,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the subject's stream is here up to `end`.
+    /// Waits until the subject's stream has arrived up to `end`.
     pub fn await_data(&mut self, end: i64) {
         while self.arrived.len() < end as usize {
             self.take(&format!("data up to {end}"));
@@ -239,7 +240,7 @@ impl Peer {
         assert_eq!(self.arrived.len(), end as usize);
     }
 
-    /// Waits for the subject's DATA_FIN at `end`, with data or without.
+    /// Waits for the subject's DATA_FIN at `end`, with or without data.
     pub fn await_data_fin(&mut self, end: i64) {
         while self.data_fin.is_none() {
             self.take(&format!("a DATA_FIN at {end}"));
@@ -254,12 +255,13 @@ impl Peer {
         }
     }
 
-    /// The subject has sent no FIN so far on this subflow.
+    /// Checks that the subject has sent no FIN so far on this subflow.
     pub fn no_fin_yet(&self, sub: usize) {
         assert_eq!(self.subs[sub].fin, None, "a FIN on subflow {sub}");
     }
 
-    /// The rest of an end: the subject's FIN comes on each subflow, the peer's follows, at `seq`, and is acknowledged.
+    /// Completes an end: the subject's FIN arrives on each subflow, the peer's follows, at `seq`, and is
+    /// acknowledged.
     pub fn finish(&mut self, seqs: &[i64]) {
         for (sub, &seq) in seqs.iter().enumerate() {
             self.await_fin(sub);
@@ -269,7 +271,8 @@ impl Peer {
         self.is_over();
     }
 
-    /// The next segment, looked at and noted: its subflow, and whether it takes no sequence space that is new.
+    /// Returns the next segment, checked and recorded: its subflow, and whether it takes no new sequence
+    /// space.
     fn take(&mut self, awaited: &str) -> (usize, Segment, bool) {
         let Some((segment, payload)) = self.subject.next() else {
             self.fail(&format!("{awaited}: nothing came"));
@@ -315,7 +318,7 @@ impl Peer {
         }
         if segment.flags.has(Flags::FIN) {
             self.subs[sub].fin = Some(end - 1);
-            // Section 3.3.3: not all subflows, before all data is DATA_ACKed.
+            // Section 3.3.3: not on all subflows before all data is DATA_ACKed.
             let others = self.subs.iter().all(|sub| sub.fin.is_some());
             if others && self.acked < self.written {
                 self.fail("the last subflow is closed before all data is DATA_ACKed");
@@ -328,7 +331,7 @@ impl Peer {
         i64::from(segment.seq.0.wrapping_sub(self.subs[sub].isn.0) as i32)
     }
 
-    /// Stream offset, subflow offset and length of a mapping.
+    /// Returns the stream offset, subflow offset and length of a mapping.
     fn mapping(&self, segment: &Segment) -> Option<(i64, i64, i64)> {
         let map = segment.options.dss?.mapping?;
         let first: Dsn = crypto::initial_dsn(self.key).add(1);

@@ -1,10 +1,11 @@
-//! The scripts, each written from RFC 8684 section 3.3.3 and the states of appendix D. Both roles play most of them.
+//! The scripts, each derived from RFC 8684 section 3.3.3 and the states of appendix D. Most are run in both
+//! roles.
 
 use crate::peer::Peer;
 use crate::seg::{Seg, ack, data, seg};
 use crate::{A, FA};
 
-/// The peer's DATA_FIN alone, at `seq` of its subflow and `end` of its stream.
+/// Returns the peer's DATA_FIN without data, at `seq` of its subflow and `end` of its stream.
 fn data_fin(sub: usize, seq: i64, end: i64) -> Seg {
     seg(sub).seq(seq).map(end, 0, 1).data_fin()
 }
@@ -20,7 +21,7 @@ pub fn the_subject_closes_first(s: &mut Peer) {
     s.finish(&[1]);
 }
 
-/// The same, with data before the DATA_FIN or beside it. All of it is acknowledged at once.
+/// The same, with data before or with the DATA_FIN. All of it is acknowledged immediately.
 pub fn the_subject_closes_first_with_data(s: &mut Peer) {
     s.write(3000);
     s.end();
@@ -35,7 +36,7 @@ pub fn the_subject_closes_first_with_data(s: &mut Peer) {
     s.finish(&[101]);
 }
 
-/// M_CLOSE_WAIT, M_LAST_ACK, M_CLOSED: the subject may send for as long as it likes.
+/// M_CLOSE_WAIT, M_LAST_ACK, M_CLOSED: the subject may continue to send.
 pub fn the_peer_closes_first(s: &mut Peer) {
     s.send(data_fin(0, 1, 0));
     s.expect(ack(0, 1).data_ack(1));
@@ -67,7 +68,7 @@ pub fn both_close_at_once(s: &mut Peer) {
     s.is_over();
 }
 
-/// M_FIN_WAIT_2: the other half stays open, and its data is delivered and acknowledged.
+/// M_FIN_WAIT_2: the other direction stays open, and its data is delivered and acknowledged.
 pub fn the_peer_sends_on_after_the_subjects_data_fin(s: &mut Peer) {
     s.end();
     s.await_data_fin(0);
@@ -104,7 +105,7 @@ pub fn a_repeated_data_fin_is_acknowledged_again(s: &mut Peer) {
     s.expect(seg(0).ack(101).data_ack(101));
     s.read(0, 100);
     s.read_end();
-    // The segment again, as its sender's timers have it.
+    // The segment as retransmitted by its sender's timers.
     s.send(data(0, 1, 100).map(0, 1, 101).data_fin());
     s.expect(ack(0, 101).data_ack(101));
     s.end();
@@ -113,7 +114,7 @@ pub fn a_repeated_data_fin_is_acknowledged_again(s: &mut Peer) {
     s.finish(&[101]);
 }
 
-/// The same for a DATA_FIN that came, and comes again, without data.
+/// The same for a repeated DATA_FIN without data.
 pub fn a_repeated_data_fin_alone_is_acknowledged_again(s: &mut Peer) {
     for _ in 0..2 {
         s.send(data_fin(0, 1, 0));
@@ -126,7 +127,8 @@ pub fn a_repeated_data_fin_alone_is_acknowledged_again(s: &mut Peer) {
     s.finish(&[1]);
 }
 
-/// RFC 9293 section 3.10.7.4: a segment before the window is answered. Beside a repeated DATA_FIN it asks for the DATA_ACK.
+/// RFC 9293 section 3.10.7.4: a segment before the window is answered. Together with a repeated DATA_FIN it
+/// requires a DATA_ACK.
 pub fn a_probe_beside_a_repeated_data_fin_is_acknowledged(s: &mut Peer) {
     s.send(data_fin(0, 1, 0));
     s.expect(ack(0, 1).data_ack(1));
@@ -155,7 +157,8 @@ pub fn a_data_fin_waits_for_the_data_before_it(s: &mut Peer) {
     s.finish(&[1001]);
 }
 
-/// M_FIN_WAIT_1: the peer's FIN comes before its DATA_ACK. The DATA_FIN is repeated, on the half-closed subflow.
+/// M_FIN_WAIT_1: the peer's FIN arrives before its DATA_ACK. The DATA_FIN is repeated on the half-closed
+/// subflow.
 pub fn a_fin_before_the_data_ack_of_the_data_fin(s: &mut Peer) {
     s.send(data_fin(0, 1, 0));
     s.expect(ack(0, 1).data_ack(1));
@@ -166,7 +169,7 @@ pub fn a_fin_before_the_data_ack_of_the_data_fin(s: &mut Peer) {
     s.send(seg(0).flags(FA).seq(1).data_ack(0));
     s.expect(seg(0).ack(2));
     s.no_fin_yet(0);
-    // Data and DATA_FIN come again at the data level, or the DATA_FIN alone after the data is acknowledged.
+    // Data and DATA_FIN are repeated at the data level, or the DATA_FIN alone after the data is acknowledged.
     s.send(seg(0).seq(2).data_ack(100));
     s.expect(seg(0).flags(A).payload(0).map(100, 0, 1).data_fin());
     s.send(seg(0).seq(2).data_ack(101));
@@ -175,7 +178,7 @@ pub fn a_fin_before_the_data_ack_of_the_data_fin(s: &mut Peer) {
     s.is_over();
 }
 
-/// A segment may end everything at once; the subject still sends.
+/// One segment may end everything; the subject still sends.
 pub fn data_and_both_fins_in_one_segment(s: &mut Peer) {
     s.send(data(0, 1, 100).flags(FA).map(0, 1, 101).data_fin());
     s.expect(seg(0).ack(102).data_ack(101));
@@ -192,7 +195,7 @@ pub fn data_and_both_fins_in_one_segment(s: &mut Peer) {
     s.is_over();
 }
 
-/// M_CLOSE_WAIT, facing a peer that closes its subflows in M_FIN_WAIT_2, as the figure of appendix D has it.
+/// M_CLOSE_WAIT, with a peer that closes its subflows in M_FIN_WAIT_2, as in the figure of appendix D.
 pub fn a_peer_of_appendix_d(s: &mut Peer) {
     s.send(data(0, 1, 100).map(0, 1, 101).data_fin());
     s.expect(seg(0).ack(101).data_ack(101));
@@ -214,7 +217,7 @@ pub fn a_peer_of_appendix_d(s: &mut Peer) {
     s.is_over();
 }
 
-/// M_ESTAB: a FIN without a DATA_FIN says nothing of the streams; the subject's data takes the half-closed subflow.
+/// M_ESTAB: a FIN without a DATA_FIN does not end a stream; the subject's data uses the half-closed subflow.
 pub fn a_fin_alone_is_not_the_end(s: &mut Peer) {
     s.send(seg(0).flags(FA).seq(1));
     s.expect(seg(0).ack(2));
@@ -232,7 +235,7 @@ pub fn a_fin_alone_is_not_the_end(s: &mut Peer) {
     s.is_over();
 }
 
-/// M_ESTAB, two subflows: the connection goes on by the other one.
+/// M_ESTAB, two subflows: the connection continues on the other one.
 pub fn a_fin_on_one_subflow_is_not_the_end(s: &mut Peer) {
     s.join();
     s.send(seg(1).flags(FA).seq(1));
@@ -253,12 +256,12 @@ pub fn a_fin_on_one_subflow_is_not_the_end(s: &mut Peer) {
     s.finish(&[701]);
 }
 
-/// The DATA_FIN goes by several subflows, any of which may bring its acknowledgement; FINs follow on all.
+/// The DATA_FIN is sent on several subflows, any of which may carry its acknowledgement; FINs follow on all.
 pub fn a_data_fin_is_acknowledged_on_either_subflow(s: &mut Peer) {
     s.join();
     s.end();
     s.await_data_fin(0);
-    // Once more on each, as nobody has acknowledged it.
+    // Once more on each, as it was not acknowledged.
     s.expect(seg(0).flags(A).map(0, 0, 1).data_fin());
     s.expect(seg(1).flags(A).map(0, 0, 1).data_fin());
     s.send(ack(1, 1).data_ack(1));
@@ -268,7 +271,7 @@ pub fn a_data_fin_is_acknowledged_on_either_subflow(s: &mut Peer) {
     s.finish(&[1, 1]);
 }
 
-/// Data by one subflow, the DATA_FIN by the other, which is faster.
+/// Data on one subflow, the DATA_FIN on the other, which is faster.
 pub fn data_by_one_subflow_and_data_fin_by_the_other(s: &mut Peer) {
     s.join();
     s.send(data_fin(1, 1, 1000));

@@ -1,4 +1,4 @@
-//! Which simulation is captured into which file; the files are there whole or not at all.
+//! The capture files of simulations; each is complete or absent.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,26 +9,26 @@ use crate::compare::Job;
 use crate::scenario::Scenario;
 use crate::whole_file::WholeFile;
 
-/// At which host a capture is taken.
+/// The capturing host.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Viewpoint {
-    /// The one that sends the data: the client of an upload, the server of a download.
+    /// The sender of the data: the client of an upload, the server of a download.
     #[default]
     Sender,
-    /// The one that receives it.
+    /// The receiver.
     Receiver,
 }
 
-/// What is captured.
+/// The settings of captures.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// At which host.
+    /// The capturing host.
     pub viewpoint: Viewpoint,
-    /// The most that is kept of a packet, in bytes; none keeps all.
+    /// The number of bytes kept of a packet; none keeps all.
     pub snap_len: Option<u32>,
 }
 
-/// A capture file that could not be made.
+/// A capture file could not be made.
 #[derive(Debug)]
 pub struct CaptureError {
     path: PathBuf,
@@ -45,13 +45,12 @@ impl std::error::Error for CaptureError {}
 
 /// The capture files of a comparison: one for each contender in each condition, of one run.
 ///
-/// They are written under other names and get theirs in [`Captures::commit`]; if that is never
-/// called they are removed.
+/// They are written under temporary names and renamed by [`Captures::commit`]; without it they are removed.
 #[derive(Debug)]
 pub struct Captures {
     files: Vec<Planned>,
     settings: Settings,
-    /// The number of the run that is captured.
+    /// The number of the captured run.
     run: u32,
 }
 
@@ -62,7 +61,7 @@ struct Planned {
     file: CaptureFile,
 }
 
-/// A capture file that has its name only when it is whole; a device or a pipe is written to as it is.
+/// A capture file that is renamed only when it is complete; a device or a pipe is written directly.
 #[derive(Debug)]
 pub struct CaptureFile {
     path: PathBuf,
@@ -70,10 +69,10 @@ pub struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Opens the file that is to become `path`.
+    /// Creates the file that will become `path`.
     ///
     /// # Errors
-    /// If there cannot be such a file.
+    /// If it cannot be created.
     pub fn create(path: &Path) -> Result<CaptureFile, CaptureError> {
         match WholeFile::create(path) {
             Ok(whole) => Ok(CaptureFile { path: path.to_owned(), whole }),
@@ -81,23 +80,23 @@ impl CaptureFile {
         }
     }
 
-    /// What is to be written to.
+    /// Returns the file for writing.
     ///
     /// # Errors
-    /// If the process has no room for another open file.
+    /// If the process cannot open another file.
     pub fn writer(&self) -> Result<File, CaptureError> {
         self.whole.file().try_clone().map_err(|error| self.failure(error))
     }
 
-    /// That it could not be written.
+    /// Returns the error of a write that failed.
     pub fn failure(&self, error: io::Error) -> CaptureError {
         CaptureError { path: self.path.clone(), error }
     }
 
-    /// Gives the file its name, and says which that is.
+    /// Renames the file, and returns its name.
     ///
     /// # Errors
-    /// If it cannot be named; then it is gone.
+    /// If it cannot be renamed; it is removed then.
     pub fn commit(self) -> Result<PathBuf, CaptureError> {
         let CaptureFile { path, whole } = self;
         match whole.commit() {
@@ -108,12 +107,12 @@ impl CaptureFile {
 }
 
 impl Captures {
-    /// Opens the files. With one contender and one condition it is `path`; else the names of both are
-    /// put in front of its extension: `out.pcapng` becomes `out.min_rtt.pcapng`, or with several
+    /// Creates the files. With one contender and one condition the name is `path`; otherwise the names of
+    /// both are inserted before its extension: `out.pcapng` becomes `out.min_rtt.pcapng`, or with several
     /// conditions `out.loss=1%.min_rtt.pcapng`.
     ///
     /// # Errors
-    /// If a file cannot be made.
+    /// If a file cannot be created.
     pub fn create(path: &Path, scenario: &Scenario, settings: Settings) -> Result<Captures, CaptureError> {
         let mut files: Vec<Planned> = Vec::new();
         let (conditions, contenders) = (&scenario.conditions, &scenario.contenders);
@@ -130,7 +129,7 @@ impl Captures {
                 }
                 let mut path = named(path, &names);
                 if files.iter().any(|other| other.file.path == path) {
-                    // Names that differ only in what no file name should have.
+                    // Names that differ only in characters unsuitable for file names.
                     let number = format!("{}", files.len() + 1);
                     names.push(&number);
                     path = named(&path, &[&number]);
@@ -141,24 +140,24 @@ impl Captures {
         Ok(Captures { files, settings, run: 0 })
     }
 
-    /// The same of run number `run` in place of run 0.
+    /// Returns the same captures for run number `run` instead of run 0.
     pub fn of_run(self, run: u32) -> Captures {
         Captures { run, ..self }
     }
 
-    /// What is captured.
+    /// Returns the settings.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// The file of `job`.
+    /// Returns the file of `job`.
     fn file(&self, job: &Job) -> Option<&CaptureFile> {
         let is =
             |planned: &&Planned| (planned.condition, planned.contender) == (job.condition, job.contender);
         self.files.iter().find(is).map(|planned| &planned.file)
     }
 
-    /// Where the packets of `job` go; none if it is not captured.
+    /// Returns the writer for the packets of `job`; none if it is not captured.
     pub(crate) fn writer(&self, job: &Job) -> Option<Result<BufWriter<File>, CaptureError>> {
         if job.run != self.run {
             return None;
@@ -167,23 +166,23 @@ impl Captures {
         Some(writer.map(|file| BufWriter::with_capacity(1 << 18, file)))
     }
 
-    /// That the capture of `job` has failed.
+    /// Returns the error of the failed capture of `job`.
     pub(crate) fn failure(&self, job: &Job, error: io::Error) -> CaptureError {
         let path = self.file(job).map(|file| file.path.clone()).unwrap_or_default();
         CaptureError { path, error }
     }
 
-    /// Gives the files their names, and says which they are.
+    /// Renames the files, and returns their names.
     ///
     /// # Errors
-    /// If one cannot be named; those before it have their names then, and are whole.
+    /// If one cannot be renamed; those before it are complete under their names.
     pub fn commit(self) -> Result<Vec<PathBuf>, CaptureError> {
         self.files.into_iter().map(|planned| planned.file.commit()).collect()
     }
 }
 
-/// An error where names made from `path` would be the names of something else than a person meant: `path` is a
-/// directory, or a device or a pipe in the place of `count` files.
+/// Checks that names derived from `path` are meaningful: it must not be a directory, or a device or pipe if
+/// there are `count` > 1 files.
 fn check_name(path: &Path, count: usize) -> Result<(), CaptureError> {
     let wrong =
         |kind, text: &str| Err(CaptureError { path: path.to_owned(), error: io::Error::new(kind, text) });
@@ -200,7 +199,7 @@ fn check_name(path: &Path, count: usize) -> Result<(), CaptureError> {
     Ok(())
 }
 
-/// `path` with `names` in front of its extension.
+/// Returns `path` with `names` inserted before its extension.
 pub fn named(path: &Path, names: &[&str]) -> PathBuf {
     if names.is_empty() {
         return path.to_owned();

@@ -1,12 +1,12 @@
-//! Captures: a run as the packets that one of its hosts would have seen, for Wireshark and tshark.
+//! Captures: the packets of a run as one of its hosts would have seen them, for Wireshark and tshark.
 //!
-//! The capture is taken at the interfaces of one host, as tcpdump would take it there: what the host
-//! sends, when it enters the first link; what it receives, when it leaves the last one. So every
-//! packet is there once, and what an analysis concludes from the order of packets is what that host
-//! could have concluded. There is an interface for each link that begins or ends at the host.
+//! The capture points are the interfaces of one host, as with tcpdump: packets sent by the host are captured
+//! when they enter the first link, received ones when they leave the last. Every packet therefore appears
+//! once, and their order is what that host could have observed. There is an interface for each link that
+//! begins or ends at the host.
 //!
-//! A segment with payload that the host sends has a comment: the scheduler's reason, or that it is
-//! sent again; and whether the first link dropped it, which a real capture could not know.
+//! A segment with payload that the host sends has a comment: the scheduler's reason, or that it is a
+//! retransmission; and whether the first link dropped it, which a real capture could not show.
 
 mod files;
 #[cfg(test)]
@@ -30,29 +30,29 @@ use anabranch_wire::{Checksum, IpFields, emit_header};
 
 pub use files::{CaptureError, CaptureFile, Captures, Settings, Viewpoint, named};
 
-/// How many bytes of a packet headers can take: IPv6, TCP and options.
+/// The greatest length of the headers of a packet: IPv6, TCP and options.
 const MAX_HEADERS: usize = 40 + 60;
 
-/// Writes what one host of a run sends and receives.
+/// Writes the packets that one host of a run sends and receives.
 #[derive(Debug)]
 pub struct Capture<W: Write> {
     writer: Writer<W>,
     error: Option<io::Error>,
-    /// The most that is kept of a packet, in bytes.
+    /// The number of bytes kept of a packet.
     snap_len: usize,
     view: HostId,
     /// The addresses of the host.
     addresses: Vec<IpAddr>,
-    /// By link: its interface, if it begins at the host.
+    /// The interface of each link that begins at the host.
     leaving: Vec<Option<InterfaceId>>,
-    /// By link: its interface, if it ends at the host.
+    /// The interface of each link that ends at the host.
     arriving: Vec<Option<InterfaceId>>,
     remarks: Remarks,
-    /// The latest packet, not written yet: the link may still drop it.
+    /// The latest packet, not written yet, as the link may still drop it.
     latest: Option<Latest>,
     /// Its bytes.
     bytes: Vec<u8>,
-    /// What is to be said of it.
+    /// Its comment.
     comment: String,
 }
 
@@ -66,11 +66,11 @@ struct Latest {
 }
 
 impl<W: Write> Capture<W> {
-    /// A capture at the host `view` of `network`, of which at most `snap_len` bytes of each packet
-    /// are kept (none: all).
+    /// Returns a capture at the host `view` of `network` that keeps at most `snap_len` bytes of each packet
+    /// (none: all).
     ///
     /// # Errors
-    /// If `out` does not take the beginning.
+    /// If the file header cannot be written.
     pub fn new(network: &Network, view: HostId, snap_len: Option<u32>, out: W) -> io::Result<Capture<W>> {
         let mut writer = Writer::new(out, concat!("anabranch ", env!("CARGO_PKG_VERSION")))?;
         let addresses: Vec<IpAddr> = network
@@ -115,15 +115,15 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    /// What keeps it from being written; nothing is added after that.
+    /// Returns the error that stopped writing; nothing is added after it.
     pub fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
     }
 
-    /// Ends the capture and gives back what it was written to, flushed.
+    /// Ends the capture, flushes its writer and returns it.
     ///
     /// # Errors
-    /// The first that there was.
+    /// The first error of the capture.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_latest();
         match self.error {
@@ -132,7 +132,7 @@ impl<W: Write> Capture<W> {
         }
     }
 
-    /// Takes a packet down, to be written when the next one comes.
+    /// Prepares a packet, to be written when the next one comes.
     fn take(&mut self, now: Time, interface: InterfaceId, direction: Direction, segment: &Segment) {
         self.write_latest();
         self.comment.clear();
@@ -149,7 +149,7 @@ impl<W: Write> Capture<W> {
                 return;
             }
         };
-        // The simulator has no payload. Here it is zeros, whose sum is zero.
+        // The simulator has no payload; here it is zeros, whose sum is zero.
         header.finish_with_sum(&mut self.bytes, Checksum::Full, 0);
         let original_len = header.len() + segment.payload_len as usize;
         self.bytes.truncate(original_len.min(self.snap_len));

@@ -10,12 +10,12 @@ use crate::stats::{self, Interval, Part, Pooled};
 pub struct Difference {
     /// 100 (mean of x / mean of the other - 1), in percent.
     pub mean: f64,
-    /// Its interval, by a paired bootstrap over runs. All intervals of one family hold together with
-    /// 95 %. None for a single run.
+    /// Its interval, by a paired bootstrap over runs. All intervals of one family hold simultaneously with 95
+    /// %. None for a single run.
     pub ci95: Option<Interval>,
 }
 
-/// How a difference is to be read.
+/// The interpretation of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     Above,
@@ -26,7 +26,7 @@ pub(crate) enum Reading {
 }
 
 impl Difference {
-    /// How it is to be read where less than `least` per cent does not matter; none without an interval.
+    /// Returns the interpretation if less than `least` per cent is irrelevant; none without an interval.
     pub(crate) fn read(&self, least: f64) -> Option<Reading> {
         let Interval(low, high) = self.ci95?;
         Some(if -least <= low && high <= least {
@@ -42,14 +42,15 @@ impl Difference {
         })
     }
 
-    /// About how many runs would tell, after `runs` that do not: the interval narrows with the root of
-    /// their number, until 0 lies outside or the whole interval is below `least`.
+    /// Returns an estimate of the number of runs that would be decisive, after `runs` that are not: the
+    /// interval narrows with the square root of their number, until 0 lies outside or the whole interval is
+    /// below `least`.
     pub(crate) fn runs_needed(&self, runs: u32, least: f64) -> Option<u64> {
         let half = self.ci95?.half_width();
         let mean = self.mean.abs();
         let target = if mean >= least { mean } else { mean.max(least - mean) };
         let runs = f64::from(runs) * (half / target).powi(2) * 1.05;
-        // Two digits count.
+        // Rounded to two digits.
         let unit = 10_f64.powf((runs.max(1.0)).log10().floor() - 1.0).max(1.0);
         let runs = (runs / unit).ceil() * unit;
         (runs.is_finite() && runs < 1e15).then_some(runs as u64)
@@ -62,8 +63,8 @@ impl Difference {
     }
 }
 
-/// For each run the sums of both contenders' times over the flows that both have delivered; for bulk
-/// the sums of their goodputs. Flows of one number are the same transfer and form a pair; a flow that
+/// Returns for each run the sums of both contenders' times over the flows that both have delivered; for bulk
+/// the sums of their goodputs. Flows with the same number are the same transfer and form a pair; a flow that
 /// only one of them has delivered is in neither sum.
 pub(crate) fn pairs(runs: &[Vec<&FlowResult>], other: &[Vec<&FlowResult>], bulk: bool) -> Vec<Part> {
     let part = |(own, other): (&Vec<&FlowResult>, &Vec<&FlowResult>)| {
@@ -82,7 +83,7 @@ pub(crate) fn pairs(runs: &[Vec<&FlowResult>], other: &[Vec<&FlowResult>], bulk:
     runs.iter().zip(other).map(part).collect()
 }
 
-/// The differences of a family, each from its [`pairs`]; none where no flow can be compared.
+/// Returns the differences of a family, each from its [`pairs`]; none if no flow can be compared.
 pub(crate) fn family(series: &[Vec<Part>], seed: u64) -> Vec<Option<Difference>> {
     let intervals = stats::simultaneous(series, seed);
     let difference = |(parts, interval): (&Vec<Part>, Option<Interval>)| {
@@ -93,7 +94,7 @@ pub(crate) fn family(series: &[Vec<Part>], seed: u64) -> Vec<Option<Difference>>
     series.iter().zip(intervals).map(difference).collect()
 }
 
-/// The differences of 95th percentiles from that of `reference`, as one family.
+/// Returns the differences of 95th percentiles from that of `reference`, as one family.
 pub(crate) fn percentiles(
     others: &[Pooled],
     reference: &Pooled,

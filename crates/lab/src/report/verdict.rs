@@ -1,8 +1,8 @@
-//! The sentence in which a comparison ends, and the same for programs.
+//! The verdict of a comparison, as a sentence and for programs.
 //!
-//! The sentence, the column of differences and the ranking use one statistic: the ratio of two means,
-//! with its interval. Differences from the reference form one family of intervals, and the
-//! differences among all contenders another.
+//! The sentence, the column of differences and the ranking use one statistic: the ratio of two means, with
+//! its interval. Differences from the reference form one family of intervals, and the differences among all
+//! contenders another.
 
 use anabranch_units::Duration;
 use serde::Serialize;
@@ -15,10 +15,10 @@ use crate::stats::{self, Part, Pooled};
 
 /// Flows up to this mean size, in bytes, are short: their slowest ones matter.
 const SHORT: f64 = 1e6;
-/// So many flows have a 95th percentile with an interval.
+/// The number of flows from which on the 95th percentile has an interval.
 const ENOUGH_FOR_P95: usize = 100;
 
-/// A number by which contenders are compared.
+/// The measure by which contenders are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -39,7 +39,7 @@ impl Measure {
         }
     }
 
-    /// The result of the best one, or of several that are best.
+    /// Returns the phrase for the best contender, or for several that are best.
     const fn praise(self, several: bool) -> &'static str {
         match (self, several) {
             (Measure::MeanTime | Measure::Goodput, false) => "serves this traffic best",
@@ -49,51 +49,52 @@ impl Measure {
         }
     }
 
-    /// Whether a difference of this sign is an improvement.
+    /// True if a difference of this sign is an improvement.
     fn is_better(self, difference: f64) -> bool {
         if self == Measure::Goodput { difference > 0.0 } else { difference < 0.0 }
     }
 }
 
-/// How a comparison ends.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// One is better than the reference, or the reference better than all.
+    /// One contender is better than the reference, or the reference is better than all.
     Best,
-    /// The best one and the reference are practically equal.
+    /// The best contender and the reference are practically equal.
     Equal,
-    /// The best one and the reference cannot be told apart with this number of runs.
+    /// The number of runs is too small to distinguish the best contender from the reference.
     Undecided,
-    /// Flows did not finish, so there is no winner.
+    /// Some flows did not finish, so there is no winner.
     Incomplete,
-    /// One run has no interval.
+    /// A single run has no interval.
     SingleRun,
     /// There is nothing to compare.
     Alone,
 }
 
-/// The end of a comparison in one condition by one measure, for programs.
+/// The verdict of one condition by one measure, for programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The condition; empty where there is only one.
+    /// The condition; empty if there is only one.
     pub condition: String,
-    /// By which number.
+    /// The measure.
     pub measure: Measure,
-    /// How it ends.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Who is best, first the one with the best number and then those that cannot be told apart from it
-    /// or are practically equal to it. Empty if nobody is.
+    /// The best contenders: the one with the best value, followed by those that cannot be distinguished from
+    /// it or are practically equal to it. Empty if there is none.
     pub best: Vec<String>,
-    /// Those of `best` that cannot be told apart from the first: which of them is best is not known.
+    /// The contenders in `best` that cannot be distinguished from the first: which of them is best is
+    /// unknown.
     pub tied: Vec<String>,
-    /// The best one other than the reference.
+    /// The best contender other than the reference.
     pub compared: Option<String>,
-    /// With whom it is compared.
+    /// The reference.
     pub reference: Option<String>,
     /// Its difference from the reference, in percent.
     pub difference_pct: Option<Difference>,
-    /// About how many runs would tell, where these do not.
+    /// If undecided, an estimate of the number of runs that would be decisive.
     pub runs_needed: Option<u64>,
 }
 
@@ -102,10 +103,10 @@ pub struct Verdict {
 pub(crate) struct Standing {
     pub name: String,
     pub multipath: bool,
-    /// Flows that did not end in time.
+    /// The number of flows that did not end in time.
     pub missed: usize,
     pub flows: usize,
-    /// The measure: seconds, or bit/s.
+    /// The value of the measure: seconds, or bit/s.
     pub value: f64,
     /// The difference from the reference; none for the reference.
     pub vs_reference: Option<Difference>,
@@ -121,14 +122,14 @@ pub struct Finding {
     pub(crate) runs: u32,
     pub(crate) min_effect_pct: f64,
     pub(crate) deadline: Duration,
-    /// Whether the scenario has a reference. Without one it is the second best.
+    /// True if the scenario has a reference. Otherwise it is the second best.
     pub(crate) is_given: bool,
     pub(crate) reference: Option<Standing>,
     /// The others, in the order of the scenario.
     pub(crate) others: Vec<Standing>,
 }
 
-/// The findings of a condition: by the mean, and for short flows by the 95th percentile.
+/// Returns the findings of a condition: by the mean, and for short flows by the 95th percentile.
 pub(crate) fn findings(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Finding> {
     let listed: Vec<&Entrant<'_>> = entrants.iter().filter(|entrant| entrant.listed).collect();
     let flows: Vec<Vec<Vec<&FlowResult>>> =
@@ -159,7 +160,7 @@ impl Contest<'_> {
         is_bulk(self.condition)
     }
 
-    /// The mean over all delivered flows, as in the table; for bulk the mean goodput of all flows.
+    /// Returns the mean over all delivered flows, as in the table; for bulk the mean goodput of all flows.
     fn mean(&self, position: usize) -> f64 {
         let value = |flow: &&&FlowResult| match self.bulk() {
             true => Some(flow.goodput().as_bps_f64()),
@@ -170,7 +171,8 @@ impl Contest<'_> {
         stats::mean(&values).unwrap_or(if self.bulk() { 0.0 } else { f64::INFINITY })
     }
 
-    /// The positions of the others: all but the reference, and but a plain TCP on the reference's path.
+    /// Returns the positions of the others: all except the reference, and except a plain TCP on the
+    /// reference's path.
     fn others(&self, reference: Option<usize>) -> Vec<usize> {
         let same = |position: usize| {
             reference.is_some_and(|reference| {
@@ -225,7 +227,7 @@ impl Contest<'_> {
             others: others.iter().map(|position| self.standing(*position, means[*position])).collect(),
         };
         if let Some(reference) = reference {
-            // The family of the table's column, so the numbers are the same.
+            // The family of the table's column, so that the values are the same.
             let series: Vec<Vec<Part>> =
                 (0..self.listed.len()).map(|position| pairs(position, reference)).collect();
             let differences = difference::family(&series, self.scenario.seed);
@@ -234,7 +236,7 @@ impl Contest<'_> {
             }
         }
         if let Some(best) = best {
-            // All pairs are one family, since who is best is known only afterwards.
+            // All pairs are one family, since the best is known only afterwards.
             let mut series: Vec<Vec<Part>> = others.iter().map(|other| pairs(*other, best)).collect();
             for (place, a) in others.iter().enumerate().filter(|(_, a)| **a != best) {
                 series.extend(others[..place].iter().filter(|b| **b != best).map(|b| pairs(*a, *b)));
@@ -285,7 +287,7 @@ impl Contest<'_> {
 }
 
 impl Finding {
-    /// The best of the others.
+    /// Returns the best of the others.
     fn best(&self) -> Option<&Standing> {
         let cost = |standing: &Standing| match self.measure {
             Measure::Goodput => -standing.value,
@@ -298,7 +300,7 @@ impl Finding {
         difference.read(self.min_effect_pct)
     }
 
-    /// Those of `difference` that have this reading, but for the best.
+    /// Returns those of `difference` that have this interpretation, except for the best.
     fn like(
         &self,
         reading: Reading,
@@ -309,7 +311,7 @@ impl Finding {
         self.others.iter().filter(is).map(|other| other.name.as_str()).filter(|name| *name != but).collect()
     }
 
-    /// About how many runs would tell.
+    /// Returns an estimate of the number of runs that would be decisive.
     fn runs_needed(&self, difference: &Difference) -> Option<u64> {
         difference.runs_needed(self.runs, self.min_effect_pct)
     }
@@ -328,7 +330,7 @@ impl Finding {
         }
     }
 
-    /// The verdict for programs.
+    /// Returns the verdict for programs.
     pub fn verdict(&self) -> Verdict {
         let outcome = self.outcome();
         let best = self.best();
@@ -431,8 +433,8 @@ impl Finding {
         }
     }
 
-    /// The names of the best one and of those that cannot be told apart from it, and a clause on those that are
-    /// practically equal to it.
+    /// Returns the names of the best contender and of those that cannot be distinguished from it, and a
+    /// clause on those that are practically equal to it.
     fn leaders(
         &self,
         best: &Standing,
@@ -452,7 +454,8 @@ impl Finding {
         (crate::reader::list(&leaders), clause)
     }
 
-    /// The best one is the subject; or several, if which of them is best cannot be told.
+    /// Returns the clause in which the best contender is the subject; or several, if they cannot be
+    /// distinguished.
     fn praised(&self, subject: &str, best: &str) -> String {
         match subject == best {
             true => format!("{best} {}", self.measure.praise(false)),
@@ -494,7 +497,7 @@ impl Finding {
     }
 }
 
-/// The results of all conditions: a sentence by the mean, and one by the 95th percentile.
+/// Returns the results of all conditions: a sentence by the mean, and one by the 95th percentile.
 pub(crate) fn sentences(findings: &[Finding]) -> String {
     let (tails, means): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.measure == Measure::P95);

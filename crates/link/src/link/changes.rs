@@ -1,4 +1,4 @@
-//! What the steps of the timeline do to a link.
+//! Applies the steps of the timeline to a link.
 
 use anabranch_units::Time;
 
@@ -9,13 +9,13 @@ use crate::server::{self, Server};
 use crate::timeline::Change;
 use crate::{Capacity, DropReason, Dropped, WhenDown};
 
-/// The timeline at work. Steps may be noticed late, but happen at their instants.
+/// Changes take effect at their own times, even if they are processed late.
 impl<P> Link<P> {
-    /// Applies a change at `now`, after the steps of the timeline up to `now`: as if the timeline had held it.
-    /// [`next_event`](Link::next_event) may be earlier or later afterwards.
+    /// Applies a change at `now`, after the steps of the timeline up to `now`, as if the timeline contained
+    /// it. [`next_event`](Link::next_event) may be earlier or later afterwards.
     ///
     /// # Errors
-    /// A [`LinkConfigError`] if the change makes no sense; the link is then as it was.
+    /// A [`LinkConfigError`] if the change is invalid; the link is unchanged then.
     pub fn apply(&mut self, now: Time, change: &Change) -> Result<(), LinkConfigError> {
         change.check()?;
         self.run_timeline(now);
@@ -35,7 +35,7 @@ impl<P> Link<P> {
         self.update_wake();
     }
 
-    /// Applies a change at the instant `at`, to which the queue has been settled.
+    /// Applies a change at `at`, up to which the queue has been settled.
     fn change(&mut self, at: Time, change: &Change) {
         match change {
             Change::Loss(loss) => {
@@ -77,7 +77,7 @@ impl<P> Link<P> {
     }
 
     fn change_capacity(&mut self, at: Time, capacity: &Capacity) {
-        // While the link is down the work left is known already, and nothing is sent.
+        // While the link is down the remaining work is known already, and nothing is sent.
         let work = if self.up { self.work_left(at) } else { 0 };
         self.server = Server::new(capacity, at);
         if self.up {
@@ -85,7 +85,7 @@ impl<P> Link<P> {
         }
     }
 
-    /// The work that is left at `at` of the packet in service.
+    /// Returns the remaining work at `at` of the packet in service.
     fn work_left(&self, at: Time) -> u64 {
         let mut waiting = self.slots.range(self.departed..);
         let Some(first) = waiting.next() else { return 0 };
@@ -94,8 +94,8 @@ impl<P> Link<P> {
         left.min(u128::from(server::work(first.wire_bytes))) as u64
     }
 
-    /// Computes anew when those that wait depart and arrive, as if the first had come at `at` with `first_work`
-    /// and the others right behind it.
+    /// Recomputes the departures and arrivals of the queued packets, as if the first had been offered at `at`
+    /// with `first_work` and the others immediately after it.
     fn reschedule(&mut self, at: Time, first_work: u64) {
         let mut idle = true;
         let mut until = at;
@@ -109,9 +109,9 @@ impl<P> Link<P> {
         self.reschedule_arrivals();
     }
 
-    /// Computes anew when those that wait arrive.
+    /// Recomputes the arrivals of the queued packets.
     fn reschedule_arrivals(&mut self) {
-        // Whatever has been polled arrived by now, so it holds nobody back.
+        // Polled packets have arrived by now, so they delay no other packet.
         let in_propagation = self.slots.range(..self.departed).filter(|slot| !slot.extra.is_free());
         self.last_arrival = in_propagation.map(|slot| slot.arrival).max().unwrap_or(Time::ZERO);
         let (delay, mut last) = (self.delay, self.last_arrival);

@@ -12,9 +12,9 @@ pub(super) struct Slot<P> {
     pub(super) packet: P,
 }
 
-/// Delay on top of the propagation delay, whether the packet is free to arrive out of order, and whether it
-/// found a long queue. In one word, so that the slot of a small packet has the size of a power of two; no delay
-/// needs the two highest bits.
+/// The delay added to the propagation delay, whether the packet may arrive out of order, and whether it is
+/// marked. In one word, so that the slot of a small packet has the size of a power of two; no delay needs the
+/// two highest bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extra(u64);
 
@@ -47,8 +47,8 @@ impl Extra {
 }
 
 impl<P> Slot<P> {
-    /// Sets the arrival that follows from the departure. `last` is the latest arrival so far of those that keep
-    /// the order; slots must come in order of departure.
+    /// Sets the arrival that follows from the departure. `last` is the latest arrival so far of the packets
+    /// that keep the order; slots must be passed in order of departure.
     #[inline]
     pub(super) fn set_arrival(&mut self, delay: Duration, last: &mut Time) {
         self.arrival = self.departure + delay + self.extra.delay();

@@ -1,4 +1,4 @@
-//! The rules of a link, one by one. The properties of arbitrary links are in `tests/`.
+//! Tests of each rule of a link. The properties of arbitrary links are in `tests/`.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn link(config: LinkConfig) -> Link<u32> {
     Link::new("a", 1, config).unwrap()
 }
 
-/// All arrivals, as packet and microsecond, polled exactly when due.
+/// Returns all arrivals, as packet and microsecond, polled exactly when due.
 fn arrivals(link: &mut Link<u32>) -> Vec<(u32, u64)> {
     outputs(link)
         .into_iter()
@@ -66,7 +66,7 @@ fn packets_are_sent_one_after_the_other_and_then_propagate() {
     let mut link = link(slow());
     push_all(&mut link, at(0), &[10, 20, 5]);
     assert_eq!(arrivals(&mut link), [(1, 110), (2, 130), (3, 135)]);
-    // After an idle time the next one starts when it comes.
+    // After an idle time the next packet starts when it is offered.
     push_all(&mut link, at(500), &[10]);
     assert_eq!(arrivals(&mut link), [(1, 610)]);
 }
@@ -201,7 +201,7 @@ fn from_rate_to_trace_and_back_the_exact_rest_is_served() {
     ];
     let mut link = link(LinkConfig { timeline, ..slow() });
     push_all(&mut link, at(0), &[3000, 1500, 500]);
-    // 1000 bytes by the rate; at 2 ms 1500, at 3 ms the last 500 and 1000 of the next; the rest by the rate.
+    // 1000 bytes at the rate; at 2 ms 1500, at 3 ms the last 500 and 1000 of the next; the rest at the rate.
     assert_eq!(arrivals(&mut link), [(1, 3100), (2, 4100), (3, 4600)]);
 }
 
@@ -249,7 +249,7 @@ fn jitter_reorders_only_when_asked() {
 fn a_copy_follows_its_original_through_the_queue() {
     let mut link = link(LinkConfig { duplicate: 1.0, queue: QueueLimit::Packets(3), ..slow() });
     push_all(&mut link, at(0), &[10, 10]);
-    // The copy of the second found no space.
+    // There was no space for the copy of the second.
     assert_eq!(arrivals(&mut link), [(1, 110), (1, 120), (2, 130)]);
     assert_eq!(link.counters().duplicated.packets, 1);
 }
@@ -304,7 +304,7 @@ fn a_deep_link_shows_what_comes_out_behind_others_and_no_other_link_does() {
         }
     };
     fill(&mut link, at(0));
-    // Three times around the ring in which they lie.
+    // Three times around the ring buffer that holds them.
     for next in 0..10 * DEEP as u32 {
         let now = link.next_event();
         assert!(matches!(link.poll(now), Some(Polled::Arrived(arrival)) if arrival.packet == next));
@@ -319,7 +319,7 @@ fn a_deep_link_shows_what_comes_out_behind_others_and_no_other_link_does() {
     assert_eq!(link.peek_deep(10 * DEEP), None);
 }
 
-// With its last step behind it a link is an easy one again, and keeps the order all the same.
+// After its last step a link is easy again, and keeps the order nevertheless.
 #[test]
 fn after_the_delay_has_fallen_nothing_overtakes() {
     let timeline = vec![step(10, Change::Delay(us(20)))];

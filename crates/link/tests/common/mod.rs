@@ -1,4 +1,4 @@
-//! Arbitrary links and what drives them.
+//! Arbitrary links, and functions that drive them.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use proptest::prelude::*;
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 
-/// A packet that is offered: when, and how long it is. Its number is its place in the list, from 1.
+/// A packet to offer: its time and length. Its number is its position in the list, from 1.
 pub type Offer = (Time, u32);
 
-/// What became of each packet: its number, and where or why.
+/// The fate of each packet: its number, and its time or the reason of its drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Arrived { packet: u32, at: Time },
@@ -23,7 +23,7 @@ pub enum Outcome {
     DroppedLater { packet: u32, at: Time, reason: DropReason },
 }
 
-/// Offers in order of time, `gap` nanoseconds apart at most (often none at all), of up to `bytes`.
+/// Returns offers in order of time, `gap` nanoseconds apart at most (often none at all), of up to `bytes`.
 pub fn offers(count: usize, gap: u64, bytes: u32) -> impl Strategy<Value = Vec<Offer>> {
     let gap = prop_oneof![2 => Just(0), 3 => 0..=gap];
     prop::collection::vec((gap, 1..=bytes), 1..=count).prop_map(|list| {
@@ -37,7 +37,7 @@ pub fn offers(count: usize, gap: u64, bytes: u32) -> impl Strategy<Value = Vec<O
     })
 }
 
-/// Small traces of up to `last` milliseconds.
+/// Returns small traces of up to `last` milliseconds.
 pub fn trace(last: u32) -> impl Strategy<Value = Arc<Trace>> {
     prop::collection::vec(0..=last, 1..12).prop_map(|mut at_ms| {
         at_ms.sort_unstable();
@@ -48,7 +48,7 @@ pub fn trace(last: u32) -> impl Strategy<Value = Arc<Trace>> {
     })
 }
 
-/// Rates around 1 byte a microsecond, most of them odd.
+/// Returns rates around 1 byte per microsecond, most of them odd.
 pub fn rate() -> impl Strategy<Value = Rate> {
     prop_oneof![(1_000_000..40_000_000_u64).prop_map(Rate), Just(Rate::from_mbps(8))]
 }
@@ -83,7 +83,7 @@ pub fn queue() -> impl Strategy<Value = QueueLimit> {
     ]
 }
 
-/// Steps within `span` nanoseconds.
+/// Returns steps within `span` nanoseconds.
 pub fn timeline(span: u64) -> impl Strategy<Value = Vec<Step>> {
     let change = prop_oneof![
         3 => rate().prop_map(Change::Rate),
@@ -99,7 +99,7 @@ pub fn timeline(span: u64) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Any link at all, whose timeline lasts about 20 ms.
+/// Returns arbitrary links with a timeline of about 20 ms.
 pub fn any_link() -> impl Strategy<Value = LinkConfig> {
     let shape = prop_oneof![
         (0..3_000_u64).prop_map(|max| JitterShape::Uniform { max: Duration::from_micros(max) }),
@@ -129,7 +129,7 @@ pub fn any_link() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// As [`any_link`], but nothing is random and nothing overtakes.
+/// Returns links as [`any_link`] does, without randomness and reordering.
 pub fn any_certain_link() -> impl Strategy<Value = LinkConfig> {
     any_link().prop_map(|mut config| {
         (config.loss, config.jitter, config.reordering, config.duplicate) = (Loss::None, None, None, 0.0);
@@ -139,7 +139,7 @@ pub fn any_certain_link() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// Offers packets to a link and polls it exactly when it is due, before what is offered at the same time.
+/// Offers packets to a link and polls it exactly when due, before packets offered at the same time.
 pub fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Vec<Outcome> {
     let mut link = Link::new("test", seed, config.clone()).expect("a right configuration");
     let mut outcomes = Vec::new();
@@ -157,7 +157,7 @@ pub fn push(link: &mut Link<u32>, now: Time, packet: u32, bytes: u32, outcomes: 
     }
 }
 
-/// Polls as the simulator does, at each time at which something is due up to `until`.
+/// Polls as the simulator does, at each event up to `until`.
 pub fn poll_due(link: &mut Link<u32>, until: Time, outcomes: &mut Vec<Outcome>) {
     while link.next_event() <= until {
         let now = link.next_event();
@@ -181,7 +181,7 @@ pub fn outcome(polled: Polled<u32>) -> Outcome {
     }
 }
 
-/// The arrivals alone: packet and time.
+/// Returns only the arrivals: packet and time.
 pub fn arrivals(outcomes: &[Outcome]) -> Vec<(u32, Time)> {
     outcomes
         .iter()

@@ -1,11 +1,11 @@
-//! A capture of what a host sends and receives, for Wireshark and tshark.
+//! Captures the packets that a host sends and receives, for Wireshark and tshark.
 //!
-//! There is an interface for each device. The driver puts packets into a buffer, and a thread of the
-//! capture's own writes what is in it, so that a slow disk holds up no connection. What is taken down is
-//! what the stack has: a packet that has come at the moment when the stack hears of it, one that it sends
-//! at the moment when it leaves the stack, both with whole checksums, also where a device computes them;
-//! with offload the super-packets that the device takes and hands out. A packet that is dropped because its
-//! device is full is not there.
+//! There is an interface for each device. The driver appends packets to a buffer, and a separate thread
+//! writes it, so that a slow disk delays no connection. The capture shows the packets of the stack: a
+//! received packet at the time when the stack processes it, a sent one at the time when it leaves the stack.
+//! Checksums are complete, even if a device computes them; with offload, the capture contains the
+//! super-packets that the device exchanges with the host. A packet dropped because its device is full is not
+//! captured.
 
 mod writer;
 
@@ -26,10 +26,10 @@ use anabranch_wire::remarks::Remarks;
 use anabranch_device::Packet;
 use writer::Background;
 
-/// How many bytes may wait to be written; packets beyond are left out and counted.
+/// The number of bytes that may wait to be written; packets beyond it are omitted and counted.
 const WAITING: usize = 64 << 20;
 
-/// A capture that is to be made.
+/// A capture to be started.
 pub struct Capture {
     out: Box<dyn Write + Send>,
     snap_len: Option<u32>,
@@ -43,25 +43,25 @@ impl fmt::Debug for Capture {
 }
 
 impl Capture {
-    /// A capture in the pcapng format, written to `out` by a thread of its own.
+    /// Returns a capture in the pcapng format, written to `out` by its own thread.
     pub fn new(out: impl Write + Send + 'static) -> Capture {
         Capture { out: Box::new(out), snap_len: None, waiting: WAITING }
     }
 
-    /// Keeps at most so many bytes of each packet; all unless it is called.
+    /// Keeps at most `bytes` bytes of each packet. Default: all.
     pub fn snap_len(mut self, bytes: u32) -> Capture {
         self.snap_len = Some(bytes);
         self
     }
 
-    /// How many bytes may wait to be written, 64 MiB unless it is called. A packet beyond is left out of the
-    /// capture and counted.
+    /// Sets the number of bytes that may wait to be written. A packet beyond it is omitted and counted.
+    /// Default: 64 MiB.
     pub fn max_waiting(mut self, bytes: usize) -> Capture {
         self.waiting = bytes;
         self
     }
 
-    /// Begins it, with an interface of each of these names. `now` is the time of the host.
+    /// Starts it, with an interface for each of these names. `now` is the time of the host.
     pub(crate) fn begin(self, names: &[String], now: Time) -> io::Result<Tap> {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut writer = pcapng::Writer::new(Vec::new(), concat!("anabranch ", env!("CARGO_PKG_VERSION")))?;
@@ -83,41 +83,41 @@ impl Capture {
     }
 }
 
-/// What has become of a capture.
+/// The result of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CaptureReport {
-    /// How many packets are in it.
+    /// The number of packets in the capture.
     pub packets: u64,
-    /// How many are not, because it could not be written as fast as they came.
+    /// The number of packets omitted because writing was too slow.
     pub left_out: u64,
 }
 
-/// A capture under way.
+/// A running capture.
 pub(crate) struct Tap {
     writer: pcapng::Writer<Vec<u8>>,
     background: Background,
-    /// When the host's clock stood at zero, from 1970-01-01, in nanoseconds.
+    /// The time of the host's zero since 1970-01-01, in nanoseconds.
     zero: u64,
     snap_len: usize,
     waiting: usize,
-    /// The packet that is taken down.
+    /// The packet that is being recorded.
     bytes: Vec<u8>,
     remark: String,
     packets: u64,
     left_out: u64,
-    /// How many were left out since the last one that was not.
+    /// The number of packets omitted since the last one that was recorded.
     gap: u64,
 }
 
 impl Tap {
-    /// Takes down a packet that has come by the device `at`.
+    /// Records a packet received by the device `at`.
     pub(crate) fn received(&mut self, now: Time, at: usize, packet: &Packet) {
         self.remark.clear();
         self.take(now, at, Direction::Inbound, packet);
     }
 
-    /// Takes down a packet with `payload` bytes of a stream that leaves by the device `at`, with what `watcher`
-    /// has heard of it.
+    /// Records a packet with `payload` bytes of a stream that the device `at` sends, with the remark of
+    /// `watcher`.
     pub(crate) fn sent(
         &mut self,
         now: Time,
@@ -166,7 +166,7 @@ impl Tap {
         debug_assert!(taken.is_ok(), "memory takes all, and the interface is there");
     }
 
-    /// Hands what was taken down to whoever writes it.
+    /// Passes the recorded packets to the writer.
     pub(crate) fn hand_over(&mut self) {
         self.background.hand_over(self.writer.get_mut());
     }
@@ -180,33 +180,33 @@ impl Tap {
     }
 }
 
-/// What hears the stack for a capture, if there is one.
+/// The observer of the stack for a capture, if there is one.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     remarks: Option<Remarks>,
 }
 
 impl Watcher {
-    /// Listens if somebody is `wanted`.
+    /// Returns an observer that is active if `wanted`.
     pub(crate) fn new(wanted: bool) -> Watcher {
         Watcher { remarks: wanted.then(Remarks::default) }
     }
 
-    /// What is said next concerns another segment.
+    /// Discards the remark: the next one concerns another segment.
     pub(crate) fn turn(&mut self) {
         if let Some(remarks) = &mut self.remarks {
             remarks.discard();
         }
     }
 
-    /// The connection has ended.
+    /// Removes the state of a connection that has ended.
     pub(crate) fn forget(&mut self, connection: ConnectionId) {
         if let Some(remarks) = &mut self.remarks {
             remarks.forget(connection);
         }
     }
 
-    /// There is no capture any more.
+    /// Stops observing: the capture has ended.
     pub(crate) fn rest(&mut self) {
         self.remarks = None;
     }

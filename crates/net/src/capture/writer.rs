@@ -8,10 +8,10 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-/// Writes buffers in the order in which they are handed over.
+/// Writes buffers in the order of submission.
 pub(super) struct Background {
     full: Sender<Vec<u8>>,
-    /// Buffers that were written, to be used again.
+    /// Written buffers, for reuse.
     spent: Receiver<Vec<u8>>,
     state: Arc<State>,
     end: oneshot::Receiver<io::Result<()>>,
@@ -19,9 +19,9 @@ pub(super) struct Background {
 
 #[derive(Default)]
 struct State {
-    /// Bytes that were handed over and not written yet.
+    /// Bytes submitted and not written yet.
     waiting: AtomicUsize,
-    /// Nothing is written any more.
+    /// True if writing has failed.
     broken: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ impl Background {
                 }
                 shared.waiting.fetch_sub(buffer.len(), Ordering::Relaxed);
                 buffer.clear();
-                // Whoever does not want it any more has ended the capture.
+                // Fails only if the receiver was dropped, that is, the capture has ended.
                 let _ = done.send(buffer);
             }
             let _ = told.send(result.and_then(|()| out.flush()));
@@ -49,24 +49,24 @@ impl Background {
         Ok(Background { full, spent, state, end })
     }
 
-    /// Bytes that were handed over and not written yet.
+    /// Returns the number of bytes submitted and not written yet.
     pub(super) fn waiting(&self) -> usize {
         self.state.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is written any more; [`Background::finish`] says why.
+    /// True if writing has failed; [`Background::finish`] returns the error.
     pub(super) fn is_broken(&self) -> bool {
         self.state.broken.load(Ordering::Relaxed)
     }
 
-    /// Takes what is in `buffer` and leaves an empty one.
+    /// Submits the contents of `buffer` and replaces it by an empty one.
     pub(super) fn hand_over(&mut self, buffer: &mut Vec<u8>) {
         if buffer.is_empty() {
             return;
         }
         let full = std::mem::replace(buffer, self.spent.try_recv().unwrap_or_default());
         self.state.waiting.fetch_add(full.len(), Ordering::Relaxed);
-        // The thread is there as long as `full` is.
+        // The thread lives as long as `full`.
         let _ = self.full.send(full);
     }
 

@@ -1,4 +1,4 @@
-//! What the stack tells of connections, and who is woken by it.
+//! Processes the stack's events and timers, and wakes tasks.
 
 use std::io;
 use std::task::Waker;
@@ -10,12 +10,12 @@ use super::Core;
 use crate::flow::Ending;
 use crate::notice::{ConnectionReport, Notice};
 
-/// How long a dropped stream waits for the peer to close after everything has been acknowledged, as
+/// The time for which a dropped stream waits for the peer to close after all data has been acknowledged, as
 /// Linux does (`tcp_fin_timeout`).
 pub(super) const ORPHAN_WAIT: Duration = Duration::from_secs(60);
 
 impl Core {
-    /// What is due at `now`.
+    /// Processes the timers that expire at `now`.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
@@ -29,7 +29,7 @@ impl Core {
         }
     }
 
-    /// Acts on the stack's events. Who is to be woken goes to `woken`.
+    /// Processes the stack's events. Tasks to be woken are appended to `woken`.
     pub(crate) fn handle_events(&mut self, now: Time, woken: &mut Vec<Waker>) {
         while let Some((id, event)) = self.endpoint.poll_event() {
             self.handle_event(now, id, event, woken);
@@ -57,7 +57,7 @@ impl Core {
             Event::Readable => {
                 flow.received = flow.received.max(received);
                 if flow.orphan && flow.received > flow.read {
-                    // RFC 9293 section 3.9.1.4 and RFC 2525 section 2.17: nobody will ever read it.
+                    // RFC 9293 section 3.9.1.4 and RFC 2525 section 2.17: the data will never be read.
                     self.endpoint.abort(now, id);
                 } else {
                     woken.extend(flow.reader.take());
@@ -147,7 +147,7 @@ impl Core {
         }
     }
 
-    /// Counts what a flow holds, after that has changed.
+    /// Updates the memory accounting of a flow after a change.
     pub(super) fn settle(&mut self, id: ConnectionId) {
         if let Some(flow) = self.flows.get_mut(&id) {
             self.memory.settle(flow);
@@ -173,7 +173,7 @@ impl Core {
                 woken.extend(listening.accepter.take());
             }
             _ => {
-                // Nobody would ever take it.
+                // No listener will ever accept it.
                 if let Some(flow) = self.flows.get_mut(&id) {
                     flow.orphan = true;
                 }
@@ -185,7 +185,7 @@ impl Core {
 
     fn tell(&mut self, notice: impl FnOnce() -> Notice) {
         if let Some(notices) = &self.notices {
-            // Whoever does not listen any more misses nothing.
+            // Fails only if the receiver was dropped.
             let _ = notices.send(notice());
         }
     }
@@ -202,7 +202,7 @@ impl Core {
         }
     }
 
-    /// Nothing works any more: whoever waits hears why.
+    /// Fails all operations: waiting tasks get this error.
     pub(crate) fn fail(&mut self, kind: io::ErrorKind, text: &str, woken: &mut Vec<Waker>) {
         if self.failure.is_none() {
             self.failure = Some((kind, text.into()));

@@ -1,11 +1,13 @@
-//! The memory that the connections of a host hold, and how much of it each may take.
+//! Accounts the memory of a host's connections, and limits the share of each.
 //!
-//! Limits are dynamic thresholds, as switches have them for queues that share a memory (A. Choudhury, E. Hahne, "Dynamic
-//! queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a client
-//! may hold as much as is free, and each of its connections as much as remains of that. A client with many connections gets
-//! half of the memory, two such clients a third each, and some is always free for the next one. Two blocks are granted to each connection
-//! while there are any: one of its send buffer and one that it holds elsewhere. An eighth of the memory is a reserve for new connections
-//! of a client that has all that the thresholds give it; while the reserve is in use, connections that make no progress are aborted early.
+//! Limits are dynamic thresholds, as in switches whose queues share a memory (A. Choudhury, E. Hahne,
+//! "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking
+//! 6(2), 1998): a client may hold as much as is free, and each of its connections as much as remains of that.
+//! A client with many connections gets half of the memory, two such clients a third each, and some is always
+//! free for the next one. Two blocks are granted to each connection while there are any: one of its send
+//! buffer and one that it holds elsewhere. An eighth of the memory is a reserve for new connections of a
+//! client that has reached its threshold; while the reserve is in use, connections without progress are
+//! aborted early.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -20,21 +22,23 @@ use crate::buffer::BLOCK;
 use crate::flow::Flow;
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
-/// The number of eighths of the memory in use from which on it is short.
+/// The number of eighths in use from which on memory is short.
 const SHORT: u64 = 5;
-/// The number of eighths up to which a client that holds more than is free gets two blocks for each of its connections. The difference
-/// to `SHORT` serves its new connections until those that make no progress are aborted.
+/// The number of eighths up to which a client that holds more than is free gets two blocks for each of its
+/// connections. The difference to `SHORT` serves its new connections until those without progress are
+/// aborted.
 const FLOORS: u64 = 6;
-/// How many waiting writers with two blocks or more are looked at for each block that was freed.
+/// The number of waiting writers with two blocks or more that are checked for each freed block.
 const CHECKS: usize = 4;
-/// How many waiting writers are looked at in a round of the driver.
+/// The number of waiting writers checked in a round of the driver.
 const MOST_CHECKS: usize = 64;
-/// How many times within a send timeout a connection is looked at.
+/// The number of checks of a connection within a send timeout.
 const TICKS: u8 = 12;
-/// Less than this within a send timeout is no progress, unless it is all there is.
+/// Fewer acknowledged bytes than this within a send timeout are no progress, unless they are all there is.
 const LEAST_PROGRESS: u64 = 4 << 10;
 
-/// Whose memory is counted together: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber has.
+/// Returns the client of an address, the unit of accounting: an IPv4 address, or an IPv6 network of 64 bits,
+/// which is what one subscriber has.
 fn client_of(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(six) => IpAddr::from((u128::from(six) >> 64 << 64).to_be_bytes()),
@@ -50,18 +54,19 @@ struct Client {
     bytes: u64,
 }
 
-/// Who holds how much.
+/// The memory accounting of a host.
 #[derive(Debug)]
 pub(crate) struct Memory {
     limit: u64,
     send_timeout: Option<Duration>,
-    /// Bytes that are held for connections outside of their buffers.
+    /// Bytes held for connections outside of their buffers.
     charged: u64,
     clients: Vec<Client>,
-    /// Places in `clients` that are free.
+    /// Free places in `clients`.
     vacant: Vec<u32>,
     by_ip: FxHashMap<IpAddr, u32>,
-    /// Writers that wait for memory: those that held less than two blocks, which are woken first, and the others.
+    /// Writers that wait for memory: those that held less than two blocks, which are woken first, and the
+    /// others.
     waiting: [Waiting; 2],
 }
 
@@ -69,17 +74,17 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct Waiting {
     queue: VecDeque<ConnectionId>,
-    /// The number of these that are to be looked at.
+    /// The number of writers to be checked.
     unchecked: usize,
 }
 
 impl Waiting {
-    /// Looks at up to `more` further ones, as memory was freed.
+    /// Marks up to `more` further writers to be checked, after memory was freed.
     fn check(&mut self, more: usize) {
         self.unchecked = self.unchecked.saturating_add(more).min(self.queue.len());
     }
 
-    /// The next one to look at.
+    /// Returns the next writer to check.
     fn next(&mut self) -> Option<ConnectionId> {
         self.unchecked = self.unchecked.checked_sub(1)?;
         self.queue.pop_front()
@@ -99,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// A connection with `ip` begins; returns the place of its client.
+    /// Adds a connection with `ip`; returns the place of its client.
     pub(super) fn join(&mut self, ip: IpAddr) -> u32 {
         let ip = client_of(ip);
         let at = *self.by_ip.entry(ip).or_insert_with(|| {
@@ -119,7 +124,7 @@ impl Memory {
         at
     }
 
-    /// A flow has gone; its buffers have been given back.
+    /// Removes a flow, whose buffers have been released.
     pub(super) fn leave(&mut self, flow: &mut Flow) {
         self.charged -= core::mem::take(&mut flow.charged);
         self.settle(flow);
@@ -131,7 +136,7 @@ impl Memory {
         }
     }
 
-    /// Counts what a flow holds, after that has changed.
+    /// Updates the accounting of a flow after a change.
     pub(super) fn settle(&mut self, flow: &mut Flow) {
         let holds = flow.holds();
         if holds == flow.counted {
@@ -148,12 +153,13 @@ impl Memory {
         flow.counted = holds;
     }
 
-    /// How many bytes more a flow may hold by the thresholds, where the buffers of all have `pooled`.
+    /// Returns the number of additional bytes that a flow may hold by the thresholds, if the buffers of all
+    /// flows have `pooled`.
     fn spare(&self, flow: &Flow, pooled: u64) -> u64 {
         let client = self.clients[flow.client as usize].bytes;
-        // What it takes is free no longer, and held by its client and by itself.
+        // An allocated byte reduces the free memory, and increases the shares of its client and of the flow.
         let shared = self.free(pooled).saturating_sub(client).saturating_sub(flow.holds()) / 3;
-        // Whoever has taken nothing yet gets little, unless nearly all is free.
+        // A peer that has acknowledged nothing yet gets little, unless nearly all memory is free.
         let earned = if self.used(pooled) < self.limit / 16 { u64::MAX } else { flow.earned() };
         shared.min(earned.saturating_sub(flow.holds()))
     }
@@ -166,22 +172,22 @@ impl Memory {
         self.limit.saturating_sub(self.used(pooled))
     }
 
-    /// Whether a block may be granted beyond the thresholds until `eighths` of the memory are taken. To a client that holds
-    /// more than is free only until `FLOORS` are.
+    /// True if a block may be granted beyond the thresholds, until `eighths` of the memory are taken. A
+    /// client that holds more than is free gets one only until `FLOORS` are.
     fn has_block(&self, flow: &Flow, pooled: u64, eighths: u64) -> bool {
         let greedy = self.clients[flow.client as usize].bytes > self.free(pooled);
         self.used(pooled) + BLOCK_BYTES <= self.limit / 8 * if greedy { FLOORS } else { eighths }
     }
 
-    /// How many bytes may be added to the send buffer of a flow.
+    /// Returns the number of bytes that may be added to the send buffer of a flow.
     pub(super) fn room(&self, flow: &Flow, pooled: u64) -> u64 {
         let least = flow.send.is_empty() && self.has_block(flow, pooled, 8);
         let whole = (self.spare(flow, pooled) / BLOCK_BYTES).max(u64::from(least));
         flow.send.slack() + whole * BLOCK_BYTES
     }
 
-    /// How many bytes may be charged to a flow, up to `most`. The last eighth of the memory is for send buffers, without which
-    /// no charge ends.
+    /// Returns the number of bytes that may be charged to a flow, up to `most`. The last eighth of the memory
+    /// is for send buffers, without which no charge would end.
     fn chargeable(&self, flow: &Flow, pooled: u64, most: u64) -> u64 {
         if self.used(pooled) + BLOCK_BYTES > self.limit / 8 * 7 {
             return 0;
@@ -191,18 +197,18 @@ impl Memory {
         (self.spare(flow, pooled) / BLOCK_BYTES * BLOCK_BYTES).max(least).min(most)
     }
 
-    /// True if there are writers to look at.
+    /// True if there are writers to check.
     fn has_unchecked(&self) -> bool {
         self.waiting.iter().any(|waiting| waiting.unchecked > 0)
     }
 
-    /// The next writer to look at, which is in that queue no longer.
+    /// Returns the next writer to check, and removes it from its queue.
     fn next_waiting(&mut self) -> Option<(usize, ConnectionId)> {
         self.waiting.iter_mut().enumerate().find_map(|(at, waiting)| Some((at, waiting.next()?)))
     }
 
-    /// Puts the writer of `flow` into the queue for what it holds now, unless it is there. It may be in the other one
-    /// too, from a time when it held more.
+    /// Adds the writer of `flow` to the queue that matches its present holdings, unless it is queued there
+    /// already. It may be in the other queue too, from a time when it held more.
     fn enqueue(&mut self, id: ConnectionId, flow: &mut Flow) {
         let at = usize::from(flow.holds() >= 2 * BLOCK_BYTES);
         if !core::mem::replace(&mut flow.memory_awaited[at], true) {
@@ -210,35 +216,36 @@ impl Memory {
         }
     }
 
-    /// Whether connections that make no progress have to go earlier, as the reserve for new ones is in use.
+    /// True if connections without progress are to be aborted early, as the reserve for new ones is in use.
     fn is_short(&self, pooled: u64) -> bool {
         self.used(pooled) + BLOCK_BYTES > self.limit / 8 * SHORT
     }
 }
 
-/// How a connection with a send timeout gets on.
+/// The progress of a connection with a send timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// When it is looked at next.
+    /// The time of its next check.
     due: Time,
-    /// What had been acknowledged when it last made progress.
+    /// The number of bytes acknowledged when it last made progress.
     acked: u64,
-    /// How many times in a row it has made none.
+    /// The number of consecutive checks without progress.
     idle: u8,
 }
 
 impl Core {
-    /// The bytes that are held for all connections.
+    /// Returns the bytes held for all connections.
     pub(crate) fn memory_used(&self) -> u64 {
         self.pool.used() + self.memory.charged
     }
 
-    /// Room in the send buffer of `id` by the memory that there is; where there is none its writer is registered.
+    /// Returns the space in the send buffer of `id` that the memory permits; registers its writer if there is
+    /// none.
     pub(crate) fn memory_room(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {
         let freed = self.endpoint.freed(id);
         let Some(flow) = self.flows.get_mut(&id) else { return 0 };
         flow.send.advance(&mut self.pool, freed);
-        // Whoever has fixed the size of its send buffer wants what it holds from the beginning.
+        // An application that fixes the size of its send buffer gets all of it from the start.
         let follows = self.endpoint.send_buffer_follows(id);
         flow.acknowledged = if follows { freed } else { u64::MAX / 4 };
         self.memory.settle(flow);
@@ -273,7 +280,7 @@ impl Core {
         Poll::Ready(Ok(bytes))
     }
 
-    /// Gives back `bytes` that were charged to `id`.
+    /// Releases `bytes` that were charged to `id`.
     pub(crate) fn discharge(&mut self, id: ConnectionId, bytes: u64) {
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.charged -= bytes;
@@ -283,8 +290,8 @@ impl Core {
         }
     }
 
-    /// The writer of `id` waits for memory: its own, when a block of its send buffer has been acknowledged, or that of
-    /// others.
+    /// Registers the writer of `id`, which waits for memory: its own, when a block of its send buffer has
+    /// been acknowledged, or that of others.
     fn await_memory(&mut self, id: ConnectionId, cx: &Context<'_>) {
         let Some(flow) = self.flows.get_mut(&id) else { return };
         flow.writer = Some(cx.waker().clone());
@@ -295,7 +302,7 @@ impl Core {
         self.memory.enqueue(id, flow);
     }
 
-    /// Wakes some of those for whom there is memory now. True if there are others to look at.
+    /// Wakes some of the writers for which there is memory now. True if there are others to check.
     pub(crate) fn wake_for_memory(&mut self, woken: &mut Vec<std::task::Waker>) -> bool {
         for _ in 0..MOST_CHECKS {
             let Some((at, id)) = self.memory.next_waiting() else { break };
@@ -313,7 +320,7 @@ impl Core {
         self.memory.has_unchecked()
     }
 
-    /// Data of `id` is queued: from now on the peer has to acknowledge some.
+    /// Starts the progress check of `id`, which has queued data that the peer has to acknowledge.
     pub(crate) fn expect_progress(&mut self, now: Time, id: ConnectionId) {
         let Some(timeout) = self.memory.send_timeout else { return };
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.progress.is_none()) else { return };
@@ -323,13 +330,13 @@ impl Core {
         self.progress_due.insert((due, id));
     }
 
-    /// When a connection is to be looked at next for its progress.
+    /// Returns the time of the next progress check.
     pub(crate) fn next_progress_check(&self) -> Option<Time> {
         self.progress_due.first().map(|(at, _)| *at)
     }
 
-    /// Aborts the connections whose peers have taken nothing for the send timeout, or for a twelfth of it while memory is
-    /// short.
+    /// Aborts the connections whose peers have acknowledged nothing for the send timeout, or for a twelfth of
+    /// it while memory is short.
     pub(crate) fn check_progress(&mut self, now: Time) {
         let Some(timeout) = self.memory.send_timeout else { return };
         while let Some(&(at, id)) = self.progress_due.first().filter(|(at, _)| *at <= now) {
@@ -357,7 +364,7 @@ impl Core {
         }
     }
 
-    /// A flow is looked at no more.
+    /// Ends the progress checks of a flow.
     pub(crate) fn expect_nothing(&mut self, id: ConnectionId) {
         if let Some(progress) = self.flows.get_mut(&id).and_then(|flow| flow.progress.take()) {
             self.progress_due.remove(&(progress.due, id));
@@ -379,12 +386,12 @@ mod tests {
         let remote = Address::new(ip.into(), 1);
         let mut flow = Flow::new(Time::ZERO, 1, remote, remote);
         flow.client = memory.join(ip.into());
-        // It has had much acknowledged.
+        // Much of its data has been acknowledged.
         flow.acknowledged = u64::MAX / 4;
         flow
     }
 
-    /// Takes all that is granted, a block at a time.
+    /// Allocates all memory that is granted, a block at a time.
     fn fill(memory: &mut Memory, flow: &mut Flow) {
         loop {
             let bytes = memory.chargeable(flow, 0, BLOCK_BYTES);
@@ -397,7 +404,7 @@ mod tests {
         }
     }
 
-    /// Names of connections.
+    /// Returns connection IDs.
     fn ids(count: u16) -> Vec<ConnectionId> {
         let ip = IpAddr::from([10, 0, 0, 9]);
         let own = LocalAddress { ip, path: PathId(0), backup: false };
@@ -417,7 +424,7 @@ mod tests {
         let held = memory.charged;
         // Half, and a block for each connection.
         assert!((60 * MIB..=80 * MIB).contains(&held), "{held}");
-        // A client that has taken nothing gets two blocks even where much is free.
+        // A client that has acknowledged nothing gets two blocks even if much is free.
         let mut fresh = flow(&mut memory, [10, 0, 0, 3]);
         fresh.acknowledged = 0;
         fill(&mut memory, &mut fresh);
@@ -464,7 +471,7 @@ mod tests {
         let mut rich: Vec<_> = (0..300).map(|number| hold(2, number)).collect();
         let poor: Vec<_> = (300..320).map(|number| hold(number as u64 % 2, number)).collect();
         assert_eq!(memory.next_waiting(), None);
-        // The first one has had a block acknowledged.
+        // A block of the first one has been acknowledged.
         let (id, flow) = &mut rich[0];
         flow.charged -= BLOCK_BYTES;
         memory.settle(flow);

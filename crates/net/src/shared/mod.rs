@@ -1,5 +1,5 @@
-//! The state that the driver and the streams of one host share, under one lock that nobody holds
-//! for long or across an `await`.
+//! The state that the driver and the streams of a host share, under one lock that is held briefly and never
+//! across an `await`.
 
 mod events;
 mod memory;
@@ -27,7 +27,7 @@ use crate::flow::Flow;
 use crate::notice::Notice;
 use anabranch_device::Clock;
 
-/// What driver and streams share.
+/// The state shared by the driver and the streams.
 #[derive(Debug)]
 pub(crate) struct Shared {
     core: Mutex<Core>,
@@ -40,14 +40,14 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        // A panic of a user's own scheduler leaves nothing half done that a later call could trip over.
+        // A panic in a user's scheduler leaves no partial update that a later call could depend on.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `act` and wakes the driver if it sleeps.
+    /// Runs `act` and wakes the driver if it sleeps.
     pub(crate) fn act<T>(&self, act: impl FnOnce(&mut Core, Time) -> T) -> T {
         let mut core = self.lock();
-        // Not before: the stack's time does not run backwards.
+        // Read under the lock: the stack's time must not run backwards.
         let now = self.clock.now();
         let result = act(&mut core, now);
         let driver = core.rouse();
@@ -71,33 +71,34 @@ pub(crate) struct Listening {
 pub(crate) struct Core {
     pub endpoint: Endpoint<Watcher>,
     pub flows: FxHashMap<ConnectionId, Box<Flow>>,
-    /// What the buffers of the flows are made of.
+    /// The blocks of the flows' buffers.
     pool: Pool,
-    /// Who holds how much of it.
+    /// The accounting of the blocks.
     memory: Memory,
-    /// When flows with queued data are to have made progress.
+    /// The next progress check of each flow with queued data.
     progress_due: BTreeSet<(Time, ConnectionId)>,
-    /// How many connections there were.
+    /// The number of connections so far.
     opened: u64,
-    /// A peer uses DSS checksums, so payload has to be summed also where nobody checks TCP's.
+    /// True if a peer uses DSS checksums, so that payload has to be summed even if TCP checksums are not
+    /// verified.
     pub sums_wanted: bool,
     pub listeners: BTreeMap<u16, Listening>,
     pub addresses: Vec<LocalAddress>,
-    /// When an orphan is to be aborted.
+    /// The deadlines of orphans.
     deadlines: BTreeSet<(Time, ConnectionId)>,
     /// The driver, if it sleeps.
     pub driver: Option<Waker>,
-    /// Something was done that the driver has to look at.
+    /// True if the driver has new work.
     pub stirred: bool,
-    /// Readers of what has come, to be woken by the driver.
+    /// Readers of received data, to be woken by the driver.
     pub woken: Vec<Waker>,
-    /// What is to be sent should not wait for further packets to come.
+    /// True if segments should be sent without waiting for further packets.
     pub urgent: bool,
-    /// Why nothing works any more.
+    /// The error of all operations, once the host has stopped.
     pub failure: Option<(io::ErrorKind, Arc<str>)>,
-    /// How many handles, streams and listeners there are.
+    /// The number of handles, streams and listeners.
     pub handles: usize,
-    /// Whoever waits for all connections to end.
+    /// The tasks that wait for all connections to end.
     pub finishers: Vec<Waker>,
     pub notices: Option<tokio::sync::mpsc::UnboundedSender<Notice>>,
     /// The capture, if there is one.
@@ -146,12 +147,12 @@ impl Core {
         }
     }
 
-    /// The driver, if it sleeps and there is something for it to do.
+    /// Returns the driver's waker if it sleeps and has work.
     fn rouse(&mut self) -> Option<Waker> {
         if core::mem::take(&mut self.stirred) { self.driver.take() } else { None }
     }
 
-    /// The error of a host that has stopped.
+    /// Returns the error of a host that has stopped.
     pub(crate) fn check(&self) -> io::Result<()> {
         match &self.failure {
             Some((kind, text)) => Err(io::Error::new(*kind, text.to_string())),
@@ -159,23 +160,23 @@ impl Core {
         }
     }
 
-    /// Whether a packet for `ip` is for this host.
+    /// True if a packet for `ip` is for this host.
     pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|address| address.ip == ip)
     }
 
-    /// The path of an address of this host.
+    /// Returns the path of an address of this host.
     pub(crate) fn path_of(&self, ip: IpAddr) -> Option<PathId> {
         self.addresses.iter().find(|address| address.ip == ip).map(|address| address.path)
     }
 
-    /// When the driver has to come back.
+    /// Returns the time of the next timer.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let orphan = self.deadlines.first().map(|(at, _)| *at);
         [self.endpoint.poll_timeout(), orphan, self.next_progress_check()].into_iter().flatten().min()
     }
 
-    /// All connections, in the order of their IDs.
+    /// Returns all connections, in the order of their IDs.
     pub(crate) fn connections(&self) -> Vec<ConnectionId> {
         #[expect(clippy::disallowed_methods, reason = "sorted before use")]
         let mut all: Vec<_> = self.flows.keys().copied().collect();
@@ -190,7 +191,7 @@ impl Core {
         self.flows.insert(id, flow);
     }
 
-    /// A connection that this side opens.
+    /// Adds a connection opened by this host.
     pub(crate) fn track_outgoing(&mut self, now: Time, id: ConnectionId, remote: Address) {
         let local = self.ends(id).map_or(remote, |(local, _)| local);
         self.track(now, id, local, remote);
@@ -200,7 +201,7 @@ impl Core {
         self.endpoint.subflow_stats(id).first().map(|subflow| (subflow.local, subflow.remote))
     }
 
-    /// The flow `id`, which begins now if the stack has just accepted it, and the blocks for its buffers.
+    /// Returns the flow `id`, which is created if the stack has just accepted it, and the block pool.
     fn flow_and_pool(&mut self, now: Time, id: ConnectionId) -> Option<(&mut Flow, &mut Pool)> {
         if !self.flows.contains_key(&id) && !self.endpoint.has_ended(id) {
             let (local, remote) = self.ends(id)?;

@@ -1,4 +1,4 @@
-//! What the driver hands over and takes: segments with their payload.
+//! Exchanges segments and their payload between the driver and the stack.
 
 use std::task::Waker;
 
@@ -14,7 +14,7 @@ use super::Core;
 use crate::flow::Flow;
 
 impl Core {
-    /// A segment has come, with this payload.
+    /// Processes a received segment with its payload.
     pub(crate) fn handle_segment(&mut self, now: Time, path: PathId, segment: &Segment, payload: &[u8]) {
         let mut placed = core::mem::take(&mut self.placed);
         self.endpoint.handle_segment(now, path, segment, &mut placed);
@@ -24,7 +24,7 @@ impl Core {
         self.placed = placed;
     }
 
-    /// Puts bytes where the stack says.
+    /// Stores payload as the stack directs.
     fn place(&mut self, now: Time, placement: Placement, payload: &[u8]) {
         let part = |offset: u32, len: u64| {
             payload.get(offset as usize..(offset as usize).saturating_add(len as usize)).unwrap_or(&[])
@@ -35,7 +35,7 @@ impl Core {
                     let held = flow.receive.held();
                     let in_order = flow.receive.end() == stream.start;
                     flow.receive.store(pool, stream.start, part(payload_offset, stream.len()));
-                    // The stack says so as well, once it was asked what is to be sent.
+                    // The stack signals this as well when it is polled next.
                     let reader = if in_order { flow.reader.take() } else { None };
                     if flow.receive.held() != held {
                         self.settle(connection);
@@ -74,21 +74,21 @@ impl Core {
         }
     }
 
-    /// Bytes of a connection up to `end` leave. Who is to be woken goes to `woken`.
+    /// Records that bytes of a connection up to `end` are sent. Tasks to be woken are appended to `woken`.
     pub(crate) fn has_left(&mut self, id: ConnectionId, end: u64, woken: &mut Vec<Waker>) {
         if let Some(flow) = self.flows.get_mut(&id) {
             woken.extend(flow.has_left(end, self.endpoint.freed(id)));
         }
     }
 
-    /// The next segment to send.
+    /// Returns the next segment to send.
     pub(crate) fn poll_transmit(&mut self, now: Time, segment: &mut Segment) -> Option<Departure> {
         self.endpoint.observer_mut().turn();
         self.endpoint.poll_transmit_into(now, segment, &Sums(&self.flows))
     }
 }
 
-/// Sums what is written, for DSS checksums.
+/// Sums stored payload, for DSS checksums.
 struct Sums<'a>(&'a FxHashMap<ConnectionId, Box<Flow>>);
 
 impl PayloadSums for Sums<'_> {

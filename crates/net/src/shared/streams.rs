@@ -1,4 +1,4 @@
-//! What streams ask of their connections.
+//! The operations of streams on their connections.
 
 use std::io;
 use std::task::{Context, Poll, Waker, ready};
@@ -12,13 +12,13 @@ use super::Core;
 use super::events::ORPHAN_WAIT;
 use crate::lent::Lent;
 
-/// The error of a bug.
+/// Returns the error of an internal inconsistency.
 fn not_there() -> io::Error {
     io::Error::other("a byte that has arrived is not there")
 }
 
 impl Core {
-    /// How many bytes can be read; 0 at the end of the stream.
+    /// Returns the number of readable bytes; 0 at the end of the stream.
     fn poll_readable(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<u64>> {
         let live = self.endpoint.received(id);
         let failed = self.check();
@@ -61,8 +61,8 @@ impl Core {
         Poll::Ready(Ok(()))
     }
 
-    /// Lends what can be read, without copying it, and takes back what was lent and read. Nothing is lent at the
-    /// end of the stream.
+    /// Lends readable data without copying it, and takes back blocks that were read. Lends nothing at the end
+    /// of the stream.
     pub(crate) fn poll_lend(
         &mut self,
         now: Time,
@@ -83,12 +83,12 @@ impl Core {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes back blocks that were lent and read.
+    /// Takes back blocks that were read.
     pub(crate) fn take_back(&mut self, lent: &mut Lent) {
         lent.give_back(&mut self.pool);
     }
 
-    /// Takes back all that was lent, as nobody reads any more.
+    /// Takes back everything that was lent, as the reader is gone.
     pub(crate) fn end_lending(&mut self, id: ConnectionId, lent: &mut Lent) {
         let unread = lent.end(&mut self.pool);
         if let Some(flow) = self.flows.get_mut(&id) {
@@ -96,7 +96,7 @@ impl Core {
         }
     }
 
-    /// The next `n` bytes have been handed to whoever reads.
+    /// Records that `n` more bytes were passed to the reader.
     fn has_read(&mut self, now: Time, id: ConnectionId, n: u64) {
         let Some(flow) = self.flows.get_mut(&id) else { return };
         flow.read += n;
@@ -129,7 +129,7 @@ impl Core {
         let room = if self.endpoint.send_buffer_follows(id) {
             flow.unsent_room(self.endpoint.freed(id))
         } else {
-            // Whoever has fixed its size wants what it holds.
+            // An application that fixes the size of its send buffer gets all of it.
             u64::MAX
         };
         if room == 0 {
@@ -156,7 +156,7 @@ impl Core {
         Poll::Ready(Ok(accepted))
     }
 
-    /// Whether the handshake is done.
+    /// Returns ready once the handshake is complete.
     pub(crate) fn poll_established(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let failed = self.check();
         let Some(flow) = self.flows.get_mut(&id) else {
@@ -187,7 +187,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether everything that was written, and the end, has been acknowledged.
+    /// Returns ready once all written data and the end of the stream have been acknowledged.
     pub(crate) fn poll_drained(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let failed = self.check();
         let Some(flow) = self.flows.get_mut(&id) else {
@@ -208,7 +208,7 @@ impl Core {
         }
     }
 
-    /// The stream was dropped.
+    /// Releases a connection whose stream was dropped.
     pub(crate) fn release(&mut self, now: Time, id: ConnectionId) {
         let mut woken = Vec::new();
         let live = self.endpoint.received(id);
@@ -220,7 +220,7 @@ impl Core {
         if flow.ended.is_some() || self.failure.is_some() {
             self.forget(id, &mut woken);
         } else if unread || linger == Some(Duration::ZERO) || !flow.established {
-            // What the peer has sent is lost, and it must not think otherwise (RFC 9293 section 3.9.1.4).
+            // Unread data is lost, and the peer must not assume otherwise (RFC 9293 section 3.9.1.4).
             self.endpoint.abort(now, id);
         } else {
             if !shut {

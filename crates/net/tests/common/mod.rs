@@ -1,4 +1,4 @@
-//! Two hosts, joined by links in memory, on tokio's paused clock.
+//! Two hosts connected by links in memory, on tokio's paused clock.
 
 #![allow(dead_code, reason = "each test that shares it uses a part")]
 
@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 #[derive(Clone, Copy)]
 pub struct Path {
     pub mbps: u64,
-    /// One way.
+    /// The one-way delay.
     pub delay_ms: u64,
     /// The probability that a packet is lost, in each direction.
     pub loss: f64,
-    /// The longest packet that passes, and whether routers say so.
+    /// The MTU, and whether routers report it.
     pub mtu: Option<(u32, bool)>,
 }
 
@@ -61,12 +61,12 @@ pub fn server_ip(path: usize) -> IpAddr {
 
 pub const PORT: u16 = 80;
 
-/// Where the server listens.
+/// Returns the address of the listening server.
 pub fn server_address() -> SocketAddr {
     SocketAddr::new(server_ip(0), PORT)
 }
 
-/// Two hosts, yet to be started, with a device of their own for each path.
+/// Returns two builders with a device for each path.
 pub fn builders(paths: &[Path]) -> (HostBuilder, HostBuilder) {
     let (mut client, mut server) = (Host::builder().seed(1), Host::builder().seed(2));
     for (at, path) in paths.iter().enumerate() {
@@ -79,7 +79,7 @@ pub fn builders(paths: &[Path]) -> (HostBuilder, HostBuilder) {
     (client, server)
 }
 
-/// Two hosts with a device of their own for each path.
+/// Returns two hosts with a device for each path.
 pub fn hosts(paths: &[Path]) -> (Host, Host) {
     let (client, server) = builders(paths);
     (client.start().unwrap(), server.start().unwrap())
@@ -89,7 +89,7 @@ pub fn config() -> ConnectionConfig {
     ConnectionConfig::linux()
 }
 
-/// Accepts a connection at `server` and reads all that comes.
+/// Accepts a connection at `server` and reads until its end.
 pub fn receive_all(server: &Host) -> JoinHandle<Vec<u8>> {
     let mut listener = server.listen(PORT, config(), 4).unwrap();
     tokio::spawn(async move {
@@ -100,7 +100,7 @@ pub fn receive_all(server: &Host) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Bytes that tell their place.
+/// Returns bytes that depend on their offset.
 pub fn content(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let next = |_| {

@@ -1,4 +1,4 @@
-//! Every judgement, on facts that are written down here.
+//! Tests of every check, on made-up facts.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn endpoint(address: &str, dev: Option<&str>) -> MptcpEndpoint {
     }
 }
 
-/// A host of which nothing bad can be said.
+/// Returns a host without problems.
 fn healthy() -> Facts {
     let host = Host {
         links: vec![link("wlan0", "192.0.2.2"), link("wwan0", "198.51.100.2")],
@@ -89,7 +89,7 @@ fn healthy() -> Facts {
     }
 }
 
-/// The one check of `id` after `change`.
+/// Returns the one check of `id` after `change`.
 fn after(id: &str, change: impl FnOnce(&mut Facts)) -> Check {
     let mut facts = healthy();
     change(&mut facts);
@@ -287,7 +287,7 @@ fn checksums_by_hardware_are_explained_and_no_trouble() {
     assert!(check.what.contains("wlan0 compute the checksums"), "{check:?}");
 }
 
-/// What one end can see, and no more than that is said.
+/// A finding claims no more than one end can observe.
 #[test]
 fn a_probe_says_what_it_can_tell() {
     let level = |outcome: ProbeOutcome, counters: &[&str]| {
@@ -325,7 +325,7 @@ fn a_probe_says_what_it_can_tell() {
     }
 }
 
-/// An address that was asked for is not said twice.
+/// A numeric target is not repeated as an address.
 #[test]
 fn a_probe_names_its_target_once() {
     let what = |target: &str| {

@@ -1,4 +1,4 @@
-//! What is read from a host, without changing anything.
+//! The facts about a host, read without changing anything.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -11,32 +11,33 @@ use serde::Deserialize;
 use super::probe::Probe;
 use crate::{Action, Capabilities, Host, Shown, System, show};
 
-/// What is known of `/dev/net/tun`.
+/// The state of `/dev/net/tun`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TunFile {
     /// It opens for reading and writing.
     Opens {
-        /// It can have a virtio-net header before each packet, and so offload checksums and segmentation.
+        /// Devices can have a virtio-net header before each packet, and so offload checksums and
+        /// segmentation.
         offload: bool,
     },
-    /// It is not there.
+    /// It does not exist.
     Missing,
     /// This user may not open it.
     Denied,
-    /// It is there and does not open.
+    /// Opening it fails.
     Broken(String),
 }
 
-/// By which interface the kernel sends what comes from an address of its own.
+/// The route of packets from one of the host's addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The interface that has the address.
     pub interface: String,
     /// The address.
     pub address: IpAddr,
-    /// The interface that is taken to somewhere far away; none if there is no way.
+    /// The outgoing interface of packets to a distant address; none without a route.
     pub leaves_by: Option<String>,
-    /// What comes from there by the interface gets in, as far as routes and reverse path filters go.
+    /// True if routes and reverse path filters let packets to the address in by the interface.
     pub enters: bool,
 }
 
@@ -49,48 +50,48 @@ pub struct MptcpEndpoint {
     pub id: u8,
     /// The interface that subflows from it are bound to.
     pub dev: Option<String>,
-    /// The kernel joins from it.
+    /// True if the kernel opens subflows from it.
     #[serde(default)]
     pub subflow: bool,
-    /// The kernel announces it.
+    /// True if the kernel announces it.
     #[serde(default)]
     pub signal: bool,
-    /// Its subflows are backups.
+    /// True if its subflows are backups.
     #[serde(default)]
     pub backup: bool,
-    /// The kernel joins from it to each address of the peer.
+    /// True if the kernel opens subflows from it to each address of the peer.
     #[serde(default)]
     pub fullmesh: bool,
 }
 
-/// A host at a moment.
+/// The state of a host.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Such as `6.1.0-13-amd64`.
+    /// The kernel release, such as `6.1.0-13-amd64`.
     pub kernel: String,
-    /// Switches by their path below `/proc/sys`: `net/mptcp/*` and the buffers of TCP.
+    /// Sysctls by their path below `/proc/sys`: `net/mptcp/*` and the buffers of TCP.
     pub sysctls: BTreeMap<String, String>,
-    /// `ip mptcp limits`: announced addresses that are accepted, and subflows.
+    /// The limits of `ip mptcp limits`: accepted announced addresses, and subflows.
     pub mptcp_limits: Option<(u32, u32)>,
-    /// `ip mptcp endpoint`; none if it cannot be asked.
+    /// The endpoints of `ip mptcp endpoint`; none if the command fails.
     pub mptcp_endpoints: Option<Vec<MptcpEndpoint>>,
     /// `/dev/net/tun`.
     pub tun: TunFile,
-    /// What this process may do.
+    /// The privileges of this process.
     pub capabilities: Option<Capabilities>,
-    /// Programs and what they say their version is; none if they are not there.
+    /// Programs with their version; none if a program is missing.
     pub programs: Vec<(&'static str, Option<String>)>,
-    /// Files that may be open at once: the soft limit; none is without limit.
+    /// The soft limit of open files; none is unlimited.
     pub open_files: Option<u64>,
-    /// Interfaces, routes and so on, or why they cannot be read.
+    /// Interfaces, routes and so on, or the reason that they cannot be read.
     pub host: Result<Host, String>,
-    /// Where the kernel sends what comes from each address.
+    /// The route of packets from each address.
     pub sources: Vec<Source>,
-    /// What `anabranch tun setup` has made.
+    /// The setups made by `anabranch tun setup`.
     pub setups: Result<Vec<Shown>, String>,
     /// The offloads of each interface that is up, by the names of `ethtool -k`; none without ethtool.
     pub features: Option<BTreeMap<String, BTreeMap<String, bool>>>,
-    /// What a connection to somewhere has shown.
+    /// The result of a test connection.
     pub probe: Option<Probe>,
 }
 
@@ -106,11 +107,11 @@ const SYSCTLS: [&str; 9] = [
     "net/ipv4/tcp_wmem",
 ];
 
-/// RFC 5737 and RFC 3849: nobody's addresses, and far away for every host.
+/// Addresses reserved for documentation (RFC 5737 and RFC 3849), distant from every host.
 const FAR: [&str; 2] = ["203.0.113.86", "2001:db8:86:84::1"];
 
 impl Facts {
-    /// Reads the host; `states` is where setups are written down.
+    /// Reads the host; `states` is the directory of the setup's state files.
     pub fn read(system: &mut dyn System, states: &Path) -> Facts {
         let mut sysctls = BTreeMap::new();
         for key in SYSCTLS {
@@ -132,7 +133,7 @@ impl Facts {
                 let far = FAR[usize::from(address.is_ipv6())];
                 let line = format!("ip -json route get {far} from {address}");
                 let leaves_by = system.act(&Action::run(&line)).ok().and_then(|text| route_device(&text));
-                // Reverse path filters are IPv4's alone.
+                // Only IPv4 has reverse path filters.
                 let line = format!("ip -json route get {address} from {far} iif {}", link.ifname);
                 let enters = address.is_ipv6() || system.act(&Action::run(&line)).is_ok();
                 sources.push(Source { interface: link.ifname.clone(), address, leaves_by, enters });
@@ -172,13 +173,13 @@ fn tun_file() -> TunFile {
     }
 }
 
-/// The `dev` of what `ip -json route get` prints.
+/// Returns the `dev` in the output of `ip -json route get`.
 fn route_device(text: &str) -> Option<String> {
     let routes: serde_json::Value = serde_json::from_str(text).ok()?;
     Some(routes.get(0)?.get("dev")?.as_str()?.to_owned())
 }
 
-/// `add_addr_accepted 0 subflows 2`
+/// Parses `add_addr_accepted 0 subflows 2`.
 fn parse_limits(text: &str) -> Option<(u32, u32)> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let after = |name: &str| {
@@ -188,12 +189,12 @@ fn parse_limits(text: &str) -> Option<(u32, u32)> {
     Some((after("add_addr_accepted")?, after("subflows")?))
 }
 
-/// A list in JSON, or nothing at all if it is empty.
+/// Parses a list in JSON; an empty text is an empty list.
 fn parse_endpoints(text: &str) -> Option<Vec<MptcpEndpoint>> {
     if text.trim().is_empty() { Some(Vec::new()) } else { serde_json::from_str(text).ok() }
 }
 
-/// Lines such as `tx-checksumming: on [fixed]`.
+/// Parses lines such as `tx-checksumming: on [fixed]`.
 fn parse_features(text: &str) -> BTreeMap<String, bool> {
     let feature = |line: &str| {
         let (name, value) = line.trim().split_once(": ")?;

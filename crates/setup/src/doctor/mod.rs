@@ -1,4 +1,4 @@
-//! Whether a host is fit for anabranch, and what would help where it is not.
+//! Checks whether a host is ready for anabranch, and suggests remedies.
 //!
 //! [`Facts`] are read from the system and judged by pure functions, one for each [`Check`].
 
@@ -14,32 +14,32 @@ use serde::Serialize;
 pub use facts::{Facts, MptcpEndpoint, Source, TunFile};
 pub use probe::{Probe, ProbeOutcome, is_multipath, probe};
 
-/// How it stands.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// As it should be.
     Ok,
-    /// Works, or works in part, or cannot be told.
+    /// Works, works in part, or could not be determined.
     Warn,
     /// Does not work.
     Fail,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// A name that does not change.
+    /// A stable name.
     pub id: &'static str,
-    /// How it stands.
+    /// The result.
     pub level: Level,
-    /// What was found, and what follows.
+    /// The finding and its consequence.
     pub what: String,
-    /// What would help.
+    /// The remedy.
     pub remedy: Option<String>,
 }
 
-/// Judges everything.
+/// Runs all checks.
 pub fn judge(facts: &Facts) -> Vec<Check> {
     checks::all(facts)
 }

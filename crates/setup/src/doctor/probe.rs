@@ -1,5 +1,5 @@
-//! Whether option 30 comes through: a Multipath TCP connection of the kernel to somewhere, and what became of
-//! it. Anabranch's own endpoint would not do, as it needs a device and routes first.
+//! Tests whether option 30 passes the network, with a Multipath TCP connection of the kernel. Anabranch's own
+//! endpoint is unsuitable, as it needs a device and routes first.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,57 +12,58 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, sock
 
 use crate::{Action, System};
 
-/// Longer than the kernel tries with the option: it leaves it out after two or three SYNs without an answer
-/// (`net.mptcp.syn_retrans_before_tcp_fallback`), which is after 3 s to 7 s.
+/// Longer than the kernel tries with the option: it omits it after two or three unanswered SYNs
+/// (`net.mptcp.syn_retrans_before_tcp_fallback`), after 3 s to 7 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For a connection without the option, where one with it had no answer.
+/// For a connection without the option, after one with it had no answer.
 const PLAIN_TIMEOUT: Duration = Duration::from_secs(3);
-/// For the answer to a request.
+/// For the response to a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Where a web server is asked for something, so that segments with data are looked at as well.
+/// Ports on which a request is sent to a web server, so that segments with data are tested too.
 const HTTP_PORTS: [u16; 3] = [80, 8000, 8080];
 
-/// What a connection has shown.
+/// The result of a test connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// As it was asked for.
+    /// The target as the user gave it.
     pub target: String,
-    /// Where it led.
+    /// The address that it resolved to.
     pub address: Option<SocketAddr>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: ProbeOutcome,
-    /// By how much the kernel's counters (MPTcpExt) have risen meanwhile, whoever was the cause.
+    /// The increase of the kernel's counters (MPTcpExt) during the test, whatever caused it.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What became of the connection.
+/// The outcome of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// The kernel gives no such sockets.
+    /// The kernel does not provide such sockets.
     NoMptcp(String),
-    /// There is no such host.
+    /// The name does not resolve.
     NoName(String),
-    /// There is no way there, or nobody answered, to a connection without the option neither.
+    /// There is no route, or no answer even to a connection without the option.
     NoConnection(String),
-    /// The host, or something on the way, refused the connection.
+    /// The host or a middlebox refused the connection.
     Refused,
-    /// Nobody answered within this time, and then somebody did to a plain TCP.
+    /// No answer within this time with the option, and an answer to plain TCP.
     PlainAlone(Duration),
-    /// It is Multipath TCP in the handshake, and data was not tried.
+    /// The handshake used Multipath TCP; data was not tried.
     Handshake,
-    /// It is Multipath TCP in the handshake, and a request on it had no answer within this time.
+    /// The handshake used Multipath TCP, and a request had no response within this time.
     Silent(Duration),
-    /// Data went both ways, and it still was Multipath TCP.
+    /// Data was exchanged in both directions over Multipath TCP.
     Multipath,
-    /// It began as Multipath TCP and was plain TCP when data had gone both ways.
+    /// The handshake used Multipath TCP, and the connection had fallen back once data was exchanged.
     FellBackLater,
-    /// It became plain TCP in the handshake.
+    /// The connection fell back in the handshake.
     FellBack,
-    /// It cannot be told.
+    /// The outcome could not be determined.
     Unknown(String),
 }
 
-/// Connects to `target`, which is `HOST` or `HOST:PORT`; port 80 unless given. Takes up to 15 s (and what the resolver takes).
+/// Connects to `target`, which is `HOST` or `HOST:PORT`, by default port 80. Takes up to 15 s plus the time
+/// of the resolver.
 pub fn probe(target: &str, system: &mut dyn System) -> Probe {
     let before = counters(system);
     let mut address = None;
@@ -144,7 +145,7 @@ fn open(address: SocketAddr) -> Result<TcpStream, ProbeOutcome> {
     Ok(stream)
 }
 
-/// Whether anything came back for a request.
+/// Sends a request; true if any response came.
 fn exchange(stream: &mut TcpStream, target: &str) -> bool {
     let request = format!("HEAD / HTTP/1.1\r\nHost: {target}\r\nUser-Agent: anabranch doctor\r\n\r\n");
     let mut answer = [0; 4096];
@@ -155,19 +156,19 @@ fn state_of(stream: &TcpStream, system: &mut dyn System) -> Result<bool, String>
     is_multipath(stream.local_addr().map_err(|error| error.to_string())?, system)
 }
 
-/// Returns whether the kernel's connection from the address `local` is Multipath TCP still, as `ss` shows the flags for
-/// it. (The socket option MPTCP_INFO would tell the same, through an interface that no safe crate has.)
+/// Returns whether the kernel's connection from the address `local` still uses Multipath TCP, by the flags
+/// that `ss` shows. (The socket option MPTCP_INFO has the same information, but no safe crate offers it.)
 ///
 /// # Errors
-/// If `ss` cannot be run, or it does not show the connection.
+/// If `ss` cannot be run, or does not show the connection.
 pub fn is_multipath(local: SocketAddr, system: &mut dyn System) -> Result<bool, String> {
-    // `192.0.2.1:5000` or `[2001:db8::1]:5000`, as ss takes it too.
+    // `192.0.2.1:5000` or `[2001:db8::1]:5000`, the syntax of ss.
     let text = system.act(&Action::run(&format!("ss -MniaOH src {local}")))?;
     flags_of(&text, local).ok_or_else(|| format!("`ss -Mni` does not show the connection from {local}"))
 }
 
-/// MPTCP_INFO_FLAG_FALLBACK and MPTCP_INFO_FLAG_REMOTE_KEY_RECEIVED in the line of the connection from `local`.
-/// (The subflow's own line, of `ss -tni`, names MPTCP after a fallback as well.)
+/// Evaluates MPTCP_INFO_FLAG_FALLBACK and MPTCP_INFO_FLAG_REMOTE_KEY_RECEIVED in the line of the connection
+/// from `local`. (The subflow's own line, of `ss -tni`, names MPTCP after a fallback as well.)
 fn flags_of(text: &str, local: SocketAddr) -> Option<bool> {
     let line = text
         .lines()
@@ -176,7 +177,7 @@ fn flags_of(text: &str, local: SocketAddr) -> Option<bool> {
     if has("fallback") { Some(false) } else { has("remote_key").then_some(true) }
 }
 
-/// The kernel's counters of Multipath TCP, in this network namespace.
+/// Returns the kernel's counters of Multipath TCP, in this network namespace.
 fn counters(system: &mut dyn System) -> BTreeMap<String, u64> {
     let text = system.read("/proc/thread-self/net/netstat").unwrap_or_default();
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("MPTcpExt: "));

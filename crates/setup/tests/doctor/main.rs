@@ -1,4 +1,4 @@
-//! The doctor on a real kernel, in network namespaces of their own.
+//! The doctor on a real kernel, in its own network namespaces.
 #![cfg(target_os = "linux")]
 
 #[path = "../setup/lab.rs"]
@@ -14,11 +14,11 @@ use anabranch_setup::doctor::{Check, Facts, Level, ProbeOutcome, judge, probe};
 use anabranch_setup::{setup, teardown};
 use lab::{Lab, possible, two_paths};
 
-/// A server at the far side that answers one request of each connection.
+/// A server on the far host that answers one request on each connection.
 struct Server(Child);
 
 impl Server {
-    /// `protocol` is 262 for Multipath TCP and 0 for plain TCP.
+    /// Starts it; `protocol` is 262 for Multipath TCP and 0 for plain TCP.
     fn new(lab: &Lab, address: &str, port: u16, protocol: u16) -> Server {
         let script = "
 import socket, sys
@@ -81,7 +81,7 @@ fn option_30_comes_through_or_not() {
     assert!(matches!(outcome(&lab, "203.0.113.9:8080"), ProbeOutcome::NoMptcp(_)));
 }
 
-/// A middlebox on the way that overwrites the option with NOPs, or drops what bears it.
+/// A middlebox on the path overwrites the option with NOPs, or drops segments that carry it.
 #[test]
 fn a_middlebox_looks_like_what_it_is() {
     if !possible() {
@@ -101,7 +101,7 @@ fn a_middlebox_looks_like_what_it_is() {
     assert!(dropped.counters.contains_key("MPCapableSYNTXDrop"), "{:?}", dropped.counters);
 }
 
-/// One that drops what bears the option later: the answer to the SYN, or all behind the SYNs.
+/// A middlebox drops segments that carry the option later: the SYN/ACK, or everything after the SYNs.
 #[test]
 fn a_middlebox_that_drops_is_no_silent_host() {
     if !possible() {
@@ -110,7 +110,7 @@ fn a_middlebox_that_drops_is_no_silent_host() {
     let lab = Lab::new();
     let _server = Server::new(&lab, "203.0.113.9", 8080, 262);
     let far = |line: &str| lab::must(&format!("ip netns exec {} bash -euc '{line}'", lab.far));
-    // Not where the server is, which would hear of the drop from its own kernel.
+    // Not on the server's host, whose kernel would notice the drop.
     lab.home(
         "nft \"add table inet box; add chain inet box in { type filter hook prerouting priority -300; }\"",
     );
@@ -141,10 +141,10 @@ fn a_real_host_is_seen_as_it_is() {
     {
         assert_eq!(level(id), Level::Ok, "{:?}", found(&lab, id));
     }
-    // Both default routes are in the main table: what comes from r1's address leaves by r0.
+    // Both default routes are in the main table, so packets from r1's address leave by r0.
     let astray = found(&lab, "source-routes");
     assert!(astray.what.contains("198.51.100.2 of r1 leaves by r0"), "{astray:?}");
-    // Strict filters, as the lab has them, then drop what comes to it; loose ones do not.
+    // Strict filters, as the lab has them, then drop packets to that address; loose ones do not.
     assert!(
         found(&lab, "rp-filter").what.contains("to 198.51.100.2 of r1"),
         "{:?}",

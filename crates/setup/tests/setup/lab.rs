@@ -1,5 +1,5 @@
-//! A host with two paths to a far side, in network namespaces of their own: nothing of the machine that
-//! runs the tests is touched.
+//! A host with two paths to a far host, in their own network namespaces: the tests change nothing on the
+//! machine that runs them.
 //!
 //! ```text
 //!                r0 192.0.2.2, 2001:db8:1::2     f0 192.0.2.1, 2001:db8:1::1
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anabranch_setup::{Action, Options, RealSystem, System};
 
-/// Whether these tests can run; if not they count as skipped.
+/// True if these tests can run; otherwise they count as skipped.
 pub fn possible() -> bool {
     let root = rustix::process::geteuid().is_root();
     let tools =
@@ -27,11 +27,11 @@ pub fn possible() -> bool {
     false
 }
 
-/// The two namespaces, which go with it.
+/// The two namespaces, which are removed on drop.
 pub struct Lab {
     pub home: String,
     pub far: String,
-    /// Where the state is kept.
+    /// The directory of the state.
     pub state: PathBuf,
 }
 
@@ -80,12 +80,12 @@ impl Lab {
         lab
     }
 
-    /// Runs a shell line at home.
+    /// Runs a shell line in the namespace `home`.
     pub fn home(&self, line: &str) -> String {
         must(&format!("ip netns exec {} bash -euc '{line}'", self.home))
     }
 
-    /// Runs `f` in a thread that lives at home.
+    /// Runs `f` in a thread in the namespace `home`.
     pub fn at_home<T: Send>(&self, f: impl FnOnce(&mut RealSystem, &Path) -> T + Send) -> T {
         let namespace = std::fs::File::open(format!("/run/netns/{}", self.home)).unwrap();
         std::thread::scope(|scope| {
@@ -99,7 +99,8 @@ impl Lab {
         })
     }
 
-    /// All that a setup could change, as text: links, addresses, routes, rules, nftables, switches.
+    /// Returns everything that a setup could change, as text: links, addresses, routes, rules, nftables,
+    /// sysctls.
     pub fn snapshot(&self) -> String {
         self.home(
             "ip -details link show | grep -v -E \"^ +link/\"; ip -br addr; ip -4 rule; ip -6 rule
@@ -109,8 +110,8 @@ impl Lab {
         )
     }
 
-    /// Sends pings with the path's address as source into the TUN, as anabranch would, and returns at which of
-    /// the far side's interfaces they came in and from which address; none if no answer came back to the TUN.
+    /// Sends pings with the path's address as source into the TUN, as anabranch would. Returns the far host's
+    /// interface on which they arrived and their source address there; none if no reply came back to the TUN.
     pub fn ping(&self, device: &str, from: &str, to: &str) -> Option<(String, String)> {
         let capture = format!(
             "ip netns exec {} timeout 20 tcpdump -l -n -i any -c 1 \"(icmp[0] == 8 or ip6[40] == 128) and dst {to}\" \
@@ -149,12 +150,12 @@ impl Drop for Lab {
     }
 }
 
-/// Two paths of both families.
+/// Returns options for two paths with both families.
 pub fn two_paths() -> Options {
     Options::new(vec!["r0".parse().unwrap(), "r1".parse().unwrap()])
 }
 
-/// The real system, except that the change number `fail` fails.
+/// The real system, except that change number `fail` fails.
 pub struct Failing {
     pub fail: usize,
     pub changes: usize,

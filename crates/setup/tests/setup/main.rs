@@ -1,4 +1,4 @@
-//! The setup on a real kernel, in network namespaces of its own.
+//! Setups on a real kernel, in its own network namespaces.
 #![cfg(target_os = "linux")]
 
 mod lab;
@@ -18,8 +18,8 @@ fn same(before: &str, after: &str) {
     assert!(gone.is_empty() && come.is_empty() && old.len() == new.len(), "gone: {gone:#?}\ncome: {come:#?}");
 }
 
-/// Each address leaves by its own interface, is translated to that interface's address, and answers find their
-/// way back, through strict reverse path filters; afterwards everything is as it was.
+/// Packets of each address leave by its own interface, are translated to that interface's address, and
+/// replies return through strict reverse path filters; a teardown restores the original state.
 #[test]
 fn each_path_leaves_by_its_own_interface_and_nothing_is_left_behind() {
     if !possible() {
@@ -35,7 +35,7 @@ fn each_path_leaves_by_its_own_interface_and_nothing_is_left_behind() {
     assert_eq!(lab.ping(DEVICE, "10.86.84.2", "203.0.113.9"), seen("f1", "198.51.100.2"));
     assert_eq!(lab.ping(DEVICE, "fd86:8684::1", "2001:db8:9::9"), seen("f0", "2001:db8:1::2"));
     assert_eq!(lab.ping(DEVICE, "fd86:8684::2", "2001:db8:9::9"), seen("f1", "2001:db8:2::2"));
-    // The networks of an interface are reached through it and not through another.
+    // The networks of an interface are reached through that interface only.
     assert_eq!(lab.ping(DEVICE, "10.86.84.2", "198.51.100.1"), seen("f1", "198.51.100.2"));
 
     let shown = lab.at_home(|system, root| show(system, root)).unwrap();
@@ -49,8 +49,9 @@ fn each_path_leaves_by_its_own_interface_and_nothing_is_left_behind() {
     assert!(matches!(&error, SetupError::Refused(text) if text.contains("nothing is known")), "{error}");
 }
 
-/// What has no path of its own does not leave: neither an address that is nobody's, nor a path whose interface
-/// is gone. And nobody outside reaches in, or through.
+/// Packets without a path of their own are not forwarded: neither those from an unassigned address, nor those
+/// of a path whose interface has disappeared. And no host outside can reach the device, or a network beyond
+/// it.
 #[test]
 fn nothing_leaks() {
     if !possible() {
@@ -64,12 +65,12 @@ fn nothing_leaks() {
     assert_eq!(lab.ping(DEVICE, "10.86.84.1", "203.0.113.9"), None);
     assert!(lab.ping(DEVICE, "10.86.84.2", "203.0.113.9").is_some());
     lab.home("ip link set r0 up");
-    // The far side sends towards a path's address, and to a third host behind this one.
+    // The far host sends to a path's address, and to a third host beyond this one.
     let (home, far) = (&lab.home, &lab.far);
     let ping = |to: &str| lab::shell(&format!("ip netns exec {far} ping -c 1 -W 1 {to}")).status.success();
     lab::must(&format!("ip -n {far} route add 10.86.84.0/24 via 198.51.100.2"));
     assert!(ping("198.51.100.2"));
-    // What is forwarded into the device is counted behind our filter.
+    // Packets forwarded into the device are counted after the filter.
     lab.home(
         "nft \"add table inet count; add chain inet count f { type filter hook forward priority 10; }\"",
     );
@@ -85,7 +86,7 @@ fn nothing_leaks() {
     ));
     lab.home("echo 1 > /proc/sys/net/ipv4/conf/y/forwarding");
     let through = ping("10.99.0.2");
-    // Without the filter both would be: the test sees what it is there for.
+    // Without the filter both would be forwarded, so the test can fail.
     lab.home("nft flush chain inet anabranch_anabranch0 forward");
     let without = ping("10.99.0.2");
     lab::must(&format!("ip netns del {home}-x"));
@@ -93,7 +94,7 @@ fn nothing_leaks() {
     assert!(without && !ping("10.86.84.2") && reached());
 }
 
-/// Whatever step fails, all before it is undone.
+/// Whichever step fails, all previous ones are undone.
 #[test]
 fn a_failure_in_the_middle_undoes_what_was_made() {
     if !possible() {
@@ -129,7 +130,7 @@ fn a_second_setup_makes_what_is_missing_and_no_more() {
     let outcome = again().unwrap();
     assert!(outcome.repaired && outcome.made.is_empty(), "{:?}", outcome.made);
 
-    // Somebody removes parts by hand.
+    // An administrator removes parts by hand.
     lab.home("ip rule del from 10.86.84.2; ip -6 route flush table 86841; nft delete table inet anabranch_anabranch0");
     lab.home("echo 0 > /proc/sys/net/ipv4/conf/r1/forwarding");
     let shown = lab.at_home(|system, root| show(system, root)).unwrap();
@@ -139,7 +140,7 @@ fn a_second_setup_makes_what_is_missing_and_no_more() {
     assert_eq!(outcome.made.len(), 5, "{:?}", outcome.made);
     same(&whole, &lab.snapshot());
 
-    // A repair that fails leaves the rest alone.
+    // A failed repair leaves the rest alone.
     lab.home("ip rule del from 10.86.84.1; ip rule del from 10.86.84.2");
     let error =
         lab.at_home(|_, root| setup(&two_paths(), &mut Failing { fail: 2, changes: 0 }, root)).unwrap_err();
@@ -147,7 +148,7 @@ fn a_second_setup_makes_what_is_missing_and_no_more() {
     assert!(!lab.home("ip rule").contains("10.86.84"));
     assert!(lab.home("nft list ruleset").contains("masquerade"));
 
-    // Other options are another setup.
+    // Other options make another setup.
     let mut other = two_paths();
     other.families = Families::Ipv4;
     let error = lab.at_home(|system, root| setup(&other, system, root)).unwrap_err();
@@ -158,7 +159,7 @@ fn a_second_setup_makes_what_is_missing_and_no_more() {
     same(&before, &lab.snapshot());
 }
 
-/// What somebody else has made or changed meanwhile is left alone.
+/// Objects that others have made or changed meanwhile are left alone.
 #[test]
 fn a_teardown_touches_only_what_was_made() {
     if !possible() {
@@ -193,7 +194,7 @@ fn a_teardown_touches_only_what_was_made() {
     assert!(lab.at_home(|system, root| show(system, root)).unwrap().is_empty());
 }
 
-/// A state of an earlier life of the machine tells of nothing that could be undone.
+/// A state recorded before the last reboot describes nothing that could be undone.
 #[test]
 fn after_a_reboot_there_is_nothing_to_undo() {
     if !possible() {
@@ -208,12 +209,12 @@ fn after_a_reboot_there_is_nothing_to_undo() {
     let report = lab.at_home(|system, root| teardown(DEVICE, system, root)).unwrap();
     assert!(report.rebooted && report.undone.is_empty());
     same(&before, &lab.snapshot());
-    // And a setup does not take the old state for its own, but neither the device that is there.
+    // A setup does not adopt the old state, nor the existing device.
     let error = lab.at_home(|system, root| setup(&two_paths(), system, root)).unwrap_err();
     assert!(error.to_string().contains("there is a device anabranch0 already"), "{error}");
 }
 
-/// A switch that two setups need is set back by the last of them.
+/// A sysctl that two setups need is restored by the last of them.
 #[test]
 fn two_setups_share_a_switch() {
     if !possible() {

@@ -1,4 +1,4 @@
-//! The fabric without hosts: packets go in by hand.
+//! The fabric without hosts: the tests send single packets.
 
 use super::*;
 use crate::topology::{self, Duplex, Hosts, PathSpec, ServerAddresses};
@@ -41,8 +41,8 @@ fn a_packet_takes_delay_and_serialisation_of_each_hop() {
         assert_eq!((delivery.host, delivery.path), (pair.server.0, PathId(0)));
         arrivals.push((now, segment.seq.0));
     });
-    // 11.52 us on the first link, 115.2 us on the second, 10 ms of propagation; the second and the
-    // third packet wait for the slower link.
+    // 11.52 us on the first link, 115.2 us on the second, 10 ms of propagation; the second and the third
+    // packet wait for the slower link.
     let alone = 10_000_000 + 11_520 + 115_200;
     assert_eq!(arrivals, [(Time(alone), 0), (Time(alone + 115_200), 1), (Time(alone + 230_400), 2)]);
     assert_eq!((fabric.packet_hops, fabric.data_packets), (6, 3));
@@ -69,7 +69,7 @@ fn no_packet_is_lost_but_by_a_link_and_order_is_kept() {
         let mut sent = 0_u32;
         for burst in 0..40 {
             let at = Time::from_millis(1 + burst);
-            // The fabric takes packets in the order of time.
+            // The fabric requires packets in order of time.
             while let Some((now, Turn::Link(link))) = fabric.next_turn().filter(|next| next.0 < at) {
                 while let Some(delivery) = fabric.poll_link(link, now) {
                     fabric.pool.release(delivery.packet);

@@ -1,4 +1,4 @@
-//! LIA beside one TCP on a link that they share.
+//! LIA and a TCP on a shared link.
 
 use anabranch_link::{Loss, QueueLimit};
 use anabranch_sim::Sim;
@@ -9,7 +9,7 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 const SEEDS: u64 = 20;
 
-/// A link with 100 ms of round trip that one connection of several subflows shares with a TCP.
+/// A link with a round-trip time of 100 ms shared by one connection with several subflows and a TCP.
 struct Shared {
     mbps: u64,
     loss: f64,
@@ -20,7 +20,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The first connection's share of the bytes of 300 s, and the packets that the queue dropped.
+    /// Returns the first connection's share of the bytes of 300 s, and the packets that the queue dropped.
     fn share(&self, seed: u64) -> (f64, u64) {
         let access = Duplex::symmetric(Rate::from_mbps(1000), Duration::ZERO)
             .with(|link| link.queue = QueueLimit::Unlimited);
@@ -50,7 +50,7 @@ impl Shared {
         (multipath / (multipath + tcp), drops)
     }
 
-    /// The mean share over all seeds, and the packets that the queue dropped.
+    /// Returns the mean share over all seeds, and the packets that the queue dropped.
     fn mean(&self) -> (f64, u64) {
         let shares: Vec<_> = (0..SEEDS).map(|seed| self.share(seed)).collect();
         let mean = shares.iter().map(|share| share.0).sum::<f64>() / SEEDS as f64;

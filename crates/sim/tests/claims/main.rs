@@ -1,5 +1,5 @@
-//! What a right simulation must show: closed forms, and what the papers found.
-//! `cargo test --release --test claims -- --nocapture` prints what was measured.
+//! Results that a correct simulation must reproduce: closed forms, and findings of papers. `cargo test
+//! --release --test claims -- --nocapture` prints the measurements.
 
 #[path = "../common/mod.rs"]
 mod common;

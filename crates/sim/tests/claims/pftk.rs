@@ -1,4 +1,4 @@
-//! The rate of NewReno under random loss against the full formula of Padhye et al. (1998).
+//! Compares the rate of NewReno under random loss with the full formula of Padhye et al. (1998).
 
 use anabranch_link::{Loss, QueueLimit};
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
@@ -14,16 +14,16 @@ use anabranch_units::{Bytes, Duration, Rate, Time};
 /// The two-way propagation; the link adds almost nothing.
 const RTT: f64 = 0.1;
 
-/// What the sender's retransmission timer does.
+/// The sender's retransmission timer.
 #[derive(Clone, Default)]
 struct Timer {
     sender: Option<Scope>,
-    /// When it was started.
+    /// The time at which it was started.
     base: Time,
     acknowledged: Option<Seq>,
-    /// The last thing that it did was to run out.
+    /// True if its last event was a timeout.
     running_out: bool,
-    /// How long it waited before the first timeout of each row.
+    /// The time before the first timeout of each sequence.
     waits: Vec<f64>,
     last: Time,
 }
@@ -60,27 +60,27 @@ impl Recorder for Timer {
     }
 }
 
-/// What all seeds together have come to, in segments and seconds.
+/// The results of all seeds together, in segments and seconds.
 #[derive(Default, Debug)]
 struct Measured {
     seconds: f64,
     sent: f64,
     recoveries: f64,
-    /// Rows of timeouts.
+    /// Sequences of timeouts.
     timeouts: f64,
-    /// Before the first timeout of each row.
+    /// The time before the first timeout of each sequence.
     waited: f64,
     /// The rate of each seed.
     rates: Vec<f64>,
 }
 
 impl Measured {
-    /// Loss events (fast recoveries and rows of timeouts) to segments.
+    /// Returns the ratio of loss events (fast recoveries and sequences of timeouts) to segments.
     fn p(&self) -> f64 {
         (self.recoveries + self.timeouts) / self.sent
     }
 
-    /// The mean first timeout in seconds.
+    /// Returns the mean first timeout in seconds.
     fn t0(&self) -> f64 {
         self.waited / self.timeouts.max(1.0)
     }
@@ -89,14 +89,14 @@ impl Measured {
         self.sent / self.seconds
     }
 
-    /// The standard error of the rate, as a fraction of it.
+    /// Returns the standard error of the rate, as a fraction of it.
     fn error(&self) -> f64 {
         let n = self.rates.len() as f64;
         let variance = self.rates.iter().map(|rate| (rate - self.rate()).powi(2)).sum::<f64>() / (n - 1.0);
         (variance / n).sqrt() / self.rate()
     }
 
-    /// What the formula says, with an acknowledgement for every segment (b = 1).
+    /// Returns the rate of the formula, with an acknowledgement for every segment (b = 1).
     fn formula(&self) -> f64 {
         let (p, b) = (self.p(), 1.0);
         let fast = RTT * (2.0 * b * p / 3.0).sqrt();
@@ -114,7 +114,7 @@ fn measure(loss: f64, config: &ConnectionConfig, seconds: u64) -> Measured {
     for seed in 0..10 {
         let flow = topology.pairs[0].flow("bulk", None, config.clone());
         let mut sim = Sim::new(topology.network.clone(), vec![flow], seed, Timer::default()).unwrap();
-        // The first slow start is over.
+        // After the first slow start.
         let warm = sim.run(Time::from_secs(20)).flows[0].sender.subflows[0].counters;
         let waits = sim.recorder().waits.len();
         let report = sim.run(Time::from_secs(20 + seconds));
@@ -143,7 +143,8 @@ fn measure(loss: f64, config: &ConnectionConfig, seconds: u64) -> Measured {
     all
 }
 
-/// The rate, the RTT and the windows never limit, and every segment is acknowledged.
+/// Returns a configuration in which the link rate and the windows never limit, and every segment is
+/// acknowledged.
 fn unlimited(config: ConnectionConfig) -> ConnectionConfig {
     ConnectionConfig {
         mptcp: false,
@@ -156,7 +157,7 @@ fn unlimited(config: ConnectionConfig) -> ConnectionConfig {
     }
 }
 
-/// Loss rates, seconds per seed, and how far from the formula the rate may be.
+/// Loss rates, seconds per seed, and the permitted deviation from the formula.
 const POINTS: [(f64, u64, f64); 5] =
     [(0.0005, 400, 0.15), (0.001, 300, 0.15), (0.003, 200, 0.15), (0.01, 200, 0.15), (0.02, 200, 0.20)];
 

@@ -1,4 +1,4 @@
-//! Completion times in slow start against the closed form.
+//! Compares completion times in slow start with the closed form.
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
@@ -29,13 +29,13 @@ impl Case {
         }
     }
 
-    /// The time on the wire of the headers with so many bytes of options, and a payload.
+    /// Returns the time on the wire of the headers with this number of option bytes, and a payload.
     fn serialisation(&self, options: u64, payload: u64) -> f64 {
         (40 + options + payload) as f64 * 8.0 / self.rate.as_bps_f64()
     }
 
-    /// When `bytes` are delivered: the handshake; half a round trip and all segments one behind the
-    /// other; and after each round that is shorter than the round trip, the wait for the first
+    /// Returns the delivery time of `bytes`: the handshake; half a round trip and the transmission of all
+    /// segments; and after each round that is shorter than the round trip, the wait for the first
     /// acknowledgement of the next. Round k sends IW 2^k segments (Kurose and Ross, "TCP latency").
     fn closed_form(&self, bytes: u64) -> f64 {
         let rtt = self.rtt.as_secs_f64();
@@ -94,7 +94,7 @@ fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// When each part of the stream was delivered.
+/// The delivery time of each part of the stream.
 #[derive(Clone, Default)]
 struct Progress(Vec<(f64, u64)>);
 
@@ -106,8 +106,8 @@ impl Recorder for Progress {
     }
 }
 
-/// One transfer of 2000 segments is also one of each size below: the n-th segment is delivered when a
-/// transfer of n segments would end.
+/// One transfer of 2000 segments covers each size below: the n-th segment is delivered when a transfer of n
+/// segments would end.
 #[test]
 fn every_size_from_1_to_2000_segments_takes_what_the_closed_form_says() {
     for case in cases() {

@@ -1,4 +1,4 @@
-//! A lone flow fills its path, and two paths are filled together.
+//! A single flow fills its path, and one flow fills two paths.
 
 use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{RunReport, Sim};
@@ -13,12 +13,12 @@ use crate::common::path;
 const TCP_SHARE: f64 = 1400.0 / (1400.0 + 40.0 + 12.0);
 const MPTCP_SHARE: f64 = 1400.0 / (1400.0 + 40.0 + 40.0);
 
-/// When the overshoot of the first slow start is repaired. Without SACK that takes a round trip for each of
-/// hundreds of losses.
+/// The time when the overshoot of the first slow start is repaired. Without SACK that takes a round trip for
+/// each of hundreds of losses.
 const WARM: u64 = 20;
 const SPAN: u64 = 30;
 
-/// Bits a second that arrived in 30 s of steady state, and the report.
+/// Returns the bits per second that arrived in 30 s of steady state, and the report.
 fn steady_rate(paths: &[PathSpec], config: ConnectionConfig) -> (f64, RunReport) {
     let topology = topology::disjoint(paths, ServerAddresses::One).unwrap();
     let flow = topology.pairs[0].flow("bulk", None, config);
@@ -63,8 +63,8 @@ fn two_disjoint_paths_are_filled_together() {
     }
 }
 
-/// The overshoot of a slow start loses some 170 segments of one window. NewReno repairs one in a round
-/// trip; RFC 6582 lets the timer of the first partial acknowledgement end that.
+/// The overshoot of a slow start loses some 170 segments of one window. NewReno repairs one in a round trip;
+/// RFC 6582 lets the timer of the first partial acknowledgement end that.
 #[test]
 fn many_losses_in_a_window_do_not_take_a_round_trip_each() {
     let topology = topology::disjoint(&[path("a", 100, 10)], ServerAddresses::One).unwrap();

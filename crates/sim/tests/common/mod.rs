@@ -1,4 +1,4 @@
-//! Networks and flows that several tests use.
+//! Networks and flows shared by several tests.
 #![allow(dead_code)]
 
 use anabranch_link::Loss;
@@ -7,12 +7,12 @@ use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses, Topology}
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Bytes, Duration, Rate};
 
-/// A path of so many Mbit/s and milliseconds of round trip.
+/// Returns a path with this rate in Mbit/s and round-trip time in milliseconds.
 pub fn path(name: &str, mbps: u64, rtt_ms: u64) -> PathSpec {
     PathSpec::new(name, Duplex::symmetric(Rate::from_mbps(mbps), Duration::from_millis(rtt_ms)))
 }
 
-/// Paths of 10 Mbit/s with 20 and 50 ms of round trip, and a flow over both.
+/// Returns paths of 10 Mbit/s with round-trip times of 20 and 50 ms, and a flow over both.
 pub fn two_paths(size: Option<Bytes>, config: ConnectionConfig) -> (Topology, FlowSpec) {
     let paths = [path("wifi", 10, 20), path("lte", 10, 50)];
     let topology = topology::disjoint(&paths, ServerAddresses::One).unwrap();
@@ -20,7 +20,7 @@ pub fn two_paths(size: Option<Bytes>, config: ConnectionConfig) -> (Topology, Fl
     (topology, flow)
 }
 
-/// The same with random loss on the way up.
+/// Returns the same with random loss from client to server.
 pub fn two_lossy_paths(size: Option<Bytes>, config: ConnectionConfig) -> (Topology, FlowSpec) {
     let mut paths = [path("wifi", 10, 20), path("lte", 10, 50)];
     for path in &mut paths {
@@ -31,7 +31,7 @@ pub fn two_lossy_paths(size: Option<Bytes>, config: ConnectionConfig) -> (Topolo
     (topology, flow)
 }
 
-/// A plain TCP with the settings of today's Linux.
+/// Returns plain TCP with the settings of current Linux.
 pub fn tcp() -> ConnectionConfig {
     ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() }
 }

@@ -1,4 +1,4 @@
-//! BBR on a path: what it finds out, and what it leaves of the queue.
+//! BBR on a path: its estimates, and the queue it leaves.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn sim(path: PathSpec, congestion: &str) -> Sim<()> {
     Sim::new(topology.network, vec![flow], 1, ()).unwrap()
 }
 
-/// 20 Mbit/s, 40 ms, a queue of four BDP.
+/// Returns a path of 20 Mbit/s and 40 ms with a queue of four BDP.
 fn deep() -> PathSpec {
     let mut path = path("a", 20, 40);
     path.stretches[0].up.queue = QueueLimit::Bdp(4.0);
@@ -83,7 +83,7 @@ fn it_goes_through_all_its_states_and_looks_for_the_least_rtt_every_five_seconds
             probes.push(now.as_secs_f64());
         }
         if state == BbrState::ProbeRtt {
-            // Half of the BDP of 100 kB, or what is left of the window before.
+            // Half of the BDP of 100 kB, or the remainder of the window before.
             assert!(bbr.cwnd(SubflowId(0)) < 60_000, "{}", bbr.cwnd(SubflowId(0)));
         }
         before = Some(state);
@@ -95,7 +95,7 @@ fn it_goes_through_all_its_states_and_looks_for_the_least_rtt_every_five_seconds
     }
 }
 
-/// The same path, whose rate falls to a tenth after ten seconds.
+/// Returns the same path with a rate that falls to a tenth after ten seconds.
 fn falling(queue: f64) -> Sim<()> {
     let mut path = path("a", 20, 40);
     path.stretches[0].up.queue = QueueLimit::Bdp(queue);
@@ -104,7 +104,7 @@ fn falling(queue: f64) -> Sim<()> {
     sim(path, "bbr")
 }
 
-/// The pacing rate and the smoothed RTT in milliseconds.
+/// Returns the pacing rate and the smoothed RTT in milliseconds.
 fn paced(sim: &Sim<()>) -> (Rate, f64) {
     let stack = sim.stack(sim.flows()[0].client);
     let id = sim.connection(FlowId(0), End::Client).unwrap();
@@ -114,7 +114,7 @@ fn paced(sim: &Sim<()>) -> (Rate, f64) {
 
 #[test]
 fn a_path_that_becomes_ten_times_slower_is_found_out() {
-    // A queue of one BDP overflows then, and the losses tell.
+    // A queue of one BDP overflows then, and BBR reacts to the losses.
     let mut sim = falling(1.0);
     sim.run(Time::from_secs(25));
     assert!(paced(&sim).0 < Rate::from_mbps(3), "{}", paced(&sim).0);
@@ -125,15 +125,16 @@ fn a_path_that_becomes_ten_times_slower_is_found_out() {
 
 #[test]
 fn a_slower_path_is_found_out_where_every_probe_is_cut_short() {
-    // A queue of four BDP makes round trips of a second, so that ProbeRTT comes before the end of each cycle. By the
-    // draft the bandwidth of before would never be forgotten: two minutes later it paced at 19 Mbit/s still.
+    // A queue of four BDP makes round-trip times of a second, so that ProbeRTT comes before the end of each
+    // cycle. According to the draft the old bandwidth would never be forgotten: two minutes later it still
+    // paced at 19 Mbit/s.
     let mut sim = falling(4.0);
     sim.run(Time::from_secs(35));
     assert!(paced(&sim).0 < Rate::from_mbps(3), "{}", paced(&sim).0);
     let before = sim.report().flows[0].delivered;
     let after = sim.run(Time::from_secs(90)).flows[0].delivered;
     assert!((after - before) as f64 * 8.0 / 55.0 > 0.85 * 1.93e6);
-    // And the least RTT is found again, half of the queue with each ProbeRTT.
+    // And the minimum RTT is found again, half of the queue with each ProbeRTT.
     assert!(paced(&sim).1 < 120.0, "{} ms", paced(&sim).1);
 }
 

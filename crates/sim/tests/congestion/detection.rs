@@ -1,5 +1,5 @@
-//! Shared bottleneck detection: on one link that two subflows share and on two that they do not, with the noise
-//! of short flows, and beside one long TCP at each bottleneck or beside none. docs/fairness.md has what comes of it.
+//! Shared bottleneck detection: on one link that two subflows share and on two separate links, with the noise
+//! of short flows, with or without one long TCP at each bottleneck. docs/fairness.md has the results.
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
@@ -14,29 +14,29 @@ use crate::survey::kind;
 const A: SubflowId = SubflowId(0);
 const B: SubflowId = SubflowId(1);
 
-/// One scenario: two subflows on one link or on two, each of 2 to 8 Mbit/s with a queue of 1 to 2 BDP, round trips
-/// of 20 to 80 ms, and short flows that ask for 10 to 40 % of each link.
+/// One scenario: two subflows on one link or on two, each of 2 to 8 Mbit/s with a queue of 1 to 2 BDP,
+/// round-trip times of 20 to 80 ms, and short flows with a load of 10 to 40 % on each link.
 #[derive(Clone, Copy)]
 struct Scenario {
     seed: u64,
     shared: bool,
-    /// A NewReno that sends all the time, at each bottleneck.
+    /// True for a NewReno flow that sends all the time at each bottleneck.
     beside: bool,
     seconds: u64,
 }
 
 struct Outcome {
-    /// Whether the two were coupled after each decision, and when that was.
+    /// The time of each decision, and whether it coupled the two subflows.
     decisions: Vec<(f64, bool)>,
-    /// What each was decided by.
+    /// The grounds of each decision.
     grounds: Vec<Ground>,
-    /// Megabits per second of the connection in the second half of the time.
+    /// The rate of the connection in the second half of the time, in Mbit/s.
     mbps: f64,
-    /// And of all long TCPs.
+    /// The rate of all long TCPs.
     beside: f64,
 }
 
-/// What a decision rests on, with the last estimates of both subflows.
+/// The grounds of a decision, with the last estimates of both subflows.
 struct Ground {
     groups: [Option<u8>; 2],
     estimates: [SbdSummary; 2],
@@ -57,7 +57,7 @@ impl Scenario {
         };
         let tcp = ConnectionConfig { mptcp: false, congestion: CongestionKind::NewReno, ..config.clone() };
         let mut noise = RandomStream::new(self.seed, "noise");
-        // Pareto sizes of 50 kB in the mean, in Poisson order.
+        // Pareto sizes with a mean of 50 kB, started by a Poisson process.
         let mut short = |rate: Rate, add: &mut dyn FnMut(Time, Bytes)| {
             let gap = 50_000.0 * 8.0 / (rate.as_bps_f64() * load);
             let mut at = 0.0;
@@ -115,7 +115,7 @@ impl Scenario {
     fn run(&self, congestion: &CongestionKind) -> Outcome {
         let mut sim = self.sim(congestion);
         let (mut decisions, mut grounds, mut known) = (Vec::new(), Vec::new(), 0);
-        // What the connection and the long TCPs had delivered after half of the time, and at the end.
+        // The bytes of the connection and the long TCPs delivered in half of the time, and at the end.
         let long = if self.beside { 1 + if self.shared { 1 } else { 2 } } else { 1 };
         let mut delivered = [[0.0; 2]; 2];
         for step in 1..=self.seconds * 4 {
@@ -147,17 +147,17 @@ impl Scenario {
     }
 }
 
-/// What many scenarios come to.
+/// The results of many scenarios.
 #[derive(Default, Debug)]
 struct Sum {
     scenarios: usize,
     decisions: usize,
     wrong: usize,
-    /// First decisions that are wrong.
+    /// The number of wrong first decisions.
     first_wrong: usize,
-    /// The times of the first right decisions.
+    /// The times of the first correct decisions.
     times: Vec<f64>,
-    /// How often a decision differs from the one before.
+    /// The number of decisions that differ from the one before.
     changes: usize,
     mbps: Vec<f64>,
     beside: Vec<f64>,
@@ -185,7 +185,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The mean of the quotients of two runs each, and half of its 95 % interval.
+/// Returns the mean ratio of paired runs, and half of its 95 % interval.
 fn ratio(one: &[f64], other: &[f64]) -> (f64, f64) {
     let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
     let mean = mean(&ratios);
@@ -198,7 +198,8 @@ fn decisions_come_every_ten_groupings_after_the_warm_up_and_are_the_same_again()
     let sbd = CongestionKind::from_name("sbd").unwrap();
     let run = || Scenario { seed: 1, shared: true, beside: false, seconds: 40 }.run(&sbd).decisions;
     let decisions = run();
-    // The warm-up of 60 intervals ends with the first grouping, and a decision is of ten: 24.15 s, and then every 3.5 s.
+    // The warm-up of 60 intervals ends with the first grouping, and a decision takes ten: at 24.15 s, and
+    // then every 3.5 s.
     for (n, (at, _)) in decisions.iter().enumerate() {
         let due = 24.15 + 3.5 * n as f64;
         assert!((due..due + 1.5).contains(at), "{decisions:?}");
@@ -207,7 +208,7 @@ fn decisions_come_every_ten_groupings_after_the_warm_up_and_are_the_same_again()
     assert_eq!(run(), decisions);
 }
 
-/// A row for each setting of `sbd`, against `olia` and `newreno` in the same 100 scenarios.
+/// Prints a row for each setting of `sbd`, compared with `olia` and `newreno` in the same 100 scenarios.
 fn table(shared: bool, beside: bool) {
     let scenario = Scenario { seed: 0, shared, beside, seconds: 60 };
     let of = |kind: &CongestionKind| all(0..100, scenario, kind);
@@ -278,7 +279,8 @@ fn table_of_two_links_and_tcps() {
     table(false, true);
 }
 
-/// With the removal of oscillation noise (RFC 8382 section 4.2) and without, in the same scenarios.
+/// Compares runs with and without the removal of oscillation noise (RFC 8382 section 4.2), in the same
+/// scenarios.
 #[test]
 #[ignore = "prints a table"]
 fn table_of_noise() {
@@ -303,8 +305,8 @@ fn table_of_noise() {
     }
 }
 
-/// What the decisions of a setting rest on: so many found one of the two behind no bottleneck, had both in one group, and
-/// in two; and the last skewness of both subflows at each, in order.
+/// The grounds of the decisions of a setting: the number that found one of the two not at a bottleneck, had
+/// both in one group, and in two groups; and the last skewness of both subflows at each, in order.
 #[derive(Default)]
 struct Grounds {
     unknown: usize,
@@ -331,14 +333,14 @@ impl Grounds {
         grounds
     }
 
-    /// In per cent of all decisions.
+    /// Returns a percentage of all decisions.
     fn part(&self, n: usize) -> f64 {
         100.0 * n as f64 / (self.unknown + self.together + self.apart) as f64
     }
 }
 
-// Delays that were taken from echoes of older segments, or with the wait of an acknowledgement in them, showed a queue
-// that was mostly short, wherever it was (16 % apart, and a median of 0.2).
+// Delays that were taken from echoes of older segments, or included the delay of an acknowledgement,
+// indicated a mostly short queue wherever it was (16 % separated, and a median of 0.2).
 #[test]
 fn a_link_that_is_full_of_a_tcp_is_seen_as_a_bottleneck_and_apart_from_another() {
     let grounds = Grounds::of("sbd", false, true, 10);

@@ -9,7 +9,8 @@ use anabranch_units::{Bytes, Time};
 
 use crate::common::path;
 
-/// Ten megabytes over two paths of 20 Mbit/s and 40 ms, whose queues of 200 packets mark from `threshold` on.
+/// Runs ten megabytes over two paths of 20 Mbit/s and 40 ms, whose queues of 200 packets mark from
+/// `threshold` on.
 fn run(congestion: &str, ecn: bool, threshold: Option<QueueLimit>) -> RunReport {
     let mut paths = [path("a", 20, 40), path("b", 20, 40)];
     for path in &mut paths {
@@ -58,7 +59,8 @@ fn with_marks_nothing_is_lost_and_without_them_the_queue_overflows() {
 #[test]
 fn a_window_is_reduced_once_for_all_marks_of_a_round_trip() {
     let marks = seen(&run("newreno", true, THRESHOLD));
-    // A window of 70 to 100 segments overshoots the threshold by some in each round trip that it does.
+    // A window of 70 to 100 segments overshoots the threshold by several segments in each round trip in which
+    // it does.
     assert!(
         marks.reductions * 3 < marks.marked,
         "{} reductions for {} marks",
@@ -72,7 +74,7 @@ fn a_window_is_reduced_once_for_all_marks_of_a_round_trip() {
 #[test]
 fn whoever_has_not_agreed_is_not_marked() {
     let plain = seen(&run("newreno", false, THRESHOLD));
-    // The queue is as long as ever, and overflows.
+    // The queue is as long as before, and overflows.
     assert!(plain.marked > 0 && plain.dropped > 0);
     assert_eq!(plain.reductions, 0);
 }
@@ -84,9 +86,10 @@ fn marks_keep_the_queue_at_the_threshold() {
     };
     let (with, without) = (run("newreno", true, THRESHOLD), run("newreno", true, None));
     assert_eq!(longest(&without), 200);
-    // Slow start doubles once more before the first echo is back.
+    // Slow start doubles once more before the first echo arrives.
     assert!(longest(&with) <= 150, "{}", longest(&with));
     let time = |report: &RunReport| report.flows[0].fct.unwrap().as_secs_f64();
-    // Half of what fills path and threshold is less than the path holds, so that it is idle for a while.
+    // Half of the capacity of path and threshold is less than that of the path, so that it is idle for a
+    // while.
     assert!(time(&with) < time(&without) * 1.2, "{} and {} s", time(&with), time(&without));
 }

@@ -1,5 +1,5 @@
-//! Congestion controls on simulated paths: marks, BBR, shared bottlenecks. `cargo test --release -p anabranch-sim --test
-//! congestion -- --ignored --nocapture` prints tables of shares and of decisions.
+//! Congestion controls on simulated paths: ECN, BBR, shared bottlenecks. `cargo test --release -p
+//! anabranch-sim --test congestion -- --ignored --nocapture` prints tables of shares and of decisions.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! What is told of the controls beside a TCP: who yields, and which subflows `dwc` takes for those of one bottleneck.
+//! Published properties of the controls in competition with a TCP: which flow yields, and which subflows
+//! `dwc` assigns to one bottleneck.
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::{End, FlowId, Sim};
@@ -23,8 +24,8 @@ fn controls_that_keep_queues_short_starve_beside_newreno() {
     }
 }
 
-/// How often the connection's subflows have reduced, and the part of the time from `from` on in which `dwc` had both in
-/// one set; and how often they had reduced when it was first so.
+/// The number of reductions of the connection's subflows, the fraction of the time from `from` on in which
+/// `dwc` had both in one set, and the number of reductions when it first did.
 struct Sets {
     together: f64,
     reductions_before: Option<u64>,
@@ -60,7 +61,7 @@ fn dwc_has_subflows_of_one_bottleneck_in_one_set() {
 
 #[test]
 fn dwc_has_subflows_of_two_bottlenecks_in_two_sets_the_more_so_the_higher_a_delay_must_be() {
-    // A loss on one path finds the other one's delay high by chance: docs/fairness.md.
+    // A loss on one path finds the other's delay high by chance: docs/fairness.md.
     let of = |name| {
         let part = |seed| sets(equal(Paths::Disjoint, name).sim(seed), 10, 60).together;
         (part(0) + part(1)) / 2.0

@@ -1,8 +1,9 @@
-//! The experiments of Section 7.5 of the survey of coupled congestion controls (Telecom 3(4), 2022): a connection of
-//! two subflows beside one TCP, on disjoint paths or on one that all share, 12 Mbit/s, in round trips of 10 to 150 ms.
+//! The experiments of Section 7.5 of the survey of coupled congestion controls (Telecom 3(4), 2022): a
+//! connection of two subflows in competition with one TCP, on disjoint paths or on one shared path, 12
+//! Mbit/s, with round-trip times of 10 to 150 ms.
 //!
-//! The survey does not say what TCP its competitor was, how long the queue, nor how large the buffers were; here they
-//! are varied. docs/fairness.md has what comes of it.
+//! The survey does not specify the congestion control of its competing TCP, the length of the queue, or the
+//! size of the buffers; here they are varied. docs/fairness.md has the results.
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::Sim;
@@ -15,7 +16,7 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 const MBPS: u64 = 12;
 const RTTS: [(u64, u64); 6] = [(10, 10), (10, 20), (10, 30), (50, 50), (50, 100), (50, 150)];
 
-/// Where the three flows meet.
+/// The paths of the three flows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Paths {
     /// The TCP shares the first subflow's path.
@@ -36,7 +37,7 @@ pub struct Experiment<'a> {
     pub seconds: u64,
 }
 
-/// The control of that name, with numbers set as on the command line: `sbd:c-s=-0.01:p-s=0.1`.
+/// Returns the control of that name, with parameters set as on the command line: `sbd:c-s=-0.01:p-s=0.1`.
 pub fn kind(text: &str) -> CongestionKind {
     let mut parts = text.split(':');
     let mut kind = CongestionKind::from_name(parts.next().unwrap()).unwrap();
@@ -50,7 +51,8 @@ pub fn kind(text: &str) -> CongestionKind {
 }
 
 impl Experiment<'_> {
-    /// Beside one NewReno in round trips of 50 and 100 ms, with a queue of 1 BDP and large buffers, for a minute.
+    /// Returns the usual experiment: with one NewReno, round-trip times of 50 and 100 ms, a queue of 1 BDP
+    /// and large buffers, for a minute.
     pub fn usual(paths: Paths, congestion: &str) -> Experiment<'_> {
         Experiment {
             paths,
@@ -104,8 +106,8 @@ impl Experiment<'_> {
         Sim::new(topology.network, flows, seed, ()).unwrap()
     }
 
-    /// Megabits per second of the TCP and of the two subflows. The first tenth is left out, as the survey leaves
-    /// out the first 30 of 600 s.
+    /// Returns the rates of the TCP and of the two subflows in Mbit/s. The first tenth is excluded, as the
+    /// survey excludes the first 30 of 600 s.
     fn rates(&self, seed: u64) -> [f64; 3] {
         let mut sim = self.sim(seed);
         let warm = self.seconds / 10;
@@ -119,9 +121,10 @@ impl Experiment<'_> {
         core::array::from_fn(|i| (after[i] - before[i]) * 8.0 / span / 1e6)
     }
 
-    /// The shares in per cent of what each would have if all were fair, as the survey counts, as a mean over seeds:
-    /// of the TCP, the first subflow, the second and both. On disjoint paths that is half of the first path for the TCP
-    /// and for the first subflow, and all of the second; on a shared one half for the TCP and a quarter for each subflow.
+    /// Returns the shares as percentages of the fair share, as the survey counts, as a mean over seeds: of
+    /// the TCP, the first subflow, the second and both. On disjoint paths the fair share is half of the first
+    /// path for the TCP and for the first subflow, and all of the second path for the second; on a shared one
+    /// half for the TCP and a quarter for each subflow.
     pub fn shares(&self, seeds: u64) -> [f64; 4] {
         // Payload of 1400 in packets of 1452 bytes.
         let all = MBPS as f64 * 1400.0 / 1452.0;
@@ -169,8 +172,8 @@ fn on_a_shared_link_coupled_controls_take_less_than_uncoupled_ones() {
     }
 }
 
-/// The survey's Tables 2 and 4, in per cent: of the TCP, the first subflow and the second, by the pairs of round trips.
-/// Table 2 has no row for the second subflow, of which the text says that it fills its path.
+/// The survey's Tables 2 and 4, in per cent: of the TCP, the first subflow and the second, by the pairs of
+/// round-trip times. Table 2 has no row for the second subflow; according to the text it fills its path.
 type Rows = [[f64; 6]; 3];
 const FILLED: [f64; 6] = [100.0; 6];
 const SURVEY: [(&str, Rows, Rows); 3] = [
@@ -203,7 +206,7 @@ const SURVEY: [(&str, Rows, Rows); 3] = [
     ),
 ];
 
-/// The columns of a table, for one control.
+/// Returns the columns of a table, for one control.
 fn columns(experiment: &Experiment<'_>, seeds: u64) -> Vec<[f64; 4]> {
     RTTS.iter().map(|rtts| Experiment { rtts: *rtts, ..*experiment }.shares(seeds)).collect()
 }
@@ -213,8 +216,8 @@ fn line(name: &str, what: &str, values: impl Iterator<Item = f64>) -> String {
     format!("| {name} | {what} | {} |\n", values.join(" | "))
 }
 
-/// A table in the form of the survey's, and how far it is from that in the mean of the cells, in points. On disjoint
-/// paths the TCP's row says it all, on a shared one the subflows' as well.
+/// Prints a table in the form of the survey's, and the mean absolute difference of the cells, in points. On
+/// disjoint paths only the TCP's row is compared, on a shared one the subflows' as well.
 fn table(paths: Paths, queue: QueueLimit, competitor: &str, names: &[&str]) {
     let mut text = format!("\n{paths:?}, queue {queue:?}, beside one {competitor}\n");
     let rows = if paths == Paths::Disjoint { 1 } else { 3 };

@@ -7,7 +7,7 @@ use anabranch_stack::congestion::CongestionKind;
 
 use crate::watch::{Ran, in_buffer, link, run, scheduler, with};
 
-/// The slow path, its queue in packets, and what happens when windows block.
+/// The slow path, its queue in packets, and the reaction to a window limit.
 struct Setting {
     slow: (u64, u64),
     slow_queue: u32,
@@ -21,7 +21,7 @@ const COOPERATING: Setting =
     Setting { opportunistic: OpportunisticRetransmission::RetransmitAndPenalise, ..ASYMMETRIC };
 
 impl Setting {
-    /// A contender (or `tcp`, on the first path alone) in a buffer of so many KB.
+    /// Runs a contender (or `tcp`, on the first path alone) with a buffer of `kb` KB.
     fn run(&self, name: &str, kb: u64) -> Ran {
         let mptcp = name != "tcp";
         let kind = scheduler(if mptcp { name } else { "min_rtt" });
@@ -43,13 +43,13 @@ impl Setting {
     }
 }
 
-/// The difference of the mean round trips in milliseconds.
+/// Returns the difference of the mean round-trip times in milliseconds.
 fn apart_ms(ran: &Ran) -> f64 {
     let [fast, slow] = ran.watch.srtt.map(|mean| mean.get());
     1e3 * (slow - fast)
 }
 
-/// Opportunistic retransmissions.
+/// Returns the number of opportunistic retransmissions.
 fn again(ran: &Ran) -> u64 {
     ran.flow.sender.connection.map_or(0, |connection| connection.opportunistic_retransmissions)
 }
@@ -58,8 +58,8 @@ fn penalties(ran: &Ran) -> u64 {
     ran.flow.sender.connection.map_or(0, |connection| connection.penalisations)
 }
 
-/// Figure 5: in a buffer that is too small for the slow path `min_rtt` is much slower than a TCP on the fast one. CP
-/// is not, and has the slow path as well where there is room for it.
+/// Figure 5: with a buffer too small for the slow path `min_rtt` is much slower than a TCP on the fast one.
+/// CP is not, and also uses the slow path if the buffer is large enough.
 #[test]
 fn cp_keeps_the_goodput_of_tcp_where_the_default_loses_it() {
     let tcp = ASYMMETRIC.run("tcp", 1000).mbps;
@@ -82,8 +82,9 @@ fn cp_keeps_the_goodput_of_tcp_where_the_default_loses_it() {
     }
 }
 
-/// Figures 5 and 6 together: `min_rtt` is slower than TCP exactly where the round trips lie further apart than the
-/// buffer over the fast path's rate. Which buffer that is, 300 KB in the paper, is a matter of the slow path's queue.
+/// Figures 5 and 6 together: `min_rtt` is slower than TCP exactly if the difference of the round-trip times
+/// exceeds the buffer over the fast path's rate. The size of that buffer, 300 KB in the paper, depends on the
+/// slow path's queue.
 #[test]
 fn the_default_loses_where_round_trips_lie_further_apart_than_the_buffer_admits() {
     let tcp = ASYMMETRIC.run("tcp", 1000).mbps;
@@ -110,15 +111,15 @@ fn the_default_loses_where_round_trips_lie_further_apart_than_the_buffer_admits(
         thresholds.push(enough);
     }
     assert_eq!(thresholds, [Some(200), Some(400), Some(800)]);
-    // CP stays within it, but for the radical one near the edge.
+    // CP stays below it, except for the radical variant near the limit.
     for kb in [200, 300, 400, 600] {
         assert!(apart_ms(&ASYMMETRIC.run("cp_conservative", kb)) < kb as f64);
         assert!(apart_ms(&ASYMMETRIC.run("cp_radical", kb)) < kb as f64);
     }
 }
 
-/// Figure 7: over two equal paths everybody is at least as good as TCP, and the conservative one uses a single path
-/// in a small buffer.
+/// Figure 7: over two equal paths every scheduler is at least as good as TCP, and the conservative one uses a
+/// single path with a small buffer.
 #[test]
 fn over_equal_paths_nobody_loses() {
     let tcp = SYMMETRIC.run("tcp", 1000).mbps;
@@ -134,8 +135,9 @@ fn over_equal_paths_nobody_loses() {
     }
 }
 
-/// Section 3.2.2: a window that follows from a rate (BBR) or from the time (CUBIC) is no slow start, and the conservative
-/// scheduler uses the second of two equal paths beside it. (A BBR that counted as in slow start had 7.1 Mbit/s.)
+/// Section 3.2.2: a window derived from a rate (BBR) or from time (CUBIC) is not in slow start, and the
+/// conservative scheduler uses the second of two equal paths too. (With a BBR that counted as in slow start
+/// it reached 7.1 Mbit/s.)
 #[test]
 fn the_conservative_scheduler_uses_two_equal_paths_whatever_makes_the_window() {
     for congestion in ["bbr", "cubic", "newreno"] {
@@ -151,8 +153,8 @@ fn the_conservative_scheduler_uses_two_equal_paths_whatever_makes_the_window() {
     }
 }
 
-/// Section 4.3, Figures 19 and 20: opportunistic retransmission with penalisation mends what `min_rtt` spoils, with
-/// CP it has less to do, and STMS needs it not at all.
+/// Section 4.3, Figures 19 and 20: opportunistic retransmission with penalisation repairs most of the loss of
+/// `min_rtt`, has less to do with CP, and is unnecessary for STMS.
 #[test]
 fn cp_and_opportunistic_retransmission_help_each_other() {
     let tcp = ASYMMETRIC.run("tcp", 1000).mbps;

@@ -1,6 +1,6 @@
-//! What schedulers do end to end: what their papers claim, and the acceptance matrix of the field.
-//! `cargo test --release --package anabranch-sim --test schedulers -- --nocapture` prints what was measured;
-//! docs/reproduction.md says what of it holds, and why the rest does not.
+//! Schedulers end to end: the claims of their papers, and the acceptance matrix of the field. `cargo test
+//! --release --package anabranch-sim --test schedulers -- --nocapture` prints the measurements;
+//! docs/reproduction.md says which claims hold, and why the others do not.
 
 mod cp;
 mod matrix;

@@ -1,4 +1,5 @@
-//! The rows of the acceptance matrix that take a network; the others are in `crates/stack/tests/scheduler_matrix.rs`.
+//! The rows of the acceptance matrix that need a network; the others are in
+//! `crates/stack/tests/scheduler_matrix.rs`.
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::Duplex;
@@ -10,7 +11,8 @@ use anabranch_units::Duration;
 
 use crate::watch::{in_buffer, link, run, scheduler, set, with};
 
-/// What arrives in 40 s of steady state in a buffer of that size, Mbit/s; without a scheduler a TCP on the first path.
+/// Returns the goodput of 40 s of steady state with a buffer of that size in Mbit/s; without a scheduler,
+/// that of a TCP on the first path.
 fn rate(paths: &[Duplex], kind: Option<SchedulerKind>, buffer: u64) -> f64 {
     let mptcp = kind.is_some();
     let name = kind.as_ref().map_or("tcp".to_owned(), |kind| kind.name().to_owned());
@@ -23,7 +25,7 @@ fn rate(paths: &[Duplex], kind: Option<SchedulerKind>, buffer: u64) -> f64 {
     arrived
 }
 
-/// Two equal paths: the sum of both, and one of them for who sends everything twice or keeps to one.
+/// Two equal paths: the sum of both, or one of them for schedulers that duplicate everything or use one path.
 #[test]
 fn two_equal_paths_carry_their_sum() {
     let path = link(10_000, 40, QueueLimit::Bdp(1.0));
@@ -41,7 +43,8 @@ fn two_equal_paths_carry_their_sum() {
     assert!(rate(&paths, Some(strict), 6_000_000) > 1.9 * tcp);
 }
 
-/// Round trips of 1 to 10 and a buffer between what the fast path needs and what both do.
+/// Round-trip times with a ratio of 10 and a buffer between the requirement of the fast path and that of
+/// both.
 #[test]
 fn in_a_small_buffer_beside_a_slow_path() {
     let queue = |ms| QueueLimit::Time(Duration::from_millis(ms));
@@ -56,7 +59,7 @@ fn in_a_small_buffer_beside_a_slow_path() {
     let strict = rate(&paths, Some(strict), buffer) / tcp;
     let round_robin = of("round_robin");
     assert!(strict < 0.8 && round_robin < 0.9 * min_rtt, "{strict} {round_robin}");
-    // At least as good as minRTT; and ECF is minRTT, as the flow has no end.
+    // At least as good as minRTT; and ECF equals minRTT, as the flow has no end.
     assert!(of("ll_rp") >= min_rtt);
     assert!((of("ecf") - min_rtt).abs() < 0.02);
     assert!((of("dmptcp") - min_rtt).abs() < 0.02, "a flow without an end uses all paths");
@@ -68,7 +71,7 @@ fn in_a_small_buffer_beside_a_slow_path() {
         let all = of(name);
         assert!(all > 0.85 && all > min_rtt, "{name}: {all}");
     }
-    // A flow that ends is another thing for dmptcp; see the short flow.
+    // A finite flow is another case for dmptcp; see the short flow.
     for name in ["daps", "otias", "sttf"] {
         assert!(of(name) > 0.8, "{name}");
     }

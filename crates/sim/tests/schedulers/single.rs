@@ -1,4 +1,4 @@
-//! Two single claims: the DMPTCP paper's Figure 27, and how far LL/BM lets a queue grow.
+//! Two single claims: Figure 27 of the DMPTCP paper, and the queue of LL/BM.
 
 use anabranch_link::QueueLimit;
 use anabranch_stack::config::ConnectionConfig;
@@ -9,7 +9,7 @@ use anabranch_units::Duration;
 
 use crate::watch::{Ran, link, run, scheduler, set, with};
 
-/// 256 KB over 8 Mbit/s of 20 and 100 ms, the settings of Linux.
+/// Runs 256 KB over 8 Mbit/s with 20 and 100 ms, with the settings of Linux.
 fn short_flow(kind: SchedulerKind, simultaneous: bool) -> Ran {
     let paths = [link(8000, 20, QueueLimit::Bdp(1.0)), link(8000, 100, QueueLimit::Bdp(1.0))];
     let config = ConnectionConfig { simultaneous, ..with(kind) };
@@ -32,8 +32,8 @@ fn slow_segments(ran: &Ran) -> u64 {
     ran.flow.sender.subflows.get(1).map_or(0, |subflow| subflow.counters.data_segments_sent)
 }
 
-/// Figure 27: `min_rtt` gives ten segments to the slow path as soon as that is there, and loses by it to every scheduler
-/// that gives it none.
+/// Figure 27: `min_rtt` assigns ten segments to the slow path as soon as it is established, and is therefore
+/// slower than every scheduler that assigns it none.
 #[test]
 fn a_short_flow_is_done_sooner_by_whoever_keeps_to_the_fast_path() {
     for (simultaneous, delivered_by, acked_by) in [(false, 1.0, 30.0), (true, 100.0, 100.0)] {
@@ -57,7 +57,7 @@ fn a_short_flow_is_done_sooner_by_whoever_keeps_to_the_fast_path() {
     }
 }
 
-/// A single path of 5 Mbit/s and 40 ms with a second of queue.
+/// Returns a single path of 5 Mbit/s and 40 ms with a second of queue.
 fn bufferbloat(lambda: f64, ssthresh: Option<u32>) -> Ran {
     let kind = set("ll_bm", "lambda", Value::Number(lambda));
     let congestion = CongestionKind::NewReno;
@@ -73,9 +73,9 @@ fn bufferbloat(lambda: f64, ssthresh: Option<u32>) -> Ran {
     ran
 }
 
-/// The window grows until its round trip is `lambda` times the least, and stays: the queue is as long as that says,
-/// and the path is full. In slow start the window has doubled before that is seen, so that the queue of a window of
-/// `W` comes to rest at `sqrt(W / B lambda RTT)`.
+/// The window grows until its round-trip time is `lambda` times the minimum, and stays: the queue has the
+/// corresponding length, and the path is full. In slow start the window has doubled before that is measured,
+/// so that the queue of a window of `W` settles at `sqrt(W / B lambda RTT)`.
 #[test]
 fn ll_bm_keeps_the_queue_of_a_single_path_short() {
     let least = 0.0402;

@@ -1,4 +1,4 @@
-//! Two paths, a flow over them, and what is seen of it.
+//! Two paths, a flow over them, and its observation.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,30 +17,31 @@ use anabranch_units::{Bytes, Duration, Rate, Time};
 /// Bytes of payload in a segment.
 pub const MSS: f64 = 1400.0;
 
-/// The built-in scheduler of that name.
+/// Returns the built-in scheduler with that name.
 pub fn scheduler(name: &str) -> SchedulerKind {
     SchedulerKind::from_name(name).expect("it is built in")
 }
 
-/// A path of so many kbit/s and milliseconds of round trip.
+/// Returns a path with this rate in kbit/s and round-trip time in milliseconds.
 pub fn link(kbit: u64, rtt_ms: u64, queue: QueueLimit) -> Duplex {
     Duplex::symmetric(Rate(kbit * 1000), Duration::from_millis(rtt_ms)).with(|link| link.queue = queue)
 }
 
-/// The settings of Linux with this scheduler, but windows and acknowledgements as the schedulers' papers have them: all of
-/// the buffer is offered from the beginning, and every second segment is acknowledged.
+/// Returns the settings of Linux with this scheduler, but with the windows and acknowledgements of the
+/// schedulers' papers: the whole buffer is advertised from the start, and every second segment is
+/// acknowledged.
 pub fn with(scheduler: SchedulerKind) -> ConnectionConfig {
     let linux = ConnectionConfig::linux();
     let ack = AckConfig { growth: false, push: false, ..linux.ack };
     ConnectionConfig { scheduler, ack, ..linux }
 }
 
-/// The same with a receive buffer of so many bytes, which is the window from the beginning.
+/// Returns the same with a receive buffer of this number of bytes, which is the window from the start.
 pub fn in_buffer(config: ConnectionConfig, bytes: u64) -> ConnectionConfig {
     ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(bytes)), ..config }
 }
 
-/// A mean of values.
+/// A running mean.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Mean {
     sum: f64,
@@ -53,41 +54,41 @@ impl Mean {
         self.weight += weight;
     }
 
-    /// The mean; not a number without values.
+    /// Returns the mean; NaN without values.
     pub fn get(&self) -> f64 {
         self.sum / self.weight
     }
 }
 
-/// Sees the data of the first flow, an upload, from a moment on.
+/// Observes the data of the first flow, an upload, from a given time on.
 #[derive(Default)]
 pub struct Watch {
     from: Time,
     client: Option<Scope>,
     server: Option<Scope>,
-    /// When and with which bytes of the stream a segment left, by its source and number.
+    /// The time and the bytes of the stream of each segment sent, by its source and number.
     sent: HashMap<(Address, u32), (Time, DataRange)>,
-    /// Arrived and not in order: by its start, the end, the subflow and the time.
+    /// Data that arrived out of order: the end, the subflow and the time, by its start.
     early: BTreeMap<u64, (u64, SubflowId, Time)>,
     next: u64,
-    /// By subflow, in seconds and per byte: how long data was there before it could be read.
+    /// The time that data waited before it could be read, by subflow, in seconds and per byte.
     pub waits: [Mean; 2],
-    /// By subflow, in seconds: from the sending of a segment to its arrival.
+    /// The time from the sending of a segment to its arrival, by subflow, in seconds.
     pub one_way: [Mean; 2],
-    /// By subflow, in seconds: the smoothed RTT at each acknowledgement.
+    /// The smoothed RTT at each acknowledgement, by subflow, in seconds.
     pub srtt: [Mean; 2],
-    /// What a slow subflow was ahead, in segments, with the time.
+    /// The lead of a slow subflow, in segments, with the time.
     pub gaps: Vec<(f64, f64)>,
 }
 
 impl Watch {
-    /// The mean wait of a byte on both subflows, in seconds.
+    /// Returns the mean wait of a byte on both subflows, in seconds.
     pub fn wait(&self) -> f64 {
         let [a, b] = self.waits;
         (a.sum + b.sum) / (a.weight + b.weight)
     }
 
-    /// The mean gap in segments.
+    /// Returns the mean gap in segments.
     pub fn gap(&self) -> f64 {
         self.gaps.iter().map(|(_, gap)| gap).sum::<f64>() / self.gaps.len() as f64
     }
@@ -170,27 +171,27 @@ impl Recorder for Watch {
     }
 }
 
-/// What came of a run.
+/// The results of a run.
 pub struct Ran {
     /// The flow at the end.
     pub flow: FlowReport,
-    /// What was seen from the given moment on.
+    /// The observation from the given time on.
     pub watch: Watch,
-    /// The goodput from that moment on, Mbit/s.
+    /// The goodput from that time on, in Mbit/s.
     pub mbps: f64,
-    /// The same by path: what arrived there first.
+    /// The same by path of first arrival.
     pub by_path: [f64; 2],
 }
 
 impl Ran {
-    /// Completion time in milliseconds.
+    /// Returns the completion time in milliseconds.
     pub fn fct_ms(&self) -> f64 {
         self.flow.fct.expect("it is delivered").as_secs_f64() * 1e3
     }
 }
 
-/// A flow of that size (or bulk) over the paths; what is measured begins at `from`, and the run ends at `end`,
-/// both in seconds.
+/// Runs a flow of that size (or bulk) over the paths; the measurement begins at `from`, and the run ends at
+/// `end`, both in seconds.
 pub fn run(paths: &[Duplex], config: &ConnectionConfig, size: Option<u64>, from: u64, end: u64) -> Ran {
     let specs: Vec<_> =
         paths.iter().enumerate().map(|(n, link)| PathSpec::new(format!("path{n}"), link.clone())).collect();
@@ -207,7 +208,7 @@ pub fn run(paths: &[Duplex], config: &ConnectionConfig, size: Option<u64>, from:
     Ran { mbps: mbps(flow.delivered - before.delivered), by_path, flow, watch: sim.into_recorder() }
 }
 
-/// A scheduler of that name with one parameter set.
+/// Returns the scheduler with that name and one parameter set.
 pub fn set(name: &str, parameter: &str, value: anabranch_stack::parameter::Value) -> SchedulerKind {
     let mut kind = scheduler(name);
     assert!(kind.set_parameter(parameter, value), "{name} {parameter}");

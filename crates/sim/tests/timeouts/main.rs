@@ -1,5 +1,5 @@
-//! Retransmission timeouts of many flows that start together: what happened before each of them, and that loss recovery
-//! could not have prevented it.
+//! Retransmission timeouts of many flows that start together: what happened before each of them, and that
+//! loss recovery could not have prevented it.
 //!
 //! `cargo test -p anabranch-sim --test timeouts -- --ignored --nocapture` prints the survey, and with
 //! `ANABRANCH_TIMEOUTS=1` a line for each timeout.
@@ -22,7 +22,7 @@ use watch::{Cause, Watch};
 
 const FLOWS: usize = 30;
 
-/// Thirty flows that start together, drawn by number.
+/// Thirty flows that start together, derived from a number.
 struct Scenario {
     text: String,
     paths: Vec<PathSpec>,
@@ -94,8 +94,8 @@ impl Scenario {
     }
 }
 
-/// Runs the first `scenarios` with each of `seeds` seeds. Returns the causes of all timeouts, and how many reductions were
-/// undone.
+/// Runs the first `scenarios` with each of `seeds` seeds. Returns the causes of all timeouts, and the number
+/// of undone reductions.
 fn survey(scenarios: u64, seeds: u64) -> (BTreeMap<Cause, usize>, usize) {
     let (mut all, mut all_undos) = (BTreeMap::new(), 0);
     let every = std::env::var_os("ANABRANCH_TIMEOUTS").is_some();
@@ -125,8 +125,8 @@ fn survey(scenarios: u64, seeds: u64) -> (BTreeMap<Cause, usize>, usize) {
     (all, all_undos)
 }
 
-/// No timeout comes where acknowledgements show what is lost; and as no path reorders, a reduction is undone only after a
-/// timeout that was too early.
+/// No timeout occurs if acknowledgements show the loss; and as no path reorders, a reduction is undone only
+/// after a timeout that was too early.
 #[test]
 fn no_timeout_where_acknowledgements_show_the_loss() {
     let (causes, undos) = survey(20, 1);

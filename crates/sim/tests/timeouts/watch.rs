@@ -1,4 +1,4 @@
-//! Follows every subflow of a run on the wire, and says of each retransmission timeout what had happened before it.
+//! Follows every subflow of a run on the wire, and determines the cause of each retransmission timeout.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -10,36 +10,37 @@ use anabranch_stack::segment::{Address, Flags, Segment};
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
 
-/// Why a subflow had to wait for its retransmission timer.
+/// The reason that a subflow had to wait for its retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cause {
     /// Outside recovery: the last flight and the tail loss probe were dropped.
     FlightAndProbeLost,
     /// The probe arrived, and its acknowledgement was dropped.
     ProbeAckLost,
-    /// Outside recovery: the last flight was dropped, and an earlier probe, a retransmission, was still outstanding: it was
-    /// acknowledged, but the DSACK that would tell it from the original has not come (RFC 8985 section 7.4.2, and
-    /// Linux: there is one probe at a time).
+    /// Outside recovery: the last flight was dropped while an earlier probe, a retransmission, was still
+    /// outstanding: it was acknowledged, but the DSACK that would distinguish it from the original has not
+    /// arrived (RFC 8985 section 7.4.2, and Linux: there is one probe at a time).
     ProbeOutstanding,
-    /// In recovery: a retransmission was dropped, and nothing that was sent later arrived.
+    /// In recovery: a retransmission was dropped, and nothing sent later arrived.
     RetransmissionLost,
-    /// In recovery: data sent for the first time was dropped, and nothing that was sent later arrived.
+    /// In recovery: new data was dropped, and nothing sent later arrived.
     TailOfRecoveryLost,
-    /// After a timeout: the retransmission was dropped as well.
+    /// After a timeout: the retransmission was dropped too.
     LostAgain,
-    /// The peer has never acknowledged data on this subflow, although some has arrived: its handshake is not complete.
+    /// The peer has never acknowledged data on this subflow, although some has arrived: its handshake is not
+    /// complete.
     Handshake,
-    /// Nothing unacknowledged was dropped: segments or acknowledgements waited in queues.
+    /// Nothing unacknowledged was dropped: segments or acknowledgements were queued.
     Late,
-    /// The only segments that were sent after a lost one and selectively acknowledged are retransmissions that took less
-    /// than the least round trip known, so that the acknowledgement could be that of an original (RFC 8985 section 6.2,
-    /// step 2, and Linux).
+    /// The only segments sent after a lost one and selectively acknowledged are retransmissions that took
+    /// less than the minimum RTT, so that the acknowledgement could be that of an original (RFC 8985 section
+    /// 6.2, step 2, and Linux).
     Ambiguous,
     /// Outside recovery: the last flight was dropped, nothing of it was selectively acknowledged, and no probe was sent.
     NoProbe,
     /// The first missing segment was marked lost and had not been retransmitted.
     Waiting,
-    /// A segment that was sent after a lost one was selectively acknowledged, and the loss was not detected.
+    /// A segment sent after a lost one was selectively acknowledged, and the loss was not detected.
     Undetected,
 }
 
@@ -83,7 +84,7 @@ struct Packet {
     sendings: Vec<Sending>,
     sacked: bool,
     sacked_at: Time,
-    /// Marked lost since it was last sent.
+    /// True if marked lost since its last transmission.
     lost: bool,
 }
 
@@ -111,16 +112,16 @@ struct Half {
     packets: VecDeque<Packet>,
     state: State,
     data_acked: bool,
-    /// When a probe was last sent, and where it ends.
+    /// The time and the end of the last probe.
     probe: Option<(Time, u64)>,
-    /// It was a retransmission.
+    /// True if it was a retransmission.
     probe_repeats: bool,
     moved: Time,
     last_new: Time,
-    /// Pure acknowledgements to this half that were dropped since it moved.
+    /// Pure acknowledgements to this half that were dropped since it last advanced.
     acks_dropped: u32,
     windows: Option<Windows>,
-    /// The least round trip of a segment.
+    /// The minimum RTT of a segment.
     min_rtt: Duration,
     timed_out: Option<Time>,
 }
@@ -148,19 +149,19 @@ impl Default for Half {
 
 type Key = (Scope, SubflowId);
 
-/// Listens to a whole run.
+/// Observes a whole run.
 #[derive(Debug, Default)]
 pub struct Watch {
     halves: HashMap<Key, Half>,
     wires: HashMap<(Address, Address), Key>,
     limits: HashMap<Scope, Limit>,
     pub timeouts: Vec<Timeout>,
-    /// How many reductions were undone.
+    /// The number of undone reductions.
     pub undos: usize,
 }
 
 impl Watch {
-    /// How many timeouts there were of each cause.
+    /// Returns the number of timeouts of each cause.
     pub fn causes(&self) -> BTreeMap<Cause, usize> {
         let mut causes = BTreeMap::new();
         for timeout in &self.timeouts {
@@ -169,7 +170,7 @@ impl Watch {
         causes
     }
 
-    /// The fate of a transmission.
+    /// Records the fate of a transmission.
     fn settle(&mut self, segment: &Segment, fate: Fate) {
         let Some(half) = self.half_of(segment.source, segment.destination) else { return };
         let seq = half.offset(segment.seq.0);
@@ -189,7 +190,7 @@ impl Watch {
 }
 
 impl Half {
-    /// Counted from the SYN; near what is unacknowledged.
+    /// Returns the offset from the SYN, near the unacknowledged data.
     fn offset(&self, seq: u32) -> u64 {
         let una = self.first.unwrap_or_default().wrapping_add(self.una as u32);
         (self.una as i64 + i64::from(seq.wrapping_sub(una) as i32)).max(0) as u64
@@ -202,7 +203,7 @@ impl Half {
         let ack = self.offset(segment.ack.0);
         if ack > self.una && ack <= self.nxt {
             if self.una == 0 {
-                // The handshake's.
+                // The RTT of the handshake.
                 self.min_rtt = now.since(self.last_new);
             }
             self.data_acked |= self.packets.front().is_some_and(|packet| packet.end <= ack);
@@ -246,7 +247,7 @@ impl Half {
         if head.lost {
             return Cause::Waiting;
         }
-        // What was sent later than the head's last transmission and has been acknowledged since.
+        // Segments sent after the head's last transmission and acknowledged since.
         let overtakers = |hole: &Packet| {
             let sent = hole.last().at;
             let later = move |s: &Sending| s.at > sent && s.fate == Fate::Arrived;
@@ -372,7 +373,7 @@ impl Recorder for Watch {
             Some(at) => {
                 let packet = &mut half.packets[at];
                 if packet.end > end {
-                    // It was cut.
+                    // It was split.
                     let mut rest = packet.clone();
                     rest.seq = end;
                     packet.end = end;

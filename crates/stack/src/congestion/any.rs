@@ -1,4 +1,4 @@
-//! Which congestion controls there are, and one of them chosen at run time.
+//! The list of congestion controls, and one chosen at run time.
 
 use core::fmt;
 
@@ -20,20 +20,20 @@ macro_rules! congestion_controls {
     ($($(#[$doc:meta])* $variant:ident $(($options:ident: $type:ty = $default:expr))?
         : $control:ty = $build:expr => $name:literal $([$($alias:literal),+])?, coupled $coupled:literal,
         $what:literal, $source:literal;)*) => {
-        /// Which congestion control a connection uses.
+        /// The congestion control of a connection.
         #[derive(Clone, Debug, PartialEq)]
         pub enum CongestionKind {
             $($(#[$doc])* $variant $(($type))?,)*
-            /// A user's own.
+            /// A user-defined congestion control.
             Custom(CustomCongestionKind),
         }
 
         impl CongestionKind {
-            /// All that are built in, with their default options.
+            /// All built-in congestion controls, with their default options.
             pub const ALL: [CongestionKind; [$($name),*].len()] =
                 [$(CongestionKind::$variant $(($default))?),*];
 
-            /// Its name in scenarios, on the command line, in Python and in columns of results.
+            /// Returns the name used in scenarios, on the command line, in Python and in result columns.
             pub fn name(&self) -> &str {
                 match self {
                     $(CongestionKind::$variant { .. } => $name,)*
@@ -41,7 +41,7 @@ macro_rules! congestion_controls {
                 }
             }
 
-            /// The built-in congestion control of that name, with its default options.
+            /// Returns the built-in congestion control with the given name, with its default options.
             pub fn from_name(name: &str) -> Option<CongestionKind> {
                 match name {
                     $($name $($(| $alias)+)? => Some(CongestionKind::$variant $(($default))?),)*
@@ -49,15 +49,15 @@ macro_rules! congestion_controls {
                 }
             }
 
-            /// What it does, in one line, with its source.
+            /// Returns a one-line description with its source.
             pub fn description(&self) -> &str {
                 match self {
                     $(CongestionKind::$variant { .. } => concat!($what, " (", $source, ")"),)*
-                    CongestionKind::Custom(_) => "a user's own",
+                    CongestionKind::Custom(_) => "user-defined",
                 }
             }
 
-            /// The document or the code that defines it; empty for a user's own.
+            /// Returns the document or the code that defines it; empty for a user-defined one.
             pub fn source(&self) -> &'static str {
                 match self {
                     $(CongestionKind::$variant { .. } => $source,)*
@@ -65,8 +65,7 @@ macro_rules! congestion_controls {
                 }
             }
 
-            /// Whether the subflows' windows depend on each other. A user's own is taken to be coupled if it
-            /// says so.
+            /// True if the subflows' windows depend on each other. A user-defined one declares it.
             pub fn is_coupled(&self) -> bool {
                 match self {
                     $(CongestionKind::$variant { .. } => $coupled,)*
@@ -74,7 +73,7 @@ macro_rules! congestion_controls {
                 }
             }
 
-            /// A congestion control of this kind for a new connection, without subflows.
+            /// Builds a congestion control of this kind for a new connection, without subflows.
             pub fn build(&self) -> AnyCongestion {
                 match self {
                     $(CongestionKind::$variant $(($options))? => AnyCongestion::$variant($build),)*
@@ -120,11 +119,11 @@ macro_rules! congestion_controls {
         #[derive(Clone)]
         pub enum AnyCongestion {
             $($(#[$doc])* $variant($control),)*
-            /// A user's own.
+            /// A user-defined congestion control.
             Custom(Box<dyn CustomCongestion>),
         }
 
-        /// Evaluates `$call` with the congestion control that is built in, or `$custom` with a user's own.
+        /// Evaluates `$call` with a built-in congestion control, and `$custom` with a user-defined one.
         macro_rules! dispatch {
             ($self:expr, $inner:ident => $call:expr, custom $own:ident => $custom:expr) => {
                 match $self {
@@ -142,33 +141,33 @@ macro_rules! congestion_controls {
 congestion_controls! {
     /// Reno with NewReno's recovery (RFC 5681, RFC 6582).
     NewReno: Classic<NewReno> = Classic::new(NewReno) => "newreno" ["reno"], coupled false,
-        "every subflow by itself: one segment more per round trip, half at a loss", "RFC 5681";
+        "uncoupled: one segment more per round trip, half at a loss", "RFC 5681";
     /// CUBIC (RFC 9438).
     Cubic(options: CubicOptions = CubicOptions::DEFAULT): Classic<Cubic> = Classic::new(Cubic::new(*options)) =>
         "cubic", coupled false,
-        "every subflow by itself: a cubic function of the time since the last loss", "RFC 9438";
+        "uncoupled: a cubic function of the time since the last loss", "RFC 9438";
     /// CUBIC with HyStart++ in slow start (RFC 9406).
     CubicHystart(options: CubicOptions = CubicOptions::DEFAULT):
         Classic<Cubic> = Classic::new(Cubic::new(*options)).with_hystart() => "cubic_hystart", coupled false,
         "CUBIC that leaves slow start when the round-trip time grows", "RFC 9406";
-    /// CUBIC and HyStart as Linux has them.
+    /// CUBIC and HyStart as in Linux.
     CubicLinux: Classic<CubicLinux> = Classic::new(CubicLinux::default()).with_hystart_of_linux() =>
         "cubic_linux", coupled false,
-        "CUBIC and HyStart as the Linux kernel has them: what to predict a Linux sender with",
+        "CUBIC and HyStart as in the Linux kernel, to predict Linux senders",
         "tcp_cubic.c";
     /// Vegas (JSAC 1995).
     Vegas(options: VegasOptions = VegasOptions::DEFAULT): Classic<Vegas> = Classic::new(Vegas::new(*options)) =>
-        "vegas", coupled false, "every subflow by itself: keeps 2 to 4 segments in the path's queue", "JSAC 1995";
+        "vegas", coupled false, "uncoupled: keeps 2 to 4 segments in the path's queue", "JSAC 1995";
     /// Veno (JSAC 2003).
     Veno(options: VenoOptions = VenoOptions::DEFAULT): Classic<Veno> = Classic::new(Veno::new(*options)) =>
         "veno", coupled false,
-        "every subflow by itself: Reno that yields less to losses while the queue is short", "JSAC 2003";
+        "uncoupled: Reno that yields less to losses while the queue is short", "JSAC 2003";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(options: BbrOptions = BbrOptions::DEFAULT): Bbr = Bbr::with_options(*options) => "bbr", coupled false,
-        "every subflow by itself: a model of bandwidth and least RTT, version 3", "draft-ietf-ccwg-bbr";
+        "uncoupled: a model of bandwidth and minimum RTT, version 3", "draft-ietf-ccwg-bbr";
     /// The linked increases algorithm (RFC 6356).
     Lia: Classic<Lia> = Classic::new(Lia::default()) => "lia" ["coupled"], coupled true,
-        "coupled: all subflows together take what one TCP takes on the best path", "RFC 6356";
+        "coupled: all subflows together take as much as one TCP on the best path", "RFC 6356";
     /// The opportunistic linked increases algorithm (CoNEXT 2012).
     Olia: Classic<Olia> = Classic::new(Olia::default()) => "olia", coupled true,
         "coupled: like LIA, and moves traffic to the paths that lose least", "CoNEXT 2012";
@@ -180,10 +179,10 @@ congestion_controls! {
         "wvegas", coupled true, "coupled: all subflows together keep 10 segments in queues", "ICNP 2012";
     /// Shared bottleneck detection (RFC 8382, INFOCOM 2016).
     Sbd(options: SbdOptions = SbdOptions::DEFAULT): Box<Classic<Sbd>> = Box::new(Classic::new(Sbd::new(*options))) =>
-        "sbd", coupled true, "coupled by OLIA where delays show a shared bottleneck", "RFC 8382, INFOCOM 2016";
+        "sbd", coupled true, "coupled by OLIA if delays show a shared bottleneck", "RFC 8382, INFOCOM 2016";
     /// Dynamic window coupling (ICNP 2011).
     Dwc(options: DwcOptions = DwcOptions::DEFAULT): Box<Classic<Dwc>> = Box::new(Classic::new(Dwc::new(*options))) =>
-        "dwc", coupled true, "coupled by LIA where losses and delays come together", "after ICNP 2011";
+        "dwc", coupled true, "coupled by LIA if losses and delays coincide", "after ICNP 2011";
 }
 
 impl fmt::Debug for AnyCongestion {
@@ -193,20 +192,21 @@ impl fmt::Debug for AnyCongestion {
 }
 
 impl AnyCongestion {
-    /// The same, with the slow starts of its subflows linked (LISA) where `on` and where it has any: a
-    /// user's own does as it likes.
+    /// Links the slow starts of the subflows (LISA) if `on` and if the control has slow starts; a
+    /// user-defined one is not changed.
     pub fn with_lisa(mut self, on: bool) -> AnyCongestion {
         dispatch!(&mut self, inner => inner.set_lisa(on), custom _own => ());
         self
     }
 
-    /// Whether segments leave at its pacing rate, whatever the configuration says.
+    /// True if segments are sent at its pacing rate, regardless of the configuration.
     #[inline]
     pub fn paces(&self) -> bool {
         dispatch!(self, inner => inner.always_paces(), custom _own => false)
     }
 
-    /// The windows with their fractions; none of a control that does not count in windows of segments.
+    /// Returns the windows with their fractions; `None` for a control that does not count in windows of
+    /// segments.
     pub fn windows(&self) -> Option<&Windows> {
         dispatch!(self, inner => inner.segment_windows(), custom _own => None)
     }

@@ -1,39 +1,39 @@
-//! BALIA, the balanced linked adaptation: coupled growth and reduction, between LIA's friendliness and
-//! OLIA's responsiveness.
+//! BALIA, the balanced linked adaptation: coupled growth and reduction, between LIA's friendliness and OLIA's
+//! responsiveness.
 //!
-//! **Decides** growth and reduction of each window in congestion avoidance, from the windows and
-//! smoothed RTTs of all subflows.
+//! **Decides** growth and reduction of each window in congestion avoidance, from the windows and smoothed
+//! RTTs of all subflows.
 //!
-//! **Source**: draft-walid-mptcp-congestion-control-04. With `x = w / R` and `alpha_r = max x / x_r`,
-//! `w_r` grows per acknowledged segment by `x_r / (R_r (sum x)^2) (1 + alpha_r)/2 (4 + alpha_r)/5`,
-//! and a loss takes `w_r / 2 min(alpha_r, 1.5)` from it.
+//! **Source**: draft-walid-mptcp-congestion-control-04. With `x = w / R` and `alpha_r = max x / x_r`, `w_r`
+//! grows per acknowledged segment by `x_r / (R_r (sum x)^2) (1 + alpha_r)/2 (4 + alpha_r)/5`, and a loss
+//! reduces it by `w_r / 2 min(alpha_r, 1.5)`.
 //!
-//! **Constants**: a loss takes between 1/2 and 3/4; the least threshold is 1 segment while there are
+//! **Constants**: a loss reduces by between 1/2 and 3/4; the minimum threshold is 1 segment while there are
 //! several subflows.
 //!
-//! **Read differently**
-//! * `alpha` is a real number. The kernel divides integers, so that it takes one half below an `alpha`
-//!   of 2 and three quarters from there on.
-//! * The reduction counts from the flight, as RFC 5681 has it, down to whole segments.
-//! * A subflow without an RTT sample is left out of the sums.
+//! **Departures from the source**
+//! * `alpha` is a real number. The kernel divides integers, so it reduces by one half for an `alpha` below 2
+//!   and by three quarters from there on.
+//! * The reduction is computed from the flight size, as in RFC 5681, and rounded down to whole segments.
+//! * A subflow without an RTT sample is excluded from the sums.
 
 use super::Ack;
 use super::olia::least_threshold;
 use super::rule::{Reduction, WindowRule, Windows};
 use crate::event::SubflowId;
 
-/// The greatest `alpha` that a reduction takes.
+/// The maximum `alpha` in a reduction.
 const MOST_REDUCED: f64 = 1.5;
 
 /// The rule of BALIA.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Balia;
 
-/// What the formulas are made of.
+/// The terms of the formulas.
 struct Rates {
     /// The sum of the rates, in segments per second.
     sum: f64,
-    /// Own rate over own RTT; none without an RTT sample.
+    /// The subflow's rate divided by its RTT; `None` without an RTT sample.
     own: Option<f64>,
     /// `alpha`; 1 without an RTT sample.
     alpha: f64,

@@ -1,27 +1,27 @@
-//! What every window-based congestion control shares: slow start, when a window may grow, the
-//! reduction once per event, proportional rate reduction, timeouts, undo, idle restart.
+//! The common part of the window-based congestion controls: slow start, the conditions for growth, one
+//! reduction per event, proportional rate reduction, timeouts, undo, idle restart.
 //!
-//! **Decides** the congestion window and the threshold of every subflow, from acknowledgements,
-//! losses and timeouts. How much a window grows in congestion avoidance and where a reduction
-//! ends is said by a [`WindowRule`], which sees the windows of all subflows.
+//! **Decides** the congestion window and the threshold of every subflow, from acknowledgements, losses and
+//! timeouts. The growth in congestion avoidance and the target of a reduction come from a [`WindowRule`],
+//! which sees the windows of all subflows.
 //!
-//! **Source**: RFC 5681 (slow start, reduction, idle restart), RFC 9937 (proportional rate
-//! reduction), RFC 6298 (timeout), RFC 4015 (undo), RFC 9406 (HyStart++, optional).
+//! **Source**: RFC 5681 (slow start, reduction, idle restart), RFC 9937 (proportional rate reduction), RFC
+//! 6298 (timeout), RFC 4015 (undo), RFC 9406 (HyStart++, optional).
 //!
-//! **Constants**: the least threshold 2 segments; the least window 1 segment.
+//! **Constants**: minimum threshold 2 segments; minimum window 1 segment.
 //!
-//! **Read differently**
-//! * Windows are `f64` in segments and grow by fractions where RFC 5681 counts bytes and Linux
-//!   counts acknowledgements; what is sent is the whole segments in them.
-//! * FlightSize at a loss or a timeout is capped at the window: so limited transmit does not count
-//!   (RFC 5681 section 3.2), nor what was sent before the window was penalised, nor what NewReno has
-//!   sent during a long recovery.
-//! * Proportional reduction lets whole segments go, rounded up, like Linux, where the RFC rounds up to bytes.
-//! * In slow start an acknowledgement adds what it acknowledges, as in Linux. RFC 5681 adds at most one
-//!   segment and RFC 3465 at most two; [`SubflowStart::byte_counting_limit`] sets the limit. With one it
-//!   is a single segment in the slow start after a timeout (RFC 3465 section 2.3).
-//! * During recovery the rules see the window as its target (the new threshold), as RFC 6356 section 3
-//!   wants, and not as the one that proportional rate reduction lets through at the moment.
+//! **Departures from the source**
+//! * Windows are `f64` in segments and grow by fractions, while RFC 5681 counts bytes and Linux counts
+//!   acknowledgements; only whole segments are sent.
+//! * FlightSize at a loss or a timeout is capped at the window. This excludes limited transmit (RFC 5681
+//!   section 3.2), data sent before the window was penalised, and data that NewReno has sent during a long
+//!   recovery.
+//! * Proportional reduction sends whole segments, rounded up, like Linux; the RFC rounds up to bytes.
+//! * In slow start an acknowledgement adds the segments it acknowledges, as in Linux. RFC 5681 adds at most
+//!   one segment and RFC 3465 at most two; [`SubflowStart::byte_counting_limit`] sets the limit. If it is
+//!   set, the limit is a single segment in the slow start after a timeout (RFC 3465 section 2.3).
+//! * During recovery the rules see the target window (the new threshold), as required by RFC 6356 section 3,
+//!   and not the window currently allowed by proportional rate reduction.
 
 use anabranch_units::{Duration, Time};
 
@@ -33,9 +33,9 @@ use super::rule::{MIN_SSTHRESH, MIN_WINDOW};
 use super::{Ack, CongestionControl, CongestionEvent, Growth, SubflowStart};
 use crate::event::SubflowId;
 
-/// The largest window, in segments; only keeps the arithmetic finite.
+/// The maximum window, in segments; it only keeps the arithmetic finite.
 const MAX_WINDOW: f64 = (1_u64 << 32) as f64;
-/// Slow start counts all that an acknowledgement covers. No acknowledgement covers as many segments.
+/// Slow start counts all acknowledged segments. No acknowledgement covers this many.
 const NO_LIMIT: u32 = u32::MAX;
 
 /// Window and threshold before the last reduction, in segments.
@@ -45,27 +45,27 @@ struct Before {
     ssthresh: f64,
 }
 
-/// What one subflow has besides its [`Window`].
+/// The state of one subflow in addition to its [`Window`].
 #[derive(Clone, Copy, Debug)]
 struct Subflow {
     initial_window: f64,
     prr: bool,
     reducing: Option<Reducing>,
     before: Option<Before>,
-    /// Since when nothing is in flight.
+    /// The time since which nothing has been in flight.
     idle_since: Option<Time>,
     hystart: Option<Hystart>,
-    /// Segments leave at a pacing rate.
+    /// True if segments are sent at a pacing rate.
     paced: bool,
     /// Bytes in flight.
     inflight: u64,
-    /// It has not left its first slow start.
+    /// True during the first slow start.
     starting: bool,
-    /// So many acknowledged segments do not let the window grow (LISA).
+    /// The number of acknowledged segments that do not increase the window (LISA).
     ignored: f64,
-    /// The most segments that an acknowledgement adds in slow start (RFC 3465), or [`NO_LIMIT`].
+    /// The maximum number of segments that an acknowledgement adds in slow start (RFC 3465), or [`NO_LIMIT`].
     limit: u32,
-    /// The same in the present slow start.
+    /// The same limit for the current slow start.
     limit_now: u32,
 }
 
@@ -87,7 +87,7 @@ impl Subflow {
 }
 
 impl Subflow {
-    /// The first slow start is over.
+    /// Ends the first slow start.
     fn leave_start(&mut self) {
         self.hystart = None;
         self.starting = false;
@@ -95,7 +95,7 @@ impl Subflow {
     }
 }
 
-/// A congestion control of the classic kind, with a rule of its own for growth and reduction.
+/// A window-based congestion control whose growth and reduction follow a rule.
 #[derive(Clone, Debug)]
 pub struct Classic<R> {
     rule: R,
@@ -106,7 +106,7 @@ pub struct Classic<R> {
 }
 
 impl Window {
-    /// Sets the window; what is not a number changes nothing.
+    /// Sets the window; ignores NaN.
     fn set(&mut self, segments: f64) {
         if !segments.is_nan() {
             self.segments = segments.clamp(MIN_WINDOW, MAX_WINDOW);
@@ -115,34 +115,34 @@ impl Window {
 }
 
 impl<R: WindowRule> Classic<R> {
-    /// A connection without subflows, whose windows follow `rule`.
+    /// Returns a congestion control without subflows, whose windows follow `rule`.
     pub fn new(rule: R) -> Classic<R> {
         Classic { rule, windows: Windows::default(), subflows: Vec::new(), hystart: None, lisa: false }
     }
 
-    /// The same with HyStart++ (RFC 9406) in the first slow start of every subflow.
+    /// Enables HyStart++ (RFC 9406) in the first slow start of every subflow.
     pub fn with_hystart(mut self) -> Classic<R> {
         self.hystart = Some(HystartKind::PlusPlus);
         self
     }
 
-    /// The same with Linux's HyStart in the first slow start of every subflow, and in those after timeouts.
+    /// Enables Linux's HyStart in the first slow start of every subflow and in those after timeouts.
     pub fn with_hystart_of_linux(mut self) -> Classic<R> {
         self.hystart = Some(HystartKind::Linux);
         self
     }
 
-    /// Links the slow starts of its subflows (LISA), or does not, as it does by itself.
+    /// Links the slow starts of the subflows (LISA) or leaves them independent, which is the default.
     pub fn link_slow_starts(&mut self, on: bool) {
         self.lisa = on;
     }
 
-    /// The windows of all subflows.
+    /// Returns the windows of all subflows.
     pub fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// The rule.
+    /// Returns the rule.
     pub fn rule(&self) -> &R {
         &self.rule
     }
@@ -154,7 +154,7 @@ impl<R: WindowRule> Classic<R> {
         }
     }
 
-    /// What a new subflow may begin with, and what the one that it shares with gives up for it.
+    /// Computes the initial window of a new subflow, and takes the shared part from the window of the donor.
     fn share_slow_start(&mut self, new: SubflowId) {
         let starting = |id: SubflowId| self.subflows.get(id.index()).is_some_and(|subflow| subflow.starting);
         let Some(donor) = lisa::fastest(&self.windows, |id| id != new && starting(id)) else { return };
@@ -170,20 +170,20 @@ impl<R: WindowRule> Classic<R> {
         }
     }
 
-    /// The window that the rule names, at least one segment.
+    /// Returns the window set by the rule, at least one segment.
     fn reduced(&mut self, id: SubflowId, flight: f64, reduction: Reduction) -> f64 {
         let window = self.rule.decrease(&self.windows, id, flight, reduction);
-        // Also where the rule's is not a number.
+        // A NaN from the rule also gives the minimum.
         if window > MIN_WINDOW { window.min(MAX_WINDOW) } else { MIN_WINDOW }
     }
 
-    /// Something is sent again after nothing was under way.
+    /// Handles the first transmission after an idle time.
     #[cold]
     fn resume(&mut self, id: SubflowId, now: Time, since: Time) {
         self.rule.on_change(&self.windows, id, now, Change::Resumed(now - since));
     }
 
-    /// Something is sent while a reduction is under way.
+    /// Counts bytes sent during a proportional rate reduction.
     #[cold]
     fn reduce_by(&mut self, id: SubflowId, bytes: u64) {
         let Some((window, subflow)) = self.parts(id) else { return };
@@ -206,7 +206,7 @@ impl<R: WindowRule + core::fmt::Debug> super::BuiltIn for Classic<R> {
 impl<R: WindowRule> CongestionControl for Classic<R> {
     fn on_subflow_up(&mut self, id: SubflowId, start: &SubflowStart) {
         let slots = self.subflows.len().max(id.index() + 1);
-        // Most connections have one subflow for ever.
+        // Most connections have only one subflow throughout.
         self.windows.0.reserve_exact(slots - self.windows.0.len());
         self.subflows.reserve_exact(slots - self.subflows.len());
         self.windows.0.resize(slots, Window::DOWN);
@@ -257,7 +257,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         }
     }
 
-    // Apart: there are ten of these, and whoever calls one has them all in its way otherwise.
+    // Not inlined: there are ten instances, and inlining puts all of them in the way of every caller.
     #[inline(never)]
     fn on_ack(&mut self, id: SubflowId, ack: &Ack) {
         let Some((window, subflow)) = self.parts(id) else { return };
@@ -271,7 +271,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         self.rule.observe(&self.windows, id, ack);
         let Some((window, subflow)) = self.parts(id) else { return };
         if window.recovering || ack.in_recovery {
-            // The acknowledgement that ends recovery takes no further step (RFC 9937 section 6.2).
+            // The acknowledgement that ends recovery makes no further step (RFC 9937 section 6.2).
             if let (Some(reducing), true) = (&mut subflow.reducing, ack.in_recovery) {
                 reducing.on_ack(ack, window.bytes(window.segments), window.mss);
             }
@@ -293,11 +293,11 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
             return;
         }
         let Some((window, subflow)) = self.parts(id) else { return };
-        // RFC 5681 section 3.1: a window grows by acknowledgements of new data alone ...
+        // RFC 5681 section 3.1: only acknowledgements of new data increase the window,
         if !ack.una_advanced || ack.acked_bytes == 0 {
             return;
         }
-        // ... and (RFC 9438 section 5.8, RFC 7661) only while it is used.
+        // and only while it is used (RFC 9438 section 5.8, RFC 7661).
         if !ack.cwnd_limited {
             self.rule.on_change(&self.windows, id, ack.now, Change::NotLimited);
             return;
@@ -348,15 +348,15 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         let least = self.rule.least_threshold(&self.windows);
         let Some((window, subflow)) = self.parts(id) else { return };
         window.ssthresh = reduced.max(least);
-        // RFC 9438 section 4.6, RFC 3168 section 6.1.2: marks reduce the window down to one segment.
+        // RFC 9438 section 4.6, RFC 3168 section 6.1.2: marks can reduce the window to one segment.
         window.segments = if event.ecn { reduced } else { window.ssthresh };
         window.recovering = !event.ecn;
         subflow.reducing = (subflow.prr && !event.ecn).then_some(Reducing {
             recover: event.recover_bytes.max(1),
             delivered: 0,
             out: 0,
-            // Where a timer has found the loss there is no acknowledgement to take the first step by. What
-            // was in flight before the loss lets one retransmission go, and then the threshold rules.
+            // A loss found by a timer comes without an acknowledgement that could make the first step. The
+            // flight before the loss admits one retransmission, and then the threshold applies.
             cwnd: event.recover_bytes.max(mss),
             entering: true,
         });
@@ -365,7 +365,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
 
     fn on_recovered(&mut self, id: SubflowId, now: Time) {
         let Some((window, subflow)) = self.parts(id) else { return };
-        // RFC 9937 section 6.4: cwnd = ssthresh, which `segments` is already.
+        // RFC 9937 section 6.4: cwnd = ssthresh; `segments` already equals it.
         if core::mem::take(&mut window.recovering) {
             subflow.reducing = None;
             self.rule.on_change(&self.windows, id, now, Change::Recovered);
@@ -378,7 +378,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         subflow.reducing = None;
         subflow.leave_start();
         subflow.hystart = hystart.and_then(|kind| Hystart::after_timeout(kind, subflow.paced));
-        // RFC 3465 section 2.3: what is acknowledged may have arrived long before.
+        // RFC 3465 section 2.3: data acknowledged now may have arrived long before.
         if subflow.limit != NO_LIMIT {
             subflow.limit_now = 1;
         }
@@ -421,7 +421,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
 
     fn penalise(&mut self, id: SubflowId, now: Time) {
         let Some((window, _)) = self.parts(id) else { return };
-        // As in the out-of-tree kernel, only a subflow that repairs nothing is penalised.
+        // As in the out-of-tree kernel, a subflow in recovery is not penalised.
         if window.recovering {
             return;
         }

@@ -1,20 +1,20 @@
-//! CUBIC: the window is a cubic function of the time since the last reduction, and so grows by the
-//! clock and not by the round trip. Every subflow by itself.
+//! CUBIC: the window is a cubic function of the time since the last reduction, so its growth depends on time
+//! rather than on round trips. Subflows are independent.
 //!
-//! **Decides** growth and reduction of a window from the window at the last reduction, the time
-//! since, and the smoothed RTT.
+//! **Decides** growth and reduction of a window from the window at the last reduction, the time since, and
+//! the smoothed RTT.
 //!
 //! **Source**: RFC 9438, sections 4.2 to 4.9.
 //!
-//! **Constants**: `C` = 0.4 segments/s^3, `beta` = 0.7 (the part that stays), `alpha` =
-//! 3(1 - beta)/(1 + beta) = 9/17 segments per round trip in the Reno-friendly region.
+//! **Constants**: `C` = 0.4 segments/s^3, `beta` = 0.7 (the remaining fraction), `alpha` = 3(1 - beta)/(1 +
+//! beta) = 9/17 segments per round trip in the Reno-friendly region.
 //!
-//! **Read differently**
-//! * `(target - w) / w` is added per acknowledged *segment*, where the RFC says per acknowledgement,
-//!   so that delayed ACKs grow as fast; Linux does the same. One ACK never adds more than `target - w`.
-//! * In the Reno-friendly region the window is set to `W_est` only where that raises it.
-//! * Where the window is already above `W_max` when an epoch starts (after an idle restart, or a first
-//!   loss-free exit from slow start), `K` is 0 and `W_max` that window, as after a timeout.
+//! **Departures from the source**
+//! * `(target - w) / w` is added per acknowledged *segment* instead of per acknowledgement, so that the
+//!   window grows as fast with delayed ACKs; Linux does the same. One ACK never adds more than `target - w`.
+//! * In the Reno-friendly region the window is set to `W_est` only if that increases it.
+//! * If the window is already above `W_max` when an epoch starts (after an idle restart, or after a first
+//!   slow start without loss), `K` is 0 and `W_max` is that window, as after a timeout.
 //! * A penalty (opportunistic retransmission) starts a new epoch towards the same `W_max`.
 
 use anabranch_units::{Duration, Time};
@@ -27,20 +27,20 @@ use crate::parameter::{Options, Parameter};
 
 /// `C`, in segments per second cubed.
 const C: f64 = 0.4;
-/// The part of the window that a reduction leaves.
+/// The fraction of the window that remains after a reduction.
 const BETA: f64 = 0.7;
 /// Growth per round trip in the Reno-friendly region, in segments.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// What CUBIC leaves open.
+/// The options of CUBIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CubicOptions {
-    /// A subflow that loses below its last `W_max` aims lower still (section 4.7).
+    /// True if a subflow that loses below its last `W_max` sets a lower `W_max` (section 4.7).
     pub fast_convergence: bool,
 }
 
 impl CubicOptions {
-    /// The RFC's.
+    /// The values of the RFC.
     pub const DEFAULT: CubicOptions = CubicOptions { fast_convergence: true };
 }
 
@@ -48,7 +48,7 @@ impl Options for CubicOptions {
     const PARAMETERS: &'static [Parameter<CubicOptions>] = &[parameter!(
         CubicOptions,
         "fast-convergence",
-        "a loss below the last maximum aims lower still",
+        "a loss below the last maximum sets a lower one",
         bool,
         fast_convergence
     )];
@@ -61,7 +61,7 @@ pub struct Cubic {
     options: CubicOptions,
 }
 
-/// One subflow: the words of RFC 9438 section 4.1.2. Windows are in segments.
+/// The state of one subflow, with the names of RFC 9438 section 4.1.2. Windows are in segments.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct State {
     /// `W_max`; 0 before the first reduction.
@@ -70,9 +70,9 @@ struct State {
     cwnd_prior: f64,
     /// The current congestion avoidance, once it has begun.
     epoch: Option<Epoch>,
-    /// The last time an acknowledgement was seen in congestion avoidance.
+    /// The time of the last acknowledgement in congestion avoidance.
     last_ack: Time,
-    /// The next epoch starts at `W_max` (after a timeout).
+    /// True if the next epoch starts at `W_max` (after a timeout).
     after_timeout: bool,
     undo: Option<Undo>,
 }
@@ -80,7 +80,7 @@ struct State {
 /// One stage of congestion avoidance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Epoch {
-    /// `t_epoch`, later by the time in which the window was not used.
+    /// `t_epoch`, shifted by the time in which the window was not used.
     start: Time,
     /// `K`, in seconds.
     k: f64,
@@ -88,7 +88,7 @@ struct Epoch {
     w_est: f64,
 }
 
-/// What an undo restores (RFC 9438 section 4.9.2).
+/// The state that an undo restores (RFC 9438 section 4.9.2).
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Undo {
     w_max: f64,
@@ -106,7 +106,7 @@ impl State {
         undo: None,
     };
 
-    /// The epoch that starts now with `window` segments (RFC 9438 section 4.2, figure 2).
+    /// Starts an epoch now with `window` segments (RFC 9438 section 4.2, figure 2).
     fn begin(&mut self, window: f64, now: Time) -> Epoch {
         let mut k = 0.0;
         if self.w_max == 0.0 {
@@ -121,14 +121,14 @@ impl State {
         Epoch { start: now, k, w_est: window }
     }
 
-    /// The epoch at `now`: the present one, or the one that the next acknowledgement begins.
+    /// Returns the epoch at `now`: the current one, or the one that the next acknowledgement starts.
     fn epoch_at(&self, window: f64, now: Time) -> (Epoch, f64) {
         let mut state = *self;
         let epoch = state.epoch.unwrap_or_else(|| state.begin(window, now));
         (epoch, state.w_max)
     }
 
-    /// Lets `span` not count in the time of the epoch.
+    /// Excludes `span` from the time of the epoch.
     fn exclude(&mut self, span: Duration) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start += span;
@@ -137,7 +137,7 @@ impl State {
 }
 
 impl Cubic {
-    /// With these options.
+    /// Returns a rule with the given options.
     pub fn new(options: CubicOptions) -> Cubic {
         Cubic { subflows: Vec::new(), options }
     }
@@ -166,7 +166,7 @@ impl WindowRule for Cubic {
             let t = t - epoch.k;
             C * t * t * t + state.w_max
         };
-        // Figure 4, and the SHOULD behind it.
+        // Figure 4, and the SHOULD that follows it.
         let alpha = if epoch.w_est >= state.cwnd_prior { 1.0 } else { ALPHA };
         epoch.w_est += alpha * acked / window;
         let grow = if w_cubic(t) < epoch.w_est {
@@ -182,7 +182,7 @@ impl WindowRule for Cubic {
     fn decrease(&mut self, windows: &Windows, id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
         let Some(state) = self.subflows.get_mut(id.index()) else { return flight * BETA };
         let Window { segments: window, recovering, .. } = windows.get(id);
-        // A further reduction in one recovery: an undo takes all of it back.
+        // After a second reduction in the same recovery, an undo still restores the state before the first.
         if !recovering {
             state.undo = Some(Undo { w_max: state.w_max, cwnd_prior: state.cwnd_prior, epoch: state.epoch });
         }
@@ -194,7 +194,8 @@ impl WindowRule for Cubic {
         flight * BETA
     }
 
-    /// The greater of `W_cubic` and `W_est`, which grows by round trips, and never below the present window.
+    /// Returns the greater of `W_cubic` and `W_est`, which grows by round trips; never below the current
+    /// window.
     fn window_at(&self, windows: &Windows, id: SubflowId, now: Time, ahead: Duration) -> Option<f64> {
         let Window { segments: window, srtt, .. } = windows.get(id);
         let state = self.subflows.get(id.index())?;
@@ -215,7 +216,7 @@ impl WindowRule for Cubic {
         let Some(state) = self.subflows.get_mut(id.index()) else { return };
         match change {
             Change::Up | Change::Down => *state = State::NEW,
-            // Section 5.8: time in which the window did not grow for want of data does not count.
+            // Section 5.8: time in which the window did not grow for lack of data is excluded.
             Change::NotLimited => {
                 state.exclude(now.since(state.last_ack));
                 state.last_ack = now;
@@ -224,7 +225,7 @@ impl WindowRule for Cubic {
                 state.exclude(idle);
                 state.last_ack += idle;
             }
-            // What follows is a new stage of congestion avoidance.
+            // A new stage of congestion avoidance follows.
             Change::SlowStart | Change::Restarted | Change::Penalised => state.epoch = None,
             Change::Timeout => {
                 state.epoch = None;

@@ -1,18 +1,19 @@
-//! CUBIC as the Linux kernel computes it: what to predict a Linux sender with.
+//! CUBIC as the Linux kernel computes it, to predict Linux senders.
 //!
-//! **Decides** growth and reduction of a window as [`Cubic`](super::Cubic) does, but by whole segments, from a count
-//! of acknowledged segments that let the window grow by one, which is renewed no more than every 28 ms while the
-//! window stays as it is. Where round trips are shorter than that, and windows small, it grows more slowly than the
-//! RFC's: at 10 ms and 2 % of loss a transfer of 1 MB takes about a tenth longer.
+//! **Decides** growth and reduction of a window like [`Cubic`](super::Cubic), but in whole segments: by a
+//! count of acknowledged segments per segment of growth, which is updated at most every 28 ms while the
+//! window does not change. If round trips are shorter and windows small, it grows more slowly than RFC 9438:
+//! at 10 ms and 2 % of loss a transfer of 1 MB takes about a tenth longer.
 //!
-//! **Source**: `bictcp_update` and `tcp_cong_avoid_ai` of Linux 5.18 to 6.18 (net/ipv4/tcp_cubic.c, tcp_cong.c).
+//! **Source**: `bictcp_update` and `tcp_cong_avoid_ai` of Linux 5.18 to 6.18 (net/ipv4/tcp_cubic.c,
+//! tcp_cong.c).
 //!
-//! **Constants**: `C` = 41/1024 of 10 segments/s^3, `beta` = 717/1024, one segment more in the Reno-friendly region
-//! for 15/8 windows that are acknowledged; a jiffy of 4 ms (CONFIG_HZ=250, most distributions'), a renewal after more
-//! than 7 of them; at most half a segment, and before the first loss (and after a timeout until the next one) at least
-//! one for 20, for each that is acknowledged.
+//! **Constants**: `C` = 41/1024 of 10 segments/s^3, `beta` = 717/1024, one segment of growth in the
+//! Reno-friendly region for 15/8 acknowledged windows; a jiffy of 4 ms (CONFIG_HZ=250, the value of most
+//! distributions), an update after more than 7 of them; growth of at most half a segment per acknowledged
+//! segment, and of at least one for 20 before the first loss (and after a timeout until the next).
 //!
-//! **Read differently**: the cube and its root are real-valued, where the kernel has tables and shifts.
+//! **Departures from the source**: the cube and its root are real-valued; the kernel uses tables and shifts.
 
 use anabranch_units::{Duration, Time};
 
@@ -22,16 +23,16 @@ use crate::event::SubflowId;
 
 /// `C`, in segments per second cubed.
 const C: f64 = 41.0 * 10.0 / 1024.0;
-/// The part of the window that a reduction leaves.
+/// The fraction of the window that remains after a reduction.
 const BETA: f64 = 717.0 / 1024.0;
-/// Acknowledged windows that are one segment more in the Reno-friendly region.
+/// Acknowledged windows per segment of growth in the Reno-friendly region.
 const RENO_WINDOWS: f64 = 15.0 / 8.0;
 const JIFFY: Duration = Duration::from_millis(4);
-/// For so long the count holds while the window stays.
+/// The minimum interval between updates of the count while the window does not change.
 const RENEWAL: Duration = Duration::from_millis(28);
-/// The least count.
+/// The minimum count.
 const LEAST_COUNT: f64 = 2.0;
-/// The greatest count before the first loss.
+/// The maximum count before the first loss.
 const LOSSLESS_COUNT: f64 = 20.0;
 
 /// The rule of Linux's CUBIC.
@@ -40,16 +41,16 @@ pub struct CubicLinux {
     subflows: Vec<State>,
 }
 
-/// One subflow. Windows are whole segments.
+/// The state of one subflow. Windows are whole segments.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct State {
-    /// So many acknowledged segments let the window grow by one.
+    /// The number of acknowledged segments that increase the window by one.
     count: f64,
-    /// Those that have been acknowledged since it did.
+    /// The number acknowledged since the last increase.
     towards: f64,
-    /// The window before the last reduction (less with fast convergence); 0 where nothing was lost yet.
+    /// The window before the last reduction (less with fast convergence); 0 before the first loss.
     last_max: f64,
-    /// The window, and the jiffy, of the last renewal.
+    /// The window and the jiffy of the last update.
     renewed: (f64, u64),
     epoch: Option<Epoch>,
 }
@@ -58,12 +59,12 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Epoch {
     start: Time,
-    /// `K`, in seconds, and the window there.
+    /// `K`, in seconds, and the window at that time.
     k: f64,
     origin: f64,
-    /// Segments acknowledged that the window of a Reno sender has not grown for.
+    /// Acknowledged segments not yet counted in the growth of a Reno sender's window.
     acked: f64,
-    /// That window.
+    /// The window of a Reno sender.
     reno: f64,
 }
 
@@ -81,7 +82,7 @@ impl State {
         }
     }
 
-    /// `bictcp_update`.
+    /// Updates the count (`bictcp_update`).
     fn renew(&mut self, window: f64, acked: f64, ack: &Ack) {
         let jiffy = ack.now.as_nanos() / JIFFY.as_nanos();
         let (of, at) = self.renewed;
@@ -91,7 +92,7 @@ impl State {
                 return;
             }
         }
-        // The cubic part is computed once in a jiffy.
+        // The cubic part is computed once per jiffy.
         let again = self.epoch.is_some() && jiffy == at;
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(window, acked, ack.now));
         if !again {
@@ -105,7 +106,7 @@ impl State {
             }
         }
         let each = libm::floor(window * RENO_WINDOWS);
-        // As often as more than so many are there.
+        // The kernel increases the window for each time that more than this number is left.
         let grown = (libm::ceil(epoch.acked / each) - 1.0).max(0.0);
         epoch.acked -= grown * each;
         epoch.reno += grown;
@@ -116,7 +117,7 @@ impl State {
         self.epoch = Some(epoch);
     }
 
-    /// `tcp_cong_avoid_ai`: by how many segments the window grows.
+    /// Returns the growth of the window in segments (`tcp_cong_avoid_ai`).
     fn grow(&mut self, acked: f64) -> f64 {
         let mut grown = 0.0;
         if self.towards >= self.count {
@@ -149,7 +150,7 @@ impl WindowRule for CubicLinux {
         libm::floor(window * BETA)
     }
 
-    /// As the RFC's [`Cubic`](super::Cubic), with the kernel's constants.
+    /// Predicts like [`Cubic`](super::Cubic), with the kernel's constants.
     fn window_at(&self, windows: &Windows, id: SubflowId, now: Time, ahead: Duration) -> Option<f64> {
         let window = windows.get(id);
         let state = self.subflows.get(id.index())?;

@@ -1,13 +1,13 @@
-//! A congestion control of a user's own.
+//! User-defined congestion controls.
 
 use core::fmt;
 use std::sync::Arc;
 
 use super::CustomCongestion;
 
-/// A congestion control of a user's own: its name, and how one is made for each connection.
+/// A user-defined congestion control: its name, and a function that builds one for each connection.
 ///
-/// Two are equal if their names are.
+/// Two are equal if their names are equal.
 #[derive(Clone)]
 pub struct CustomCongestionKind {
     pub(super) name: Arc<str>,
@@ -16,7 +16,7 @@ pub struct CustomCongestionKind {
 }
 
 impl CustomCongestionKind {
-    /// The congestion control that `build` makes, known as `name`.
+    /// Returns a kind named `name` whose congestion controls are made by `build`.
     pub fn new(
         name: &str,
         coupled: bool,

@@ -1,22 +1,21 @@
-//! What the delay-based rules measure of one subflow: the least RTT there ever was, and the RTTs of a
-//! round trip.
+//! Measurements of one subflow for the delay-based rules: the minimum RTT, and the RTTs of a round trip.
 
 use anabranch_units::Duration;
 
 use super::Ack;
 use super::rule::Change;
 
-/// So many RTT samples make a round trip that can be judged: with fewer each may be that of a delayed
-/// acknowledgement.
+/// The minimum number of RTT samples with which a round trip is evaluated: with fewer, all may be those of
+/// delayed acknowledgements.
 const ENOUGH: u32 = 3;
 
 /// The measurements of one subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Delays {
-    /// The least RTT since the start, or since a restart after an idle time.
+    /// The minimum RTT since the start, or since a restart after an idle time.
     base: Duration,
     round: Round,
-    /// The present round trip had begun before the measuring did.
+    /// True if the current round trip had begun before the measurement did.
     partial: bool,
 }
 
@@ -26,7 +25,7 @@ pub(super) struct Round {
     samples: u32,
     least: Duration,
     sum: u64,
-    /// Bytes acknowledged in it.
+    /// Bytes acknowledged in the round trip.
     pub(super) acked: u64,
 }
 
@@ -38,7 +37,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The segments of a window of `segments` that wait in queues.
+    /// Returns the segments of a window of `segments` that are in queues.
     pub(super) fn queued(self, segments: f64) -> f64 {
         segments * (self.rtt - self.base) / self.rtt
     }
@@ -51,9 +50,9 @@ impl Round {
 impl Delays {
     pub(super) const NEW: Delays = Delays { base: Duration::MAX, round: Round::EMPTY, partial: false };
 
-    /// Takes the sample of `ack`.
+    /// Records the sample of `ack`.
     pub(super) fn observe(&mut self, ack: &Ack) {
-        // The end of a round trip belongs to it, and is closed by `end_round`.
+        // The acknowledgement that ends a round trip is part of it; `end_round` closes it afterwards.
         self.round.acked = self.round.acked.saturating_add(ack.acked_bytes);
         if let Some(rtt) = ack.rtt {
             let rtt = rtt.max(Duration::from_nanos(1));
@@ -64,18 +63,18 @@ impl Delays {
         }
     }
 
-    /// Ends a round trip: what it was, unless it was not measured from its beginning on.
+    /// Ends a round trip and returns its measurements, unless it was not measured from its beginning.
     pub(super) fn end_round(&mut self) -> Option<Round> {
         let round = core::mem::replace(&mut self.round, Round::EMPTY);
         (!core::mem::take(&mut self.partial)).then_some(round)
     }
 
-    /// The least RTT of a round trip against the least of all; none of too few samples.
+    /// Returns the minimum RTT of a round trip with the overall minimum; `None` if there are too few samples.
     pub(super) fn least(&self, round: &Round) -> Option<Measured> {
         self.enough(round).then(|| self.measured(round.least.as_secs_f64()))
     }
 
-    /// The mean RTT of a round trip against the least of all; none of too few samples.
+    /// Returns the mean RTT of a round trip with the overall minimum; `None` if there are too few samples.
     pub(super) fn mean(&self, round: &Round) -> Option<Measured> {
         self.enough(round).then(|| self.measured(round.sum as f64 / f64::from(round.samples) / 1e9))
     }
@@ -88,8 +87,8 @@ impl Delays {
         Measured { rtt, base: self.base.as_secs_f64() }
     }
 
-    /// Begins anew where what was measured is no longer of the present: after a repair, a timeout, an
-    /// idle time (after which the path may be another one).
+    /// Restarts the measurement when past samples no longer apply: after a repair, a timeout, or an idle time
+    /// (after which the route may have changed).
     pub(super) fn on_change(&mut self, change: Change) {
         match change {
             Change::Up | Change::Down => *self = Delays::NEW,
@@ -103,7 +102,7 @@ impl Delays {
     }
 }
 
-/// One entry for each subflow, made where it is missing.
+/// Returns the entry of a subflow, creating missing entries.
 pub(super) fn entry<T: Clone>(all: &mut Vec<T>, index: usize, new: T) -> &mut T {
     if all.len() <= index {
         all.resize(index + 1, new);

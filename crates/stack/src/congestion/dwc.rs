@@ -1,20 +1,21 @@
-//! DWC, dynamic window coupling: subflows whose losses and delays rise together share a bottleneck, as far
-//! as can be told, and are coupled.
+//! DWC, dynamic window coupling: subflows whose losses and delays rise together are assumed to share a
+//! bottleneck, and are coupled.
 //!
-//! **Decides** growth in congestion avoidance: LIA among the subflows of one set, which is NewReno for one
-//! that is alone in its set.
+//! **Decides** growth in congestion avoidance: LIA among the subflows of one set, which equals NewReno for a
+//! subflow alone in its set.
 //!
 //! **Source**: Hassayoun, Iyengar, Ros, "Dynamic window coupling for multipath congestion control", ICNP
-//! 2011, as Section 7.6 of the survey of coupled congestion controls (Telecom 3(4), 2022) tells it. Each
-//! subflow begins in a set of its own. One that loses a packet leaves its set and opens a new one, and the
-//! others that lose one too, or whose delay rises much, shortly before or after, move into it.
+//! 2011, as described in Section 7.6 of the survey of coupled congestion controls (Telecom 3(4), 2022). Each
+//! subflow begins in a set of its own. A subflow that loses a packet leaves its set and opens a new one; the
+//! others that also lose a packet, or whose delay rises considerably, shortly before or after, join that set.
 //!
 //! **Constants**: [`DwcOptions`]; decrease to 1/2.
 //!
-//! **Read differently**: the paper's text was not at hand, and the survey names no numbers. That "shortly"
-//! is the greater of the two RTTs, what a rise is, and LIA for the growth in a set are this project's
-//! reading, and results with `dwc` are results of that. The range that a delay is high in is that since the last own
-//! loss but one: since the last one alone a delay that grows all the time is always the highest.
+//! **Departures from the source**: the paper's text was not available, and the survey gives no numbers. The
+//! meaning of "shortly" (the greater of the two RTTs), the definition of a rise, and LIA as the growth in a
+//! set are this project's interpretation, and results with `dwc` are results of that interpretation. A delay
+//! is compared with the range since the subflow's last loss but one: in the range since the last loss alone,
+//! a steadily growing delay would always be the maximum.
 
 use anabranch_units::{Duration, Time};
 
@@ -26,14 +27,16 @@ use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// What counts as a sign of the same bottleneck.
+/// The signs of a shared bottleneck.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DwcOptions {
-    /// So many of the greater RTT before or after a loss others' signs count.
+    /// The interval before or after a loss in which signs of other subflows count, in units of the greater
+    /// RTT.
     pub near: f64,
-    /// The smoothed RTT is in this upper part of what it has ranged over since the subflow's last loss but one.
+    /// The delay is high if the smoothed RTT lies above this fraction of its range since the subflow's last
+    /// loss but one.
     pub delay_share: f64,
-    /// And that range is at least so wide.
+    /// The minimum width of that range.
     pub delay_range: Duration,
 }
 
@@ -45,9 +48,9 @@ impl DwcOptions {
 
 impl Options for DwcOptions {
     const PARAMETERS: &'static [Parameter<DwcOptions>] = &[
-        parameter!(DwcOptions, "near", "what is at the same time, in round trips", number 0.0, 100.0, near),
-        parameter!(DwcOptions, "delay-share", "upper part of the range of RTTs that is a sign, from below", number 0.0, 1.0, delay_share),
-        parameter!(DwcOptions, "delay-range", "least range of RTTs in which there are signs", time Duration::ZERO, Duration::from_secs(60), delay_range),
+        parameter!(DwcOptions, "near", "interval in which signs count as simultaneous, in round trips", number 0.0, 100.0, near),
+        parameter!(DwcOptions, "delay-share", "fraction of the RTT range above which the RTT is a sign", number 0.0, 1.0, delay_share),
+        parameter!(DwcOptions, "delay-range", "minimum width of the RTT range", time Duration::ZERO, Duration::from_secs(60), delay_range),
     ];
 }
 
@@ -62,7 +65,7 @@ impl Default for DwcOptions {
 pub struct Dwc {
     options: DwcOptions,
     subflows: Vec<State>,
-    /// The set that was opened last.
+    /// The most recently opened set.
     active: Option<Active>,
     /// The number of the next set.
     next: u64,
@@ -78,9 +81,9 @@ struct Active {
 #[derive(Clone, Copy, Debug)]
 struct State {
     set: u64,
-    /// When it last lost a packet, or its delay was high.
+    /// The time of the last loss or high delay.
     sign: Option<Time>,
-    /// The range of the smoothed RTT since the last own loss, and that between the last two.
+    /// The range of the smoothed RTT since the subflow's last loss, and between its last two.
     now: Range,
     before: Range,
 }
@@ -104,18 +107,18 @@ impl State {
 }
 
 impl Dwc {
-    /// With these signs.
+    /// Returns a rule with the given options.
     pub fn new(options: DwcOptions) -> Dwc {
         Dwc { options, subflows: Vec::new(), active: None, next: 1 }
     }
 
-    /// Whether the two are in one set.
+    /// True if the two subflows are in one set.
     pub fn couples(&self, one: SubflowId, other: SubflowId) -> bool {
         let set = |id: SubflowId| self.subflows.get(id.index()).map(|state| state.set);
         one == other || set(one) == set(other)
     }
 
-    /// Whether `later` is shortly after `earlier`, for these two subflows.
+    /// True if `later` is shortly after `earlier`, for these two subflows.
     fn is_near(
         &self,
         windows: &Windows,
@@ -128,7 +131,7 @@ impl Dwc {
         later.since(earlier) <= rtt.mul_f64(self.options.near)
     }
 
-    /// A loss of `id`.
+    /// Handles a loss of `id`.
     fn on_loss(&mut self, windows: &Windows, id: SubflowId, now: Time) {
         let state = entry(&mut self.subflows, id.index(), State::NEW);
         *state = State { set: state.set, sign: Some(now), before: state.now, now: Range::EMPTY };

@@ -1,38 +1,39 @@
-//! LISA, the linked slow start: a subflow that joins while another is in its first slow start takes
-//! its initial window from that one, so that a connection does not send two bursts at once.
+//! LISA, the linked slow start: a subflow that joins while another is in its first slow start takes its
+//! initial window from that one, so that a connection does not send two bursts at once.
 //!
-//! **Decides** the initial window of a joining subflow, from the window of the subflow that sends
-//! fastest among those in their first slow start, which gives up what the new one takes. That one then
-//! lets as many acknowledged segments not count as it has in flight beyond its new window.
+//! **Decides** the initial window of a joining subflow, from the window of the subflow with the highest
+//! sending rate among those in their first slow start; that subflow gives up the same amount. Afterwards the
+//! donor ignores as many acknowledged segments as it has in flight beyond its new window.
 //!
-//! **Source**: Barik, Welzl, Ferlin, Alay, "LISA: A linked slow-start algorithm for MPTCP", ICC 2016,
-//! in the wording of draft-barik-mptcp-lisa-01, whose `new -= old / 2` can only mean `new = old / 2`.
+//! **Source**: Barik, Welzl, Ferlin, Alay, "LISA: A linked slow-start algorithm for MPTCP", ICC 2016, in the
+//! wording of draft-barik-mptcp-lisa-01, whose `new -= old / 2` can only mean `new = old / 2`.
 //!
-//! **Constants**: at least 3 segments, at most 10; a window of 20 or more gives 10, one of 6 to 19 its
+//! **Constants**: at least 3 segments, at most 10; a window of 20 or more gives 10, one of 6 to 19 gives
 //! half, and a smaller one nothing.
 //!
-//! **Read differently**: a joining subflow never begins with more than its own initial window, where
-//! that is set to less than 10. The sending rate in the last round trip is the window over the
-//! smoothed RTT, as a subflow in slow start uses its window.
+//! **Departures from the source**: a joining subflow never begins with more than its own initial window, if
+//! that is configured below 10. The sending rate in the last round trip is the window over the smoothed RTT,
+//! as a subflow in slow start uses its window.
 
 use super::rule::Windows;
 use crate::event::SubflowId;
 
-/// The most that a joining subflow takes, in segments.
+/// The maximum window that a joining subflow takes, in segments.
 const MOST: f64 = 10.0;
-/// The least that it begins with, in segments.
+/// The minimum initial window, in segments.
 const LEAST: f64 = 3.0;
 
-/// How a joining subflow begins.
+/// The initial window of a joining subflow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Share {
-    /// With so many segments.
+    /// The window in segments.
     pub(super) window: f64,
-    /// Of which the other gives up so many.
+    /// The segments that the donor gives up.
     pub(super) taken: f64,
 }
 
-/// What a subflow with `initial` segments begins with where another in slow start has `donor` segments.
+/// Returns the start of a subflow with an initial window of `initial` segments, if the donor in slow start
+/// has `donor` segments.
 pub(super) fn share(donor: f64, initial: f64) -> Share {
     let taken = if donor >= 2.0 * MOST {
         MOST
@@ -45,7 +46,7 @@ pub(super) fn share(donor: f64, initial: f64) -> Share {
     Share { window: taken, taken }
 }
 
-/// The subflow that sends fastest, the first of several, among those that `may_give`.
+/// Returns the subflow with the highest sending rate, the first of several, among those that `may_give`.
 pub(super) fn fastest(windows: &Windows, may_give: impl Fn(SubflowId) -> bool) -> Option<SubflowId> {
     let mut best: Option<(SubflowId, f64)> = None;
     for (id, segments, rtt) in windows.measured().filter(|(id, ..)| may_give(*id)) {

@@ -1,7 +1,7 @@
-//! Congestion control: one object per connection, so that coupling is natural and an uncoupled
-//! algorithm is the special case.
+//! Congestion control: one object per connection, so that coupled algorithms need no exchange of state and an
+//! uncoupled algorithm is the special case.
 //!
-//! Loss detection and recovery are not congestion control and stand apart (`subflow/recovery.rs`).
+//! Loss detection and recovery are separate (`subflow/recovery.rs`).
 
 mod any;
 mod balia;
@@ -44,52 +44,53 @@ pub use wvegas::{Wvegas, WvegasOptions};
 
 use crate::event::SubflowId;
 
-/// What an acknowledgement has told about one subflow.
+/// The congestion signals of one acknowledgement on a subflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// When it came.
+    /// The time of arrival.
     pub now: Time,
     /// Bytes newly acknowledged, cumulatively or selectively.
     pub acked_bytes: u64,
     /// Segments newly acknowledged, cumulatively or selectively.
     pub acked_segments: u32,
-    /// Bytes newly taken for lost.
+    /// Bytes newly marked lost.
     pub lost_bytes: u64,
     /// An RTT sample.
     pub rtt: Option<Duration>,
-    /// The smoothed RTT; zero before a sample.
+    /// The smoothed RTT; zero before the first sample.
     pub srtt: Duration,
-    /// The least RTT sample; zero before one.
+    /// The minimum RTT sample; zero before the first.
     pub min_rtt: Duration,
-    /// The relative one-way delay in microseconds of the newest segment that is newly acknowledged and was sent once:
-    /// differences count, not the value. None where the acknowledgement may have waited for a timer: where it is of one
-    /// segment alone, in order.
+    /// The relative one-way delay, in microseconds, of the newest segment newly acknowledged that was sent
+    /// only once. Only differences are meaningful. `None` if a timer may have delayed the acknowledgement,
+    /// that is if it acknowledges a single segment in order.
     pub one_way_delay_us: Option<i64>,
-    /// The rate at which data was delivered, over the last sample.
+    /// The delivery rate over the last sample.
     pub delivery_rate: Option<Rate>,
-    /// What was delivered, and under which conditions it had been sent; none where nothing was.
+    /// The delivered data and the conditions under which it was sent; `None` if nothing was delivered.
     pub delivery: Option<Delivery>,
-    /// What was lost.
+    /// The lost data.
     pub loss: Option<Loss>,
-    /// That sample was limited by the application.
+    /// True if the delivery rate sample was limited by the application.
     pub app_limited: bool,
-    /// The subflow had used its window when it last sent.
+    /// True if the subflow had used its window when it last sent.
     pub cwnd_limited: bool,
-    /// The acknowledgement echoes a congestion mark.
+    /// True if the acknowledgement echoes a congestion mark.
     pub ce: bool,
-    /// Bytes in flight now, losses taken off.
+    /// Bytes in flight now, without those marked lost.
     pub inflight_bytes: u64,
-    /// The subflow repairs a loss (fast recovery).
+    /// True if the subflow is repairing a loss (fast recovery).
     pub in_recovery: bool,
-    /// The cumulative acknowledgement has advanced.
+    /// True if the cumulative acknowledgement has advanced.
     pub una_advanced: bool,
-    /// This acknowledgement starts a new round trip.
+    /// True if this acknowledgement starts a new round trip.
     pub round_start: bool,
 }
 
 impl Ack {
-    /// An acknowledgement of `segments` more that hold `bytes`, cumulative and on a window that is used, outside of
-    /// recovery, with a sample `rtt` that is the smoothed and the least one as well. Nothing is in flight any more.
+    /// Returns a cumulative acknowledgement of `segments` segments that hold `bytes`, outside of recovery and
+    /// with a used window. The sample `rtt` is also the smoothed and the minimum RTT, and nothing remains in
+    /// flight.
     pub const fn of(now: Time, bytes: u64, segments: u32, rtt: Duration) -> Ack {
         Ack {
             now,
@@ -114,162 +115,166 @@ impl Ack {
     }
 }
 
-/// What is known of the segment that was sent last among those newly acknowledged.
+/// The state of the most recently sent segment among those newly acknowledged.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Delivery {
     /// Bytes delivered on the subflow so far.
     pub total: u64,
-    /// And when the segment was sent.
+    /// Bytes delivered on the subflow when the segment was sent.
     pub prior_delivered: u64,
-    /// The difference: delivered since.
+    /// Bytes delivered since; the difference of the two.
     pub delivered: u64,
-    /// Bytes in flight when it had been sent, itself included.
+    /// Bytes in flight when it was sent, including the segment.
     pub tx_in_flight: u64,
-    /// Bytes taken for lost since.
+    /// Bytes marked lost since it was sent.
     pub lost: u64,
-    /// The sender had nothing more to send.
+    /// True if the sender had nothing more to send.
     pub app_limited: bool,
 }
 
-/// What is known of the last segment among those newly taken for lost.
+/// The state of the last segment among those newly marked lost.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// Its bytes.
+    /// The bytes of the segment.
     pub bytes: u64,
     /// Bytes delivered on the subflow when it was sent.
     pub prior_delivered: u64,
-    /// Bytes in flight when it had been sent, itself included.
+    /// Bytes in flight when it was sent, including the segment.
     pub tx_in_flight: u64,
-    /// Bytes taken for lost since, itself included.
+    /// Bytes marked lost since it was sent, including the segment.
     pub lost: u64,
-    /// The sender had nothing more to send.
+    /// True if the sender had nothing more to send.
     pub app_limited: bool,
-    /// In so many pieces of the sequence space apart from each other has been lost what is newly lost.
+    /// The number of separate ranges of the sequence space in the newly lost data.
     pub ranges: u32,
 }
 
-/// What is told when a loss starts a reduction.
+/// The data of an event that starts a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionEvent {
-    /// When.
+    /// The time of the event.
     pub now: Time,
-    /// FlightSize of RFC 5681: bytes sent and not cumulatively acknowledged, lost ones included.
+    /// FlightSize of RFC 5681: bytes sent and not cumulatively acknowledged, including lost ones.
     pub flight_bytes: u64,
-    /// RecoverFS of RFC 9937: snd.nxt - snd.una less what was selectively acknowledged before.
+    /// RecoverFS of RFC 9937: snd.nxt - snd.una minus the bytes selectively acknowledged before.
     pub recover_bytes: u64,
-    /// A congestion mark and not a loss.
+    /// True for a congestion mark, false for a loss.
     pub ecn: bool,
-    /// The window of data was reduced for already, after a mark or a loss: what has to be repaired is repaired,
-    /// and the window stays.
+    /// True if this window of data already caused a reduction, after a mark or a loss: losses are repaired,
+    /// but the window is not reduced again.
     pub reduced: bool,
 }
 
-/// How the window of a subflow goes on from here, for schedulers that predict what it will deliver.
+/// The future growth of a subflow's window, for schedulers that predict its deliveries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// It doubles in a round trip.
+    /// The window doubles in a round trip.
     SlowStart,
-    /// It grows by acknowledgements, about a segment in a round trip.
+    /// The window grows by acknowledgements, about a segment per round trip.
     Acks,
-    /// It is a function of time: [`CongestionControl::window_at`].
+    /// The window is a function of time: [`CongestionControl::window_at`].
     Time,
-    /// It follows from a model of the path; the pacing rate says how fast segments are sent.
+    /// The window follows from a model of the path; segments are sent at the pacing rate.
     Rate,
 }
 
-/// What is known of a subflow when it starts.
+/// The state of a subflow when it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowStart {
-    /// When.
+    /// The time of the start.
     pub now: Time,
-    /// The most payload in one segment, in bytes.
+    /// The maximum payload of a segment, in bytes.
     pub mss: u64,
     /// The initial window, in segments.
     pub initial_window: u32,
-    /// The initial threshold in segments; none is infinite.
+    /// The initial threshold in segments; `None` is infinite.
     pub initial_ssthresh: Option<u32>,
     /// The RTT of the handshake.
     pub rtt: Option<Duration>,
-    /// Proportional rate reduction in recovery.
+    /// True to use proportional rate reduction in recovery.
     pub prr: bool,
-    /// Segments leave at a pacing rate.
+    /// True if segments are sent at a pacing rate.
     pub paced: bool,
-    /// Selective acknowledgements were agreed on.
+    /// True if selective acknowledgements were negotiated.
     pub sack: bool,
-    /// The most segments that one acknowledgement adds in slow start (`L` of RFC 3465); none: no limit.
+    /// The maximum number of segments that one acknowledgement adds in slow start (`L` of RFC 3465); `None`:
+    /// no limit.
     pub byte_counting_limit: Option<u32>,
 }
 
-/// Congestion control of one connection. Windows are in bytes at this interface; an algorithm may
-/// count in (fractions of) segments inside.
+/// Congestion control of one connection. Windows are in bytes at this interface; an algorithm may use
+/// (fractions of) segments internally.
 pub trait CongestionControl {
-    /// A subflow has become established. Its place may have been used by a dead one.
+    /// Adds an established subflow. Its ID may have been used by an ended one.
     fn on_subflow_up(&mut self, id: SubflowId, start: &SubflowStart);
-    /// A subflow has ended.
+    /// Removes a subflow.
     fn on_subflow_down(&mut self, id: SubflowId);
-    /// Payload was sent (retransmissions too).
+    /// Handles the transmission of payload, including retransmissions.
     fn on_sent(&mut self, _id: SubflowId, _now: Time, _bytes: u64) {}
-    /// An acknowledgement came that acknowledged something, or came in recovery.
+    /// Handles an acknowledgement that acknowledges something or arrives in recovery.
     fn on_ack(&mut self, id: SubflowId, ack: &Ack);
-    /// A loss (or mark) that calls for a reduction: at most once per window of data. If an
-    /// acknowledgement has told of it, it comes before the [`CongestionControl::on_ack`] of that.
+    /// Handles a loss (or mark) that requires a reduction: at most once per window of data. If an
+    /// acknowledgement reported it, this call precedes the [`CongestionControl::on_ack`] of that
+    /// acknowledgement.
     fn on_congestion(&mut self, id: SubflowId, event: &CongestionEvent);
-    /// What was in flight at the loss is acknowledged; comes after the [`CongestionControl::on_ack`].
+    /// Ends recovery, after the data in flight at the loss has been acknowledged; called after
+    /// [`CongestionControl::on_ack`].
     fn on_recovered(&mut self, id: SubflowId, now: Time);
-    /// The retransmission timer has run out; `again` if it is not the first time for this data.
+    /// Handles an expiration of the retransmission timer; `again` if it is not the first for this data.
     fn on_rto(&mut self, id: SubflowId, now: Time, flight_bytes: u64, again: bool);
-    /// The last reduction was a mistake.
+    /// Undoes the last reduction, which was spurious.
     fn on_undo(&mut self, id: SubflowId, now: Time);
-    /// Nothing was sent for a retransmission timeout.
+    /// Handles an idle time of one retransmission timeout without transmissions.
     fn on_idle(&mut self, id: SubflowId, now: Time);
-    /// A scheduling policy asks for half the window (penalisation): the threshold too, but not in slow start.
+    /// Halves the window at the request of a scheduling policy (penalisation), and also the threshold unless
+    /// in slow start.
     fn penalise(&mut self, id: SubflowId, now: Time);
-    /// The congestion window, in bytes.
+    /// Returns the congestion window, in bytes.
     fn cwnd(&self, id: SubflowId) -> u64;
-    /// The slow-start threshold in bytes; none is infinite.
+    /// Returns the slow-start threshold in bytes; `None` is infinite.
     fn ssthresh(&self, id: SubflowId) -> Option<u64>;
-    /// Window and threshold together, which are always asked for together.
+    /// Returns window and threshold, which are always used together.
     #[inline]
     fn window(&self, id: SubflowId) -> (u64, Option<u64>) {
         (self.cwnd(id), self.ssthresh(id))
     }
-    /// A pacing rate of the algorithm's own.
+    /// Returns the algorithm's own pacing rate, if it has one.
     fn pacing_rate(&self, _id: SubflowId) -> Option<Rate> {
         None
     }
-    /// How the window goes on. Unless an algorithm says more, a window below its threshold is in slow
-    /// start, so one without threshold always is.
+    /// Returns the future growth of the window. By default a window below its threshold is in slow start, so
+    /// one without a threshold always is.
     fn growth(&self, id: SubflowId) -> Growth {
         let (cwnd, ssthresh) = self.window(id);
         if ssthresh.is_none_or(|threshold| cwnd < threshold) { Growth::SlowStart } else { Growth::Acks }
     }
-    /// The window `ahead` of `now`, in bytes, if nothing is lost until then; asked where the window is a
-    /// function of time ([`Growth::Time`]).
+    /// Returns the window `ahead` of `now`, in bytes, provided that nothing is lost until then; used if the
+    /// window is a function of time ([`Growth::Time`]).
     fn window_at(&self, id: SubflowId, _now: Time, _ahead: Duration) -> u64 {
         self.cwnd(id)
     }
 }
 
-/// What the stack asks of a congestion control that is built in, beside [`CongestionControl`].
+/// The further methods of a built-in congestion control.
 trait BuiltIn: CongestionControl + core::fmt::Debug {
-    /// Links the slow starts of its subflows (LISA), or does not; one that has none ignores it.
+    /// Links the slow starts of the subflows (LISA) if `on`; ignored by a control without slow starts.
     fn set_lisa(&mut self, _on: bool) {}
 
-    /// The windows of all subflows, where they are counted in segments.
+    /// Returns the windows of all subflows, if they are counted in segments.
     fn segment_windows(&self) -> Option<&classic::Windows> {
         None
     }
 
-    /// Whether segments leave at its pacing rate, whatever the configuration says.
+    /// True if segments are sent at its pacing rate, regardless of the configuration.
     #[inline]
     fn always_paces(&self) -> bool {
         false
     }
 }
 
-/// A congestion control of a user's own.
+/// A user-defined congestion control.
 pub trait CustomCongestion: CongestionControl + Send {
-    /// A copy, so that a run can be forked.
+    /// Returns a copy, so that a run can be forked.
     fn clone_box(&self) -> Box<dyn CustomCongestion>;
 }
 

@@ -1,17 +1,16 @@
-//! NewReno: additive increase, multiplicative decrease, every subflow by itself.
+//! NewReno: additive increase, multiplicative decrease. Subflows are independent.
 //!
-//! **Decides** growth by one segment per round trip and a reduction to half, from the subflow's
-//! own window and flight alone. Several subflows of one connection take several shares of a
-//! bottleneck that they have in common.
+//! **Decides** growth by one segment per round trip and a reduction to half, from the subflow's own window
+//! and flight alone. Several subflows of one connection take several shares of a common bottleneck.
 //!
-//! **Source**: RFC 5681 section 3.1 (equations 3 and 4); the recovery of RFC 6582 is loss
-//! detection's, and stands apart.
+//! **Source**: RFC 5681 section 3.1 (equations 3 and 4); the recovery of RFC 6582 is part of loss detection
+//! and separate.
 //!
 //! **Constants**: increase 1 segment per round trip, decrease to 1/2.
 //!
-//! **Read differently**: the window grows by `acked / w` with each acknowledgement, in place of by
-//! one segment after `w` of them; the half of the flight is rounded down to whole segments, as
-//! everywhere in practice.
+//! **Departures from the source**: the window grows by `acked / w` with each acknowledgement instead of by
+//! one segment after `w` of them; the half of the flight is rounded down to whole segments, as is usual in
+//! practice.
 
 use super::Ack;
 use super::classic::{WindowRule, Windows};

@@ -1,26 +1,24 @@
-//! OLIA, the opportunistic linked increases algorithm: the subflows of a connection together take no
-//! more than one TCP on the best of their paths, and traffic moves to the paths that lose least.
+//! OLIA, the opportunistic linked increases algorithm: the subflows of a connection together take no more
+//! than one TCP on the best of their paths, and traffic moves to the paths that lose least.
 //!
-//! **Decides** how fast each window grows or falls in congestion avoidance, from the windows and
-//! smoothed RTTs of all subflows and from how much each has delivered between losses.
+//! **Decides** how fast each window grows or shrinks in congestion avoidance, from the windows and smoothed
+//! RTTs of all subflows and from the data that each has delivered between losses.
 //!
 //! **Source**: Khalili et al., "MPTCP is not Pareto-optimal", CoNEXT 2012, and
-//! draft-khalili-mptcp-congestion-control-05. Per acknowledged segment `w_r` grows by
-//! `(w_r / R_r^2) / (sum w_p / R_p)^2 + alpha_r / w_r`. With `n` subflows, `M` those with the largest
-//! window and `B` those with the largest `l / R^2`, `alpha` is `1 / (n |B \ M|)` in `B \ M`, and
-//! `-1 / (n |M|)` in `M` unless `B \ M` is empty; else 0. `l` is the greater of the bytes delivered
-//! since the last loss and between the last two.
+//! draft-khalili-mptcp-congestion-control-05. Per acknowledged segment `w_r` grows by `(w_r / R_r^2) / (sum
+//! w_p / R_p)^2 + alpha_r / w_r`. With `n` subflows, `M` those with the largest window and `B` those with the
+//! largest `l / R^2`, `alpha` is `1 / (n |B \ M|)` in `B \ M`, and `-1 / (n |M|)` in `M` unless `B \ M` is
+//! empty; else 0. `l` is the greater of the bytes delivered since the last loss and between the last two.
 //!
-//! **Constants**: none; decrease to 1/2; the least threshold is 1 segment while there are several
-//! subflows.
+//! **Constants**: none; decrease to 1/2; the minimum threshold is 1 segment while there are several subflows.
 //!
-//! **Read differently**
-//! * `B` goes by `l / R^2`. The draft prints `l^2 / R`, but derives the rate `sqrt(2 l) / R`, whose
-//!   square that is not.
-//! * In `f64`. The kernel counts in 1/1024 segment and drops the remainder with each whole segment.
-//! * Two windows are equal if they hold as many whole segments, as fractions hardly ever agree; two
-//!   paths are equally good to within 1e-9.
-//! * A subflow without an RTT sample is left out of the sums and of `n`.
+//! **Departures from the source**
+//! * `B` is chosen by `l / R^2`. The draft prints `l^2 / R`, but derives the rate `sqrt(2 l) / R`, of which
+//!   `l / R^2` is the square up to a constant.
+//! * `f64` is used. The kernel counts in 1/1024 segment and drops the remainder with each whole segment.
+//! * Two windows are equal if they hold the same number of whole segments, as fractions hardly ever agree;
+//!   two paths are equally good to within 1e-9.
+//! * A subflow without an RTT sample is excluded from the sums and from `n`.
 
 use anabranch_units::Time;
 
@@ -28,7 +26,7 @@ use super::Ack;
 use super::rule::{Change, MIN_SSTHRESH, MIN_WINDOW, WindowRule, Windows};
 use crate::event::SubflowId;
 
-/// Equally good to within this part.
+/// The relative tolerance within which paths are equally good.
 const TOLERANCE: f64 = 1e-9;
 
 /// The rule of OLIA.
@@ -47,12 +45,12 @@ struct Delivered {
 }
 
 impl Olia {
-    /// `l` of a subflow, in bytes.
+    /// Returns `l` of a subflow, in bytes.
     fn between_losses(&self, id: SubflowId) -> f64 {
         self.delivered.get(id.index()).map_or(0.0, |delivered| delivered.before.max(delivered.since))
     }
 
-    /// `alpha` of `id` among the subflows for which `counts`.
+    /// Returns `alpha` of `id` among the subflows for which `counts`.
     fn alpha(&self, windows: &Windows, id: SubflowId, counts: impl Fn(SubflowId) -> bool) -> f64 {
         let (mut n, mut largest, mut best) = (0.0_f64, 0.0_f64, 0.0_f64);
         let quality = |id, rtt: f64| self.between_losses(id) / (rtt * rtt);
@@ -61,7 +59,7 @@ impl Olia {
             largest = largest.max(libm::floor(segments));
             best = best.max(quality(other, rtt));
         }
-        // The members of M and of B \ M, and to which of them the subflow belongs.
+        // The sizes of M and of B \ M, and the set that contains the subflow.
         let (mut in_m, mut in_b_only, mut mine) = (0.0, 0.0, 0.0);
         for (other, segments, rtt) in windows.measured().filter(|(other, ..)| counts(*other)) {
             if libm::floor(segments) >= largest {
@@ -83,7 +81,7 @@ impl Olia {
         }
     }
 
-    /// Growth of `id` per acknowledged segment among the subflows for which `counts`.
+    /// Returns the growth of `id` per acknowledged segment among the subflows for which `counts`.
     pub(super) fn increase_among(
         &self,
         windows: &Windows,
@@ -104,14 +102,14 @@ impl Olia {
         }
     }
 
-    /// Notes what `ack` has delivered.
+    /// Records the data delivered by `ack`.
     pub(super) fn deliver(&mut self, id: SubflowId, ack: &Ack) {
         if let Some(delivered) = self.delivered.get_mut(id.index()) {
             delivered.since += ack.acked_bytes as f64;
         }
     }
 
-    /// Notes a loss, or a subflow that comes or goes.
+    /// Records a loss, or the start or end of a subflow.
     pub(super) fn note(&mut self, id: SubflowId, change: Change) {
         if self.delivered.len() <= id.index() {
             self.delivered.resize(id.index() + 1, Delivered::default());
@@ -119,7 +117,7 @@ impl Olia {
         let delivered = &mut self.delivered[id.index()];
         match change {
             Change::Up | Change::Down => *delivered = Delivered::default(),
-            // A further loss before anything else was delivered is the same.
+            // A second loss before anything else was delivered is the same loss.
             Change::Reduced | Change::Timeout if delivered.since > 0.0 => {
                 *delivered = Delivered { before: delivered.since, since: 0.0 };
             }
@@ -149,7 +147,8 @@ impl WindowRule for Olia {
     }
 }
 
-/// The drafts of OLIA and BALIA: 1 segment while there are several subflows, else as ever.
+/// Returns the minimum threshold of the drafts of OLIA and BALIA: 1 segment while there are several subflows,
+/// otherwise the default.
 pub(super) fn least_threshold(windows: &Windows) -> f64 {
     if windows.iter().count() > 1 { MIN_WINDOW } else { MIN_SSTHRESH }
 }

@@ -2,7 +2,7 @@
 
 use super::Ack;
 
-/// Proportional rate reduction (RFC 9937), in bytes.
+/// The state of proportional rate reduction (RFC 9937), in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reducing {
     /// RecoverFS; at least 1.
@@ -11,14 +11,14 @@ pub(super) struct Reducing {
     pub(super) delivered: u64,
     /// `prr_out`.
     pub(super) out: u64,
-    /// The window that it allows at the moment.
+    /// The window currently allowed.
     pub(super) cwnd: u64,
-    /// No acknowledgement was seen and nothing was sent: a timer has found the loss.
+    /// True if a timer detected the loss and no acknowledgement or transmission has followed.
     pub(super) entering: bool,
 }
 
 impl Reducing {
-    /// RFC 9937 section 6.2.
+    /// Handles an acknowledgement (RFC 9937 section 6.2).
     pub(super) fn on_ack(&mut self, ack: &Ack, ssthresh: u64, mss: u64) {
         if ack.acked_bytes == 0 {
             return;
@@ -31,20 +31,20 @@ impl Reducing {
             allowed.next_multiple_of(mss).saturating_sub(self.out)
         } else {
             let conservative = self.delivered.saturating_sub(self.out).max(ack.acked_bytes);
-            // SafeACK: the repair goes well, so slow start towards the threshold is allowed.
+            // SafeACK: the repair makes progress, so slow start towards the threshold is allowed.
             let safe = ack.una_advanced && ack.lost_bytes == 0;
             conservative.saturating_add(if safe { mss } else { 0 }).min(ssthresh - inflight)
         };
         if self.out == 0 && send < mss {
-            // The fast retransmit goes out at once. RFC 9937 asks for it where SndCnt is 0; here a
-            // segment leaves whole, so what is less than one would hold it back as well.
+            // The fast retransmit is sent at once. RFC 9937 requires it when SndCnt is 0; here only whole
+            // segments are sent, so a SndCnt below one segment would also delay it.
             send = mss;
         }
         self.cwnd = inflight.saturating_add(send);
         self.entering = false;
     }
 
-    /// RFC 9937 section 6.3.
+    /// Handles a transmission (RFC 9937 section 6.3).
     pub(super) fn on_sent(&mut self, bytes: u64, ssthresh: u64) {
         self.out = self.out.saturating_add(bytes);
         if core::mem::take(&mut self.entering) {

@@ -1,32 +1,33 @@
-//! What the classic congestion controls differ in: how a window grows, and where a reduction ends.
+//! The differences between the classic congestion controls: the growth of a window, and the target of a
+//! reduction.
 
 use anabranch_units::{Duration, Time};
 
 use super::Ack;
 use crate::event::SubflowId;
 
-/// The least threshold, in segments (RFC 5681 equation 4).
+/// The minimum threshold, in segments (RFC 5681 equation 4).
 pub(super) const MIN_SSTHRESH: f64 = 2.0;
-/// The least window, in segments.
+/// The minimum window, in segments.
 pub(super) const MIN_WINDOW: f64 = 1.0;
 
-/// By how much a window may have come out too small in floating point, in segments.
+/// The maximum floating-point error by which a window may be too small, in segments.
 const ROUNDING: f64 = 1e-6;
 
-/// What a rule sees of one subflow.
+/// A rule's view of one subflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// The subflow is established. All else is meaningless where it is not.
+    /// True if the subflow is established. The other fields are meaningless otherwise.
     pub up: bool,
-    /// The window in segments; in recovery the window at which recovery will end.
+    /// The window in segments; in recovery, the window at its end.
     pub segments: f64,
     /// The threshold in segments; infinite until the first loss.
     pub ssthresh: f64,
-    /// The smoothed RTT; zero before a sample.
+    /// The smoothed RTT; zero before the first sample.
     pub srtt: Duration,
-    /// The most payload in one segment, in bytes; at least 1.
+    /// The maximum payload of a segment, in bytes; at least 1.
     pub mss: u64,
-    /// A loss is being repaired by fast recovery.
+    /// True if fast recovery is repairing a loss.
     pub recovering: bool,
 }
 
@@ -40,14 +41,14 @@ impl Window {
         recovering: false,
     };
 
-    /// Whether the window doubles each round trip.
+    /// True if the window doubles each round trip.
     pub fn in_slow_start(&self) -> bool {
         self.segments < self.ssthresh
     }
 
-    /// Bytes in the whole segments of `segments`.
+    /// Returns the bytes of the whole segments in `segments`.
     pub(super) fn bytes(&self, segments: f64) -> u64 {
-        // A float to integer cast rounds down and saturates. 330 * 0.7 are 231 segments, not 230.
+        // A float-to-integer cast rounds down and saturates. 330 * 0.7 is 231 segments, not 230.
         ((segments + ROUNDING) as u64).max(1).saturating_mul(self.mss)
     }
 }
@@ -57,7 +58,7 @@ impl Window {
 pub struct Windows(pub(super) Vec<Window>);
 
 impl Windows {
-    /// The window of `id`; one that is not up if there is no such subflow.
+    /// Returns the window of `id`, or one that is not up if there is no such subflow.
     #[inline]
     pub fn get(&self, id: SubflowId) -> Window {
         *self.at(id)
@@ -68,7 +69,7 @@ impl Windows {
         self.0.get(id.index()).unwrap_or(&Window::DOWN)
     }
 
-    /// The windows of the established subflows, in the order of their IDs.
+    /// Returns the windows of the established subflows, in the order of their IDs.
     pub fn iter(&self) -> impl Iterator<Item = (SubflowId, &Window)> {
         self.0
             .iter()
@@ -77,8 +78,8 @@ impl Windows {
             .map(|(index, window)| (SubflowId(index as u8), window))
     }
 
-    /// The established subflows that have an RTT sample, as coupled rules sum over them: ID, window in
-    /// segments, smoothed RTT in seconds. Where none has a sample, all of them, with equal RTTs.
+    /// Returns the established subflows that have an RTT sample, over which coupled rules sum: ID, window in
+    /// segments, smoothed RTT in seconds. If none has a sample, returns all of them with equal RTTs.
     pub fn measured(&self) -> impl Iterator<Item = (SubflowId, f64, f64)> {
         let known = self.iter().any(|(_, window)| !window.srtt.is_zero());
         self.iter().filter(move |(_, window)| !known || !window.srtt.is_zero()).map(move |(id, window)| {
@@ -87,50 +88,50 @@ impl Windows {
     }
 }
 
-/// Why a window is reduced.
+/// The reason for a reduction of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
     /// A loss that fast recovery repairs.
     Loss,
     /// A congestion mark.
     Mark,
-    /// The retransmission timer has run out for data for the first time.
+    /// The first expiration of the retransmission timer for some data.
     Timeout,
 }
 
-/// What has changed a window other than growth in congestion avoidance.
+/// A change of a window other than by growth in congestion avoidance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Change {
-    /// The subflow is new; its place may have been used by a dead one.
+    /// The subflow is new; its ID may have been used by an ended one.
     Up,
     /// The subflow has ended.
     Down,
     /// The window has grown in slow start.
     SlowStart,
-    /// An acknowledgement came and the window did not grow, as the application does not fill it.
+    /// An acknowledgement did not increase the window, because the application does not fill it.
     NotLimited,
     /// The window has been reduced after a loss or a mark.
     Reduced,
-    /// Fast recovery is over.
+    /// Fast recovery has ended.
     Recovered,
-    /// The retransmission timer has run out: the window is one segment.
+    /// The retransmission timer has expired: the window is one segment.
     Timeout,
-    /// The last reduction was taken back, and the window raised to what it had been.
+    /// The last reduction was undone, and the window restored to its previous size.
     Undone,
-    /// The last reduction was taken back, but the window had already outgrown it.
+    /// The last reduction was undone, but the window had already outgrown its previous size.
     UndoneLate,
-    /// Data is sent after nothing had been in flight for so long.
+    /// Data is sent after an idle time of this length with nothing in flight.
     Resumed(Duration),
-    /// The window has fallen back to its initial value after an idle time.
+    /// The window was reset to its initial value after an idle time.
     Restarted,
     /// A scheduling policy has halved the window.
     Penalised,
 }
 
-/// Where a rule that works by round trips puts a window.
+/// The result of a rule that works by round trips.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Step {
-    /// The window in segments; at least 1 is taken.
+    /// The window in segments; values below 1 count as 1.
     pub segments: f64,
     /// The threshold in segments.
     pub ssthresh: f64,
@@ -138,54 +139,53 @@ pub struct Step {
 
 /// The part in which classic congestion controls differ.
 pub trait WindowRule: Clone {
-    /// True if the window is a function of time in congestion avoidance, as [`WindowRule::window_at`] says.
+    /// True if the window is a function of time in congestion avoidance, given by [`WindowRule::window_at`].
     const BY_TIME: bool = false;
 
-    /// An acknowledgement has come, in recovery or not, before the window changes by it.
+    /// Observes an acknowledgement, in recovery or not, before it changes the window.
     #[inline]
     fn observe(&mut self, _windows: &Windows, _id: SubflowId, _ack: &Ack) {}
 
-    /// A round trip has ended outside of recovery, with `ack`. Where the rule names a step, the
-    /// acknowledgement changes nothing else; without one the window grows as ever.
+    /// Handles the end of a round trip outside of recovery, by `ack`. If a step is returned, the
+    /// acknowledgement changes nothing else; otherwise the window grows as usual.
     #[inline]
     fn on_round(&mut self, _windows: &Windows, _id: SubflowId, _ack: &Ack) -> Option<Step> {
         None
     }
 
-    /// By how many segments the window of `id` grows in congestion avoidance when `acked` segments
-    /// were acknowledged. It may be negative or nothing, as it is for a rule that works by round trips alone and
-    /// says nothing here; the window never falls below 1.
+    /// Returns the growth in segments of the window of `id` in congestion avoidance after `acked` segments
+    /// were acknowledged. It may be negative. The default of zero is for rules that work by round trips
+    /// alone. The window never falls below 1.
     #[inline]
     fn increase(&mut self, _windows: &Windows, _id: SubflowId, _acked: f64, _ack: &Ack) -> f64 {
         0.0
     }
 
-    /// The window in segments to which `id` is reduced, and its new threshold: it still has its window of
-    /// before, and `flight` segments were in flight. The threshold is never below
-    /// [`WindowRule::least_threshold`], and the window is only after marks. Half of the flight in whole segments
-    /// (RFC 5681 equation 4) if the rule says nothing else.
+    /// Returns the window in segments to which `id` is reduced, and which becomes its threshold. `windows`
+    /// has the window before the reduction, and `flight` segments were in flight. The threshold is never
+    /// below [`WindowRule::least_threshold`]; the window may be below it only after marks. Defaults to half
+    /// of the flight in whole segments (RFC 5681 equation 4).
     fn decrease(&mut self, _windows: &Windows, _id: SubflowId, flight: f64, _reduction: Reduction) -> f64 {
         half(flight)
     }
 
-    /// The least threshold after a reduction, in segments, at least 1: 2 as in RFC 5681 if the rule
-    /// says nothing else.
+    /// Returns the minimum threshold after a reduction, in segments, at least 1. Defaults to 2 (RFC 5681).
     fn least_threshold(&self, _windows: &Windows) -> f64 {
         MIN_SSTHRESH
     }
 
-    /// Where the window is a function of time in congestion avoidance: the window in segments `ahead` of `now`,
-    /// if nothing is lost until then. None: it stays as it is.
+    /// Returns the window in segments `ahead` of `now`, provided that nothing is lost until then, if the
+    /// window is a function of time in congestion avoidance. `None`: it stays as it is.
     fn window_at(&self, _windows: &Windows, _id: SubflowId, _now: Time, _ahead: Duration) -> Option<f64> {
         None
     }
 
-    /// A window has changed by something else; `windows` has the new state.
+    /// Handles a change of a window by something else; `windows` has the new state.
     #[inline]
     fn on_change(&mut self, _windows: &Windows, _id: SubflowId, _now: Time, _change: Change) {}
 }
 
-/// Half the flight in whole segments (RFC 5681 equation 4).
+/// Returns half of the flight in whole segments (RFC 5681 equation 4).
 pub(super) fn half(flight: f64) -> f64 {
     libm::floor(flight / 2.0)
 }

@@ -1,18 +1,18 @@
-//! Vegas: keeps a few segments in the queue of the path, and so avoids losses. Every subflow by itself.
+//! Vegas: keeps a few segments in the queue of the path, and so avoids losses. Subflows are independent.
 //!
-//! **Decides** the window once per round trip, from the least RTT of that round trip against the least
-//! RTT there ever was.
+//! **Decides** the window once per round trip, by comparing the minimum RTT of that round trip with the
+//! overall minimum.
 //!
-//! **Source**: Brakmo and Peterson, "TCP Vegas", IEEE JSAC 13(8), 1995, with the changes of Linux: slow
-//! start doubles in every round trip, and ends at the window that the rate needs.
-//! `diff = w (rtt - base) / rtt` is the number of segments in queues. Below `alpha` the window grows by
-//! a segment, above `beta` it falls by one; slow start ends above `gamma`, with `w base / rtt + 1`.
+//! **Source**: Brakmo and Peterson, "TCP Vegas", IEEE JSAC 13(8), 1995, with the changes of Linux: slow start
+//! doubles in every round trip, and ends at the window that the rate needs. `diff = w (rtt - base) / rtt` is
+//! the number of segments in queues. Below `alpha` the window grows by a segment, above `beta` it shrinks by
+//! one; slow start ends above `gamma`, with `w base / rtt + 1`.
 //!
-//! **Constants**: `alpha` 2, `beta` 4, `gamma` 1 segment; the least window 2; decrease to 1/2 at a loss.
+//! **Constants**: `alpha` 2, `beta` 4, `gamma` 1 segment; minimum window 2; decrease to 1/2 at a loss.
 //!
-//! **Read differently**
-//! * Today's Linux divides by `base` in place of `rtt`, which counts more segments the longer the
-//!   queue is: an option. It also rounds `diff` down, and so leaves slow start at 2 and not above 1.
+//! **Departures from the source**
+//! * Current Linux divides by `base` instead of `rtt`, which counts more segments the longer the queue is;
+//!   this is an option. It also rounds `diff` down, and so leaves slow start at 2 instead of above 1.
 //! * With fewer than three RTT samples in a round trip the window grows like Reno's.
 //! * The window grows only while it is used.
 
@@ -25,33 +25,39 @@ use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// The least window, in segments.
+/// The minimum window, in segments.
 pub(super) const LEAST: f64 = 2.0;
 
-/// What Vegas aims at, in segments.
+/// The targets of Vegas, in segments.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct VegasOptions {
-    /// Fewer in the queue let the window grow.
+    /// The queue length below which the window grows.
     pub alpha: f64,
-    /// More let it fall.
+    /// The queue length above which the window shrinks.
     pub beta: f64,
-    /// More end slow start.
+    /// The queue length above which slow start ends.
     pub gamma: f64,
-    /// Counts what is queued as today's Linux does: `w (rtt - base) / base`.
+    /// True to compute the queue length as current Linux does: `w (rtt - base) / base`.
     pub over_base: bool,
 }
 
 impl VegasOptions {
-    /// 2, 4 and 1, by the paper's count.
+    /// The paper's values 2, 4 and 1, and its queue length.
     pub const DEFAULT: VegasOptions = VegasOptions { alpha: 2.0, beta: 4.0, gamma: 1.0, over_base: false };
 }
 
 impl Options for VegasOptions {
     const PARAMETERS: &'static [Parameter<VegasOptions>] = &[
         parameter!(VegasOptions, "alpha", "segments in the queue below which the window grows", number 0.0, 1e6, alpha),
-        parameter!(VegasOptions, "beta", "segments in the queue above which it falls", number 0.0, 1e6, beta),
-        parameter!(VegasOptions, "gamma", "segments in the queue that end slow start", number 0.0, 1e6, gamma),
-        parameter!(VegasOptions, "over-base", "count the queue over the base RTT, as Linux", bool, over_base),
+        parameter!(VegasOptions, "beta", "segments in the queue above which the window shrinks", number 0.0, 1e6, beta),
+        parameter!(VegasOptions, "gamma", "segments in the queue above which slow start ends", number 0.0, 1e6, gamma),
+        parameter!(
+            VegasOptions,
+            "over-base",
+            "compute the queue relative to the base RTT, as Linux does",
+            bool,
+            over_base
+        ),
     ];
     const ORDERED: &'static [[&'static str; 2]] = &[["alpha", "beta"]];
 }
@@ -70,7 +76,7 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    /// With these aims.
+    /// Returns a rule with the given options.
     pub fn new(options: VegasOptions) -> Vegas {
         Vegas { options, subflows: Vec::new() }
     }
@@ -112,20 +118,20 @@ impl WindowRule for Vegas {
     }
 }
 
-/// The step that ends slow start: to the window that the rate needs, and one segment more.
+/// Returns the step that ends slow start: to the window that the rate needs, plus one segment.
 pub(super) fn after_slow_start(window: &Window, measured: Measured) -> Step {
     let target = window.segments * measured.base / measured.rtt;
     let segments = window.segments.min(target + 1.0);
     settled(segments, window.ssthresh.min(segments))
 }
 
-/// A step to at least 2 segments, with a threshold of at least three quarters of them, as in Linux.
+/// Returns a step to at least 2 segments, with a threshold of at least three quarters of them, as in Linux.
 pub(super) fn settled(segments: f64, ssthresh: f64) -> Step {
     let segments = segments.max(LEAST);
     Step { segments, ssthresh: ssthresh.max(0.75 * segments).max(LEAST) }
 }
 
-/// The step of a round trip in which Reno's rule stands in: `acked` bytes were acknowledged in it.
+/// Returns the step of a round trip in which Reno's rule is used: `acked` bytes were acknowledged in it.
 pub(super) fn reno_round(windows: &Windows, id: SubflowId, acked: u64, ack: &Ack) -> Option<Step> {
     let window = windows.get(id);
     if window.in_slow_start() || !ack.cwnd_limited {

@@ -1,21 +1,21 @@
-//! Veno: Reno that tells random losses from those of congestion by the length of the queue. Every
-//! subflow by itself.
+//! Veno: Reno that distinguishes random losses from congestion by the length of the queue. Subflows are
+//! independent.
 //!
-//! **Decides** growth and reduction of a window in congestion avoidance, from the last RTT against the
-//! least there ever was.
+//! **Decides** growth and reduction of a window in congestion avoidance, by comparing the last RTT with the
+//! overall minimum.
 //!
-//! **Source**: Fu and Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks",
-//! IEEE JSAC 21(2), 2003. `N = w (rtt - base) / rtt` segments are in queues. Below `beta` the window
-//! grows as Reno's and a loss leaves four fifths of it; from `beta` on it grows half as fast and a loss
-//! leaves one half.
+//! **Source**: Fu and Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks", IEEE
+//! JSAC 21(2), 2003. `N = w (rtt - base) / rtt` segments are in queues. Below `beta` the window grows like
+//! Reno's and a loss reduces it to four fifths; from `beta` on it grows half as fast and a loss reduces it to
+//! one half.
 //!
 //! **Constants**: `beta` 3 segments.
 //!
-//! **Read differently**
-//! * Half as fast with each acknowledgement, in place of once in two of them.
+//! **Departures from the source**
+//! * The window grows half as fast with each acknowledgement, instead of once in two of them.
 //! * `N` is that of the last RTT sample, as in Linux.
-//! * With fewer than three samples since the subflow began, or began anew after an idle time, it is Reno.
-//! * A timeout halves, as in the paper; Linux takes the rule of the losses.
+//! * With fewer than three samples since the start of the subflow, or since an idle restart, it is Reno.
+//! * A timeout halves, as in the paper; Linux applies the rule for losses.
 
 use anabranch_units::{Duration, Time};
 
@@ -26,15 +26,15 @@ use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// What a loss leaves where the queue is short.
+/// The fraction of the window that remains after a loss with a short queue.
 const RANDOM_LOSS_LEAVES: f64 = 0.8;
-/// So many samples are needed.
+/// The minimum number of samples.
 const ENOUGH: u32 = 3;
 
-/// When Veno takes a path for congested.
+/// The options of Veno.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct VenoOptions {
-    /// With so many segments in the queue.
+    /// The queue length in segments from which a path is congested.
     pub beta: f64,
 }
 
@@ -74,12 +74,12 @@ impl Sampled {
 }
 
 impl Veno {
-    /// With this threshold.
+    /// Returns a rule with the given options.
     pub fn new(options: VenoOptions) -> Veno {
         Veno { options, subflows: Vec::new() }
     }
 
-    /// Whether the queue is long; none if there is not enough to judge by.
+    /// Returns whether the queue is long; `None` if there are too few samples.
     fn congested(&self, id: SubflowId, window: f64) -> Option<bool> {
         let sampled = self.subflows.get(id.index()).filter(|sampled| sampled.samples >= ENOUGH)?;
         let (rtt, base) = (sampled.last.as_secs_f64(), sampled.base.as_secs_f64());

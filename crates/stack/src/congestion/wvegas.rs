@@ -1,24 +1,24 @@
-//! wVegas, weighted Vegas: the subflows of a connection together keep a fixed number of segments in
-//! queues, each a part by its share of the whole rate.
+//! wVegas, weighted Vegas: the subflows of a connection together keep a fixed number of segments in queues,
+//! each in proportion to its share of the total rate.
 //!
-//! **Decides** each window once per round trip, from the mean RTT of that round trip against the least
-//! RTT there ever was, and from the rates of all subflows.
+//! **Decides** each window once per round trip, by comparing the mean RTT of that round trip with the overall
+//! minimum, and from the rates of all subflows.
 //!
 //! **Source**: Cao, Xu, Fu, "Delay-based congestion control for multipath TCP", ICNP 2012, and
-//! draft-xu-mptcp-congestion-control-05; what the draft leaves open is as in its kernel module.
-//! `diff = w (rtt - base) / rtt`. Slow start ends with `diff > gamma`, at `w base / rtt + 1`. In
-//! congestion avoidance, where `diff >= alpha_i`, the subflow's rate is noted and `alpha_i` becomes its
-//! share of all rates times `total_alpha`; then the window takes a step of one segment towards
-//! `diff = alpha_i`. When the queueing delay is twice the least there was since the last time, the
-//! window falls to `w base / (2 rtt)` for once, to drain the queue.
+//! draft-xu-mptcp-congestion-control-05; points that the draft leaves open follow its kernel module. `diff =
+//! w (rtt - base) / rtt`. Slow start ends with `diff > gamma`, at `w base / rtt + 1`. In congestion
+//! avoidance, when `diff >= alpha_i`, the subflow's rate is recorded and `alpha_i` becomes its share of all
+//! rates times `total_alpha`; then the window takes a step of one segment towards `diff = alpha_i`. When the
+//! queueing delay is twice its minimum since the last time, the window is once set to `w base / (2 rtt)`, to
+//! drain the queue.
 //!
-//! **Constants**: `total_alpha` 10 segments, `alpha_i` 2 at first and at least, `gamma` 1; the least
-//! window 2; decrease to 1/2 at a loss.
+//! **Constants**: `total_alpha` 10 segments, `alpha_i` 2 initially and at least, `gamma` 1; minimum window 2;
+//! decrease to 1/2 at a loss.
 //!
-//! **Read differently**
-//! * The draining is asked for only with a queueing delay above nothing: twice nothing is nothing, and
-//!   would halve the window of an empty path.
-//! * Real numbers, where the kernel rounds `diff` and `alpha_i` down.
+//! **Departures from the source**
+//! * Draining requires a queueing delay above zero: twice zero is zero, and would halve the window of an
+//!   empty path.
+//! * Real numbers are used; the kernel rounds `diff` and `alpha_i` down.
 //! * With fewer than three RTT samples in a round trip the window grows like Reno's.
 //! * The window grows only while it is used.
 
@@ -32,14 +32,14 @@ use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// What wVegas aims at, in segments.
+/// The targets of wVegas, in segments.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WvegasOptions {
-    /// In the queues of all paths together.
+    /// The segments in the queues of all paths together.
     pub total_alpha: f64,
-    /// In the queue of one path, at first and at least.
+    /// The segments in the queue of one path, initially and at least.
     pub initial_alpha: f64,
-    /// More in the queue end slow start.
+    /// The queue length above which slow start ends.
     pub gamma: f64,
 }
 
@@ -51,8 +51,8 @@ impl WvegasOptions {
 impl Options for WvegasOptions {
     const PARAMETERS: &'static [Parameter<WvegasOptions>] = &[
         parameter!(WvegasOptions, "total-alpha", "segments in all queues together", number 0.0, 1e6, total_alpha),
-        parameter!(WvegasOptions, "initial-alpha", "segments in one queue, at first and at least", number 0.0, 1e6, initial_alpha),
-        parameter!(WvegasOptions, "gamma", "segments in the queue that end slow start", number 0.0, 1e6, gamma),
+        parameter!(WvegasOptions, "initial-alpha", "segments in one queue, initially and at least", number 0.0, 1e6, initial_alpha),
+        parameter!(WvegasOptions, "gamma", "segments in the queue above which slow start ends", number 0.0, 1e6, gamma),
     ];
 }
 
@@ -72,11 +72,11 @@ pub struct Wvegas {
 #[derive(Clone, Copy, Debug)]
 struct State {
     delays: Delays,
-    /// Segments a second, as last noted; 0 before and after a timeout.
+    /// The last recorded rate in segments per second; 0 before the first and after a timeout.
     rate: f64,
-    /// The segments that it keeps in the queue; none before they are computed.
+    /// The number of segments to keep in the queue; `None` before it is computed.
     alpha: Option<f64>,
-    /// The least queueing delay since the last draining, in seconds; 0 before one.
+    /// The minimum queueing delay since the last draining, in seconds; 0 before the first sample.
     queueing: f64,
 }
 
@@ -85,18 +85,18 @@ impl State {
 }
 
 impl Wvegas {
-    /// With these aims.
+    /// Returns a rule with the given options.
     pub fn new(options: WvegasOptions) -> Wvegas {
         Wvegas { options, subflows: Vec::new() }
     }
 
-    /// How many segments the subflow keeps in the queue.
+    /// Returns the number of segments that the subflow keeps in the queue.
     pub fn alpha(&self, id: SubflowId) -> f64 {
         let own = self.subflows.get(id.index()).and_then(|state| state.alpha);
         own.unwrap_or(self.options.initial_alpha)
     }
 
-    /// Congestion avoidance at the end of a round trip: the new window and threshold.
+    /// Returns the new window and threshold in congestion avoidance, at the end of a round trip.
     fn avoid(&mut self, windows: &Windows, id: SubflowId, measured: Measured, ack: &Ack) -> (f64, f64) {
         let window = windows.get(id);
         let mut segments = window.segments;
@@ -159,7 +159,7 @@ impl WindowRule for Wvegas {
         let state = entry(&mut self.subflows, id.index(), State::NEW);
         state.delays.on_change(change);
         match change {
-            // As the kernel module: whatever takes a subflow out of its course lets it begin anew.
+            // As in the kernel module, every interruption restarts the measurement.
             Change::Up | Change::Down | Change::Restarted | Change::Recovered | Change::Timeout => {
                 *state = State { delays: state.delays, ..State::NEW };
             }

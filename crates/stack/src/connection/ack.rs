@@ -2,10 +2,10 @@
 
 use anabranch_units::Time;
 
-use super::receive::{NEXT, STOP, Step};
+use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::congestion::CongestionControl;
-use crate::event::{Event, SubflowSet};
+use crate::event::SubflowSet;
 use crate::observer::Observer;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Flags, Segment};
@@ -30,7 +30,8 @@ impl Connection {
                 self.challenge(now, at);
                 return STOP;
             }
-            AckOutcome::Idle(window_moved) => self.schedule_wanted |= window_moved,
+            AckOutcome::Idle(true) => self.wanted.schedule(),
+            AckOutcome::Idle(false) => {}
             AckOutcome::Applied(acked) => self.inform(now, at, &acked, observer),
         }
         NEXT
@@ -58,7 +59,7 @@ impl Connection {
         if verdict.ended && !verdict.undone && acked.was_recovering {
             self.congestion.on_recovered(id, now);
         }
-        self.schedule_wanted = true;
+        self.wanted.schedule();
         if acked.advanced > 0 {
             self.after_advance(now, at, acked.advanced);
         }
@@ -96,20 +97,6 @@ impl Connection {
             Ending::TimeWait => self.enter_time_wait(now, at),
             Ending::Done => self.close_subflow(now, at),
             Ending::Continues => {}
-        }
-    }
-
-    /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
-    /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
-    #[inline(always)]
-    pub(crate) fn tell_writable(&mut self) {
-        if self.send.blocked {
-            let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
-            // What is not acknowledged at the data level is the least that is held, and all that Linux counts.
-            if self.send.buffered() <= enough && (self.models_buffers() || self.buffered() <= enough) {
-                self.send.blocked = false;
-                self.push_event(Event::Writable);
-            }
         }
     }
 
@@ -152,11 +139,7 @@ impl Connection {
             self.on_fin_acked(now);
         }
         let una = offset.min(self.send.written);
-        // The right edge only ever grows (section 3.3.4).
-        if una + window > self.send.window_end {
-            self.send.window_end = una + window;
-            self.schedule_wanted = true;
-        }
+        self.send.widen(una + window);
         if offset >= self.send.una {
             self.send.peer_window = window;
         }
@@ -170,7 +153,6 @@ impl Connection {
             self.stats.last_data_ack = now;
             self.repair_further();
             self.arm_data_timer(now);
-            self.schedule_wanted = true;
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
             if self.send.blocked && self.mode == Mode::Mptcp {

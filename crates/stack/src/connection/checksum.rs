@@ -3,33 +3,14 @@
 use anabranch_units::Time;
 
 use super::Connection;
-use super::receive::{NEXT, STOP, Step};
-use crate::checksum::{self, PayloadSums, add, is_zero};
+use super::step::{NEXT, STOP, Step};
+use crate::checksum::{self, add, is_zero};
 use crate::event::Placement;
-use crate::segment::{Capable, Dss, MappedDsn, Mapping, ResetReason, Segment};
+use crate::segment::{Dss, MappedDsn, Mapping, ResetReason, Segment};
 use crate::seq::{DataRange, Dsn};
 use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 
 impl Connection {
-    /// The flags of our MP_CAPABLE: SHA-256, and A where checksums are asked for by either side.
-    pub(super) fn capable_flags(&self) -> u8 {
-        Capable::HMAC_SHA256 | if self.checksummed { Capable::CHECKSUM } else { 0 }
-    }
-
-    /// The checksum of a new mapping of `range` of our stream to the subflow's offset `ssn`.
-    #[cold]
-    pub(super) fn checksum_of<S: PayloadSums>(
-        &self,
-        range: DataRange,
-        ssn: u64,
-        data_fin: bool,
-        sums: &S,
-    ) -> u16 {
-        let payload = if range.is_empty() { 0 } else { sums.sum(self.id, range) };
-        let len = range.len() + u64::from(data_fin);
-        checksum::of_mapping(self.local_dsn.add(range.start), ssn as u32, len as u16, payload)
-    }
-
     /// A mapping's pseudo-header and checksum: zero together with the payload.
     fn unpaid(&self, mapping: &Mapping) -> u16 {
         // The full number, whatever the option says of it (section 3.3.1).

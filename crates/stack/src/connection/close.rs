@@ -2,11 +2,10 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::data_timer::DATA_TIMER_FLOOR;
 use super::timer_table::Timer;
-use super::timers::DATA_TIMER_FLOOR;
 use super::{Connection, Mode, Phase};
-use crate::event::{CloseReason, Event, SubflowId, SubflowSet};
-use crate::segment::ResetReason;
+use crate::event::{CloseReason, SubflowId, SubflowSet};
 use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// The end of our stream at the data level: which DATA_FINs are due, and whether the application knows.
@@ -46,6 +45,17 @@ impl Closing {
         self.fin_wanted_on = SubflowSet::EMPTY;
     }
 
+    /// True if the application has been notified of `end`, or of a later one.
+    #[inline]
+    pub(super) fn is_told_up_to(&self, end: u64) -> bool {
+        self.all_acked_told >= end
+    }
+
+    /// Notes that the application is notified that everything up to `end` is acknowledged.
+    pub(super) fn note_told(&mut self, end: u64) {
+        self.all_acked_told = end;
+    }
+
     /// True if the application has been notified that everything up to `end` is acknowledged, the end counted as one.
     #[inline]
     pub(super) fn is_all_told(&self, end: u64) -> bool {
@@ -59,9 +69,8 @@ impl Connection {
         if self.send.closed || self.phase == Phase::Ended {
             return;
         }
-        self.send.closed = true;
+        self.send.close();
         self.progress_at = now;
-        self.schedule_wanted = true;
     }
 
     /// The application gives up: everything ends at once.
@@ -187,106 +196,6 @@ impl Connection {
         }
     }
 
-    /// Tells the application, once, that nothing it has written has to be kept any more.
-    #[inline(always)]
-    fn check_all_acked(&mut self) {
-        let end = self.send.written + u64::from(self.send.closed);
-        if self.send.una == self.send.written && self.closing.all_acked_told < end {
-            self.tell_all_acked(end);
-        }
-    }
-
-    #[cold]
-    fn tell_all_acked(&mut self, end: u64) {
-        if self.phase == Phase::Ended {
-            return;
-        }
-        let fin_done = !self.send.closed || self.send.fin_acked;
-        if fin_done && self.freed() == self.send.written {
-            self.closing.all_acked_told = end;
-            self.push_event(Event::AllAcked);
-        }
-    }
-
-    /// Whether the connection has come to its end.
-    #[cold]
-    pub(crate) fn check_ended(&mut self, now: Time) {
-        if self.phase == Phase::Ended {
-            return;
-        }
-        let finished = self.send.fin_acked && self.recv.finished();
-        if self.subflows.iter().any(Subflow::is_open) {
-            return;
-        }
-        if finished {
-            self.check_all_acked();
-            self.end(CloseReason::Finished);
-        } else if self.subflows.iter().all(|subflow| subflow.is_closed())
-            && !self.timers.is_armed(Timer::Orphan)
-        {
-            match (self.mode, self.phase) {
-                (Mode::Plain, _) => self.end(CloseReason::TimedOut),
-                (Mode::Mptcp, Phase::Open) => self.expect_subflow(now),
-                (Mode::Mptcp, _) => self.end(CloseReason::NoSubflow),
-            }
-        }
-    }
-
-    /// Requests our FIN on the subflows that the peer has closed and that nothing needs any more.
-    ///
-    /// A FIN keeps its meaning on a subflow: data still goes the other way (RFC 8684 section 3.3.3), and not all
-    /// working subflows may be closed before it is DATA_ACKed. A FIN before the end of the peer's stream retires its
-    /// subflow, and ours follows if another one works. After the end of the peer's stream it is the FIN that appendix
-    /// D sends on every subflow, and ours waits until our stream has ended too.
-    #[cold]
-    pub(crate) fn answer_fins(&mut self) {
-        for at in 0..self.subflows.len() {
-            let subflow = &self.subflows[at];
-            if subflow.state() != TcpState::CloseWait || subflow.fin_requested() || subflow.is_resetting() {
-                continue;
-            }
-            let another = || {
-                self.subflows
-                    .iter()
-                    .any(|other| other.id().index() != at && other.is_usable() && !other.potentially_failed())
-            };
-            if self.send.fin_acked || (!self.recv.finished() && another()) {
-                self.subflows[at].request_fin();
-                self.schedule_wanted = true;
-            }
-        }
-    }
-
-    /// Withdraws the FINs that [`Connection::answer_fins`] has requested and that were not sent yet, where the subflow
-    /// that was to carry on is gone.
-    #[cold]
-    pub(crate) fn reopen_half_closed(&mut self) {
-        if self.mode == Mode::Plain || self.phase != Phase::Open || self.send.fin_acked {
-            return;
-        }
-        for subflow in &mut self.subflows {
-            if subflow.state() == TcpState::CloseWait && !subflow.fin_sent() {
-                subflow.withdraw_fin();
-            }
-        }
-        self.answer_fins();
-    }
-
-    /// Starts the wait for a further subflow if none of the present ones can carry the rest of both streams (RFC 8684
-    /// section 3.3.3: break before make).
-    #[cold]
-    pub(crate) fn expect_subflow(&mut self, now: Time) {
-        let finished = self.recv.finished();
-        if self.mode == Mode::Plain || self.phase != Phase::Open || (finished && self.send.fin_acked) {
-            return;
-        }
-        let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv().finished());
-        if !self.timers.is_armed(Timer::Orphan) && !self.subflows.iter().any(serves) {
-            let due = now + self.config.close_timeout;
-            self.timers.arm(Timer::Orphan, due);
-        }
-    }
-
     /// No further subflow has come in time. A subflow that the peer has closed for its own direction keeps the
     /// connection alive as long as the application sends by it.
     #[cold]
@@ -308,38 +217,5 @@ impl Connection {
                 subflow.request_fin();
             }
         }
-    }
-
-    pub(super) fn set_closed(&mut self, at: usize) {
-        self.subflows[at].set_closed();
-        self.lists_closed = true;
-    }
-
-    /// A subflow is gone without a word.
-    #[cold]
-    pub(crate) fn close_subflow(&mut self, now: Time, at: usize) {
-        self.set_closed(at);
-        self.subflow_ended(now, at);
-        self.check_ended(now);
-        self.run_path_manager();
-    }
-
-    /// A subflow is given up: the peer is told by a reset.
-    #[cold]
-    pub(crate) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
-        if self.subflows[at].state() == TcpState::SynSent {
-            self.fail_handshake(now, at, CloseReason::TimedOut);
-            return;
-        }
-        self.subflows[at].request_reset(ResetCause::Because(reason));
-        self.subflow_ended(now, at);
-        self.run_path_manager();
-    }
-
-    #[cold]
-    pub(crate) fn enter_time_wait(&mut self, now: Time, at: usize) {
-        self.subflows[at].enter_time_wait(now + self.config.time_wait);
-        self.subflow_ended(now, at);
-        self.check_ended(now);
     }
 }

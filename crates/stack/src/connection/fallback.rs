@@ -10,7 +10,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::receive::{NEXT, STOP, Step};
+use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::CloseReason;
@@ -149,7 +149,7 @@ impl Connection {
         self.stats.fallbacks += 1;
         self.fallback.failing = None;
         self.checksummed = false;
-        self.third_ack_wanted = false;
+        self.wanted.cancel_third_ack();
         // Joins that are under way come to nothing (section 3.7: one subflow only may stay).
         self.paths.forget();
         for other in (0..self.subflows.len()).filter(|&other| other != at) {
@@ -183,7 +183,7 @@ impl Connection {
             self.subflows[at].withdraw_fin();
             self.after_remote_fin();
         }
-        self.schedule_wanted = true;
+        self.wanted.schedule();
     }
 
     /// The infinite mapping leaves with the first data after the way back, each time that is sent (sections

@@ -19,8 +19,8 @@ const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags:
 
 impl Connection {
     /// Does what [`Connection::handle_segment`] does with a segment that carries the next data of an established
-    /// subflow to a side that has nothing in flight there, and nothing new besides (header prediction). Returns whether
-    /// it was one. Afterwards nothing is due earlier than before except the subflow's acknowledgement.
+    /// subflow to a side that has nothing in flight there, and nothing new besides (header prediction). Returns when the
+    /// subflow's acknowledgement is due then, if it was one; nothing else is due earlier than before.
     #[inline]
     pub(crate) fn fast_handle_segment<O: Observer>(
         &mut self,
@@ -29,31 +29,31 @@ impl Connection {
         segment: &Segment,
         placed: &mut Vec<Placement>,
         observer: &mut O,
-    ) -> bool {
+    ) -> Option<Time> {
         if !self.fast_paths
             || segment.payload_len == 0
             || segment.flags.0 & DECISIVE.0 != Flags::ACK.0
             || !segment.options.are_usual()
         {
-            return false;
+            return None;
         }
         let at = id.index();
         let Connection { subflows, recv, send, .. } = self;
-        let Some(subflow) = subflows.get_mut(at) else { return false };
+        let Some(subflow) = subflows.get_mut(at) else { return None };
         let Some(next) = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed) else {
-            return false;
+            return None;
         };
         let (una, start, window) = (next.una, next.start, next.window);
         let all_told =
             send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
         if send.una + window > send.window_end || !all_told {
-            return false;
+            return None;
         }
         let len = u64::from(segment.payload_len);
         let in_stream = if self.mode == Mode::Plain {
             let moved = una as i64 + self.fallback.send_shift != send.una as i64;
             if moved || segment.options.dss.is_some() {
-                return false;
+                return None;
             }
             start as i64 + self.fallback.recv_shift
         } else {
@@ -61,7 +61,7 @@ impl Connection {
             let Some(Dss { data_ack: Some(data_ack), mapping: Some(mapping), data_fin: false }) =
                 &segment.options.dss
             else {
-                return false;
+                return None;
             };
             let acked = self.local_dsn.add(send.una);
             let nothing_acked = match *data_ack {
@@ -77,17 +77,17 @@ impl Connection {
                 || mapping.ssn != start as u32
                 || !subflow.mappings().is_empty()
             {
-                return false;
+                return None;
             }
             mapped_offset(mapping, self.remote_dsn, recv.nxt())
         };
         if in_stream < 0 {
-            return false;
+            return None;
         }
         let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
         let in_order = recv.expects(stream);
         if !in_order && self.mode == Mode::Plain {
-            return false;
+            return None;
         }
         observer.on_received(now, self.id, id, segment);
         send.peer_window = window;
@@ -106,8 +106,7 @@ impl Connection {
         if !in_order {
             self.check_closing(now, at);
         }
-        self.timers_moved |= self.subflows[at].ack_at() < self.queued_at;
-        true
+        Some(self.subflows[at].ack_at())
     }
 
     /// Does what [`Connection::process_payload`] does with the payload of a segment that is the next one on its subflow,
@@ -198,7 +197,7 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        if !self.fast_paths || self.third_ack_wanted || self.send.closed || self.closing.wants_fin() {
+        if !self.fast_paths || self.wanted.wants_third_ack() || self.send.closed || self.closing.wants_fin() {
             return None;
         }
         let before = (self.cursor, self.turn);
@@ -274,7 +273,7 @@ impl Connection {
         }
         let sent = DataRange::new(start, start + len);
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
-        self.timers_moved = true;
+        self.wanted.timers();
         self.leave_data(now, at, out, SendKind::New, start, observer)
     }
 }

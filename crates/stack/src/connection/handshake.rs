@@ -3,81 +3,17 @@
 
 use anabranch_units::Time;
 
-use super::receive::{NEXT, STOP, Step};
+use super::negotiate::{ThirdAck, find_capable, find_join, is_acceptable, third_ack};
+use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
-use crate::config::Checksums;
 use crate::congestion::{CongestionControl, SubflowStart};
 use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
 use crate::path_manager::{PathEvent, PathManager};
 use crate::scheduler::SchedulerEvent;
-use crate::segment::{Capable, Flags, Join, Key, MptcpOption, Options, ResetReason, Segment};
-use crate::seq::Dsn;
+use crate::segment::{Capable, Flags, Join, ResetReason, Segment};
 use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
-
-/// The first MP_CAPABLE among the options.
-pub(crate) fn find_capable(options: &Options) -> Option<Capable> {
-    options.mptcp.iter().flatten().find_map(|option| match option {
-        MptcpOption::Capable(capable) => Some(*capable),
-        _ => None,
-    })
-}
-
-/// The first MP_JOIN among the options.
-pub(crate) fn find_join(options: &Options) -> Option<Join> {
-    options.mptcp.iter().flatten().find_map(|option| match option {
-        MptcpOption::Join(join) => Some(*join),
-        _ => None,
-    })
-}
-
-/// The algorithms that an MP_CAPABLE names.
-const ALGORITHMS: u8 = 0x1f;
-
-/// Whether the MP_CAPABLE of a SYN is an offer that can be taken (RFC 8684 section 3.1): this version
-/// or a newer one, SHA-256 among the algorithms, and not the form of version 0, which had a key.
-pub(crate) fn is_acceptable_offer(capable: &Capable, checksums: Checksums) -> bool {
-    capable.version >= 1 && capable.sender_key.is_none() && {
-        let chosen =
-            Capable { version: 1, flags: capable.flags & !ALGORITHMS | Capable::HMAC_SHA256, ..*capable };
-        capable.flags & Capable::HMAC_SHA256 != 0 && is_acceptable(&chosen, checksums)
-    }
-}
-
-/// Whether an MP_CAPABLE after the offer speaks what was offered: version 1 and SHA-256 alone; and no
-/// checksums where they are refused.
-fn is_acceptable(capable: &Capable, checksums: Checksums) -> bool {
-    capable.version == 1
-        && capable.flags & Capable::EXTENSION == 0
-        && capable.flags & ALGORITHMS == Capable::HMAC_SHA256
-        && (capable.flags & Capable::CHECKSUM == 0 || checksums != Checksums::Refused)
-}
-
-/// What a segment that acknowledges the SYN/ACK of a first handshake with MP_CAPABLE makes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ThirdAck {
-    /// The connection is MPTCP: the peer's key, and the flags of its MP_CAPABLE.
-    Keys { key: Key, flags: u8 },
-    /// The connection is a plain TCP. `peer_unaware` if the segment has MPTCP options, so that the peer has yet to notice.
-    Tcp { peer_unaware: bool },
-    /// The peer speaks MPTCP with keys that are not ours: its mappings would not fit a plain TCP.
-    Foreign,
-}
-
-/// Judges the segment that acknowledges a SYN/ACK with MP_CAPABLE and our `local_key` (RFC 8684 section 3.1).
-///
-/// A segment without MP_CAPABLE makes a plain TCP even if it has a DSS, as with Linux. Its sender has lost the third ACK;
-/// if it closes early, or its first data is lost as well, it may never repeat the keys. An initiator that repeats them
-/// until they are confirmed keeps MPTCP.
-pub(crate) fn third_ack(segment: &Segment, local_key: Key, checksums: Checksums) -> ThirdAck {
-    match find_capable(&segment.options).filter(|capable| is_acceptable(capable, checksums)) {
-        Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
-            if echoed == local_key { ThirdAck::Keys { key, flags } } else { ThirdAck::Foreign }
-        }
-        _ => ThirdAck::Tcp { peer_unaware: !segment.options.are_bare() },
-    }
-}
 
 impl Connection {
     /// Adds a subflow; its SYN or SYN/ACK leaves with the next poll. None if there are too many.
@@ -105,13 +41,6 @@ impl Connection {
     fn most_subflows(&self, initiator: bool) -> usize {
         let open = self.config.simultaneous && !initiator && self.phase == Phase::Opening;
         if open { 32 } else { usize::from(self.config.max_subflows.clamp(1, 32)) }
-    }
-
-    /// Takes in the options of the peer's SYN or SYN/ACK.
-    #[cold]
-    pub(crate) fn take_syn_options(&mut self, at: usize, segment: &Segment) {
-        let scale = own_scale(self.config.receive_buffer.max().get());
-        self.subflows[at].take_syn(segment, scale, &self.config);
     }
 
     /// Puts a new subflow in SYN-RECEIVED where it would be had it sent the SYN/ACK that its peer has.
@@ -167,8 +96,7 @@ impl Connection {
             self.on_join_syn_ack(now, at, segment);
             return;
         }
-        self.send.window_end = self.subflows[at].scaled_window(segment);
-        self.send.peer_window = self.send.window_end;
+        self.send.open(self.subflows[at].scaled_window(segment));
         if self.mode == Mode::Mptcp {
             // Only the form of a SYN/ACK counts: one key.
             let capable = find_capable(&segment.options).filter(|capable| {
@@ -187,32 +115,11 @@ impl Connection {
         self.subflow_up(now, at);
         self.phase = Phase::Open;
         self.push_event(Event::Connected);
-        self.schedule_wanted = true;
         self.subflows[at].want_ack();
         if self.mode == Mode::Mptcp {
             self.subflows[at].skip_ack();
-            self.third_ack_wanted = true;
+            self.wanted.third_ack();
         }
-    }
-
-    /// The handshake has shown that the peer, or something between, does not speak MPTCP.
-    #[cold]
-    pub(super) fn speak_tcp(&mut self) {
-        self.mode = Mode::Plain;
-        self.checksummed = false;
-    }
-
-    /// The peer's key fixes its token and where its stream starts.
-    pub(crate) fn learn_remote_key(&mut self, key: Key) {
-        self.remote_key = Some(key);
-        self.remote_token = crypto::token(key);
-        // RFC 8684 section 3.1: the initial DSN counts as the MP_CAPABLE's octet.
-        let initial = match (self.config.sequence_origin, self.initiator) {
-            (Some(origin), true) => origin.listener,
-            (Some(origin), false) => origin.initiator,
-            (None, _) => crypto::initial_dsn(key),
-        };
-        self.remote_dsn = Dsn(initial.0.wrapping_add(1));
     }
 
     #[cold]
@@ -239,15 +146,13 @@ impl Connection {
             // The keys were agreed beforehand: data or an acknowledgement is the third segment, and
             // there is no fourth.
             if self.phase == Phase::Opening {
-                self.send.window_end = self.subflows[at].scaled_window(segment);
-                self.send.peer_window = self.send.window_end;
+                self.send.open(self.subflows[at].scaled_window(segment));
                 self.phase = Phase::Open;
                 self.push_event(Event::Connected);
             }
             self.confirmed = true;
             self.subflows[at].want_ack();
             self.subflow_up(now, at);
-            self.schedule_wanted = true;
             return;
         }
         // From the third ACK on the peer may send by it.
@@ -302,15 +207,13 @@ impl Connection {
         }
         self.subflow_up(now, at);
         if self.phase == Phase::Opening {
-            self.send.window_end = self.subflows[at].scaled_window(segment);
-            self.send.peer_window = self.send.window_end;
+            self.send.open(self.subflows[at].scaled_window(segment));
             self.phase = Phase::Open;
             self.push_event(if self.initiator { Event::Connected } else { Event::Accepted });
         }
         if self.config.simultaneous {
             self.confirmed = true;
         }
-        self.schedule_wanted = true;
         if crossing { STOP } else { NEXT }
     }
 
@@ -369,7 +272,6 @@ impl Connection {
     pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
         self.subflows[at].sample_handshake(now);
         self.subflow_up(now, at);
-        self.schedule_wanted = true;
     }
 
     #[cold]
@@ -403,6 +305,7 @@ impl Connection {
         self.push_event(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
+        self.wanted.schedule();
         self.timers.disarm(Timer::Orphan);
         self.answer_fins();
         self.relieve_signals(at);
@@ -413,20 +316,4 @@ impl Connection {
             }
         }
     }
-
-    /// A subflow could not be opened.
-    #[cold]
-    pub(crate) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
-        self.set_closed(at);
-        self.subflow_ended(now, at);
-        if self.phase == Phase::Opening && self.live_subflows().next().is_none() {
-            self.end(reason);
-        }
-        self.run_path_manager();
-    }
-}
-
-/// The window shift that lets a window of `max` bytes be said.
-pub(crate) fn own_scale(max: u64) -> u8 {
-    (0..14).find(|shift| max >> shift <= 65_535).unwrap_or(14)
 }

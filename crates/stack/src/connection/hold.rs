@@ -15,14 +15,23 @@ use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 
+/// What has become of payload that nothing maps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unmapped {
+    /// It is held or discarded.
+    Taken,
+    /// The connection has fallen back to TCP: the payload is the next of the stream.
+    IsStream,
+}
+
 impl Connection {
     /// How much may be held for a subflow: a receive window of data (RFC 8684 section 3.3.1).
     pub(super) fn holding_room(&self) -> u64 {
         self.recv.buffer().max(LEAST_ROOM)
     }
 
-    /// Payload of a segment that nothing maps. It is acknowledged on the subflow and kept, in the
-    /// expectation of its mapping (section 3.3.1).
+    /// Takes payload of a segment that nothing maps. It is acknowledged on the subflow and kept, in the expectation of its
+    /// mapping (section 3.3.1), unless it leads back to TCP.
     #[cold]
     pub(super) fn hold_unmapped(
         &mut self,
@@ -30,13 +39,11 @@ impl Connection {
         at: usize,
         segment: &Segment,
         range: DataRange,
-        fin: bool,
         placed: &mut Vec<Placement>,
-    ) {
+    ) -> Unmapped {
         let in_order = range.start <= self.subflows[at].recv().nxt();
         if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, placed) {
-            self.process_part(now, at, segment, range, fin, placed);
-            return;
+            return Unmapped::IsStream;
         }
         let held = self.subflows[at].hold();
         if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
@@ -51,12 +58,13 @@ impl Connection {
                 payload_offset: segment.payload_len - range.len() as u32,
                 len: range.len() as u32,
             });
-            return;
+            return Unmapped::Taken;
         }
         // It reaches to the end of the segment, and so to its FIN.
         self.take_in(now, at, segment, range, 0, placed);
         // Its own mapping may be that of earlier bytes.
         self.release_mapped(now, at, placed);
+        Unmapped::Taken
     }
 
     /// Payload without any option of MPTCP comes next: the peer has gone back to TCP, or a box has begun to take options
@@ -171,37 +179,6 @@ impl Connection {
             advanced |= self.release(at, piece.range, data, placed);
         }
         self.after_arrival(now, advanced);
-    }
-
-    /// Held bytes go to their place in the stream, as far as they are new there. Returns whether the
-    /// in-order stream has grown.
-    fn release(&mut self, at: usize, part: DataRange, data: i64, placed: &mut Vec<Placement>) -> bool {
-        let Connection { recv, subflows, id, .. } = self;
-        let subflow = &mut subflows[at];
-        let (connection, of) = (*id, subflow.id());
-        let mut cursor = part.start;
-        let mut delivered = 0;
-        let end = data + part.len() as i64;
-        let mut advanced = false;
-        if end > 0 {
-            advanced = recv.arrive(DataRange::new(data.max(0) as u64, end as u64), |new| {
-                let start = (part.start as i64 + (new.start as i64 - data)) as u64;
-                if start > cursor {
-                    let held = DataRange::new(cursor, start);
-                    placed.push(Placement::Drop { connection, subflow: of, held });
-                }
-                let held = DataRange::new(start, start + new.len());
-                placed.push(Placement::Release { connection, subflow: of, held, stream: new });
-                delivered += new.len();
-                cursor = held.end;
-            });
-        }
-        if cursor < part.end {
-            let held = DataRange::new(cursor, part.end);
-            placed.push(Placement::Drop { connection, subflow: of, held });
-        }
-        subflow.count_delivered(delivered, part.len() - delivered);
-        advanced
     }
 
     /// Section 3.3.1: if no mapping has come within a receive window of data, the subflow is broken.

@@ -2,8 +2,9 @@
 
 use anabranch_units::Time;
 
-use super::handshake::own_scale;
+use super::negotiate::own_scale;
 use super::{Connection, Mode, Phase};
+use crate::checksum::{self, PayloadSums};
 use crate::config::DsnWidth;
 use crate::crypto;
 use crate::segment::{
@@ -124,18 +125,6 @@ impl Connection {
         };
         segment.options.push(option);
         segment
-    }
-
-    /// True on the initiator's first subflow until a DSS shows that the listener has both keys (RFC 8684
-    /// section 3.1).
-    #[inline]
-    pub(super) fn keys_pending(&self, at: usize) -> bool {
-        !self.confirmed
-            && self.initiator
-            && self.mode == Mode::Mptcp
-            && self.remote_key.is_some()
-            && !self.config.simultaneous
-            && !self.subflows[at].is_join()
     }
 
     /// Returns a mapping from the start of the stream to the end of `range`, which is sent for the first time at `seq`, if an
@@ -284,12 +273,6 @@ impl Connection {
         (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag)
     }
 
-    /// How many bytes a subflow offers at the most.
-    #[inline]
-    pub(super) fn offered(&self, at: usize) -> u64 {
-        if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
-    }
-
     /// The data sequence signal of a segment that leaves now (RFC 8684 section 3.3).
     fn signal_of(&mut self, level: DataLevel, lag: u64) -> Dss {
         let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
@@ -312,6 +295,20 @@ impl Connection {
             checksum: self.checksummed.then_some(mapping.checksum),
         });
         Dss { data_ack, mapping, data_fin }
+    }
+
+    /// The checksum of a new mapping of `range` of our stream to the subflow's offset `ssn`.
+    #[cold]
+    pub(super) fn checksum_of<S: PayloadSums>(
+        &self,
+        range: DataRange,
+        ssn: u64,
+        data_fin: bool,
+        sums: &S,
+    ) -> u16 {
+        let payload = if range.is_empty() { 0 } else { sums.sum(self.id, range) };
+        let len = range.len() + u64::from(data_fin);
+        checksum::of_mapping(self.local_dsn.add(range.start), ssn as u32, len as u16, payload)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which bytes of a segment belong where in the stream (RFC 8684 section 3.3.1).
 
-use super::handshake::find_capable;
+use super::negotiate::find_capable;
 use super::{Connection, Mode};
 use crate::segment::{Dss, MappedDsn, Mapping, Segment};
 use crate::seq::{DataRange, Dsn};

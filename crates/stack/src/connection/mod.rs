@@ -1,15 +1,30 @@
 //! One connection: the data level of RFC 8684 over its subflows, or a plain TCP.
 //!
-//! The files divide it by what happens: `handshake.rs` opens subflows, `receive.rs` takes segments
-//! in, `ack.rs` acts on acknowledgements, `transmit.rs` makes segments, `schedule.rs` asks the
-//! scheduler, `reinject.rs` moves data between subflows, `close.rs` ends things, `timers.rs` knows
-//! when, and `paths.rs` speaks with the path manager. `checksum.rs`, `hold.rs` and `fallback.rs`
-//! are for paths with boxes on them: what was changed, what lacks its mapping, and the way back to TCP.
+//! Calls between the files lead downwards in this list, so that each can be read with those below it alone
+//! (`tools/structure.py` finds call cycles):
+//!
+//! 1. The entrances, which the endpoint calls: `receive.rs` (a segment has arrived), `transmit.rs` (what is sent next),
+//!    `timers.rs` (what is due), `application.rs` (a call of the program). `fast.rs` has the fast paths of the first two.
+//! 2. The steps of a segment that arrives: `handshake.rs` with `simultaneous_open.rs`; `checksum.rs`, `payload.rs`,
+//!    `hold.rs` and `mapping.rs` for the payload; `fallback.rs` for the way back to TCP; `ack.rs` for acknowledgements of
+//!    both levels.
+//! 3. The steps towards a segment that is sent: `schedule.rs` asks the scheduler, `make.rs` builds every segment,
+//!    `depart.rs` does the bookkeeping of one that is sent.
+//! 4. What ends: `close.rs` (our stream, the application's wish), `subflow_end.rs`, `end.rs` (the connection).
+//! 5. The parts: `data_timer.rs`, `reinject.rs`, `paths.rs`, `persist.rs`, `keepalive.rs`, `deliver.rs`, `send_space.rs`,
+//!    `negotiate.rs`, `challenge.rs`, `scheduling.rs`.
+//! 6. The state: this file, with the questions that all ask, the halves of the data level in `send_state.rs` and
+//!    `recv_state.rs`, and `timer_table.rs`.
 
 mod ack;
+mod application;
 mod challenge;
 mod checksum;
 mod close;
+mod data_timer;
+mod deliver;
+mod depart;
+mod end;
 mod fallback;
 mod fast;
 mod handshake;
@@ -17,6 +32,7 @@ mod hold;
 mod keepalive;
 mod make;
 mod mapping;
+mod negotiate;
 mod paths;
 mod payload;
 mod persist;
@@ -24,40 +40,47 @@ mod receive;
 mod recv_state;
 mod reinject;
 mod schedule;
+mod scheduling;
+mod send_space;
 mod send_state;
 mod simultaneous_open;
+mod step;
+mod subflow_end;
 mod timer_table;
 mod timers;
 mod transmit;
+mod wanted;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use anabranch_units::{Rate, Time};
+use anabranch_units::{Duration, Time};
 
-use crate::config::{Checksums, ConnectionConfig, SendBuffers};
+use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
-use crate::event::{CloseReason, ConnectionId, Event, SubflowId};
-use crate::observer::{Limit, Observer};
-use crate::path_manager::{AnyPathManager, HostAddress, PathEvent, PathManager};
-use crate::scheduler::{AnyScheduler, EventKinds, Scheduler, SchedulerKind, SubflowView};
-use crate::segment::{Key, MptcpOption};
+use crate::event::{ConnectionId, Event, SubflowId};
+use crate::observer::Observer;
+use crate::path_manager::{AnyPathManager, HostAddress};
+use crate::scheduler::SchedulerKind;
+use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
-use crate::subflow::{Subflow, send_buffer};
+use crate::subflow::Subflow;
 use crate::timestamp::TimestampTick;
 
 use challenge::Challenges;
 use close::Closing;
 use fallback::Fallback;
-pub(crate) use handshake::{find_capable, find_join, is_acceptable_offer, own_scale};
+pub(crate) use negotiate::{find_capable, find_join, is_acceptable_offer, own_scale};
 use paths::PathsState;
 use persist::Persist;
 pub(crate) use recv_state::RecvState;
 use reinject::HeadRepair;
+use scheduling::Scheduling;
 use send_state::SendState;
-use timer_table::{Timer, TimerTable};
+use timer_table::TimerTable;
 pub(crate) use transmit::TURN;
+use wanted::Wanted;
 
 /// Whether option 30 is spoken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,8 +113,7 @@ pub struct Connection {
     /// Shared by the connections that were told the same.
     pub(crate) config: Arc<ConnectionConfig>,
     pub(crate) id: ConnectionId,
-    /// For the endpoint: when it has this connection in its timer queue.
-    pub(crate) queued_at: Time,
+    pub(crate) wanted: Wanted,
     /// The subflow that sent last: asked first.
     cursor: usize,
     /// How many segments it has sent in a row.
@@ -106,30 +128,13 @@ pub struct Connection {
     pub(crate) checksummed: bool,
     /// How often our timestamps tick.
     pub(crate) tick: TimestampTick,
-    /// The third ACK with both keys shall leave.
-    pub(crate) third_ack_wanted: bool,
     /// The peer sends 64-bit DSNs, so our data ACKs must have 64 bits (section 3.3.2).
     pub(crate) peer_wide: bool,
-    schedule_wanted: bool,
-    /// The events that it wants to hear of.
-    scheduler_events: EventKinds,
-    /// It may take back what waits in a subflow's queue.
-    scheduler_revises: bool,
-    /// It is asked for one subflow alone as well.
-    scheduler_alone: bool,
     readable_pending: bool,
     remote_fin_told: bool,
-    /// For the endpoint: it is in the queue of those that may have something to send.
-    pub(crate) in_ready: bool,
-    /// For the endpoint: something may be due sooner than when it last asked.
-    pub(crate) timers_moved: bool,
-    /// For the endpoint: it is in the queue of those that have events.
-    pub(crate) in_eventful: bool,
-    /// For the endpoint: the addresses of a subflow that has closed may still be in the tables.
-    pub(crate) lists_closed: bool,
     /// The functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     pub(crate) fast_paths: bool,
-    limit: Limit,
+    scheduling: Scheduling,
     pub(crate) fallback: Fallback,
 
     // The two halves of the data level.
@@ -158,8 +163,6 @@ pub struct Connection {
     pub(crate) stats: ConnectionStats,
     pub(crate) events: VecDeque<Event>,
     pub(crate) congestion: AnyCongestion,
-    /// Apart from the rest: one subflow alone never needs it, and many connections have one.
-    pub(crate) scheduler: AnyScheduler,
     pub(crate) paths: PathsState,
 
     // The rest.
@@ -173,18 +176,12 @@ pub struct Connection {
     pub(crate) joins_denied: bool,
     pub(crate) past: Vec<SubflowStats>,
     pub(crate) path_manager: AnyPathManager,
-    /// Scratch for the scheduler's view.
-    views: Vec<SubflowView>,
     /// When the connection began.
     born: Time,
     /// As the scheduler wants it, or else the configuration.
     opportunistic: crate::config::OpportunisticRetransmission,
-    /// How often the data-level retransmission timer has run out.
-    data_timeouts: u64,
     /// When a penalty was last imposed, by fast subflow; not at all before the first.
     last_opportunistic: Vec<Time>,
-    /// For the endpoint: the application has heard that it is closed.
-    pub(crate) closed_told: bool,
 }
 
 /// What a new connection is made from.
@@ -202,7 +199,7 @@ pub(crate) struct Birth {
 
 impl Connection {
     pub(crate) fn new(now: Time, birth: Birth, config: Arc<ConnectionConfig>) -> Connection {
-        let scheduler = config.scheduler.build();
+        let scheduling = Scheduling::new(&config.scheduler);
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
             // What a SYN can say.
@@ -226,16 +223,12 @@ impl Connection {
             challenges: Challenges::default(),
             keepalive_sent: Time::ZERO,
             joins_denied: false,
-            third_ack_wanted: false,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
             congestion: config.congestion.build().with_lisa(config.lisa),
-            scheduler_events: scheduler.wants_events(),
-            scheduler_revises: scheduler.revises_queues(),
-            scheduler_alone: scheduler.decides_alone(),
-            opportunistic: scheduler.opportunistic().unwrap_or(config.opportunistic),
-            scheduler,
+            opportunistic: scheduling.opportunistic().unwrap_or(config.opportunistic),
+            scheduling,
             path_manager: config.path_manager.build(&birth.addresses),
             paths: PathsState::new(birth.addresses),
             send: SendState::default(),
@@ -244,29 +237,20 @@ impl Connection {
             last_edge_sent: 0,
             data_ack_told: 0,
             room_told: 0,
-            views: Vec::new(),
-            schedule_wanted: false,
             cursor: 0,
             turn: 0,
-            limit: Limit::Application,
             last_opportunistic: Vec::new(),
-            data_timeouts: 0,
             born: now,
             events: VecDeque::new(),
             readable_pending: false,
             remote_fin_told: false,
-            closed_told: false,
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
             persist: Persist::default(),
             closing: Closing::default(),
             progress_at: now,
-            queued_at: Time::NEVER,
-            in_ready: false,
-            timers_moved: true,
-            in_eventful: false,
-            lists_closed: false,
+            wanted: Wanted::NEW,
             fast_paths: birth.fast_paths,
             config,
         }
@@ -281,45 +265,6 @@ impl Connection {
         self.phase == Phase::Ended && self.live_subflows().next().is_none()
     }
 
-    /// The application writes `n` bytes; returns how many fit. The send buffer may grow if `grows`.
-    pub(crate) fn write(&mut self, now: Time, n: u64, grows: bool) -> u64 {
-        if self.phase == Phase::Ended || self.send.closed {
-            return 0;
-        }
-        self.send.grows = grows;
-        let room = self.room_to_write();
-        let accepted = n.min(room);
-        if accepted > 0 {
-            if self.send.buffered() == 0 {
-                self.progress_at = now;
-            }
-            self.send.write(accepted);
-            self.stats.written += accepted;
-            self.schedule_wanted = true;
-            self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
-        }
-        self.send.blocked = accepted < n;
-        self.send.enough = u64::MAX;
-        accepted
-    }
-
-    /// Emits `Writable` once the send buffer holds no more than `enough` bytes.
-    pub(crate) fn await_room(&mut self, enough: u64) {
-        self.send.blocked = true;
-        self.send.enough = enough;
-    }
-
-    /// How many bytes the application may write now.
-    fn room_to_write(&self) -> u64 {
-        let limit = self.send_limit();
-        if self.models_buffers() {
-            // The kernel takes a piece as long as the buffer is not full, and then all of it.
-            let end = send_buffer::end_of_piece(self.send.una + limit - 1);
-            return end.saturating_sub(self.send.written);
-        }
-        limit.saturating_sub(self.buffered())
-    }
-
     /// Whether the send buffers are those of Linux, and data of a subflow in trouble stays where it is until the data
     /// level's timer runs out: with Linux's scheduler.
     #[inline]
@@ -327,77 +272,6 @@ impl Connection {
         self.config.send_buffers.is_some()
             && self.mode == Mode::Mptcp
             && matches!(self.config.scheduler, SchedulerKind::Linux(_))
-    }
-
-    /// Where an acknowledgement has come on a subflow that cannot fill its window while the application waits, its
-    /// send buffer follows the window (`tcp_check_space`).
-    pub(crate) fn expand_buffers(&mut self) {
-        let Some(buffers) = self.config.send_buffers else { return };
-        let mut grown = false;
-        for subflow in &mut self.subflows {
-            grown |= subflow.expand_send_buffer(buffers, self.send.blocked);
-        }
-        if grown {
-            self.tell_writable();
-        }
-    }
-
-    /// How much the send buffer may hold.
-    pub(crate) fn send_limit(&self) -> u64 {
-        if self.models_buffers() {
-            if let Some(SendBuffers::Fixed(size)) = self.config.send_buffers {
-                return size.get();
-            }
-            let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
-            let sum = subflows.map(|subflow| u64::from(subflow.send_buffer())).fold(0, u64::saturating_add);
-            return send_buffer::CONNECTION + sum.max(1);
-        }
-        let most = self.config.send_buffer.get();
-        let Some(start) = self.config.send_buffer_start else { return most };
-        let start = start.get().min(most);
-        if self.send.grows { start.max(self.wanted_send_buffer()).min(most) } else { start }
-    }
-
-    /// Twice what the windows let be under way until all of it is acknowledged in order: what goes by a fast
-    /// subflow waits for what goes by the slowest (RFC 6182 section 5.3).
-    fn wanted_send_buffer(&self) -> u64 {
-        let usable = || self.subflows.iter().filter(|subflow| subflow.is_usable());
-        let longest = usable().map(|subflow| subflow.rtt().srtt_or_zero().as_micros()).max().unwrap_or(0);
-        let under_way = |subflow: &Subflow| match subflow.rtt().srtt_or_zero().as_micros() {
-            0 => subflow.cwnd(),
-            own => subflow.cwnd().saturating_mul(longest) / own,
-        };
-        usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
-    }
-
-    /// What the send buffer still holds: not acknowledged at the data level, or not yet on every
-    /// subflow that carries it (RFC 8684 section 3.3.6).
-    pub(crate) fn buffered(&self) -> u64 {
-        self.send.written - self.freed()
-    }
-
-    /// The offset below which a driver may forget the bytes it keeps.
-    pub(crate) fn freed(&self) -> u64 {
-        if self.mode == Mode::Plain {
-            return self.send.una;
-        }
-        let held = self.subflows.iter().filter_map(|subflow| subflow.board().lowest_data()).min();
-        held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
-    }
-
-    /// The application has read `n` bytes.
-    pub(crate) fn consume(&mut self, n: u64) {
-        self.recv.consume(n);
-        self.readable_pending = false;
-        let mss = u64::from(self.config.mss);
-        let most = (0..self.subflows.len()).map(|at| self.offered(at)).max().unwrap_or(u64::MAX);
-        if self.recv.should_update(mss, most) {
-            // On every subflow: the window is the connection's, but a sender that heeds each subflow's
-            // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
-            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.want_ack();
-            }
-        }
     }
 
     /// The usable subflow with the lowest RTT.
@@ -415,18 +289,6 @@ impl Connection {
             self.readable_pending = true;
         }
         self.events.push_back(event);
-    }
-
-    /// Ends the connection for the application.
-    pub(crate) fn end(&mut self, reason: CloseReason) {
-        if self.phase != Phase::Ended {
-            self.phase = Phase::Ended;
-            self.events.push_back(Event::Closed(reason));
-            self.timers.disarm(Timer::Data);
-            self.timers.disarm(Timer::Persist);
-            self.timers.disarm(Timer::Fin);
-            self.timers.disarm(Timer::Orphan);
-        }
     }
 
     /// Takes over what the congestion control says of a subflow, after any call to it.
@@ -461,54 +323,6 @@ impl Connection {
         }
     }
 
-    pub(crate) fn view_of(&self, at: usize) -> SubflowView {
-        let subflow = &self.subflows[at];
-        let pacing: Option<Rate> = self.congestion.pacing_rate(subflow.id());
-        subflow.view(pacing)
-    }
-
-    /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
-    pub(crate) fn subflow_ended(&mut self, now: Time, at: usize) {
-        if !self.subflows[at].note_end(now) {
-            return;
-        }
-        let was_up = self.subflows[at].was_established();
-        let id = self.subflows[at].id();
-        self.recover_from_dead(at);
-        self.subflows[at].abandon();
-        let mut stats = self.subflows[at].stats();
-        stats.ended = Some(now);
-        self.past.push(stats);
-        let (local, remote) = (self.subflows[at].local(), self.subflows[at].remote());
-        self.send.outstanding.forget(id);
-        self.send.reinject.forget(id);
-        if was_up {
-            self.congestion.on_subflow_down(id);
-            self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
-            // Nobody hears of anything after the end.
-            if self.phase != Phase::Ended {
-                self.push_event(Event::SubflowDown(id));
-            }
-        }
-        let reset = self.subflows[at].peer_reset();
-        self.subflows[at].take_held();
-        self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
-        self.reopen_half_closed();
-        self.expect_subflow(now);
-        self.schedule_wanted = true;
-        self.tell_writable();
-    }
-
-    /// Bytes that can be read in order.
-    pub(crate) fn readable(&self) -> u64 {
-        self.recv.readable()
-    }
-
-    /// Bytes that have arrived in order.
-    pub(crate) fn received(&self) -> u64 {
-        self.recv.nxt()
-    }
-
     /// Whether a join is admitted now (RFC 8684 section 3.2). Linux opens and takes none once the program has ended its
     /// stream, as its connection has left ESTABLISHED.
     pub(crate) fn admits_join(&self) -> bool {
@@ -517,34 +331,6 @@ impl Connection {
             && (self.config.simultaneous || self.phase == Phase::Open)
             && self.phase != Phase::Ended
             && !(self.send.fin_acked && self.recv.finished())
-    }
-
-    /// Asks the peer for a subflow's priority, and keeps to it ourselves.
-    pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
-        if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
-            self.subflows[at].ask_backup(backup);
-            self.subflows[at].signal(MptcpOption::Priority { backup });
-            self.schedule_wanted = true;
-        }
-    }
-
-    /// The counters as they stand.
-    pub(crate) fn current_stats(&self) -> ConnectionStats {
-        ConnectionStats {
-            out_of_order: self.recv.out_of_order(),
-            refused: self.recv.refused(),
-            mptcp: self.mode == Mode::Mptcp,
-            ..self.stats
-        }
-    }
-
-    /// All subflows that there were, in the order in which they began.
-    pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
-        let alive = self.subflows.iter().filter(|subflow| !subflow.has_ended());
-        let mut all = self.past.clone();
-        all.extend(alive.map(Subflow::stats));
-        all.sort_by_key(|stats| (stats.started, stats.id));
-        all
     }
 
     /// The subflow in that place, if it is there.
@@ -569,5 +355,48 @@ impl Connection {
             self.send.outstanding.overlap(pending.range, |part, _| found += part.len());
             assert_eq!(found, pending.range.len(), "reinjection of {:?}", pending.range);
         }
+    }
+
+    /// True on the initiator's first subflow until a DSS shows that the listener has both keys (RFC 8684
+    /// section 3.1).
+    #[inline]
+    pub(super) fn keys_pending(&self, at: usize) -> bool {
+        !self.confirmed
+            && self.initiator
+            && self.mode == Mode::Mptcp
+            && self.remote_key.is_some()
+            && !self.config.simultaneous
+            && !self.subflows[at].is_join()
+    }
+
+    /// How many bytes a subflow offers at the most.
+    #[inline]
+    pub(super) fn offered(&self, at: usize) -> u64 {
+        if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
+    }
+
+    /// Whether segments leave at a pacing rate.
+    #[inline]
+    pub(super) fn paces(&self) -> bool {
+        self.config.pacing || self.congestion.paces()
+    }
+
+    /// The greatest retransmission timeout of the usable subflows.
+    pub(crate) fn max_rto(&self) -> Duration {
+        let backoff = self.config.rto.backoff;
+        self.subflows
+            .iter()
+            .filter(|subflow| subflow.is_synchronised())
+            .map(|subflow| subflow.rtt().rto(if backoff { subflow.recovery().timeouts() } else { 0 }))
+            .max()
+            .unwrap_or(self.config.rto.initial)
+    }
+
+    pub(super) fn heard_at(&self) -> Time {
+        self.subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
+    }
+
+    pub(super) fn waiting_for_progress(&self) -> bool {
+        self.send.una < self.send.written || (self.send.closed && !self.send.fin_acked)
     }
 }

@@ -6,10 +6,9 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode, Phase};
 use crate::crypto;
-use crate::event::CloseReason;
 use crate::path_manager::{HostAddress, PathCommand, PathEvent, PathManager};
-use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, ResetReason};
-use crate::subflow::{Subflow, TcpState};
+use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
+use crate::subflow::Subflow;
 
 /// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -176,7 +175,7 @@ impl Connection {
         for new in &mut self.paths.new_subflows {
             if !new.at.is_armed() {
                 new.at = now + self.config.join_delay;
-                self.timers_moved = true;
+                self.wanted.timers();
             }
         }
         if self.paths.open_at() > now {
@@ -197,22 +196,6 @@ impl Connection {
         }
         self.paths.add_new_subflow(local, remote, backup);
         true
-    }
-
-    /// The peer opens a subflow between addresses between which we are opening one: of the two that cross, that
-    /// of the connection's initiator stands, so that there is one and not two or none. False if it is ours.
-    pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
-        let local_id = self.paths.local_id(local);
-        let crossing = self.subflows.iter().position(|subflow| {
-            subflow.state() == TcpState::SynSent
-                && subflow.is_join()
-                && subflow.address_ids() == (local_id, remote_id)
-        });
-        let Some(at) = crossing.filter(|_| !self.config.simultaneous) else { return true };
-        if !self.initiator {
-            self.fail_handshake(now, at, CloseReason::Refused);
-        }
-        !self.initiator
     }
 
     /// Sends an option on the best subflow that does not use `avoid`.
@@ -320,22 +303,5 @@ impl Connection {
                 }
             }
         }
-    }
-
-    /// A local address has gone or come back.
-    #[cold]
-    pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
-        if up {
-            self.path_manager.on_event(&PathEvent::LocalUp(ip));
-        } else {
-            self.path_manager.on_event(&PathEvent::LocalDown(ip));
-            self.paths.new_subflows.retain(|new| new.local != ip);
-            for at in 0..self.subflows.len() {
-                if self.subflows[at].local().ip == ip && !self.subflows[at].is_closed() {
-                    self.kill_subflow(now, at, ResetReason::Unspecified);
-                }
-            }
-        }
-        self.run_path_manager();
     }
 }

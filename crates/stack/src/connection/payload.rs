@@ -1,41 +1,16 @@
 //! Places the payload of segments in the stream.
 
-use anabranch_units::{Duration, Time};
+use anabranch_units::Time;
 
+use super::hold::Unmapped;
 use super::{Connection, Mode};
-use crate::event::{Event, Placement};
+use crate::event::Placement;
 use crate::segment::{Flags, ResetReason, Segment};
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::mappings::Parts;
 
 impl Connection {
-    pub(super) fn process_payload(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        let offset = self.subflows[at].seq_offset(segment);
-        if offset < 1 {
-            // Not behind the SYN.
-            self.subflows[at].want_ack();
-            return;
-        }
-        let start = offset as u64;
-        let range = DataRange::new(start, start + u64::from(segment.payload_len));
-        if segment.payload_len > 0 {
-            self.subflows[at].count_data_segment();
-        }
-        if self.checksummed {
-            self.receive_checked(now, at, segment, range, fin, placed);
-        } else {
-            self.process_part(now, at, segment, range, fin, placed);
-        }
-    }
-
     /// What `range` of the subflow, the end of a segment or all of it, is for the stream.
     pub(super) fn process_part(
         &mut self,
@@ -78,7 +53,7 @@ impl Connection {
             range.end = mapped_to.max(range.start);
             if range.is_empty() {
                 if !unmapped.is_empty() {
-                    self.hold_unmapped(now, at, segment, unmapped, fin, placed);
+                    self.process_unmapped(now, at, segment, unmapped, fin, placed);
                 }
                 return;
             }
@@ -134,112 +109,24 @@ impl Connection {
             // What was held has led back to TCP.
             self.process_part(now, at, segment, unmapped, fin_behind, placed);
         } else if !unmapped.is_empty() {
-            self.hold_unmapped(now, at, segment, unmapped, fin_behind, placed);
+            self.process_unmapped(now, at, segment, unmapped, fin_behind, placed);
         }
         self.subflows[at].forget_used_mappings();
     }
 
-    /// The payload of one segment belongs at `stream`, which others may be before or behind.
-    #[inline(never)]
-    pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
-        let Connection { recv, subflows, id: connection, .. } = self;
-        let subflow = &mut subflows[at];
-        let of = subflow.id();
-        let mut delivered = 0;
-        let advanced = recv.arrive(stream, |part| {
-            delivered += part.len();
-            placed.push(Placement::Deliver {
-                connection: *connection,
-                subflow: of,
-                payload_offset: (part.start - stream.start) as u32,
-                stream: part,
-            });
-        });
-        subflow.count_delivered(delivered, stream.len() - delivered);
-        if delivered == 0 {
-            let len = stream.len() as u32;
-            placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
-        }
-        self.after_arrival(now, advanced);
-    }
-
-    /// Something has arrived in the stream; `advanced` if it has grown in order.
-    #[inline]
-    pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
-        if advanced {
-            self.stats.last_in_order = now;
-            self.stats.received = self.recv.nxt();
-            if self.config.consume_at_once {
-                self.recv.consume(u64::MAX);
-            }
-            if self.recv.autotuned_up_to().is_some() {
-                self.autotune(now);
-            }
-            if self.recv.nxt() >= self.config.readable_from.get() {
-                self.push_event(Event::Readable);
-            }
-            self.after_remote_fin();
-        }
-    }
-
-    fn autotune(&mut self, now: Time) {
-        if self.config.ack.growth {
-            self.right_size(now);
-            return;
-        }
-        let mut rtt = Duration::ZERO;
-        for subflow in &self.subflows {
-            if subflow.is_synchronised() {
-                rtt = rtt.max(subflow.rtt().srtt_or_zero());
-            }
-        }
-        self.recv.autotune(now, rtt, u64::from(self.config.mss));
-    }
-
-    /// Dynamic right-sizing of the connection's buffer, and of the windows that its subflows offer.
-    #[inline]
-    fn right_size(&mut self, now: Time) {
-        let mut rtt = Duration::ZERO;
-        for subflow in &self.subflows {
-            rtt = rtt.max(subflow.recv().growth.rtt());
-        }
-        if let Some(read) = self.recv.right_size(now, rtt) {
-            let most = self.config.receive_buffer.max().get();
-            for subflow in &mut self.subflows {
-                subflow.widen_window(read, most);
-            }
-        }
-    }
-
-    /// A full segment that ends a burst has brought what comes next in the stream.
-    pub(super) fn on_pushed(&mut self, at: usize) {
-        if self.recv.readable() == 0 || !self.config.consume_at_once {
-            self.subflows[at].on_pushed();
-        }
-    }
-
-    /// Takes a sample of the round trip from a segment with data, as a receiver can: the time since the
-    /// acknowledgement that it echoes was sent.
-    #[inline]
-    pub(super) fn sample_arrival(&mut self, now: Time, at: usize, segment: &Segment) {
-        if let Some(timestamps) = segment.options.timestamps
-            && self.config.ack.growth
-        {
-            let elapsed = self.tick.span(self.tick.value(now).wrapping_sub(timestamps.echo));
-            self.subflows[at].sample_arrival(timestamps.echo, elapsed);
-        }
-    }
-
-    /// If the peer's stream has ended and all of it is here, the application hears it.
-    pub(crate) fn after_remote_fin(&mut self) {
-        if self.recv.finished() && !self.remote_fin_told {
-            self.remote_fin_told = true;
-            self.push_event(Event::PeerClosed);
-            // One acknowledgement is enough, but the subflow that ends the stream may not be the one
-            // that carried the DATA_FIN.
-            if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
-                self.subflows[best].want_ack();
-            }
+    /// Processes `range` of the subflow, the end of a segment or all of it, that nothing maps.
+    #[cold]
+    fn process_unmapped(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        range: DataRange,
+        fin: bool,
+        placed: &mut Vec<Placement>,
+    ) {
+        if self.hold_unmapped(now, at, segment, range, placed) == Unmapped::IsStream {
+            self.process_part(now, at, segment, range, fin, placed);
         }
     }
 }

@@ -20,7 +20,7 @@ impl Connection {
     /// Arms the timer where data is queued and nothing is in flight that would bring a new window. A scheduler may wait for
     /// a subflow whose own window is shut, so that not only the connection's window counts.
     pub(super) fn arm_persist(&mut self, now: Time) {
-        let shut = match self.limit {
+        let shut = match self.scheduling.limit() {
             Limit::ReceiveWindow => true,
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
             Limit::CongestionWindow | Limit::Scheduler => !self.timers.is_armed(Timer::Schedule),

@@ -1,25 +1,15 @@
 //! Takes segments in: validity, acknowledgements, options, payload, FIN.
 
-use core::ops::ControlFlow;
-
 use anabranch_units::Time;
 
+use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
 use crate::observer::Observer;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
-use crate::seq::Seq;
+use crate::seq::{DataRange, Seq};
 use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
-
-/// The end of a step in the processing of a segment: whether it is processed further.
-pub(super) type Step = ControlFlow<()>;
-
-/// It is.
-pub(super) const NEXT: Step = ControlFlow::Continue(());
-
-/// It is not.
-pub(super) const STOP: Step = ControlFlow::Break(());
 
 impl Connection {
     /// A segment has arrived for the subflow `id`.
@@ -32,7 +22,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
         observer: &mut O,
     ) {
-        self.timers_moved = true;
+        self.wanted.timers();
         observer.on_received(now, self.id, id, segment);
         let _ = self.process_segment(now, id.index(), segment, placed, observer);
     }
@@ -158,7 +148,7 @@ impl Connection {
             }
             Acceptance::Syn => {
                 if self.challenge(now, at) && self.keys_pending(at) {
-                    self.third_ack_wanted = true;
+                    self.wanted.third_ack();
                 }
             }
             Acceptance::Accepted | Acceptance::Dropped => {}
@@ -178,7 +168,9 @@ impl Connection {
     ) {
         let (connection, id) = (self.id, self.subflows[at].id());
         let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
-        self.schedule_wanted |= self.subflows[at].on_too_big(now, seq, mtu, lost);
+        if self.subflows[at].on_too_big(now, seq, mtu, lost) {
+            self.wanted.schedule();
+        }
     }
 
     #[inline(never)]
@@ -197,7 +189,7 @@ impl Connection {
                 MptcpOption::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 MptcpOption::Priority { backup } => {
                     self.subflows[at].on_backup_asked(*backup);
-                    self.schedule_wanted = true;
+                    self.wanted.schedule();
                 }
                 MptcpOption::FastClose(key) => {
                     if *key == self.local_key {
@@ -280,17 +272,6 @@ impl Connection {
         NEXT
     }
 
-    /// The peer's stream ends at `end`.
-    #[cold]
-    pub(super) fn on_data_fin(&mut self, at: usize, end: i64) {
-        // What lies outside the window does not count (RFC 8684 section 3.8).
-        if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
-            self.after_remote_fin();
-        }
-        // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
-        self.subflows[at].want_ack();
-    }
-
     /// A reset that is valid by its sequence number.
     #[cold]
     fn on_reset(&mut self, now: Time, at: usize, segment: &Segment) {
@@ -313,19 +294,6 @@ impl Connection {
         }
         self.close_subflow(now, at);
         self.check_ended(now);
-    }
-
-    /// What the peer says with a reset of a subflow (RFC 8684 sections 3.6 and 3.7).
-    pub(super) fn hear_reset(&mut self, at: usize, segment: &Segment) {
-        for option in segment.options.mptcp.iter().flatten() {
-            match *option {
-                MptcpOption::Reset { transient, reason } => {
-                    self.subflows[at].on_peer_reset(transient, reason);
-                }
-                MptcpOption::Fail(_) => self.stats.fails_received += 1,
-                _ => {}
-            }
-        }
     }
 
     /// The connection was aborted by the peer (RFC 8684 section 3.5).
@@ -369,6 +337,32 @@ impl Connection {
         } else {
             self.answer_fins();
             self.expect_subflow(now);
+        }
+    }
+
+    pub(super) fn process_payload(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        fin: bool,
+        placed: &mut Vec<Placement>,
+    ) {
+        let offset = self.subflows[at].seq_offset(segment);
+        if offset < 1 {
+            // Not behind the SYN.
+            self.subflows[at].want_ack();
+            return;
+        }
+        let start = offset as u64;
+        let range = DataRange::new(start, start + u64::from(segment.payload_len));
+        if segment.payload_len > 0 {
+            self.subflows[at].count_data_segment();
+        }
+        if self.checksummed {
+            self.receive_checked(now, at, segment, range, fin, placed);
+        } else {
+            self.process_part(now, at, segment, range, fin, placed);
         }
     }
 }

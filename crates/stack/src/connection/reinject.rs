@@ -8,7 +8,6 @@ use crate::config::{OpportunisticRetransmission, Reinjection};
 use crate::congestion::CongestionControl;
 use crate::event::{SubflowId, SubflowSet};
 use crate::scheduler::{AssignKind, RecoveryState};
-use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::Subflow;
 use crate::subflow::scoreboard::Sent;
@@ -47,42 +46,14 @@ impl Connection {
     /// What waits on a subflow that has timed out was never sent there, and would wait until it works again, which
     /// may be never: it goes elsewhere. Copies stay, as those have other subflows anyway.
     fn empty_queue(&mut self, at: usize) {
-        let Connection { subflows, send, schedule_wanted, .. } = self;
+        let Connection { subflows, send, .. } = self;
         subflows[at].empty_queue(
             |kind| kind != AssignKind::Copy,
-            |queued| {
-                match queued.kind {
-                    AssignKind::Reinject => send.request_reinjection(queued.range),
-                    _ => send.take_back(queued.range),
-                }
-                *schedule_wanted = true;
+            |queued| match queued.kind {
+                AssignKind::Reinject => send.request_reinjection(queued.range),
+                _ => send.take_back(queued.range),
             },
         );
-    }
-
-    /// A path that swallows everything must not hold the connection: what it carried has long arrived by
-    /// others, and still takes the room of what could be sent now. When half of a full send buffer is such,
-    /// and the subflow has not got through three times, it is reset, for too much outstanding data (RFC 8684
-    /// section 3.6, reason 0x04). Three, as a path that was cut for half a second is often probed twice in vain.
-    pub(crate) fn give_up_laggard(&mut self, now: Time) {
-        if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
-            return;
-        }
-        let freed = self.freed();
-        if (self.send.una - freed) < self.send_limit() / 2 {
-            return;
-        }
-        let laggard = self.subflows.iter().position(|subflow| {
-            subflow.recovery().timeouts() >= 3
-                && subflow.board().lowest_data().is_some_and(|low| low <= freed)
-        });
-        let works = |subflow: &Subflow| subflow.is_usable() && !subflow.potentially_failed();
-        if let Some(at) = laggard
-            && self.subflows.iter().any(works)
-        {
-            self.kill_subflow(now, at, ResetReason::TooMuchOutstanding);
-            self.tell_writable();
-        }
     }
 
     fn reinject_all_of(&mut self, at: usize) {
@@ -101,7 +72,6 @@ impl Connection {
             }
         }
         self.send.request_reinjection(run);
-        self.schedule_wanted = true;
     }
 
     /// A dead subflow's data: what it never sent is as if never assigned, the rest is reinjected.
@@ -165,7 +135,6 @@ impl Connection {
         let una = self.send.una;
         let end = end_of_piece(una).min(self.send.nxt);
         self.send.request_reinjection(DataRange::new(una, end));
-        self.schedule_wanted = true;
     }
 
     /// The data level has been acknowledged further. If that is so because its head was sent again, and the new
@@ -203,7 +172,6 @@ impl Connection {
             self.send.outstanding.forget(SubflowId(subflow as u8));
         }
         self.send.request_reinjection(DataRange::new(una, end));
-        self.schedule_wanted = true;
     }
 
     /// Whether the head of the stream was given to a subflow, and is not acknowledged.

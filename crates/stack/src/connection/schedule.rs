@@ -1,92 +1,26 @@
 //! Asks the scheduler and carries out what it decides.
 
-use anabranch_units::{Rate, Time};
+use anabranch_units::Time;
 
+use super::scheduling::view_of;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
-use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
-use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
+use crate::scheduler::{AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
-use crate::subflow::Subflow;
 
-use super::send_state::SendState;
-use crate::config::{ConnectionConfig, OpportunisticRetransmission};
+use crate::config::OpportunisticRetransmission;
 
 /// More decisions than this at one moment mean that a scheduler runs in circles.
 const MAX_DECISIONS: u32 = 100_000;
 
-#[inline]
-fn view<'a>(
-    now: Time,
-    subflows: &'a [SubflowView],
-    send: &'a SendState,
-    config: &ConnectionConfig,
-    congestion: &'a AnyCongestion,
-    data_timeouts: u64,
-) -> View<'a> {
-    let unassigned = send.unassigned.total();
-    // What the application has named counts until it has written more than that.
-    let named = config.flow_size.map(|size| size.get().saturating_sub(send.written) + unassigned);
-    View {
-        now,
-        subflows,
-        unassigned: send.unassigned.as_slice(),
-        reinject: send.reinject_now(),
-        outstanding: send.outstanding.as_slice(),
-        data_una: send.una,
-        data_nxt: send.nxt,
-        window_end: send.window_end,
-        peer_window: send.peer_window,
-        remaining: named.unwrap_or(unassigned),
-        size_known: named.is_some(),
-        send_buffer_full: send.blocked,
-        written: send.written,
-        data_timeouts,
-        coupled: config.congestion.is_coupled(),
-        congestion: Some(congestion),
-    }
-}
-
-/// Apart, as the view is then written where it belongs, and not copied there.
-#[inline(never)]
-fn renew(view: &mut SubflowView, subflow: &Subflow, pacing_rate: Option<Rate>) {
-    *view = subflow.view(pacing_rate);
-}
-
 impl Connection {
-    fn refresh_views(&mut self) {
-        let Connection { views, subflows, congestion, .. } = self;
-        let mut live = subflows.iter().filter(|subflow| !subflow.is_closed());
-        // Written over what stands there: this happens for every acknowledgement.
-        let mut used = 0;
-        for (place, subflow) in views.iter_mut().zip(&mut live) {
-            renew(place, subflow, congestion.pacing_rate(subflow.id()));
-            used += 1;
-        }
-        views.truncate(used);
-        views.extend(live.map(|subflow| subflow.view(congestion.pacing_rate(subflow.id()))));
-    }
-
-    /// Tells the scheduler what has happened, if it wants to know.
-    #[inline]
-    pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
-        if self.scheduler_events.has(event.kind()) {
-            self.tell_listening_scheduler(now, event);
-        }
-    }
-
-    fn tell_listening_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
-        self.refresh_views();
-        let view = view(now, &self.views, &self.send, &self.config, &self.congestion, self.data_timeouts);
-        self.scheduler.on_event(&view, event);
-    }
-
     /// Asks the scheduler until it says wait.
     pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
-        self.schedule_wanted = false;
-        self.timers_moved = true;
+        self.wanted.on_schedule();
+        self.wanted.timers();
+        self.send.forget_news();
         self.timers.disarm(Timer::Schedule);
         if self.phase != Phase::Open {
             return;
@@ -98,7 +32,7 @@ impl Connection {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.is_closed());
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
-                (Some(only), None) if !self.scheduler_alone || self.mode == Mode::Plain => {
+                (Some(only), None) if !self.scheduling.decides_alone() || self.mode == Mode::Plain => {
                     let at = only.id().index();
                     self.assign_to_only(now, at)
                 }
@@ -114,8 +48,7 @@ impl Connection {
         if helps && (limit == Limit::ReceiveWindow || self.send.blocked) {
             self.try_opportunistic(now, limit == Limit::ReceiveWindow);
         }
-        if limit != self.limit {
-            self.limit = limit;
+        if self.scheduling.note_limit(limit) {
             observer.on_limit(now, self.id, limit);
         }
         self.arm_persist(now);
@@ -124,6 +57,8 @@ impl Connection {
                 subflow.on_app_limited();
             }
         }
+        // Data that the scheduler itself has recalled is no news.
+        self.send.forget_news();
     }
 
     /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its
@@ -179,7 +114,7 @@ impl Connection {
 
     /// Whether something waits in a queue that the scheduler may take back.
     fn may_revise(&self) -> bool {
-        self.scheduler_revises && self.subflows.iter().any(|subflow| subflow.queued() > 0)
+        self.scheduling.revises() && self.subflows.iter().any(|subflow| subflow.queued() > 0)
     }
 
     /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
@@ -200,29 +135,23 @@ impl Connection {
 
     #[inline(never)]
     fn ask_scheduler<O: Observer>(&mut self, now: Time, observer: &mut O) -> Limit {
-        self.refresh_views();
+        self.scheduling.refresh(&self.subflows, &self.congestion);
         for _ in 0..MAX_DECISIONS {
-            let decision = {
-                let view =
-                    view(now, &self.views, &self.send, &self.config, &self.congestion, self.data_timeouts);
-                self.scheduler.decide(&view)
-            };
+            let Connection { scheduling, send, config, congestion, .. } = self;
+            let decision = scheduling.decide(now, send, config, congestion);
             self.stats.decisions += 1;
             observer.on_decision(now, self.id, &decision);
             match decision {
                 Decision::Assign { subflow, range, kind, .. } => {
                     let Some(at) = self.allowed(subflow, range, kind) else { return Limit::Scheduler };
                     self.assign(now, at, range, kind);
-                    if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
-                        view.queued += range.len();
-                        view.window_room = view.window_room.saturating_sub(range.len());
-                    }
+                    self.scheduling.on_assigned(subflow, range.len());
                 }
                 Decision::Recall { subflow, range, .. } => {
                     if !self.recall(subflow, range) {
                         return Limit::Scheduler;
                     }
-                    self.refresh_views();
+                    self.scheduling.refresh(&self.subflows, &self.congestion);
                 }
                 Decision::Wait { until, why } => {
                     self.timers
@@ -292,7 +221,8 @@ impl Connection {
         let fastest = (0..self.subflows.len())
             .filter(|&at| {
                 let subflow = &self.subflows[at];
-                !subflow.is_closed() && self.view_of(at).may_carry() && self.view_of(at).room() > 0
+                let view = || view_of(subflow, &self.congestion);
+                !subflow.is_closed() && view().may_carry() && view().room() > 0
             })
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };

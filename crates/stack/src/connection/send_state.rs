@@ -164,6 +164,8 @@ pub struct SendState {
     pub enough: u64,
     /// The send buffer may be larger than it was at first.
     pub grows: bool,
+    /// There is something for the scheduler: data, space in the window, or the end of the stream.
+    news: bool,
 }
 
 impl SendState {
@@ -172,8 +174,42 @@ impl SendState {
         self.written - self.una
     }
 
+    /// True if something has changed since [`SendState::forget_news`] that may change what the scheduler decides.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.news
+    }
+
+    /// The scheduler is asked.
+    #[inline]
+    pub fn forget_news(&mut self) {
+        self.news = false;
+    }
+
+    /// The connection is open, and the peer's first window is `window`.
+    pub fn open(&mut self, window: u64) {
+        self.window_end = window;
+        self.peer_window = window;
+    }
+
+    /// The peer admits data up to `edge`. The right edge only ever grows (RFC 8684 section 3.3.4).
+    #[inline]
+    pub fn widen(&mut self, edge: u64) {
+        if edge > self.window_end {
+            self.window_end = edge;
+            self.news = true;
+        }
+    }
+
+    /// The application writes no more.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.news = true;
+    }
+
     /// The application writes `n` bytes.
     pub fn write(&mut self, n: u64) {
+        self.news = true;
         self.unassigned.add(DataRange::new(self.written, self.written + n));
         self.written += n;
     }
@@ -193,6 +229,7 @@ impl SendState {
 
     /// What `id` had not sent goes back where it came from.
     pub fn take_back(&mut self, range: DataRange) {
+        self.news = true;
         let range = DataRange::new(range.start.max(self.una), range.end);
         self.outstanding.remove(range, |_, _| ());
         // What is new again is not asked for a second time.
@@ -202,6 +239,7 @@ impl SendState {
 
     /// `range` shall go on another subflow.
     pub fn request_reinjection(&mut self, range: DataRange) {
+        self.news = true;
         let range = DataRange::new(range.start.max(self.una), range.end);
         let mut parts = Vec::new();
         self.outstanding.overlap(range, |part, tried| parts.push((part, tried)));
@@ -228,6 +266,7 @@ impl SendState {
             return false;
         }
         self.una = una;
+        self.news = true;
         self.outstanding.remove_below(una);
         self.reinject.remove_below(una);
         // A peer may acknowledge a copy of what waits to be sent elsewhere, never what was not sent.

@@ -5,9 +5,12 @@
 //! one between the same ports is refused on both sides. (The agreed joins of `ConnectionConfig::simultaneous` are
 //! another thing.)
 
+use core::net::IpAddr;
+
 use anabranch_units::Time;
 
 use super::{Connection, Mode};
+use crate::event::CloseReason;
 use crate::segment::{Flags, Segment};
 use crate::subflow::TcpState;
 
@@ -47,5 +50,21 @@ impl Connection {
             && !subflow.is_join()
             && segment.flags.has(Flags::ACK)
             && subflow.is_ack_of_syn(segment)
+    }
+
+    /// The peer opens a subflow between addresses between which we are opening one: of the two that cross, that
+    /// of the connection's initiator stands, so that there is one and not two or none. False if it is ours.
+    pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
+        let local_id = self.paths.local_id(local);
+        let crossing = self.subflows.iter().position(|subflow| {
+            subflow.state() == TcpState::SynSent
+                && subflow.is_join()
+                && subflow.address_ids() == (local_id, remote_id)
+        });
+        let Some(at) = crossing.filter(|_| !self.config.simultaneous) else { return true };
+        if !self.initiator {
+            self.fail_handshake(now, at, CloseReason::Refused);
+        }
+        !self.initiator
     }
 }

@@ -1,6 +1,6 @@
 //! What leaves next, on which subflow.
 
-use anabranch_units::{Duration, Rate, Time};
+use anabranch_units::{Duration, Time};
 
 use super::make::DataLevel;
 use super::timer_table::Timer;
@@ -31,11 +31,17 @@ impl Connection {
     /// Whether a poll may find something to send. False for a receiver whose acknowledgement may
     /// wait, which is every second segment.
     pub(crate) fn wants_to_send(&self) -> bool {
-        self.schedule_wanted
-            || self.third_ack_wanted
+        self.wants_schedule()
+            || self.wanted.wants_third_ack()
             || self.closing.wants_fin()
             || (self.send.closed && !self.send.fin_sent)
             || self.subflows.iter().any(Subflow::wants_to_send)
+    }
+
+    /// True if the scheduler is to be asked before the next segment is chosen.
+    #[inline]
+    fn wants_schedule(&self) -> bool {
+        self.wanted.wants_schedule() || self.send.has_news()
     }
 
     /// The next segment to send.
@@ -47,7 +53,7 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
-        if self.schedule_wanted {
+        if self.wants_schedule() {
             self.schedule(now, observer);
         }
         let ending = self.send.closed && !self.send.fin_sent;
@@ -57,9 +63,9 @@ impl Connection {
         if let Some(departure) = self.fast_poll_subflows(now, out, burst, observer) {
             return Some(departure);
         }
-        self.timers_moved = true;
+        self.wanted.timers();
         let mut next = self.poll_subflows(now, out, sums, burst, observer);
-        if next.is_none() && self.schedule_wanted {
+        if next.is_none() && self.wants_schedule() {
             self.schedule(now, observer);
             next = self.poll_subflows(now, out, sums, burst, observer);
         }
@@ -99,11 +105,6 @@ impl Connection {
         None
     }
 
-    /// What counts as so many segments of a turn: several may leave at once.
-    pub(crate) fn turns_of(&self, sent: &Segment) -> u32 {
-        if sent.payload_len <= self.config.mss { 1 } else { sent.payload_len / self.config.mss.max(1) }
-    }
-
     fn poll_subflow<S: PayloadSums, O: Observer>(
         &mut self,
         now: Time,
@@ -128,8 +129,8 @@ impl Connection {
             *out = self.make_handshake(now, at);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
-        if self.third_ack_wanted && !subflow.is_join() {
-            self.third_ack_wanted = false;
+        if self.wanted.wants_third_ack() && !subflow.is_join() {
+            self.wanted.cancel_third_ack();
             self.make_ack(now, at, out);
             return self.leave(now, at, out, SendKind::Control, observer);
         }
@@ -234,7 +235,9 @@ impl Connection {
     ) -> Option<Departure> {
         let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
         // Dropped data makes space for other data.
-        self.schedule_wanted |= dropped;
+        if dropped {
+            self.wanted.schedule();
+        }
         let queued = queued?;
         let cwnd = self.subflows[at].cwnd();
         if self.config.idle_restart && self.subflows[at].was_idle(now) {
@@ -346,29 +349,6 @@ impl Connection {
         }
     }
 
-    /// Bookkeeping after any data segment: congestion control, validation, pacing.
-    #[inline]
-    pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
-        let subflow = &mut self.subflows[at];
-        self.congestion.on_sent(subflow.id(), now, len);
-        subflow.after_data(now);
-        if self.paces() {
-            let rate = self.pacing_rate(at);
-            self.subflows[at].pace(now, len, rate);
-        }
-    }
-
-    /// True if a new segment of `len` bytes, which is recorded already, ends a train ([`Subflow::ends_train`]).
-    #[inline]
-    pub(super) fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
-        if !self.config.ack.push {
-            return false;
-        }
-        let Connection { subflows, congestion, .. } = self;
-        let id = subflows[at].id();
-        subflows[at].ends_train(now, len, || congestion.pacing_rate(id))
-    }
-
     /// Makes the segment of a record that is sent again.
     fn send_again<O: Observer>(
         &mut self,
@@ -389,59 +369,5 @@ impl Connection {
         }
         self.after_data(now, at, u64::from(record.len));
         self.leave_data(now, at, out, kind, record.data, observer)
-    }
-
-    /// Whether segments leave at a pacing rate.
-    #[inline]
-    pub(super) fn paces(&self) -> bool {
-        self.config.pacing || self.congestion.paces()
-    }
-
-    fn pacing_rate(&self, at: usize) -> Rate {
-        let subflow = &self.subflows[at];
-        self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
-    }
-
-    pub(super) fn leave<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &Segment,
-        kind: SendKind,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        self.subflows[at].count_control();
-        self.leave_data(now, at, out, kind, 0, observer)
-    }
-
-    #[inline]
-    pub(super) fn leave_data<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &Segment,
-        kind: SendKind,
-        stream_offset: u64,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        subflow.on_segment_sent(out);
-        self.depart(now, at, out, kind, stream_offset, observer)
-    }
-
-    #[inline]
-    fn depart<O: Observer>(
-        &self,
-        now: Time,
-        at: usize,
-        out: &Segment,
-        kind: SendKind,
-        stream_offset: u64,
-        observer: &mut O,
-    ) -> Option<Departure> {
-        let subflow = &self.subflows[at];
-        let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
-        observer.on_sent(now, self.id, subflow.id(), out, kind, data);
-        Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
     }
 }

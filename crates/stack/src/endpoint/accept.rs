@@ -1,4 +1,4 @@
-//! Connections and subflows that a peer begins: whom a SYN reaches, and who is refused.
+//! Connections and subflows initiated by a peer: the listener of a SYN, and refusals.
 
 use anabranch_units::Time;
 
@@ -20,7 +20,7 @@ impl<O: Observer> Endpoint<O> {
         self.listeners.insert(port, config);
     }
 
-    /// Accepts no more connections to `port`. Those that there are go on.
+    /// Stops accepting connections to `port`. Existing ones continue.
     pub fn stop_listening(&mut self, port: u16) {
         self.listeners.remove(&port);
     }
@@ -29,7 +29,7 @@ impl<O: Observer> Endpoint<O> {
         self.listeners.get(&port)
     }
 
-    /// A SYN for no existing subflow. False if it is refused.
+    /// Handles a SYN that matches no existing subflow. Returns false if it is refused.
     #[cold]
     pub(super) fn accept(&mut self, now: Time, path: PathId, segment: &Segment) -> bool {
         let path = self.path_of(segment.destination.ip).unwrap_or(path);
@@ -57,7 +57,7 @@ impl<O: Observer> Endpoint<O> {
         if self.listener(segment.destination.port).is_none() {
             return false;
         }
-        // Half-open ones make room for a connection once it is established, and not before.
+        // A half-open connection is evicted only when a connection is established.
         let is_full = self.is_full();
         if is_full && self.oldest_half_open().is_none() {
             self.counters.connections_refused += 1;
@@ -96,7 +96,7 @@ impl<O: Observer> Endpoint<O> {
         let iss = self.initial_seq(now, id, segment.destination, segment.source);
         let birth = Birth { iss, join: true, remote_nonce: nonce };
         let Some(at) = self.add_accepted(now, path, segment, id, birth) else { return false };
-        // RFC 8684 section 3.3.8: either side may ask for a backup, the one that answers in its SYN/ACK.
+        // RFC 8684 section 3.3.8: either side may request a backup, the responder in its SYN/ACK.
         let local = self.config.addresses.iter().find(|address| address.ip == segment.destination.ip);
         let asked = local.is_some_and(|address| address.backup);
         if let Some(connection) = self.connection_mut(id) {
@@ -125,7 +125,7 @@ impl<O: Observer> Endpoint<O> {
             join,
             nonce: self.entropy.next_u32(),
         };
-        let connection = self.connections.get_mut(id)?;
+        let connection = self.connection_mut(id)?;
         if connection.subflows.is_empty() {
             connection.paths.set_initial_local(segment.destination.ip);
         }
@@ -144,7 +144,8 @@ impl<O: Observer> Endpoint<O> {
         half_open.oldest(|id| is_half_open(connections, id))
     }
 
-    /// Whether there is a place for another half-open connection; one that has waited too long makes room.
+    /// Returns true if there is space for another half-open connection, evicting one that has waited too long
+    /// if necessary.
     fn make_half_open_space(&mut self, now: Time) -> bool {
         let Endpoint { half_open, connections, config, .. } = self;
         let space = half_open.find_space(now, config.max_half_open, |id| is_half_open(connections, id));
@@ -159,10 +160,10 @@ impl<O: Observer> Endpoint<O> {
         self.release(half_open);
     }
 
-    /// Answers a SYN without keeping anything of it. `config` is what it would make a connection with.
+    /// Answers a SYN without storing any of it. `config` is the configuration the connection would have.
     fn answer_with_cookie(&mut self, now: Time, path: PathId, syn: &Segment, config: &ConnectionConfig) {
         let cookie = self.cookies.make(now, &mut self.entropy, syn);
-        // RFC 8684 section 3.1: without a unique token it is a plain TCP.
+        // RFC 8684 section 3.1: without a unique token the connection is plain TCP.
         let mptcp = config.mptcp && self.demux.is_free(crypto::token(cookie.key));
         let tick = self.config.timestamp_tick;
         if self.reply(path, cookie::syn_ack(cookie, mptcp, now, tick, syn, config)) {
@@ -170,7 +171,7 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
-    /// A segment that belongs to no connection may bring a cookie back. False if it is to be refused.
+    /// Handles a segment of no connection that may return a cookie. Returns false if it is to be refused.
     #[cold]
     pub(super) fn take_cookie(
         &mut self,
@@ -211,11 +212,12 @@ impl<O: Observer> Endpoint<O> {
         if let Some(connection) = self.connection_mut(id) {
             connection.resume_syn_received(at);
         }
-        // Now it belongs to a connection in SYN-RECEIVED, and is judged like any other third segment.
+        // The segment now belongs to a connection in SYN-RECEIVED, and is processed like any other third
+        // segment.
         self.handle_segment(now, path, third, placed);
         let Some(connection) = self.connection(id) else { return true };
         let opened = connection.phase != Phase::Opening;
-        // One that lacks the keys leaves nothing behind: the peer repeats them. A wrong key is reset.
+        // If the keys are missing, the connection is dropped: the peer repeats them. A wrong key is reset.
         let undecided = !opened && !connection.subflows[at].is_resetting();
         if opened {
             self.counters.cookies_accepted += 1;
@@ -229,9 +231,9 @@ impl<O: Observer> Endpoint<O> {
         true
     }
 
-    /// Whether a segment without a good cookie may be the second of a peer whose third ACK was lost: it has payload,
-    /// and echoes what was sent a moment ago. RFC 9293 section 3.10.7.2 would reset it, and with it a connection that
-    /// the next retransmission opens.
+    /// True if a segment without a valid cookie may be the second of a peer whose third ACK was lost: it has
+    /// payload, and echoes a recent timestamp. RFC 9293 section 3.10.7.2 would reset it, and with it a
+    /// connection that the next retransmission opens.
     fn may_follow_a_lost_one(&self, now: Time, segment: &Segment) -> bool {
         let tick = self.config.timestamp_tick;
         let age = |echo| tick.span(tick.value(now).wrapping_sub(echo));
@@ -239,7 +241,7 @@ impl<O: Observer> Endpoint<O> {
             && segment.options.timestamps.is_some_and(|timestamps| age(timestamps.echo) < PATIENCE)
     }
 
-    /// RFC 9293 section 3.10.7.1: a reset for a segment that belongs to nothing.
+    /// Answers a segment that matches no connection with a reset (RFC 9293 section 3.10.7.1).
     #[cold]
     pub(super) fn refuse(&mut self, path: PathId, segment: &Segment) {
         let path = self.path_of(segment.destination.ip).unwrap_or(path);
@@ -263,9 +265,9 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
-    /// Sends a segment of no connection. False if too many of them wait.
+    /// Queues a segment of no connection. Returns false if too many are queued.
     fn reply(&mut self, path: PathId, segment: Segment) -> bool {
-        // A flood of strays must not fill the memory.
+        // A flood of stray segments must not exhaust memory.
         if self.replies.len() >= 1024 {
             self.counters.strays_dropped += 1;
             return false;
@@ -282,10 +284,10 @@ impl<O: Observer> Endpoint<O> {
 }
 
 fn is_half_open(connections: &Table, id: ConnectionId) -> bool {
-    connections.get(id).is_some_and(|connection| connection.phase == Phase::Opening)
+    connections.get(id).is_some_and(|entry| entry.connection.phase == Phase::Opening)
 }
 
-/// What a subflow that the peer begins is made from, beside its SYN.
+/// The parameters, besides its SYN, of a subflow initiated by the peer.
 #[derive(Clone, Copy)]
 struct Birth {
     iss: Seq,
@@ -293,7 +295,7 @@ struct Birth {
     remote_nonce: u32,
 }
 
-/// The configuration of a connection that `syn` asks for.
+/// Returns the configuration negotiated with `syn`.
 fn agreed_config(config: &ConnectionConfig, syn: &Segment) -> ConnectionConfig {
     let mut config = config.clone();
     // RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the SYN/ACK.
@@ -301,7 +303,7 @@ fn agreed_config(config: &ConnectionConfig, syn: &Segment) -> ConnectionConfig {
     config.mptcp &=
         capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable, config.checksums));
     config.simultaneous = false;
-    // Section 3.3.1: checksums are used if either side asks for them.
+    // Section 3.3.1: checksums are used if either side requests them.
     if capable.is_some_and(|capable| capable.flags & Capable::CHECKSUM != 0) {
         config.checksums = Checksums::Required;
     }

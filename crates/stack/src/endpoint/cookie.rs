@@ -1,8 +1,8 @@
-//! SYN cookies: half-open connections that the peer keeps for us (RFC 4987 section 3.6).
+//! SYN cookies: half-open connections whose state the peer keeps (RFC 4987 section 3.6).
 //!
-//! The SYN/ACK's sequence number and the MP_CAPABLE key in it are keyed hashes of the SYN. The third segment brings
-//! both back, so that an answer needs no state, and the connection is still Multipath TCP: RFC 8684 section 3.1 has
-//! the third ACK carry both keys for this purpose.
+//! The SYN/ACK's sequence number and its MP_CAPABLE key are keyed hashes of the SYN. The third segment
+//! returns both, so the answer needs no state, and the connection is still Multipath TCP: RFC 8684 section
+//! 3.1 puts both keys in the third ACK for this purpose.
 //!
 //! | bits of the sequence number | |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | 30 to 28 | the peer's MSS, rounded down to one of eight |
 //! | 27 to 0 | the hash |
 //!
-//! Window scale, SACK and ECN are in the low bits of the SYN/ACK's timestamp, which the peer echoes, in the form that
-//! Linux uses. A peer without timestamps gets none of the three.
+//! Window scale, SACK and ECN are in the low bits of the SYN/ACK's timestamp, which the peer echoes, in the
+//! format that Linux uses. A peer without timestamps gets none of the three.
 //!
-//! Each secret makes cookies for 64 s and is good for as long again; then the entropy gives another.
+//! Each secret makes cookies for 64 s and is valid for another 64 s; then a new one is drawn.
 
 use anabranch_units::{Duration, Time};
 
@@ -25,61 +25,63 @@ use crate::seq::Seq;
 use crate::subflow::ecn::EcnState;
 use crate::timestamp::TimestampTick;
 
-/// How long one secret makes cookies. A cookie is good for this time at least and for twice as long at the most.
+/// The duration for which one secret makes cookies. A cookie is valid for at least this time and at most
+/// twice this time.
 const EPOCH: Duration = Duration::from_secs(64);
 
-/// The MSS that a cookie stands for. The lowest is the least payload that a segment of ours has; the next but one is
-/// that of IPv6's least MTU; 1380 and 1440 are what tunnels leave of 1460.
+/// The MSS values that a cookie can encode. The lowest is the minimum payload of a segment of this stack;
+/// 1220 is that of IPv6's minimum MTU; 1380 and 1440 are 1460 less the overhead of common tunnels.
 const MSS: [u16; 8] = [64, 536, 1220, 1300, 1380, 1440, 1460, 8940];
 const MSS_SHIFT: u32 = 28;
 const SECRET_SHIFT: u32 = 31;
 const HASH: u32 = (1 << MSS_SHIFT) - 1;
 
-/// The bits of a timestamp that are options and not time: 0 to 3 the window scale, or 15 if there is none, 4 SACK,
-/// 5 ECN.
+/// The bits of a timestamp that encode options rather than time: 0 to 3 the window scale, or 15 if there is
+/// none, 4 SACK, 5 ECN.
 const STAMP_OPTIONS: u32 = 0x3f;
 const NO_SCALE: u32 = 0xf;
 const STAMP_SACK: u32 = 0x10;
 const STAMP_ECN: u32 = 0x20;
 
-/// How many accepted cookies are remembered so that a copy of a third segment opens nothing after its connection has
-/// ended.
+/// The number of accepted cookies to remember, so that a copy of a third segment opens nothing after its
+/// connection has ended.
 const SPENT: usize = 1024;
 
-/// A secret and the epoch that it was drawn in.
+/// A secret and its epoch.
 #[derive(Clone, Debug)]
 struct Secret {
     epoch: u64,
     secret: CookieSecret,
 }
 
-/// The state with which a host makes cookies and recognises them.
+/// The state with which a host makes and verifies cookies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cookies {
-    /// That of an even epoch and that of an odd one.
+    /// The secrets of even and odd epochs.
     secrets: [Option<Secret>; 2],
-    /// The keys of cookies that were accepted last, each at a place that follows from itself; empty before the first.
+    /// The keys of recently accepted cookies, each at a position derived from the key; empty before the
+    /// first.
     spent: Vec<u64>,
-    /// When the last cookie that was sent is no longer good.
+    /// The time at which the last cookie sent expires.
     good_until: Time,
 }
 
-/// A cookie: what a SYN/ACK says, and what a third segment must repeat.
+/// A cookie: the fields of a SYN/ACK that a third segment must repeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cookie {
-    /// Our initial sequence number.
+    /// The local initial sequence number.
     pub isn: Seq,
-    /// Our key, if the connection is Multipath TCP.
+    /// The local key, if the connection is Multipath TCP.
     pub key: Key,
 }
 
 impl Cookies {
-    /// Whether a cookie that was sent may come back.
+    /// True if a cookie that was sent may still be returned.
     pub(super) fn are_out(&self, now: Time) -> bool {
         now < self.good_until
     }
 
-    /// The cookie that answers `syn`.
+    /// Makes the cookie that answers `syn`.
     pub(super) fn make(&mut self, now: Time, entropy: &mut Entropy, syn: &Segment) -> Cookie {
         let epoch = epoch_of(now);
         self.good_until = Time::ZERO + EPOCH * (epoch + 2);
@@ -96,8 +98,8 @@ impl Cookies {
         }
     }
 
-    /// The cookie that `third` acknowledges, and the SYN that it was the answer to as far as it is known; none if we
-    /// have not sent it, or too long ago, or it has opened a connection before.
+    /// Returns the cookie that `third` acknowledges, and the SYN it answered as far as it is known; `None` if
+    /// it was not sent by this host, has expired, or has already opened a connection.
     pub(super) fn check(&self, now: Time, third: &Segment) -> Option<(Cookie, Segment)> {
         let isn = third.ack.add(u64::from(u32::MAX));
         let syn = third.seq.add(u64::from(u32::MAX));
@@ -113,7 +115,7 @@ impl Cookies {
         Some((cookie, rebuild(third, syn, MSS[mss as usize])))
     }
 
-    /// The cookie has opened a connection, and is not to open another.
+    /// Records that the cookie has opened a connection, so that it opens no other.
     pub(super) fn spend(&mut self, cookie: Cookie) {
         if self.spent.is_empty() {
             self.spent = vec![0; SPENT];
@@ -141,7 +143,7 @@ const fn place_of(key: Key) -> usize {
     key.0 as usize % SPENT
 }
 
-/// The answer to `syn` with a cookie. `config` is what has been agreed on with it.
+/// Returns the SYN/ACK with a cookie in answer to `syn`. `config` is the negotiated configuration.
 pub(super) fn syn_ack(
     cookie: Cookie,
     mptcp: bool,
@@ -186,7 +188,8 @@ pub(super) fn syn_ack(
     answer
 }
 
-/// The timestamp of a SYN/ACK with a cookie: not later than `now`, and with the options of `syn` as its low bits.
+/// Returns the timestamp of a SYN/ACK with a cookie: at most `now`, and with the options of `syn` in its low
+/// bits.
 pub(super) fn stamp(tick: TimestampTick, now: Time, syn: SynOptions, ecn: bool) -> u32 {
     let now = tick.value(now);
     let mut options = syn.window_scale.map_or(NO_SCALE, |shift| u32::from(shift.min(14)));
@@ -197,11 +200,12 @@ pub(super) fn stamp(tick: TimestampTick, now: Time, syn: SynOptions, ecn: bool) 
     if options > now & STAMP_OPTIONS { stamp.wrapping_sub(STAMP_OPTIONS + 1) } else { stamp }
 }
 
-/// The SYN that came before `third`, from what this and the cookie say of it.
+/// Rebuilds the SYN from `third` and the cookie.
 fn rebuild(third: &Segment, seq: Seq, mss: u16) -> Segment {
     let mut syn = Segment::new(third.source, third.destination, seq, Flags::SYN);
     if !third.options.are_bare() {
-        // Only a peer that has offered Multipath TCP speaks it now. It repeats the checksum flag (RFC 8684 section 3.1).
+        // Only a peer that offered Multipath TCP sends MP_CAPABLE here. It repeats the checksum flag (RFC
+        // 8684 section 3.1).
         let checksum = find_capable(&third.options).map_or(0, |capable| capable.flags & Capable::CHECKSUM);
         syn.options.push(MptcpOption::Capable(Capable {
             version: 1,
@@ -253,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_good_in_its_epoch_and_in_the_next() {
-        // From the beginning, middle and end of an epoch.
+        // Made at the beginning, in the middle and at the end of an epoch.
         for made in [0, 20, 63] {
             let (mut cookies, mut entropy) = (Cookies::default(), entropy());
             let cookie = cookies.make(Time::from_secs(made), &mut entropy, &syn(1460));
@@ -263,7 +267,7 @@ mod tests {
                 assert_eq!(known, Some(cookie).filter(|_| later < 128), "made at {made}, back at {later}");
                 assert_eq!(cookies.are_out(now), later < 128);
             }
-            // Neither does one that is made later bring it back.
+            // A later cookie does not make it valid again.
             for later in [130, 200, 260] {
                 let mut cookies = cookies.clone();
                 let other = cookies.make(Time::from_secs(later), &mut entropy, &syn(1460));
@@ -290,11 +294,11 @@ mod tests {
         let cases = [(0, 64), (64, 64), (535, 64), (536, 536), (1219, 536), (1220, 1220), (1460, 1460)];
         for (offered, kept) in cases.into_iter().chain([(1299, 1220), (1461, 1460), (65_535, 8940)]) {
             let cookie = cookies.make(Time::ZERO, &mut entropy, &syn(offered));
-            let (_, again) = cookies.check(Time::ZERO, &third(cookie)).expect("a good cookie");
+            let (_, again) = cookies.check(Time::ZERO, &third(cookie)).expect("a valid cookie");
             assert_eq!(again.options.syn.map(|syn| syn.mss), Some(kept), "{offered}");
             assert_eq!((again.seq, again.source), (Seq(7), syn(0).source));
         }
-        // RFC 9293 section 3.7.1: without the option it is 536.
+        // RFC 9293 section 3.7.1: without the option the MSS is 536.
         let mut bare = syn(0);
         bare.options.syn = None;
         let cookie = cookies.make(Time::ZERO, &mut entropy, &bare);

@@ -1,4 +1,4 @@
-//! Which connection a segment belongs to: by its four-tuple, and a join by its token.
+//! Demultiplexing: the connection of a segment by its four-tuple, and of a join by its token.
 
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
@@ -9,7 +9,7 @@ use crate::event::{ConnectionId, SubflowId};
 use crate::segment::Address;
 
 /// The four-tuple of a subflow over IPv4. It is hashed and compared for every packet, and with thousands of
-/// subflows the table does not fit into the caches: so it is as short as can be.
+/// subflows the table does not fit into the caches, so it is as compact as possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tuple {
     local: u32,
@@ -18,7 +18,7 @@ struct Tuple {
 }
 
 impl Tuple {
-    /// None where one of the two is no IPv4 address.
+    /// Returns the tuple, or `None` if one of the addresses is not IPv4.
     #[inline]
     fn new(local: Address, remote: Address) -> Option<Tuple> {
         let (IpAddr::V4(local_ip), IpAddr::V4(remote_ip)) = (local.ip, remote.ip) else { return None };
@@ -35,13 +35,13 @@ impl Hash for Tuple {
     }
 }
 
-/// The tables. They are only ever looked up, never walked, so that their order cannot matter.
+/// The tables. They are only used for look-ups and never iterated, so their order cannot affect results.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demux {
-    /// Those that were found last, by the low bits of their ports: a host with few subflows finds them here.
+    /// Recent results by the low bits of their ports: a host with few subflows finds them here.
     recent: [Option<(Tuple, Member)>; Demux::RECENT],
     tuples: FxHashMap<Tuple, Member>,
-    /// Those that are not over IPv4.
+    /// Subflows that are not over IPv4.
     others: FxHashMap<(Address, Address), Member>,
     tokens: FxHashMap<u32, ConnectionId>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Demux {
 type Member = (ConnectionId, SubflowId);
 
 impl Demux {
-    /// How many are remembered; a power of two.
+    /// The number of recent results; a power of two.
     const RECENT: usize = 8;
 
     #[inline]
@@ -58,7 +58,7 @@ impl Demux {
         (tuple.ports ^ tuple.ports >> 16) as usize % Demux::RECENT
     }
 
-    /// Whose the segments from `remote` to `local` are.
+    /// Returns the subflow of segments from `remote` to `local`.
     #[inline]
     pub(super) fn find(&mut self, local: Address, remote: Address) -> Option<Member> {
         let Some(tuple) = Tuple::new(local, remote) else { return self.find_other(local, remote) };
@@ -104,12 +104,12 @@ impl Demux {
         self.tokens.get(&token).copied()
     }
 
-    /// True unless the token is taken; 0 always is, as some peers treat it so.
+    /// True unless the token is taken; 0 is never free, as some peers treat it as such.
     pub(super) fn is_free(&self, token: u32) -> bool {
         token != 0 && !self.tokens.contains_key(&token)
     }
 
-    /// False if the token is taken.
+    /// Claims a token; returns false if it is taken.
     pub(super) fn claim_token(&mut self, token: u32, id: ConnectionId) -> bool {
         if !self.is_free(token) {
             return false;
@@ -131,7 +131,7 @@ mod tests {
 
     // RFC 8684 section 3.1: the tokens of a host are unique.
     #[test]
-    fn a_token_belongs_to_whoever_has_claimed_it() {
+    fn a_token_belongs_to_the_connection_that_claimed_it() {
         let id = |slot: u32| ConnectionId { slot, generation: 0 };
         let mut demux = Demux::default();
         assert!(!demux.claim_token(0, id(1)), "some peers take it for none");
@@ -144,12 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_forgotten_when_it_changes() {
+    fn recent_entries_are_discarded_when_the_subflow_changes() {
         let address = |host: u8, port: u16| Address::new(IpAddr::from([10, 0, 0, host]), port);
         let to = |slot: u32| (ConnectionId { slot, generation: 0 }, SubflowId(0));
         let (local, remote) = (address(1, 80), address(2, 1000));
         let over_ipv6 = |port: u16| Address::new(IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]), port);
-        // Others that share its place among the recent ones, by another port, host, end or protocol.
+        // Other tuples with the same recent slot, by another port, host, end or protocol.
         let others = [
             (local, address(2, 1008)),
             (local, address(3, 1000)),

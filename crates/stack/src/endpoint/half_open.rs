@@ -1,4 +1,4 @@
-//! Connections that a SYN has opened and no third segment has completed.
+//! Half-open connections: opened by a SYN and not yet completed by a third segment.
 
 use std::collections::VecDeque;
 
@@ -6,33 +6,35 @@ use anabranch_units::{Duration, Time};
 
 use crate::event::ConnectionId;
 
-/// How long a half-open connection keeps its place when others need it: an initial timeout of 1 s and its first
-/// backoff, so that the SYN/ACK has been retransmitted twice. Linux keeps two retransmissions under pressure too.
+/// The time for which a half-open connection is protected from eviction: an initial timeout of 1 s and its
+/// first backoff, so that the SYN/ACK has been retransmitted twice. Linux also keeps two retransmissions
+/// under pressure.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The half-open connections of a host, the oldest first, so that a flood of SYNs (RFC 4987) finds a
-/// bounded table. A young one is never evicted: an honest peer's third segment may be on its way.
+/// The half-open connections of a host, the oldest first, so that a flood of SYNs (RFC 4987) meets a bounded
+/// table. A young one is never evicted: an honest peer's third segment may be in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HalfOpen {
-    /// In the order in which they came, and when; those that were completed since may still be in it.
+    /// Time and ID, in the order of arrival; connections completed since may still be included.
     order: VecDeque<(Time, ConnectionId)>,
-    /// How many SYNs have come since completed ones were last searched for.
+    /// The number of SYNs since the last search for completed connections.
     since_search: usize,
 }
 
-/// Whether the table takes another.
+/// The result of a search for space in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Space {
-    /// It does.
+    /// There is free space.
     Free,
-    /// It does once this one is evicted.
+    /// There is space once this connection is evicted.
     InsteadOf(ConnectionId),
-    /// All `max` are young.
+    /// All `max` connections are young.
     None,
 }
 
 impl HalfOpen {
-    /// Finds a place for a new one among at most `max`. `is_half_open` says of which the handshake is not over.
+    /// Finds space for a new connection among at most `max`. `is_half_open` returns true if the handshake of
+    /// a connection is incomplete.
     pub(super) fn find_space(
         &mut self,
         now: Time,
@@ -41,7 +43,7 @@ impl HalfOpen {
     ) -> Space {
         self.oldest(&mut is_half_open);
         self.since_search += 1;
-        // Completed ones behind the oldest. Searched for once in so many SYNs, a SYN costs a few look-ups.
+        // Completed ones after the oldest. Searching once per batch of SYNs makes a SYN cost a few look-ups.
         if self.order.len() >= max && self.since_search > max / 8 {
             self.since_search = 0;
             self.order.retain(|&(_, other)| is_half_open(other));
@@ -58,7 +60,7 @@ impl HalfOpen {
         }
     }
 
-    /// The oldest, if there is one.
+    /// Returns the oldest, if there is one.
     pub(super) fn oldest(
         &mut self,
         mut is_half_open: impl FnMut(ConnectionId) -> bool,
@@ -72,7 +74,7 @@ impl HalfOpen {
         None
     }
 
-    /// Takes in a new one, for which [`HalfOpen::find_space`] has found a place.
+    /// Adds a connection, for which [`HalfOpen::find_space`] has found space.
     pub(super) fn push(&mut self, now: Time, id: ConnectionId) {
         self.order.push_back((now, id));
     }
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_young_stay_and_the_oldest_goes_once_it_was_given_time() {
+    fn the_young_stay_and_the_oldest_is_evicted_after_its_time() {
         let mut table = full(4);
         let at = |ms| START + Duration::from_millis(ms);
         assert_eq!(table.find_space(at(2999), 4, |_| true), Space::None);
@@ -118,7 +120,7 @@ mod tests {
     fn the_completed_take_no_place() {
         let mut table = HalfOpen::default();
         for slot in 0..1000 {
-            // All handshakes complete after four others, but for the very first.
+            // Every handshake completes after four others, except the very first.
             let half_open = |other: ConnectionId| other.slot == 0 || other.slot + 4 > slot;
             assert_eq!(table.find_space(START, 8, half_open), Space::Free);
             table.push(START, id(slot));

@@ -1,5 +1,4 @@
-//! A host: demultiplexes segments to connections, and asks these in turn for what they have to send and to
-//! tell.
+//! A host: demultiplexes segments to connections, and polls these in turn for segments and events.
 
 mod accept;
 mod application;
@@ -34,30 +33,30 @@ pub use open::ConnectError;
 
 /// All connections of one host.
 ///
-/// The driver's loop: hand in what happened, then ask [`Endpoint::poll_transmit`] until there is
-/// nothing more, and then [`Endpoint::poll_timeout`] for when to come back.
-// In this order what each segment looks at lies together.
+/// The driver's loop: hand in inputs, then call [`Endpoint::poll_transmit`] until it returns `None`, and then
+/// [`Endpoint::poll_timeout`] for the time of the next call.
+// The field order keeps the fields used for each segment together.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Endpoint<O = ()> {
     connections: Table,
     ready: VecDeque<ConnectionId>,
     timers: TimerQueue,
-    /// Connections whose first SYN has not left. They take turns with those that are ready: a thousand that are
-    /// opened at once would else have their acknowledgements wait behind all SYNs, and their peers take that for
-    /// the round trip.
+    /// Connections whose first SYN has not been sent. They alternate with the ready ones: otherwise, if a
+    /// thousand are opened at once, their acknowledgements wait behind all SYNs, and the peers measure that
+    /// as round-trip time.
     opening: VecDeque<ConnectionId>,
     eventful: VecDeque<ConnectionId>,
-    /// Ended connections whose last event was told.
+    /// Ended connections whose last event was polled.
     ending: Vec<ConnectionId>,
-    /// Answers to segments that belong to no connection.
+    /// Answers to segments that match no connection.
     replies: VecDeque<Transmit>,
-    /// How many segments the first of those that are ready has sent in a row.
+    /// The number of consecutive segments sent by the first ready connection.
     turn: u32,
     burst_limit: u32,
-    /// One that was ready has had its turn, and the first of those that open is the next.
+    /// True if a ready connection has had its turn, so that the first opening one is next.
     opens: bool,
-    /// One of these has its turn.
+    /// True if an opening connection has its turn.
     opening_now: bool,
     send_buffers_grow: bool,
     fast_paths: bool,
@@ -67,25 +66,25 @@ pub struct Endpoint<O = ()> {
     config: EndpointConfig,
     entropy: Entropy,
     listeners: BTreeMap<u16, ConnectionConfig>,
-    /// What the newest connection was told: mostly it is what the next one is told.
+    /// The configuration of the newest connection; the next one usually has the same.
     shared: Option<Arc<ConnectionConfig>>,
     half_open: HalfOpen,
     cookies: Cookies,
     counters: EndpointCounters,
     next_port: u16,
-    /// Of the initial sequence numbers, drawn with the first of them.
+    /// The secrets of the initial sequence numbers, drawn with the first of them.
     isn_secret: Option<[Key; 2]>,
 }
 
 impl Endpoint<()> {
-    /// A host that nobody listens to.
+    /// Returns a host without an observer.
     pub fn new(config: EndpointConfig, entropy: Entropy) -> Endpoint<()> {
         Endpoint::with_observer(config, entropy, ())
     }
 }
 
 impl<O: Observer> Endpoint<O> {
-    /// A host that tells `observer` what it does.
+    /// Returns a host that reports its actions to `observer`.
     pub fn with_observer(config: EndpointConfig, mut entropy: Entropy, observer: O) -> Endpoint<O> {
         let next_port = 49_152 + (entropy.next_u32() % 16_384) as u16;
         Endpoint {
@@ -116,40 +115,40 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
-    /// Lets up to so many bytes of payload leave as one departure that stands for several segments, which
-    /// share one mapping ([`Departure::segment_size`]): for a driver whose device cuts segments, or who does
-    /// it cheaper itself. 0, as at first: each segment leaves by itself, as it always does where DSS checksums
-    /// are agreed on. More than 65,000 counts as that.
+    /// Lets up to `bytes` bytes of payload be sent as one departure that represents several segments, which
+    /// share one mapping ([`Departure::segment_size`]): for a driver that segments itself, or whose device
+    /// does. With 0, the default, each segment is a departure of its own, as always if DSS checksums were
+    /// negotiated. Values above 65,000 count as 65,000.
     pub fn set_burst_limit(&mut self, bytes: u32) {
         self.burst_limit = bytes;
     }
 
-    /// Switches the fast paths of connections that are opened from now on; for the tests that hold them equal to the
-    /// functions that they stand for.
+    /// Enables or disables the fast paths of connections opened from now on; for the tests that compare them
+    /// with the slow paths.
     #[doc(hidden)]
     pub fn set_fast_paths(&mut self, on: bool) {
         self.fast_paths = on;
     }
 
-    /// The observer.
+    /// Returns the observer.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// The observer.
+    /// Returns the observer.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
 
     fn connection(&self, id: ConnectionId) -> Option<&Connection> {
-        self.connections.get(id)
+        self.connections.get(id).map(|entry| &entry.connection)
     }
 
     fn connection_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.connections.get_mut(id)
+        self.connections.get_mut(id).map(|entry| &mut entry.connection)
     }
 
-    /// A segment has arrived by `path`. What becomes of its payload is appended to `placed`.
+    /// Handles a segment received on `path`, and appends the placement of its payload to `placed`.
     pub fn handle_segment(
         &mut self,
         now: Time,
@@ -159,10 +158,15 @@ impl<O: Observer> Endpoint<O> {
     ) {
         let (local, remote) = (segment.destination, segment.source);
         if let Some((id, subflow)) = self.demux.find(local, remote)
-            && let Some(connection) = self.connections.get_mut(id)
+            && let Some(entry) = self.connections.get_mut(id)
         {
+            let connection = &mut entry.connection;
             let predicted = connection.fast_handle_segment(now, subflow, segment, placed, &mut self.observer);
-            if !predicted {
+            if let Some(ack_at) = predicted {
+                if ack_at < entry.queued_at {
+                    connection.wanted.timers();
+                }
+            } else {
                 if connection.refuses(subflow, segment) {
                     self.refuse(path, segment);
                     return;
@@ -170,14 +174,14 @@ impl<O: Observer> Endpoint<O> {
                 connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
                 connection.report_windows(now, &mut self.observer);
             }
-            if !connection.in_ready {
+            if !entry.in_ready {
                 if connection.wants_to_send() {
-                    connection.in_ready = true;
+                    entry.in_ready = true;
                     self.ready.push_back(id);
-                } else if connection.timers_moved || !connection.events.is_empty() {
+                } else if connection.wanted.wants_timers() || !connection.events.is_empty() {
                     self.settle(now, id);
                 } else {
-                    debug_assert!(connection.exact_timeout(now) >= connection.queued_at);
+                    debug_assert!(connection.exact_timeout(now) >= entry.queued_at);
                 }
             }
             return;
@@ -195,25 +199,26 @@ impl<O: Observer> Endpoint<O> {
         self.refuse(path, segment);
     }
 
-    /// A router says that it has dropped the segment from `local` to `remote` that began at `seq`, because
-    /// packets of more than `mtu` bytes, IP header included, do not pass (ICMP "fragmentation needed" and
-    /// "packet too big"; 0 if it does not say how many).
+    /// Handles a router's report that it has dropped the segment from `local` to `remote` that began at
+    /// `seq`, because packets of more than `mtu` bytes, including the IP header, do not pass (ICMP
+    /// "fragmentation needed" and "packet too big"; 0 if the report has no MTU).
     pub fn handle_too_big(&mut self, now: Time, local: Address, remote: Address, seq: Seq, mtu: u32) {
         let Some((id, subflow)) = self.demux.find(local, remote) else { return };
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.on_too_big(now, subflow.index(), seq, mtu, &mut self.observer);
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        entry.connection.on_too_big(now, subflow.index(), seq, mtu, &mut self.observer);
         self.touch(now, id);
     }
 
-    /// The time of [`Endpoint::poll_timeout`] has come (calling early or late is harmless).
+    /// Handles the timers due at the time of [`Endpoint::poll_timeout`] (calling early or late is harmless).
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((due, id)) = self.timers.pop_due(now) {
-            let Some(connection) = self.connections.get_mut(id) else { continue };
-            if connection.queued_at != due {
+            let Some(entry) = self.connections.get_mut(id) else { continue };
+            if entry.queued_at != due {
                 continue;
             }
-            connection.queued_at = Time::NEVER;
-            if connection.next_timeout(now) <= now {
+            entry.queued_at = Time::NEVER;
+            let connection = &mut entry.connection;
+            if connection.next_timeout(now, Time::NEVER) <= now {
                 connection.handle_timeout(now, &mut self.observer);
                 connection.report_windows(now, &mut self.observer);
             }
@@ -221,8 +226,8 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
-    /// The next segment to send; ask until there is none, after each call that changes anything. For
-    /// payload of zeros, as in simulation; see [`Endpoint::poll_transmit_into`].
+    /// Returns the next segment to send. Call it until it returns `None`, after each call that changes
+    /// anything. For payload of zeros, as in simulation; see [`Endpoint::poll_transmit_into`].
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         let nobody = Address::new(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
         let mut segment = Segment::new(nobody, nobody, Seq(0), Flags::default());
@@ -231,11 +236,11 @@ impl<O: Observer> Endpoint<O> {
         Some(Transmit { connection, path, segment, stream_offset, segment_size })
     }
 
-    /// As [`Endpoint::poll_transmit`], with the segment written where the driver wants it. What
-    /// `segment` held before does not matter; it may be overwritten also when there is none.
+    /// Like [`Endpoint::poll_transmit`], with the segment written to `segment`. Its previous contents are
+    /// ignored; it may be overwritten even if nothing is returned.
     ///
-    /// `sums` is asked for the sum of each new mapping's payload where DSS checksums are agreed on; `&()`
-    /// stands for payload of zeros.
+    /// `sums` computes the sum of each new mapping's payload if DSS checksums were negotiated; use `&()` for
+    /// payload of zeros.
     pub fn poll_transmit_into<S: PayloadSums>(
         &mut self,
         now: Time,
@@ -246,17 +251,18 @@ impl<O: Observer> Endpoint<O> {
             return self.next_reply(segment);
         }
         while let Some(id) = self.next_ready() {
-            let Some(connection) = self.connections.get_mut(id) else {
+            let Some(entry) = self.connections.get_mut(id) else {
                 self.ready.pop_front();
                 continue;
             };
+            let connection = &mut entry.connection;
             let departure =
                 connection.poll_transmit(now, segment, sums, self.burst_limit, &mut self.observer);
             connection.report_windows(now, &mut self.observer);
             self.turn += connection.turns_of(segment);
-            // That there is nothing more is mostly known without asking again.
+            // Usually it is known without another call that there is nothing more.
             if departure.is_none() || !connection.wants_to_send() {
-                connection.in_ready = false;
+                entry.in_ready = false;
                 self.ready.pop_front();
                 self.turn = 0;
                 self.opens = !core::mem::take(&mut self.opening_now);
@@ -280,7 +286,7 @@ impl<O: Observer> Endpoint<O> {
         Some(Departure { connection: None, path: reply.path, stream_offset: 0, segment_size: 0 })
     }
 
-    /// Who is asked next for a segment.
+    /// Returns the next connection to poll for a segment.
     #[inline]
     fn next_ready(&mut self) -> Option<ConnectionId> {
         if self.turn == 0
@@ -293,13 +299,13 @@ impl<O: Observer> Endpoint<O> {
         self.ready.front().copied()
     }
 
-    /// When [`Endpoint::handle_timeout`] is due.
+    /// Returns the time at which [`Endpoint::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
     }
 
-    /// Whether there is nothing to send and nothing to hear: what [`Endpoint::poll_transmit`] and
-    /// [`Endpoint::poll_event`] would find out, at less cost.
+    /// True if there are neither segments nor events: a cheaper test than [`Endpoint::poll_transmit`] and
+    /// [`Endpoint::poll_event`].
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.ready.is_empty()
@@ -309,12 +315,12 @@ impl<O: Observer> Endpoint<O> {
             && self.replies.is_empty()
     }
 
-    /// Whether segments of no connection wait to be sent: resets, and answers with a cookie.
+    /// True if segments of no connection are queued: resets, and answers with a cookie.
     pub fn has_replies(&self) -> bool {
         !self.replies.is_empty()
     }
 
-    /// The next event; ask until there is none.
+    /// Returns the next event; call it until it returns `None`.
     #[inline]
     pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
         if self.eventful.is_empty() && self.ending.is_empty() {
@@ -328,41 +334,42 @@ impl<O: Observer> Endpoint<O> {
             self.release(id);
         }
         while let Some(&id) = self.eventful.front() {
-            if let Some(connection) = self.connections.get_mut(id) {
-                if let Some(event) = connection.events.pop_front() {
+            if let Some(entry) = self.connections.get_mut(id) {
+                if let Some(event) = entry.connection.events.pop_front() {
                     if matches!(event, Event::Closed(_)) {
-                        connection.closed_told = true;
-                        if connection.is_dead() {
+                        entry.closed_told = true;
+                        if entry.connection.is_dead() {
                             self.ending.push(id);
                         }
                     }
                     return Some((id, event));
                 }
-                connection.in_eventful = false;
+                entry.in_eventful = false;
             }
             self.eventful.pop_front();
         }
         None
     }
 
-    /// Puts the connection where it will be asked for segments and events.
+    /// Queues the connection to be polled for segments and events.
     fn touch(&mut self, _now: Time, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.timers_moved = true;
-        if !connection.in_ready {
-            connection.in_ready = true;
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        entry.connection.wanted.timers();
+        if !entry.in_ready {
+            entry.in_ready = true;
             self.ready.push_back(id);
         }
     }
 
-    /// After all its segments have left: timers, events, new and gone subflows.
+    /// Updates timers, events, and new and ended subflows, after all segments of the connection were sent.
     fn settle(&mut self, now: Time, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if !connection.events.is_empty() && !connection.in_eventful {
-            connection.in_eventful = true;
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        let connection = &mut entry.connection;
+        if !connection.events.is_empty() && !entry.in_eventful {
+            entry.in_eventful = true;
             self.eventful.push_back(id);
         }
-        if core::mem::take(&mut connection.lists_closed) {
+        if connection.wanted.take_cleanup() {
             for subflow in &mut connection.subflows {
                 if subflow.is_demuxed() && subflow.is_closed() {
                     subflow.set_demuxed(false);
@@ -371,29 +378,31 @@ impl<O: Observer> Endpoint<O> {
             }
         }
         if connection.is_time_to_open(now) {
-            // They are sent before this comes up again.
+            // They are sent before the connection is polled again.
             self.open_subflows(now, id);
             return;
         }
         if connection.phase == Phase::Ended && connection.is_dead() {
-            if connection.closed_told {
+            if entry.closed_told {
                 self.release(id);
             }
             return;
         }
-        if core::mem::take(&mut connection.timers_moved) {
-            let due = connection.next_timeout(now);
-            if due < connection.queued_at {
-                connection.queued_at = due;
-                self.timers.push(due, id);
-            }
+        let mut due = Time::NEVER;
+        if connection.wanted.take_timers() {
+            due = connection.next_timeout(now, entry.queued_at);
         }
-        debug_assert!(connection.exact_timeout(now) >= connection.queued_at, "a timer that nobody waits for");
+        if due < entry.queued_at {
+            entry.queued_at = due;
+            self.timers.push(due, id);
+        }
+        debug_assert!(connection.exact_timeout(now) >= entry.queued_at, "a timer that is not queued");
     }
 
     #[cold]
     fn release(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.remove(id) else { return };
+        let Some(entry) = self.connections.remove(id) else { return };
+        let connection = &entry.connection;
         self.demux.release_token(connection.local_token, id);
         for subflow in connection.subflows.iter().filter(|subflow| subflow.is_demuxed()) {
             self.demux.remove(subflow.local(), subflow.remote());

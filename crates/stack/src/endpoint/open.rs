@@ -1,4 +1,4 @@
-//! Connections and subflows that this host begins: keys, tokens, ports, initial sequence numbers.
+//! Connections and subflows initiated by this host: keys, tokens, ports, initial sequence numbers.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
 use crate::subflow::SubflowBirth;
 
-/// Why a connection could not be opened.
+/// The reason why a connection could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectError {
-    /// The local address is not one of this host.
+    /// The local address does not belong to this host.
     UnknownLocalAddress(IpAddr),
     /// There are too many connections.
     TooManyConnections,
-    /// No local port is free towards that address.
+    /// No local port is free for that remote address.
     NoFreePort,
 }
 
@@ -39,14 +39,14 @@ impl core::fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// How often a key is drawn again because its token is taken (RFC 8684 section 3.1).
+/// The number of attempts to draw a key whose token is not taken (RFC 8684 section 3.1).
 const KEY_ATTEMPTS: u32 = 16;
 
 impl<O: Observer> Endpoint<O> {
     /// Opens a connection from `local` to `remote`.
     ///
     /// # Errors
-    /// If `local` is not an address of this host, or there is no room or port for another connection.
+    /// If `local` is not an address of this host, there are too many connections, or no port is free.
     pub fn connect(
         &mut self,
         now: Time,
@@ -61,12 +61,12 @@ impl<O: Observer> Endpoint<O> {
         self.connect_from(now, Address::new(local, port), remote, config)
     }
 
-    /// Opens a connection from a port of the caller's choice. With both ends calling this, each with the other's
-    /// address and port, the SYNs may cross; the connection is then a plain TCP (RFC 9293 section 3.5).
+    /// Opens a connection from a given local port. If both ends call this, each with the other's address and
+    /// port, the SYNs may cross; the connection is then plain TCP (RFC 9293 section 3.5).
     ///
     /// # Errors
-    /// If `local` is not an address of this host, its port is taken towards `remote`, or there is no room for another
-    /// connection.
+    /// If `local` is not an address of this host, its port is taken for `remote`, or there are too many
+    /// connections.
     pub fn connect_from(
         &mut self,
         now: Time,
@@ -98,9 +98,10 @@ impl<O: Observer> Endpoint<O> {
             join: false,
             nonce: self.entropy.next_u32(),
         };
-        if let Some(connection) = self.connection_mut(id) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.in_ready = true;
+            let connection = &mut entry.connection;
             connection.paths.set_initial_local(local);
-            connection.in_ready = true;
             if let Some(at) = connection.add_subflow(now, birth) {
                 connection.subflows[at].set_demuxed(true);
                 let to = (id, connection.subflows[at].id());
@@ -114,9 +115,10 @@ impl<O: Observer> Endpoint<O> {
         Ok(id)
     }
 
-    /// Opens a further subflow from one of this host's addresses. Either side may, as the path manager does
-    /// by itself (RFC 8684 section 3.2). Returns whether it will be tried: not before the peer has shown that
-    /// it knows the keys, not beyond the limit of subflows, not once both streams have ended, and not in a plain TCP.
+    /// Opens a further subflow from one of this host's addresses. Either side may do so, as the path manager
+    /// does automatically (RFC 8684 section 3.2). Returns whether it will be tried: not before the peer has
+    /// proved knowledge of the keys, not beyond the limit of subflows, not after both streams have ended, and
+    /// not in plain TCP.
     pub fn open_subflow(&mut self, now: Time, id: ConnectionId, local: IpAddr, remote: Address) -> bool {
         let Some(backup) = self.config.addresses.iter().find(|own| own.ip == local).map(|own| own.backup)
         else {
@@ -128,7 +130,7 @@ impl<O: Observer> Endpoint<O> {
         wanted
     }
 
-    /// Opens the subflows that the path manager wants.
+    /// Opens the subflows requested by the path manager.
     #[cold]
     pub(super) fn open_subflows(&mut self, now: Time, id: ConnectionId) {
         let Some(connection) = self.connection_mut(id) else { return };
@@ -159,9 +161,9 @@ impl<O: Observer> Endpoint<O> {
         self.touch(now, id);
     }
 
-    /// The initial sequence number of a subflow of connection `id`, by RFC 6528: a clock that ticks every 4 us and
-    /// a hash of both ends. Others cannot guess it, and between the same ends it grows from one subflow to the
-    /// next.
+    /// Returns the initial sequence number of a subflow of connection `id` (RFC 6528): a clock with a tick of
+    /// 4 us plus a hash of both ends. Third parties cannot guess it, and between the same ends it increases
+    /// from one subflow to the next.
     pub(super) fn initial_seq(
         &mut self,
         now: Time,
@@ -192,12 +194,12 @@ impl<O: Observer> Endpoint<O> {
         None
     }
 
-    /// Whether there is no room for another connection.
+    /// True if there is no space for another connection.
     pub(super) fn is_full(&self) -> bool {
         self.connections.live() >= self.config.max_connections
     }
 
-    /// A new connection with keys of its own.
+    /// Creates a connection with new keys.
     pub(super) fn create(
         &mut self,
         now: Time,
@@ -212,7 +214,7 @@ impl<O: Observer> Endpoint<O> {
                 key = Key(self.entropy.next_u64());
                 attempts += 1;
                 if attempts > KEY_ATTEMPTS {
-                    // RFC 8684 section 3.1: without a unique token it is a plain TCP.
+                    // RFC 8684 section 3.1: without a unique token the connection is plain TCP.
                     config.mptcp = false;
                     break;
                 }
@@ -222,7 +224,7 @@ impl<O: Observer> Endpoint<O> {
         id
     }
 
-    /// A connection that others have opened and whose key is given. None if its token is taken.
+    /// Creates a connection initiated by the peer, with a given key. Returns `None` if its token is taken.
     pub(super) fn create_with_key(
         &mut self,
         now: Time,
@@ -249,7 +251,7 @@ impl<O: Observer> Endpoint<O> {
         self.store(now, id, initiator, key, token, Dsn(initial.0.wrapping_add(1)), config);
     }
 
-    /// A connection whose keys both sides derive from `token` (simultaneous joins; simulation only).
+    /// Creates a connection whose keys both sides derive from `token` (simultaneous joins; simulation only).
     pub(super) fn create_agreed(
         &mut self,
         now: Time,
@@ -293,7 +295,7 @@ impl<O: Observer> Endpoint<O> {
             local_key,
             local_token,
             local_dsn,
-            // IDs from 1 in the order of the configuration; 0 belongs to the first subflow's address.
+            // IDs from 1 in the order of the configuration; 0 is the address of the first subflow.
             addresses: addresses
                 .iter()
                 .zip(1..)
@@ -306,6 +308,6 @@ impl<O: Observer> Endpoint<O> {
             Some(shared) if **shared == config => Arc::clone(shared),
             _ => Arc::clone(self.shared.insert(Arc::new(config))),
         };
-        self.connections.insert(Box::new(Connection::new(now, birth, config)));
+        self.connections.insert(Connection::new(now, birth, config));
     }
 }

@@ -1,10 +1,12 @@
-//! Where the connections of a host are kept.
+//! The table of a host's connections.
+
+use anabranch_units::Time;
 
 use crate::connection::Connection;
 use crate::event::ConnectionId;
 
-/// The connections by their IDs. A place is used again, under another ID, so that a host that has
-/// served a million connections is no larger than one that has served as many at once.
+/// The connections by their IDs. A slot is reused under another ID, so a host that has served a million
+/// connections is no larger than one that has served the same number at once.
 #[derive(Clone, Default)]
 pub(super) struct Table {
     places: Vec<Place>,
@@ -15,11 +17,33 @@ pub(super) struct Table {
 #[derive(Clone, Default)]
 struct Place {
     generation: u32,
-    connection: Option<Box<Connection>>,
+    entry: Option<Box<Entry>>,
+}
+
+/// A connection, and the bookkeeping of the endpoint for it.
+// In this order what each segment looks at lies together.
+#[derive(Clone)]
+#[repr(C)]
+pub(super) struct Entry {
+    /// When it is next due in the timer queue.
+    pub queued_at: Time,
+    /// It is in the queue of those that may have something to send.
+    pub in_ready: bool,
+    /// It is in the queue of those that have events.
+    pub in_eventful: bool,
+    /// The application has polled its [`Event::Closed`](crate::event::Event::Closed).
+    pub closed_told: bool,
+    pub connection: Connection,
+}
+
+impl Entry {
+    fn new(connection: Connection) -> Entry {
+        Entry { queued_at: Time::NEVER, in_ready: false, in_eventful: false, closed_told: false, connection }
+    }
 }
 
 impl Table {
-    /// The ID that the next [`Table::insert`] gives.
+    /// Returns the ID that the next [`Table::insert`] assigns.
     pub(super) fn next_id(&self) -> ConnectionId {
         match self.free.last() {
             Some(&slot) => ConnectionId { slot, generation: self.places[slot as usize].generation },
@@ -27,55 +51,55 @@ impl Table {
         }
     }
 
-    pub(super) fn insert(&mut self, connection: Box<Connection>) -> ConnectionId {
+    pub(super) fn insert(&mut self, connection: Connection) -> ConnectionId {
         let id = self.next_id();
         if self.free.pop().is_none() {
             self.places.push(Place::default());
         }
-        self.places[id.slot as usize].connection = Some(connection);
+        self.places[id.slot as usize].entry = Some(Box::new(Entry::new(connection)));
         self.live += 1;
         id
     }
 
     #[inline]
-    pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+    pub(super) fn get(&self, id: ConnectionId) -> Option<&Entry> {
         let place = self.places.get(id.slot as usize)?;
-        if place.generation == id.generation { place.connection.as_deref() } else { None }
+        if place.generation == id.generation { place.entry.as_deref() } else { None }
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
         let place = self.places.get_mut(id.slot as usize)?;
-        if place.generation == id.generation { place.connection.as_deref_mut() } else { None }
+        if place.generation == id.generation { place.entry.as_deref_mut() } else { None }
     }
 
-    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Connection>> {
+    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Entry>> {
         self.get(id)?;
         let place = &mut self.places[id.slot as usize];
-        // A place whose generations are used up is never used again.
+        // A slot whose generations are exhausted is never reused.
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
             self.free.push(id.slot);
         }
         self.live -= 1;
-        place.connection.take()
+        place.entry.take()
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(super) fn live(&self) -> usize {
         self.live
     }
 
-    /// The IDs of all, in the order of their places.
+    /// Returns the IDs of all connections, in the order of their slots.
     pub(super) fn ids(&self) -> impl Iterator<Item = ConnectionId> + use<'_> {
         self.iter().map(|(id, _)| id)
     }
 
-    /// All, in the order of their places.
+    /// Returns all connections, in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
         (0..).zip(&self.places).filter_map(|(slot, place)| {
             let id = ConnectionId { slot, generation: place.generation };
-            place.connection.as_deref().map(|connection| (id, connection))
+            place.entry.as_deref().map(|entry| (id, &entry.connection))
         })
     }
 }

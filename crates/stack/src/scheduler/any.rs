@@ -1,4 +1,4 @@
-//! Which schedulers there are, and one of them chosen at run time.
+//! The list of schedulers, and a scheduler chosen at run time.
 
 use core::fmt;
 
@@ -13,30 +13,30 @@ use super::{
 use crate::config::OpportunisticRetransmission;
 use crate::parameter::{Options, Parameterised, Spec, Value};
 
-/// The second of two: where a repetition must name its first.
+/// Returns its second argument; the first only drives a macro repetition.
 macro_rules! second {
     ($first:ty, $second:tt) => {
         $second
     };
 }
 
-/// All kinds: the variant with the options that it may have, its name, and what it does, in one line.
+/// Declares all kinds: the variant with its options if any, its name, and a one-line description.
 macro_rules! schedulers {
     ($($(#[$doc:meta])* $variant:ident $(($options:ty = $default:expr))? => $name:literal, $what:literal;)*) => {
-        /// Which scheduler a connection uses.
+        /// The scheduler of a connection.
         #[derive(Clone, Debug, PartialEq)]
         pub enum SchedulerKind {
             $($(#[$doc])* $variant $(($options))?,)*
-            /// A user's own.
+            /// A user-defined scheduler.
             Custom(CustomSchedulerKind),
         }
 
         impl SchedulerKind {
-            /// All that are built in, with their default options.
+            /// All built-in schedulers with their default options.
             pub const ALL: [SchedulerKind; [$($name),*].len()] =
                 [$(SchedulerKind::$variant $(($default))?),*];
 
-            /// Its name in scenarios, on the command line, in Python and in columns of results.
+            /// Returns the name used in scenarios, on the command line, in Python and in result columns.
             pub fn name(&self) -> &str {
                 match self {
                     $(SchedulerKind::$variant { .. } => $name,)*
@@ -44,15 +44,15 @@ macro_rules! schedulers {
                 }
             }
 
-            /// What it does, in one line.
+            /// Returns a one-line description.
             pub fn description(&self) -> &str {
                 match self {
                     $(SchedulerKind::$variant { .. } => $what,)*
-                    SchedulerKind::Custom(_) => "a user's own",
+                    SchedulerKind::Custom(_) => "user-defined",
                 }
             }
 
-            /// A scheduler of this kind for a new connection.
+            /// Builds a scheduler of this kind for a new connection.
             pub fn build(&self) -> AnyScheduler {
                 match self {
                     $(SchedulerKind::$variant $((second!($options, options)))? => {
@@ -102,12 +102,12 @@ macro_rules! schedulers {
             }
         }
 
-        /// The scheduler of a connection. Each stands behind a pointer, so that a connection is no larger for
-        /// the state of schedulers that it does not have.
+        /// The scheduler of a connection. Each variant is boxed, so that a connection does not pay for the
+        /// state of schedulers it does not use.
         #[derive(Clone)]
         pub enum AnyScheduler {
             $($(#[$doc])* $variant(Box<$variant>),)*
-            /// A user's own.
+            /// A user-defined scheduler.
             Custom(Box<dyn CustomScheduler>),
         }
 
@@ -169,77 +169,78 @@ macro_rules! schedulers {
 }
 
 schedulers! {
-    /// The subflow with the lowest RTT that has room.
-    MinRtt => "min_rtt", "the subflow with the lowest round-trip time that has room";
+    /// The subflow with the lowest RTT among those with free window.
+    MinRtt => "min_rtt", "the subflow with the lowest round-trip time among those with free window";
     /// Every subflow in turn.
     RoundRobin(RoundRobinOptions = RoundRobinOptions::DEFAULT) => "round_robin",
         "every subflow in turn, a few segments each";
     /// Every subflow carries everything.
     Redundant => "redundant", "every subflow carries everything";
-    /// The lowest RTT of those subflows that a flow of this size has use for.
+    /// The lowest RTT among the subflows that a flow of this size can benefit from.
     Dmptcp(DmptcpOptions = DmptcpOptions::DEFAULT) => "dmptcp",
-        "the lowest round-trip time among the subflows that what remains of the flow has use for";
-    /// Upstream Linux: the subflow that will have sent the soonest what it holds.
+        "the lowest round-trip time among the subflows from which the rest of the flow benefits";
+    /// Upstream Linux: the subflow that is predicted to send its queued data soonest.
     Linux(LinuxOptions = LinuxOptions::DEFAULT) => "linux",
-        "upstream Linux: the subflow that will have sent the soonest what it holds, 64 KB at a time";
-    /// Every subflow gets its share.
+        "upstream Linux: the subflow predicted to send its queued data soonest, 64 KB at a time";
+    /// Every subflow carries its share.
     WeightedRoundRobin(WeightedRoundRobinOptions = WeightedRoundRobinOptions::DEFAULT) =>
-        "weighted_round_robin", "every subflow gets its share of the segments, evenly spread";
+        "weighted_round_robin", "every subflow carries its share of the segments, evenly interleaved";
     /// minRTT with opportunistic retransmission and penalisation.
     LlRp(LlRpOptions = LlRpOptions::DEFAULT) => "ll_rp",
-        "min_rtt that sends again what blocks the window, and halves the window of the blocker";
+        "min_rtt that reinjects data blocking the window, and halves the window of the blocking subflow";
     /// minRTT with bufferbloat mitigation.
     LlBm(LlBmOptions = LlBmOptions::DEFAULT) => "ll_bm",
-        "min_rtt that uses less of a window whose round-trip time has grown";
-    /// A slow subflow is idle if what it would hold blocks the fast one.
+        "min_rtt that uses less of a window when the round-trip time has grown";
+    /// Leaves a slow subflow idle if its data would block the fast one.
     Blest(BlestOptions = BlestOptions::DEFAULT) => "blest",
         "min_rtt that leaves a slow subflow idle if it would block the receive window";
-    /// What remains may be done sooner if it waits for the fast subflow.
+    /// Waits for the fast subflow if the remaining data then completes sooner.
     Ecf(EcfOptions = EcfOptions::DEFAULT) => "ecf",
-        "min_rtt that waits for the fast subflow if what remains is done sooner so";
-    /// A schedule by the delays, made beforehand.
+        "min_rtt that waits for the fast subflow if the remaining data then completes sooner";
+    /// A schedule precomputed from the delays.
     Daps(DapsOptions = DapsOptions::DEFAULT) => "daps",
-        "a schedule made beforehand from delays and windows, for arrival in order";
-    /// Each segment waits where it will arrive the soonest.
+        "a schedule precomputed from delays and windows, for arrival in order";
+    /// Queues each segment on the subflow where it is predicted to arrive first.
     Otias(OtiasOptions = OtiasOptions::DEFAULT) => "otias",
-        "each segment waits on the subflow on which it will arrive the soonest";
-    /// Each segment waits where its transmission is over the soonest.
+        "each segment is queued on the subflow where it is predicted to arrive first";
+    /// Queues each segment on the subflow that is predicted to deliver it first.
     Sttf(SttfOptions = SttfOptions::DEFAULT) => "sttf",
-        "each segment waits where it is delivered the soonest, as windows are foreseen to grow";
+        "each segment is queued where it is delivered first, with the expected growth of the window";
     /// The highest sending rate.
-    Hsr(HsrOptions = HsrOptions::DEFAULT) => "hsr", "the subflow with the highest sending rate that has room";
+    Hsr(HsrOptions = HsrOptions::DEFAULT) => "hsr",
+        "the subflow with the highest sending rate among those with free window";
     /// The largest window space.
     Lws => "lws", "the subflow with the largest free part of its window";
     /// The lowest time over space.
     Lts => "lts", "the subflow with the least round-trip time over the free part of its window";
     /// CP scheduling, radical.
     CpRadical(CpOptions = CpOptions::RADICAL) => "cp_radical",
-        "a slower subflow only while the receive buffer has room for what arrives early";
+        "a slower subflow only while the receive buffer has space for data that arrives early";
     /// CP scheduling, conservative.
     CpConservative(CpOptions = CpOptions::CONSERVATIVE) => "cp_conservative",
-        "the same, with room for all that is outstanding, and after the fastest's slow start";
-    /// Later data first on the slow subflow, by the gap of the moment.
+        "the same, with space for all outstanding data, and after the fastest subflow's slow start";
+    /// Sends later data first on the slow subflow, by a computed gap.
     StmsC(StmsCOptions = StmsCOptions::DEFAULT) => "stms_c",
-        "slow subflows send later data first, which arrives in its turn; the gap is computed";
-    /// Later data first on the slow subflow, by a gap that learns.
+        "slow subflows send later data first, so that it arrives in order; the gap is computed";
+    /// Sends later data first on the slow subflow, by a learned gap.
     StmsA(StmsAOptions = StmsAOptions::DEFAULT) => "stms_a",
-        "the same with a gap that is learnt from the data acknowledgements";
-    /// Slow subflows are frozen.
+        "the same with a gap learned from the data acknowledgements";
+    /// Freezes slow subflows.
     Freeze(FreezeOptions = FreezeOptions::DEFAULT) => "freeze",
         "min_rtt without subflows whose round-trip time is far above the fastest's";
-    /// A primary subflow, and others in reserve.
+    /// A primary subflow with the others in reserve.
     Backup(PriorityOptions = PriorityOptions::DEFAULT) => "backup",
         "the first subflow by priority that works, and no other";
-    /// The first by priority that has room.
+    /// The first subflow by priority with free window.
     StrictPriority(PriorityOptions = PriorityOptions::DEFAULT) => "strict_priority",
-        "the first subflow by priority that has room";
-    /// The first whose RTT is below a threshold.
+        "the first subflow by priority with free window";
+    /// The first subflow with an RTT below a threshold.
     DelayThreshold(DelayThresholdOptions = DelayThresholdOptions::DEFAULT) => "delay_threshold",
         "the first subflow whose round-trip time is below a threshold";
 }
 
 impl SchedulerKind {
-    /// The built-in scheduler of that name, with its default options.
+    /// Returns the built-in scheduler with the given name and its default options.
     pub fn from_name(name: &str) -> Option<SchedulerKind> {
         SchedulerKind::ALL.into_iter().find(|kind| kind.name() == name)
     }

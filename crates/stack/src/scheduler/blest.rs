@@ -1,24 +1,24 @@
-//! BLEST: a slow subflow is left idle if what it would hold blocks the fast one.
+//! BLEST: a slow subflow stays idle if its data would block the fast one.
 //!
-//! **Decides** for the next data in order which subflow carries it. When the fastest subflow is full, it
-//! estimates what that could send while a segment on the next best one occupies the connection's window;
-//! if the window has no place for both, the data waits for the fastest. `lambda` scales the estimate, and
-//! follows whether the window was blocked lately.
+//! **Decides** which subflow carries the next data in order. When the fastest subflow is full, it estimates
+//! how much that subflow could send while a segment on the next best one occupies the connection's window; if
+//! the window cannot hold both, the data waits for the fastest. `lambda` scales the estimate and is adapted
+//! to whether the window was blocked recently.
 //!
 //! **Source**: Ferlin and others (2016). The `kernel` profile is `mptcp_blest` of the out-of-tree kernel
-//! v0.95, the `paper` profile the formula of the paper, known here at second hand: congestion avoidance
-//! alone, `X = MSS (cwnd + (r - 1) / 2) r` with `r = RTT_s / RTT_f`.
+//! v0.95, the `paper` profile the formula of the paper, known here from secondary sources: congestion
+//! avoidance alone, `X = MSS (cwnd + (r - 1) / 2) r` with `r = RTT_s / RTT_f`.
 //!
-//! **Constants** (kernel; paper): first `lambda` 1.2 (1.0), from 1.0 to 1.3 (no limits), less by 0.010
-//! (0.005) after a time without blocking, more by 0.040 (0.005) after one with it, where the time is the
-//! least smoothed RTT of the slow subflow (the RTT of the fast one).
+//! **Constants** (kernel; paper): initial `lambda` 1.2 (1.0), between 1.0 and 1.3 (no limits), reduced by
+//! 0.010 (0.005) after an interval without blocking and increased by 0.040 (0.005) after one with blocking,
+//! where the interval is the minimum smoothed RTT of the slow subflow (the RTT of the fast one).
 //!
-//! **Read differently**
-//! * The fastest subflow is one that may carry data: not a backup beside active ones, nor one that has
-//!   failed or repairs a timeout, for which the kernel would wait as well.
-//! * The window counts as blocked when there is new data, a subflow with room and no room in the
-//!   window. The kernel's sign is also given when the send buffer is full and nothing is left in it.
-//! * The paper's step is one of several that it tries.
+//! **Departures from the source**
+//! * The fastest subflow must be able to carry data: a backup beside active subflows, a failed subflow or one
+//!   that repairs a timeout is not waited for, although the kernel would.
+//! * The window counts as blocked when there is new data and a subflow with free window, but no space in the
+//!   connection's window. The kernel also counts a full send buffer with no unsent data in it.
+//! * The paper's step is one of several that it evaluates.
 
 use anabranch_units::{Duration, Time};
 
@@ -27,36 +27,36 @@ use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// Which of the two descriptions of BLEST is followed.
+/// The two published versions of BLEST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlestProfile {
-    /// The out-of-tree kernel's.
+    /// The version of the out-of-tree kernel.
     Kernel,
-    /// The paper's.
+    /// The version of the paper.
     Paper,
 }
 
-/// The options of BLEST. What is open is as in the profile.
+/// The options of BLEST. `None` takes the value of the profile.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BlestOptions {
-    /// Whose formula and constants.
+    /// The version of formula and constants.
     pub profile: BlestProfile,
-    /// The first value of lambda.
+    /// The initial value of lambda.
     pub lambda: Option<f64>,
-    /// The least value of lambda.
+    /// The minimum of lambda.
     pub lambda_min: Option<f64>,
-    /// The greatest value of lambda.
+    /// The maximum of lambda.
     pub lambda_max: Option<f64>,
-    /// What is taken off lambda after a time without blocking.
+    /// The decrease of lambda after an interval without blocking.
     pub step_down: Option<f64>,
-    /// What is added to it after one with blocking.
+    /// The increase of lambda after an interval with blocking.
     pub step_up: Option<f64>,
-    /// The kernel's formula knows slow start.
+    /// True if the kernel's formula models slow start.
     pub slow_start: bool,
 }
 
 impl BlestOptions {
-    /// As the kernel.
+    /// The kernel's values.
     pub const DEFAULT: BlestOptions = BlestOptions {
         profile: BlestProfile::Kernel,
         lambda: None,
@@ -77,46 +77,46 @@ impl Options for BlestOptions {
         parameter!(
             BlestOptions,
             "profile",
-            "whose formula and constants",
+            "version of the formula and the constants",
             choice ["kernel" => BlestProfile::Kernel, "paper" => BlestProfile::Paper],
             profile
         ),
         parameter!(
             BlestOptions,
             "lambda",
-            "first factor on what the fast subflow would send (kernel 1.2, paper 1)",
+            "initial factor on the estimated data of the fast subflow (kernel 1.2, paper 1)",
             open number 0.0, 100.0, "profile",
             lambda
         ),
         parameter!(
             BlestOptions,
             "lambda-min",
-            "least value of lambda (kernel 1, paper 0)",
+            "minimum of lambda (kernel 1, paper 0)",
             open number 0.0, 100.0, "profile",
             lambda_min
         ),
         parameter!(
             BlestOptions,
             "lambda-max",
-            "greatest value of lambda (kernel 1.3, paper 100)",
+            "maximum of lambda (kernel 1.3, paper 100)",
             open number 0.0, 100.0, "profile",
             lambda_max
         ),
         parameter!(
             BlestOptions,
             "step-down",
-            "off lambda after a time without blocking (kernel 0.01, paper 0.005)",
+            "decrease of lambda after an interval without blocking (kernel 0.01, paper 0.005)",
             open number 0.0, 100.0, "profile",
             step_down
         ),
         parameter!(
             BlestOptions,
             "step-up",
-            "on lambda after a time with blocking (kernel 0.04, paper 0.005)",
+            "increase of lambda after an interval with blocking (kernel 0.04, paper 0.005)",
             open number 0.0, 100.0, "profile",
             step_up
         ),
-        parameter!(BlestOptions, "slow-start", "the kernel's formula knows slow start", bool, slow_start),
+        parameter!(BlestOptions, "slow-start", "the kernel's formula models slow start", bool, slow_start),
     ];
 }
 
@@ -125,20 +125,20 @@ impl Options for BlestOptions {
 pub struct Blest {
     options: BlestOptions,
     lambda: f64,
-    /// When lambda was last changed.
+    /// The time at which lambda last changed.
     changed: Time,
-    /// The window was blocked since then.
+    /// True if the window was blocked since then.
     blocked: bool,
 }
 
 impl Blest {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: BlestOptions) -> Blest {
         let lambda = options.lambda.unwrap_or(if options.kernel() { 1.2 } else { 1.0 });
         Blest { options, lambda, changed: Time::ZERO, blocked: false }
     }
 
-    /// The factor on what the fast subflow would send.
+    /// Returns the factor on the estimate of the fast subflow's data.
     pub fn lambda(&self) -> f64 {
         self.lambda
     }
@@ -161,8 +161,8 @@ impl Blest {
         self.changed = now;
     }
 
-    /// What the fast subflow would send while a segment is on the slow one, in bytes and without
-    /// lambda.
+    /// Returns the estimated bytes, without lambda, that the fast subflow sends while a segment is on the
+    /// slow one.
     fn fast_bytes(&self, fast: &SubflowView, slow: &SubflowView) -> f64 {
         let mss = fast.mss as f64;
         let cwnd = (fast.cwnd / fast.mss.max(1)) as f64;
@@ -171,7 +171,7 @@ impl Blest {
             let rounds = slow_rtt.as_secs_f64() / fast_rtt.as_secs_f64().max(1e-9);
             return mss * (cwnd + (rounds - 1.0) / 2.0) * rounds;
         }
-        // In whole nanoseconds, so that exact ratios are.
+        // Ratios are computed from whole nanoseconds, so that exact ratios stay exact.
         let span = |subflow: &SubflowView| {
             let time = |time: Option<Duration>| time.unwrap_or(Duration::ZERO).0;
             (time(subflow.srtt_min), time(subflow.srtt_max))
@@ -198,7 +198,7 @@ impl Blest {
         packets * mss
     }
 
-    /// The bytes of the window that the fast subflow would need, and those there are for it.
+    /// Returns the bytes of the window that the fast subflow would need, and those available to it.
     fn need(&self, view: &View<'_>, fast: &SubflowView, slow: &SubflowView, chunk: Chunk) -> (f64, f64) {
         let need = self.fast_bytes(fast, slow) * self.lambda;
         let taken = if self.options.kernel() {
@@ -233,7 +233,7 @@ impl Scheduler for Blest {
         if need > there {
             return Decision::Wait { until: None, why: Why::scored(Rule::WouldBlock, need, there) };
         }
-        // With each segment there, the next has less of the window.
+        // Each segment on the slow subflow leaves less of the window to the next decision.
         match chunk.fit(slow, slow.mss) {
             Some(range) => pick::assign_new(slow, range, lowest.why(Rule::LowestRtt)),
             None => pick::wait(Rule::NoRoom),

@@ -1,28 +1,28 @@
-//! CP scheduling: a slower subflow is used only if the receive buffer has room for what comes early.
+//! CP scheduling: a slower subflow is used only if the receive buffer can hold the data that arrives early.
 //!
-//! **Decides** for the next data in order which subflow carries it. The fastest takes it if it has room.
-//! Any other is used if the buffer admits all that the faster ones deliver in one of its round trips, beyond
-//! what is under way: the *required buffer*. The radical scheduler compares that with the buffer; the
-//! conservative one adds everything outstanding, and waits for the end of the fastest one's slow start. A
-//! subflow that is refused pauses, and after a guard time it is probed with a few packets.
+//! **Decides** which subflow carries the next data in order. The fastest carries it if it has free window.
+//! Any other is used if the buffer can hold, beyond the data in flight, all data that the faster ones deliver
+//! in one of its round trips: the *required buffer*. The radical scheduler compares that with the buffer; the
+//! conservative one adds all outstanding data, and waits until the fastest subflow has left slow start. A
+//! refused subflow pauses, and after a guard time it is probed with a few packets.
 //!
 //! **Source**: Oh and Lee (2015), sections 3 and 4, and the authors' published code.
 //!
-//! **Constants**: `beta` 4, the guard time in round trips; at most 2 s of it; 10 probes.
+//! **Constants**: `beta` 4, the guard time in round trips, at most 2 s; 10 probes.
 //!
-//! **Read differently**
-//! * "Available buffer" is not defined; `avail = free` is the authors' code (the window behind the next
-//!   segment), `whole` the window from the data acknowledgement.
-//! * How the window of a faster subflow goes on is asked of its congestion control: equation 4 in slow
-//!   start (BBR's Startup included), equation 5 where it grows by acknowledgements, equation 7 where it is a
-//!   function of time (CUBIC), and equation 2 where it follows from a rate (BBR after Startup). Equations 2
-//!   and 7 count what is in flight as well, and equations 4 and 5 do not: as printed.
-//! * The paper's figure 3 counts packets against bytes: both are bytes here.
-//! * When a guard time is over the probes begin with the same decision, where the figure begins with the
-//!   next: as it is asked until it waits, this is the same.
-//! * The figure's first pause has no guard time; a later one has the RTT that the pause before it saved,
-//!   as in the code.
-//! * A subflow whose RTT is not known is used as minRTT would; one that repairs a timeout is not ranked.
+//! **Departures from the source**
+//! * "Available buffer" is not defined; `avail = free` follows the authors' code (the window after the next
+//!   segment), `whole` is the window from the data acknowledgement.
+//! * The growth of a faster subflow's window is taken from its congestion control: equation 4 in slow start
+//!   (including BBR's Startup), equation 5 if it grows by acknowledgements, equation 7 if it is a function of
+//!   time (CUBIC), and equation 2 if it follows from a rate (BBR after Startup). Equations 2 and 7 include
+//!   the data in flight and equations 4 and 5 do not, as printed.
+//! * The paper's figure 3 compares packets with bytes; both are bytes here.
+//! * When a guard time ends, the probes begin with the same decision; in the figure they begin with the next.
+//!   As the scheduler is asked until it waits, the result is the same.
+//! * The first pause of the figure has no guard time; a later one uses the RTT saved at the pause before, as
+//!   in the code.
+//! * A subflow without an RTT sample is used as by minRTT; one that repairs a timeout is not ranked.
 
 use anabranch_units::{Duration, Time};
 
@@ -32,58 +32,58 @@ use crate::congestion::{CongestionControl, Growth};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// How the guard time goes on.
+/// The development of the guard time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probing {
-    /// As many round trips at every pause.
+    /// The same number of round trips at every pause.
     Static,
-    /// With every pause as many more.
+    /// That number of round trips more with every pause.
     Dynamic,
 }
 
-/// What the required buffer is compared with.
+/// The buffer with which the required buffer is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Available {
-    /// The window that is left behind the next segment.
+    /// The window beyond the next segment.
     Free,
     /// The whole window.
     Whole,
 }
 
-/// How much a faster subflow is taken to deliver.
+/// The model of the data that a faster subflow delivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryModel {
-    /// Equations 2 to 5 and 7, by congestion control: windows that grow, or rates.
+    /// Equations 2 to 5 and 7, by congestion control: growing windows, or rates.
     Paper,
-    /// The published code: windows that do not.
+    /// The published code: constant windows.
     Code,
 }
 
 /// The options of both CP schedulers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CpOptions {
-    /// How the guard time goes on.
+    /// The development of the guard time.
     pub probing: Probing,
     /// The guard time in round trips of the paused subflow.
     pub beta: f64,
-    /// The most that it grows to.
+    /// The maximum of the guard time.
     pub guard_max: Duration,
-    /// Packets to probe with.
+    /// The number of packets in a probe.
     pub probes: u16,
-    /// What the required buffer is compared with.
+    /// The buffer with which the required buffer is compared.
     pub avail: Available,
-    /// How much a faster subflow is taken to deliver.
+    /// The model of the data that a faster subflow delivers.
     pub model: DeliveryModel,
-    /// Subflows of a greater RTT, in RTTs of the fastest, are not used.
+    /// The maximum RTT of a used subflow, in RTTs of the fastest.
     pub delay_constraint: Option<f64>,
-    /// Subflows of a greater RTT are not used.
+    /// The maximum RTT of a used subflow.
     pub delay_constraint_time: Option<Duration>,
-    /// A round trip with enough buffer ends the count of pauses.
+    /// True if a round trip with sufficient buffer resets the count of pauses.
     pub reset_pauses: bool,
 }
 
 impl CpOptions {
-    /// The radical scheduler's: dynamic probing.
+    /// The options of the radical scheduler: dynamic probing.
     pub const RADICAL: CpOptions = CpOptions {
         probing: Probing::Dynamic,
         beta: 4.0,
@@ -95,7 +95,7 @@ impl CpOptions {
         delay_constraint_time: None,
         reset_pauses: false,
     };
-    /// The conservative scheduler's: static probing.
+    /// The options of the conservative scheduler: static probing.
     pub const CONSERVATIVE: CpOptions = CpOptions { probing: Probing::Static, ..CpOptions::RADICAL };
 }
 
@@ -104,7 +104,7 @@ impl Options for CpOptions {
         parameter!(
             CpOptions,
             "probing",
-            "whether the guard time grows with the pauses",
+            "growth of the guard time with the pauses",
             choice ["static" => Probing::Static, "dynamic" => Probing::Dynamic],
             probing
         ),
@@ -112,69 +112,69 @@ impl Options for CpOptions {
         parameter!(
             CpOptions,
             "guard-max",
-            "greatest guard time",
+            "maximum guard time",
             time Duration::ZERO, Duration::from_secs(3600),
             guard_max
         ),
-        parameter!(CpOptions, "probes", "packets to probe a paused subflow with", integer 0, 65535, probes),
+        parameter!(CpOptions, "probes", "packets in a probe of a paused subflow", integer 0, 65535, probes),
         parameter!(
             CpOptions,
             "avail",
-            "what the required buffer is compared with",
+            "buffer with which the required buffer is compared",
             choice ["free" => Available::Free, "whole" => Available::Whole],
             avail
         ),
         parameter!(
             CpOptions,
             "model",
-            "how much a faster subflow delivers meanwhile",
+            "model of the data that a faster subflow delivers meanwhile",
             choice ["paper" => DeliveryModel::Paper, "code" => DeliveryModel::Code],
             model
         ),
         parameter!(
             CpOptions,
             "delay-constraint",
-            "subflows of more RTTs of the fastest are not used",
+            "maximum RTT of a subflow, in RTTs of the fastest",
             open number 1.0, 1e6, "off",
             delay_constraint
         ),
         parameter!(
             CpOptions,
             "delay-constraint-time",
-            "subflows of a greater RTT are not used, unless the fastest",
+            "maximum RTT of a subflow other than the fastest",
             open time Duration::ZERO, Duration::from_secs(3600), "off",
             delay_constraint_time
         ),
         parameter!(
             CpOptions,
             "reset-pauses",
-            "an RTT with enough buffer ends the count of pauses",
+            "a round trip with sufficient buffer resets the count of pauses",
             bool,
             reset_pauses
         ),
     ];
 }
 
-/// What is known of one subflow's pauses.
+/// The state of one subflow's pauses.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Pause {
-    /// How many there were.
+    /// The number of pauses.
     count: u32,
-    /// When the last began, and where the connection's window then did.
+    /// The start of the last pause, and the left edge of the connection's window at that time.
     at: Time,
     una: u64,
-    /// How long nothing changes.
+    /// The duration for which nothing changes.
     guard: Duration,
-    /// The RTT when the last began.
+    /// The RTT at the start of the last pause.
     srtt: Duration,
-    /// Probes that are left.
+    /// The number of probes left.
     probes: u16,
-    /// Since when there has been enough buffer; only for `reset_pauses`.
+    /// The time since which the buffer has been sufficient; used only with `reset_pauses`.
     enough_since: Option<Time>,
 }
 
-/// Segments that `subflow` delivers in one round trip of a subflow whose RTT is `slow`: the paper's D. Those in
-/// flight count where its equation has them.
+/// Returns the segments that `subflow` delivers in one round trip of a subflow with RTT `slow`: the paper's
+/// D. Data in flight is included where the equation includes it.
 fn delivered_meanwhile(model: DeliveryModel, view: &View<'_>, subflow: &SubflowView, slow: Duration) -> f64 {
     let (Some(fast), mss) = (subflow.srtt, subflow.mss.max(1)) else { return 0.0 };
     let ratio = slow.as_secs_f64() / fast.as_secs_f64().max(1e-9);
@@ -182,7 +182,7 @@ fn delivered_meanwhile(model: DeliveryModel, view: &View<'_>, subflow: &SubflowV
     if model == DeliveryModel::Code {
         return under_way * (libm::ceil(ratio) - 2.0).max(0.0);
     }
-    // Equation 3. RTTs are whole nanoseconds, so that an exact ratio is one.
+    // Equation 3. RTTs are whole nanoseconds, so that exact ratios stay exact.
     let rounds = if ratio >= 2.0 { (slow.0 / fast.0.max(1) - 1).min(50) } else { 0 };
     let growth = view.growth(subflow);
     if let (Growth::Time, Some(congestion)) = (growth, view.congestion) {
@@ -201,22 +201,22 @@ fn delivered_meanwhile(model: DeliveryModel, view: &View<'_>, subflow: &SubflowV
         // Equation 4.
         return under_way * ((1_u64 << rounds) - 1) as f64;
     }
-    // Equation 5. A sender that does not fill its window does not widen it.
+    // Equation 5. A sender that does not fill its window does not increase it.
     let limited = pick::under_way(subflow) + mss > subflow.cwnd;
     let increase = if limited { increase(view, subflow) } else { 0.0 };
     let rounds = rounds as f64;
     rounds * under_way + increase * rounds * (rounds - 1.0) / 2.0
 }
 
-/// Bytes a second: the rate at which `subflow` is paced; without one that at which it delivers, or its window
-/// over its RTT.
+/// Returns the rate in bytes per second: the pacing rate of `subflow`, or else its delivery rate, or its
+/// window divided by its RTT.
 fn sending_rate(subflow: &SubflowView, rtt: Duration) -> f64 {
     let named = subflow.pacing_rate.unwrap_or(subflow.delivery_rate);
     if named.0 > 0 { named.as_bps_f64() / 8.0 } else { subflow.cwnd as f64 / rtt.as_secs_f64().max(1e-9) }
 }
 
-/// Segments that a round trip of congestion avoidance adds to a window: 1, or by RFC 6356 the subflow's
-/// share of alpha.
+/// Returns the segments that a round trip of congestion avoidance adds to a window: 1, or the subflow's share
+/// of alpha (RFC 6356).
 fn increase(view: &View<'_>, subflow: &SubflowView) -> f64 {
     if !view.coupled {
         return 1.0;
@@ -236,7 +236,7 @@ fn increase(view: &View<'_>, subflow: &SubflowView) -> f64 {
     (total * best / (sum * sum) * subflow.cwnd as f64 / total).min(1.0)
 }
 
-/// What both schedulers share.
+/// The common part of both schedulers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Cp {
     options: CpOptions,
@@ -249,7 +249,8 @@ impl Cp {
         Cp { options, conservative, pauses: Tracked::default() }
     }
 
-    /// A guard time is over and the window has moved: the next pause, which begins with probes.
+    /// Starts the next pause, which begins with probes, after the guard time has ended and the window has
+    /// moved.
     fn pause_again(&self, pause: &mut Pause, view: &View<'_>, slow: Duration) {
         pause.count += 1;
         let rtt = if pause.count == 1 { slow } else { pause.srtt };
@@ -265,15 +266,15 @@ impl Cp {
         pause.probes = self.options.probes;
     }
 
-    /// Whether the delay constraint forbids a subflow whose RTT is `slow`.
+    /// True if the delay constraint forbids a subflow with RTT `slow`.
     fn is_late(&self, slow: Duration, fastest: &SubflowView) -> bool {
         let least = pick::rtt_or_infinite(fastest).as_secs_f64();
         self.options.delay_constraint.is_some_and(|most| slow.as_secs_f64() > most * least)
             || self.options.delay_constraint_time.is_some_and(|most| slow > most)
     }
 
-    /// The conservative scheduler uses nothing but the fastest while that is in slow start, or half of
-    /// the window is under way on it.
+    /// True if the conservative scheduler uses only the fastest subflow: while that is in slow start, or
+    /// carries half of the window.
     fn keeps_to(&self, view: &View<'_>, fastest: &SubflowView) -> bool {
         self.conservative
             && (view.growth(fastest) == Growth::SlowStart
@@ -329,7 +330,7 @@ impl Cp {
         Decision::Wait { until: None, why: reason }
     }
 
-    /// Whether a slower subflow is used, by what rule; `(required, available, outstanding)` in bytes.
+    /// Returns whether a slower subflow is used, the rule, and `(required, available, outstanding)` in bytes.
     fn weigh(
         &self,
         pause: &mut Pause,
@@ -359,12 +360,12 @@ impl Cp {
     }
 }
 
-/// CP scheduling that compares the required buffer with the whole of what is available.
+/// CP scheduling that compares the required buffer with the whole available buffer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CpRadical(Cp);
 
 impl CpRadical {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: CpOptions) -> CpRadical {
         CpRadical(Cp::new(options, false))
     }
@@ -376,12 +377,12 @@ impl Scheduler for CpRadical {
     }
 }
 
-/// CP scheduling that leaves room for everything outstanding.
+/// CP scheduling that reserves buffer for all outstanding data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CpConservative(Cp);
 
 impl CpConservative {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: CpOptions) -> CpConservative {
         CpConservative(Cp::new(options, true))
     }
@@ -404,8 +405,8 @@ mod tests {
 
     const MSS: u64 = 1400;
 
-    /// D for `outstanding` segments on a subflow of `fast` ms beside one of `slow` ms, in slow start
-    /// and in congestion avoidance, and by the code.
+    /// Returns D for `outstanding` segments on a subflow of `fast` ms beside one of `slow` ms: in slow start,
+    /// in congestion avoidance, and by the published code.
     fn delivered(fast: u64, slow: u64, outstanding: u64) -> (f64, f64, f64) {
         let ms = Duration::from_millis;
         let subflow = SubflowView {
@@ -422,9 +423,9 @@ mod tests {
 
     #[test]
     fn the_check_values_of_equations_3_to_5_come_out() {
-        // Worked out by hand: L = 6, 20 (2^6 - 1) = 1260, 20 * 6 + 15 = 135.
+        // Computed by hand: L = 6, 20 (2^6 - 1) = 1260, 20 * 6 + 15 = 135.
         assert_eq!(delivered(20, 150, 20), (1260.0, 135.0, 120.0));
-        // L = 3: 8 * 7 = 56, 8 * 3 + 3 = 27; the code has one round less at whole ratios.
+        // L = 3: 8 * 7 = 56, 8 * 3 + 3 = 27; at whole ratios the code has one round less.
         assert_eq!(delivered(20, 80, 8), (56.0, 27.0, 16.0));
         // L = 1 from a ratio of 2 on, 0 below it.
         assert_eq!(delivered(20, 40, 10), (10.0, 10.0, 0.0));
@@ -432,7 +433,8 @@ mod tests {
         assert_eq!(delivered(20, 5000, 1).0, ((1_u64 << 50) - 1) as f64);
     }
 
-    /// A control that says how the window goes on: by 3 segments in 10 ms.
+    /// A congestion control that reports a fixed kind of growth, and a window that grows by 3 segments in 10
+    /// ms.
     #[derive(Clone, Copy)]
     struct Says(Growth);
 
@@ -466,7 +468,7 @@ mod tests {
         }
     }
 
-    /// Two subflows of 20 and 80 ms, of which the first is full.
+    /// Returns two subflows of 20 and 80 ms, of which the first is full.
     fn full_and_slow() -> [SubflowView; 2] {
         let ms = Duration::from_millis;
         let fast = SubflowView { inflight: 8 * MSS, ..SubflowView::idle(SubflowId(0), ms(20), 8, MSS) };
@@ -482,10 +484,11 @@ mod tests {
     #[test]
     fn equation_7_sums_the_windows_of_the_times_to_come() {
         let subflows = full_and_slow();
-        // L = 3: 8 + 14 + 20 + 26 at 0, 20, 40 and 60 ms. It begins with the window in flight, also where L = 0.
+        // L = 3: 8 + 14 + 20 + 26 at 0, 20, 40 and 60 ms. The sum begins with the window in flight, also for
+        // L = 0.
         assert_eq!(by_growth(Growth::Time, &subflows, 80), 68.0);
         assert_eq!(by_growth(Growth::Time, &subflows, 39), 8.0);
-        // Without losses yet, a slow start goes by equation 4 whatever comes after it.
+        // Before the first loss, slow start follows equation 4, whatever the growth after it.
         assert_eq!(by_growth(Growth::SlowStart, &subflows, 80), 56.0);
         assert_eq!(by_growth(Growth::Acks, &subflows, 80), 27.0);
     }

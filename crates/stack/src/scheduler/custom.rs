@@ -1,13 +1,13 @@
-//! A scheduler of a user's own.
+//! User-defined schedulers.
 
 use core::fmt;
 use std::sync::Arc;
 
 use super::CustomScheduler;
 
-/// A scheduler of a user's own: its name, and how one is made for each connection.
+/// A user-defined scheduler: its name, and a function that builds one for each connection.
 ///
-/// Two are equal if their names are.
+/// Two are equal if their names are equal.
 #[derive(Clone)]
 pub struct CustomSchedulerKind {
     pub(super) name: Arc<str>,
@@ -15,7 +15,7 @@ pub struct CustomSchedulerKind {
 }
 
 impl CustomSchedulerKind {
-    /// The scheduler that `build` makes, known as `name`.
+    /// Returns a kind named `name` whose schedulers are made by `build`.
     pub fn new(
         name: &str,
         build: impl Fn() -> Box<dyn CustomScheduler> + Send + Sync + 'static,

@@ -1,24 +1,24 @@
-//! DAPS, delay-aware packet scheduling: a schedule made beforehand, by which data arrives in order.
+//! DAPS, delay-aware packet scheduling: a precomputed schedule under which data arrives in order.
 //!
-//! **Decides** which subflow carries the next data by a schedule. It is made for the least common multiple of
-//! the one-way delays: at every multiple of its delay a subflow has its turn, of as many segments as its
-//! window had when the schedule was made. It is not changed before it is over, and it does not ask
-//! whether the window has room: segments are queued.
+//! **Decides** which subflow carries the next data by a schedule. It covers the least common multiple of the
+//! one-way delays: at every multiple of its delay a subflow has a turn, of as many segments as its window had
+//! when the schedule was made. A schedule is not changed before its end and ignores free window: segments are
+//! queued.
 //!
-//! **Source**: Kuhn and others (2014), as in the Karlstad and Simula fork of the MPTCP kernel, with which
-//! the DMPTCP paper compares itself. That forward delays are rounded to 4 ms, that the window is smoothed
-//! and that blocking data is sent again are the fork's.
+//! **Source**: Kuhn and others (2014), as in the Karlstad and Simula fork of the MPTCP kernel, with which the
+//! DMPTCP paper compares itself. Rounding forward delays to 4 ms, smoothing the window and retransmitting
+//! blocking data come from the fork.
 //!
-//! **Constants**: delays in multiples of 4 ms, at least 1 ms; windows smoothed by 1/8 once in a round
-//! trip; a schedule of at most 10,000 ms; at most 8 subflows.
+//! **Constants**: delays in multiples of 4 ms, at least 1 ms; windows smoothed by 1/8 once per round trip; a
+//! schedule of at most 10,000 ms; at most 8 subflows.
 //!
-//! **Read differently**
+//! **Departures from the source**
 //! * The paper takes the data for the slow path from further on in the stream; the fork does not. With
-//!   `reorder` it is taken as far on as faster turns deliver before it arrives.
-//! * What waits on a subflow that may carry nothing any more is taken back. Backups are left for
-//!   emergencies; the fork does not look.
-//! * The schedule ends early if the least common multiple exceeds 10,000 ms, which the fork's rounding is
-//!   there for.
+//!   `reorder`, the offset is the data that faster turns deliver before the slow data arrives.
+//! * The queue of a subflow that may no longer carry data is recalled. Backups are used only when no active
+//!   subflow works; the fork ignores the flag.
+//! * The schedule ends early if the least common multiple exceeds 10,000 ms, which the fork's rounding
+//!   avoids.
 
 use anabranch_units::{Duration, Time};
 
@@ -29,28 +29,28 @@ use crate::parameter;
 use crate::parameter::{Options, Parameter};
 use crate::seq::DataRange;
 
-/// The subflows that a schedule may have.
+/// The maximum number of subflows in a schedule.
 const MOST: usize = 8;
-/// The longest schedule, in milliseconds.
+/// The maximum length of a schedule, in milliseconds.
 const LONGEST: u32 = 10_000;
 
 /// The options of DAPS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DapsOptions {
-    /// Delays are rounded to multiples of this; 0: not at all but for whole milliseconds.
+    /// The unit to which delays are rounded; 0 rounds to milliseconds only.
     pub round_delay: Duration,
-    /// The window is smoothed over round trips.
+    /// True if the window is smoothed over round trips.
     pub smooth_cwnd: bool,
-    /// There is a schedule while a subflow is in slow start; else minRTT.
+    /// True if schedules are used while a subflow is in slow start; otherwise minRTT is used then.
     pub slow_start: bool,
-    /// What blocks the receive window is sent again.
+    /// True if data that blocks the receive window is reinjected.
     pub retransmit: bool,
-    /// Data of slower subflows is taken from further on.
+    /// True if data of slower subflows is taken from further on in the stream.
     pub reorder: bool,
 }
 
 impl DapsOptions {
-    /// As the fork.
+    /// The fork's values.
     pub const DEFAULT: DapsOptions = DapsOptions {
         round_delay: Duration::from_millis(4),
         smooth_cwnd: true,
@@ -65,7 +65,7 @@ impl Options for DapsOptions {
         parameter!(
             DapsOptions,
             "round-delay",
-            "delays are rounded to multiples of this; 0: to 1 ms",
+            "unit to which delays are rounded; 0: 1 ms",
             time Duration::ZERO, Duration::from_secs(1),
             round_delay
         ),
@@ -73,18 +73,24 @@ impl Options for DapsOptions {
         parameter!(
             DapsOptions,
             "slow-start",
-            "a schedule while a subflow is in slow start; else minRTT",
+            "use a schedule while a subflow is in slow start; else minRTT",
             bool,
             slow_start
         ),
         parameter!(
             DapsOptions,
             "retransmit",
-            "what blocks the receive window is sent again",
+            "data that blocks the receive window is reinjected",
             bool,
             retransmit
         ),
-        parameter!(DapsOptions, "reorder", "slower subflows take data from further on", bool, reorder),
+        parameter!(
+            DapsOptions,
+            "reorder",
+            "slower subflows take data from further on in the stream",
+            bool,
+            reorder
+        ),
     ];
 }
 
@@ -111,17 +117,17 @@ pub struct Daps {
     options: DapsOptions,
     parts: [Part; MOST],
     len: u8,
-    /// Whose turn it is, at what time of the schedule, of how many.
+    /// The subflow that has the turn, at which time of the schedule, and its number of segments.
     turn: u8,
     at: u32,
     end: u32,
-    /// Segments that are left in the turn.
+    /// The segments left in the turn.
     left: u32,
     smoothed: Tracked<Smoothed>,
 }
 
 impl Daps {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: DapsOptions) -> Daps {
         let parts = [Part::default(); MOST];
         Daps { options, parts, len: 0, turn: 0, at: 1, end: 0, left: 0, smoothed: Tracked::default() }
@@ -131,11 +137,11 @@ impl Daps {
         self.parts.get(..usize::from(self.len)).unwrap_or(&self.parts)
     }
 
-    /// The one-way delay in whole milliseconds, at least 1.
+    /// Returns the one-way delay in whole milliseconds, at least 1.
     fn delay(&self, srtt: Duration) -> u32 {
         let ms = srtt.as_secs_f64() * 500.0;
         let unit = (self.options.round_delay.as_secs_f64() * 1e3).max(1.0);
-        // The nearest, half up.
+        // To the nearest, half up.
         let rounded = libm::floor(ms / unit + 0.5) * unit;
         (rounded as u32).clamp(1, LONGEST)
     }
@@ -164,7 +170,7 @@ impl Daps {
         (segments as u32).max(1)
     }
 
-    /// Makes a schedule; false if there is nobody to have a turn.
+    /// Makes a schedule; returns false if no subflow can take part.
     fn begin(&mut self, view: &View<'_>) -> bool {
         self.len = 0;
         self.at = 1;
@@ -186,13 +192,13 @@ impl Daps {
         self.len > 0
     }
 
-    /// The subflow whose turn it is, if it is due now.
+    /// Returns the subflow that has the turn, if it is due now.
     fn due(&self) -> Option<Part> {
         let part = self.parts().get(usize::from(self.turn)).copied()?;
         (self.at <= self.end && self.at.is_multiple_of(part.delay)).then_some(part)
     }
 
-    /// The next turn; false if the schedule is over.
+    /// Moves to the next turn; returns false at the end of the schedule.
     fn advance(&mut self) -> bool {
         self.turn += 1;
         loop {
@@ -203,7 +209,7 @@ impl Daps {
                 }
                 self.turn += 1;
             }
-            // The next time at which anybody is due.
+            // The next time at which a turn is due.
             let next = self.parts().iter().map(|part| (self.at / part.delay + 1) * part.delay).min();
             self.turn = 0;
             self.at = next.unwrap_or(u32::MAX);
@@ -213,7 +219,7 @@ impl Daps {
         }
     }
 
-    /// Begins a schedule at its first turn; false if there is none.
+    /// Begins a schedule at its first turn; returns false if there is none.
     fn restart(&mut self, view: &View<'_>) -> bool {
         if !self.begin(view) {
             return false;
@@ -224,14 +230,14 @@ impl Daps {
         self.advance()
     }
 
-    /// How many segments the turns that come later deliver before this one arrives.
+    /// Returns the number of segments that later turns deliver before this one arrives.
     fn ahead(&self) -> u64 {
         let Some(mine) = self.due() else { return 0 };
         let arrival = self.at + mine.delay;
         let others = self.parts().iter().enumerate();
         others
             .map(|(order, part)| {
-                // Turns at multiples of the delay, behind this one, that end before it arrives.
+                // Turns at multiples of the delay, after this one, that end before it arrives.
                 let last = arrival.saturating_sub(part.delay + 1) / part.delay;
                 let first = self.at / part.delay
                     + u32::from(order <= usize::from(self.turn) || !self.at.is_multiple_of(part.delay));
@@ -240,7 +246,8 @@ impl Daps {
             .sum()
     }
 
-    /// Sends again what blocks the window, on the first by RTT that has room and has not carried it.
+    /// Reinjects data that blocks the window, on the subflow with the lowest RTT among those that have free
+    /// window and have not carried it.
     fn unblock(&self, view: &View<'_>) -> Option<Decision> {
         if !self.options.retransmit {
             return None;
@@ -259,7 +266,7 @@ impl Daps {
         None
     }
 
-    /// The turn's decision, if the subflow can take anything.
+    /// Returns the turn's decision, if the subflow can take data.
     fn take_turn(&mut self, view: &View<'_>, chunk: Chunk) -> Option<Decision> {
         let part = self.due()?;
         let subflow = pick::candidates(view).find(|subflow| subflow.id == part.id)?;
@@ -292,7 +299,7 @@ impl Scheduler for Daps {
         let planned = self.options.slow_start || !pick::candidates(view).any(starting);
         let fits = |subflow: &SubflowView| chunk.fits_window(subflow);
         if planned && pick::candidates(view).any(fits) {
-            // Each turn once at most, and then the same of a new schedule.
+            // Tries each turn of this schedule once at most, and then those of a new schedule.
             let mut renewed = false;
             for _ in 0..=2 * LONGEST {
                 if self.left > 0
@@ -308,7 +315,7 @@ impl Scheduler for Daps {
                 }
             }
         }
-        // Nobody could take his turn.
+        // No subflow could take its turn.
         MinRtt.decide(view)
     }
 
@@ -331,7 +338,7 @@ mod tests {
 
     const MSS: u64 = 1400;
 
-    /// Who has the next `count` segments, by subflows with these one-way delays and windows.
+    /// Returns the subflows that carry the next `count` segments, given one-way delays and windows.
     fn order(options: DapsOptions, parts: &[(u64, u64)], count: u64) -> Vec<(u8, u64)> {
         let mut scheduler = Daps::new(options);
         let subflow = |(at, (delay, cwnd)): (usize, &(u64, u64))| {
@@ -376,9 +383,9 @@ mod tests {
     }
 
     #[test]
-    fn with_reordering_the_slow_one_takes_what_arrives_when_it_does() {
-        // At time 3 the slow one sends what arrives at time 6: the fast one's turns at 4 (and 5, which
-        // arrives at the same time) come before; a turn of the fast at 4 arrives at 5.
+    fn with_reordering_the_slow_one_takes_data_that_then_arrives_in_order() {
+        // The slow segment sent at time 3 arrives at time 6. The fast turn at 4 arrives at 5, before it; that
+        // at 5 arrives at the same time.
         let options = DapsOptions { reorder: true, ..EXACT };
         let order = order(options, &[(1, 1), (3, 1)], 8);
         assert_eq!(order[..4], [(0, 0), (0, 1), (0, 2), (1, 4)]);

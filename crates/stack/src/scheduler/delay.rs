@@ -1,18 +1,18 @@
-//! Schedulers that leave slow subflows alone by their RTT: a threshold, and freezing.
+//! Schedulers that avoid slow subflows by their RTT: a threshold, and freezing.
 //!
-//! **Decide** for the next data in order which subflow carries it: the first in order whose RTT is
-//! below a threshold ([`DelayThreshold`]), or the lowest RTT of those that are not frozen ([`Freeze`]): a
-//! subflow is frozen while its RTT exceeds the fastest's by more than a gap.
+//! **Decide** which subflow carries the next data in order: the first whose RTT is below a threshold
+//! ([`DelayThreshold`]), or the lowest RTT of those that are not frozen ([`Freeze`]). A subflow is frozen
+//! while its RTT exceeds that of the fastest by more than a gap.
 //!
-//! **Source**: the threshold is that of draft-bonaventure-iccrg-schedulers; freezing is the idea of
-//! Hwang and Yoo (2015), for which no formula was to be had.
+//! **Source**: the threshold is that of draft-bonaventure-iccrg-schedulers; freezing is the idea of Hwang and
+//! Yoo (2015), for which no formula was available.
 //!
 //! **Constants**: a threshold of 100 ms; a gap of 50 ms.
 //!
-//! **Read differently**
+//! **Departures from the source**
 //! * If no subflow that may carry data is below the threshold, the one with the lowest RTT is used.
-//! * How large the gap is "when the delay difference is significant", and for what flows, is left open
-//!   by the source: a time, a ratio, and the most that may remain for subflows to be frozen are options.
+//! * The source does not define "when the delay difference is significant", nor the flows concerned. A time,
+//!   a ratio, and the maximum of remaining data for which subflows are frozen are therefore options.
 
 use anabranch_units::Duration;
 
@@ -26,7 +26,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The options of the delay threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DelayThresholdOptions {
-    /// Subflows with a lower RTT are used.
+    /// The exclusive upper limit of the RTT.
     pub threshold: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Options for DelayThresholdOptions {
     const PARAMETERS: &'static [Parameter<DelayThresholdOptions>] = &[parameter!(
         DelayThresholdOptions,
         "threshold",
-        "subflows with a lower RTT are used",
+        "exclusive upper limit of the RTT",
         time Duration::ZERO, MINUTE,
         threshold
     )];
@@ -51,7 +51,7 @@ impl Options for DelayThresholdOptions {
 pub struct DelayThreshold(DelayThresholdOptions);
 
 impl DelayThreshold {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: DelayThresholdOptions) -> DelayThreshold {
         DelayThreshold(options)
     }
@@ -91,16 +91,16 @@ impl Scheduler for DelayThreshold {
 /// The options of freezing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FreezeOptions {
-    /// A subflow is frozen if its RTT exceeds the fastest's by more than this.
+    /// The excess of a subflow's RTT over that of the fastest above which it is frozen.
     pub gap: Option<Duration>,
-    /// And if it exceeds the fastest's so many times.
+    /// The ratio of a subflow's RTT to that of the fastest above which it is frozen too.
     pub ratio: Option<f64>,
-    /// Subflows are frozen only while at most so many bytes remain.
+    /// The maximum of remaining bytes for which subflows are frozen.
     pub remaining: Option<u64>,
 }
 
 impl FreezeOptions {
-    /// A gap of 50 ms, whatever remains.
+    /// A gap of 50 ms for any amount of remaining data.
     pub const DEFAULT: FreezeOptions =
         FreezeOptions { gap: Some(Duration::from_millis(50)), ratio: None, remaining: None };
 
@@ -117,33 +117,33 @@ impl Options for FreezeOptions {
         parameter!(
             FreezeOptions,
             "gap",
-            "frozen if the RTT exceeds the fastest's by more",
+            "excess over the fastest's RTT above which a subflow is frozen",
             open time Duration::ZERO, MINUTE, "none",
             gap
         ),
         parameter!(
             FreezeOptions,
             "ratio",
-            "frozen if the RTT is more than so many times the fastest's",
+            "ratio to the fastest's RTT above which a subflow is frozen",
             open number 1.0, 1e6, "none",
             ratio
         ),
         parameter!(
             FreezeOptions,
             "remaining",
-            "frozen only while at most so many bytes remain",
+            "maximum of remaining bytes for which subflows are frozen",
             open integer 0, u64::MAX >> 1, "none",
             remaining
         ),
     ];
 }
 
-/// The lowest RTT of those that are not frozen.
+/// The lowest RTT among the subflows that are not frozen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Freeze(FreezeOptions);
 
 impl Freeze {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: FreezeOptions) -> Freeze {
         Freeze(options)
     }
@@ -160,7 +160,7 @@ impl Scheduler for Freeze {
             && self.0.remaining.is_none_or(|most| view.remaining <= most)
             && self.0.freezes(fastest, lowest.subflow)
         {
-            // The others with room are slower still.
+            // The other subflows with free window are slower still.
             let rtt = pick::rtt_or_infinite(lowest.subflow).as_secs_f64();
             let why = Why::scored(Rule::Frozen, rtt, fastest.as_secs_f64());
             return Decision::Wait { until: None, why };

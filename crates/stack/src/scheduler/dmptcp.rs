@@ -1,33 +1,34 @@
-//! DMPTCP: minRTT on those subflows alone that a flow of this size has use for.
+//! DMPTCP: minRTT on the subflows that a flow of this size can benefit from.
 //!
-//! **Decides** for the next data in order which subflow carries it. A slow subflow is used only if the
-//! faster ones cannot send all that remains before its first round trip is over, as a model of TCP
-//! predicts from windows, thresholds, RTTs and loss rates. Else the data waits for a faster one.
+//! **Decides** which subflow carries the next data in order. A slow subflow is used only if the faster ones
+//! cannot send all remaining data before its first round trip ends, as predicted by a model of TCP from
+//! windows, thresholds, RTTs and loss rates. Otherwise the data waits for a faster one.
 //!
 //! **Source**: *DMPTCP* (2018), section 4.2, algorithm 1; the choice is [`select_subflows`].
 //!
 //! **Constants**: none of its own; the model's options are [`ModelOptions`].
 //!
-//! **When it chooses anew**: after a round trip of the fastest subflow; when a subflow becomes usable or
-//! unusable, times out, or has its first data acknowledged after a timeout; when another is the fastest;
-//! and when more remains than the choice was made for, which only a write brings about. The choice is
-//! deferred until it matters: the fastest subflow is always chosen, so while it has room nothing is
-//! computed. All this is seen in the view, so no events are wanted.
+//! **A new choice** is made after a round trip of the fastest subflow; when a subflow becomes usable or
+//! unusable, times out, or has its first data acknowledged after a timeout; when another subflow becomes the
+//! fastest; and when more data remains than the choice was made for, which only a write causes. The choice is
+//! deferred until it matters: the fastest subflow is always chosen, so while it has free window nothing is
+//! computed. All of this is visible in the view, so no events are requested.
 //!
-//! **Read differently**
+//! **Departures from the source**
 //! * The paper's example chooses at the beginning of a round. Here the choice is made when the fastest
-//!   subflow is full, and what is in flight is not part of what remains, so the model of a full subflow
-//!   begins with its next window ([`FirstRound::Next`]). [`FirstRound::Current`] counts the window in
-//!   flight a second time.
-//! * Algorithm 1 keeps a subflow that recovers from a timeout, with the window that the timeout has left.
-//!   So does this scheduler, up to [`DmptcpOptions::kept_timeouts`] timeouts in a row: data would wait
-//!   forever for a path that is gone. Its window in flight holds retransmissions, so its model begins
-//!   with the window itself. New data waits for it but is never put on it before the recovery is over.
-//! * "Filesize" is what remains, as in the paper's example. Where the application names no size it is
-//!   what waits in the send buffer, or infinite ([`UnknownSize`]); the paper leaves it open.
-//! * A write to a flow of unknown size leads to a new choice only if what remains then exceeds what
-//!   the chosen subflows can send by the last choice: more to send never makes the choice smaller.
-//! * Data of a failed subflow goes to any other, chosen or not.
+//!   subflow is full, and data in flight is not part of the remaining data, so the model of a full subflow
+//!   begins with its next window ([`FirstRound::Next`]). [`FirstRound::Current`] counts the window in flight
+//!   a second time.
+//! * Algorithm 1 keeps a subflow that recovers from a timeout, with the window after the timeout. This
+//!   scheduler does so up to [`DmptcpOptions::kept_timeouts`] consecutive timeouts, since data would
+//!   otherwise wait forever for a dead path. Its window in flight holds retransmissions, so its model begins
+//!   with the current window. New data waits for such a subflow but is never assigned to it before recovery
+//!   ends.
+//! * "Filesize" is the remaining data, as in the paper's example. If the application announces no size it is
+//!   the data in the send buffer, or infinite ([`UnknownSize`]); the paper leaves this open.
+//! * A write to a flow of unknown size triggers a new choice only if the remaining data then exceeds what the
+//!   chosen subflows can send by the last choice: more data never makes the choice smaller.
+//! * Data of a failed subflow is reinjected on any other, chosen or not.
 
 use anabranch_units::{Bytes, Duration, Time};
 
@@ -39,57 +40,57 @@ use crate::parameter::{Options, Parameter};
 use crate::selection::{MAX_PATHS, PathEstimate, select_subflows};
 use crate::transfer_model::{ModelOptions, Survivors, TimeoutWindow, TransferModel};
 
-/// What counts as remaining where the application has not named a size.
+/// The remaining data of a flow whose size the application has not announced.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum UnknownSize {
-    /// What waits in the send buffer.
+    /// The data in the send buffer.
     #[default]
     Buffered,
-    /// Infinitely much: all subflows are used.
+    /// Infinite: all subflows are used.
     Infinite,
 }
 
-/// What the prediction is compared with.
+/// The size with which the prediction is compared.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum FileSize {
-    /// What remains of the flow, as in the paper's example.
+    /// The remaining data of the flow, as in the paper's example.
     #[default]
     Remaining,
-    /// The whole of it, as in the paper's text.
+    /// The whole flow, as in the paper's text.
     Whole,
 }
 
-/// The window with which the model of a full subflow begins.
+/// The first window in the model of a full subflow.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum FirstRound {
-    /// The next one: what is in flight does not count as remaining.
+    /// The next window: data in flight does not count as remaining.
     #[default]
     Next,
-    /// The one in flight.
+    /// The window in flight.
     Current,
 }
 
 /// The options of DMPTCP.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DmptcpOptions {
-    /// What the paper leaves open in its transfer model.
+    /// Options of the transfer model that the paper leaves open.
     pub model: ModelOptions,
-    /// What counts as remaining where the application has not named a size.
+    /// The remaining data of a flow whose size the application has not announced.
     pub unknown_size: UnknownSize,
-    /// What the prediction is compared with.
+    /// The size with which the prediction is compared.
     pub filesize: FileSize,
-    /// No window in the model exceeds the receive window.
+    /// True if no window in the model exceeds the receive window.
     pub receive_window: bool,
-    /// The window with which the model of a full subflow begins, where the prediction is compared with
-    /// what remains.
+    /// The first window in the model of a full subflow, if the prediction is compared with the remaining
+    /// data.
     pub first_round: FirstRound,
-    /// Timeouts in a row up to which a subflow stays in the model. With 0, a subflow that recovers from
-    /// a timeout is left out.
+    /// The maximum of consecutive timeouts for which a subflow stays in the model. With 0, a subflow that
+    /// recovers from a timeout is excluded.
     pub kept_timeouts: u32,
 }
 
 impl DmptcpOptions {
-    /// The model as its module reads the paper, and the send buffer for an unknown size.
+    /// The default transfer model, and the send buffer for an unknown size.
     pub const DEFAULT: DmptcpOptions = DmptcpOptions {
         model: ModelOptions {
             clip_at_ssthresh: false,
@@ -121,7 +122,7 @@ impl Options for DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "timeout-window",
-            "the window after a timeout",
+            "window after a timeout",
             choice ["one" => TimeoutWindow::One, "initial" => TimeoutWindow::Initial],
             model.timeout_window
         ),
@@ -135,14 +136,14 @@ impl Options for DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "increase",
-            "segments that a round of congestion avoidance adds",
+            "segments added by a round of congestion avoidance",
             number 0.0, 1.0,
             model.increase
         ),
         parameter!(
             DmptcpOptions,
             "coupled-increase",
-            "of that, the share that LIA leaves each subflow",
+            "use only the share of that which LIA grants each subflow",
             bool,
             model.coupled_increase
         ),
@@ -156,28 +157,28 @@ impl Options for DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "survivors",
-            "segments that have to arrive for a fast recovery",
+            "segments that must arrive for a fast recovery",
             choice ["three" => Survivors::Three, "four" => Survivors::Four],
             model.survivors
         ),
         parameter!(
             DmptcpOptions,
             "window-limit",
-            "no window in the model grows beyond, segments",
+            "maximum window in the model, in segments",
             open integer 1, 1 << 30, "none",
             model.window_limit
         ),
         parameter!(
             DmptcpOptions,
             "unknown-size",
-            "what remains of a flow of unknown size",
+            "remaining data of a flow of unknown size",
             choice ["buffered" => UnknownSize::Buffered, "infinite" => UnknownSize::Infinite],
             unknown_size
         ),
         parameter!(
             DmptcpOptions,
             "filesize",
-            "what the prediction is compared with",
+            "size with which the prediction is compared",
             choice ["remaining" => FileSize::Remaining, "whole" => FileSize::Whole],
             filesize
         ),
@@ -191,14 +192,14 @@ impl Options for DmptcpOptions {
         parameter!(
             DmptcpOptions,
             "first-round",
-            "the window that the model of a full subflow begins with",
+            "first window in the model of a full subflow",
             choice ["next" => FirstRound::Next, "current" => FirstRound::Current],
             first_round
         ),
         parameter!(
             DmptcpOptions,
             "kept-timeouts",
-            "timeouts in a row up to which a subflow stays in the model; 0: none",
+            "maximum consecutive timeouts of a subflow in the model",
             integer 0, 1_000_000,
             kept_timeouts
         ),
@@ -211,27 +212,27 @@ impl Default for DmptcpOptions {
     }
 }
 
-/// The last choice of subflows, and what it was made from.
+/// The last choice of subflows and its inputs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
-    /// When it was made.
+    /// The time of the choice.
     pub at: Time,
     /// The chosen subflows.
     pub chosen: SubflowSet,
     /// The fastest subflow that was not chosen.
     pub left_out: Option<SubflowId>,
-    /// What the chosen subflows can send, in bytes, within the round trip of the one left out; a lower
-    /// bound. The largest number where none was left out.
+    /// A lower bound, in bytes, on the data that the chosen subflows can send within the round trip of the
+    /// excluded subflow; the maximum value if none was excluded.
     pub predicted: u64,
-    /// What remained, in bytes.
+    /// The remaining data, in bytes.
     pub remaining: u64,
     /// The subflows in the model.
     candidates: SubflowSet,
-    /// Those of them that recover from a timeout with nothing acknowledged since.
+    /// The candidates that recover from a timeout with nothing acknowledged since.
     timed_out: SubflowSet,
-    /// The fastest of them.
+    /// The fastest candidate.
     fastest: SubflowId,
-    /// When the next is due.
+    /// The time of the next choice.
     due: Time,
 }
 
@@ -243,12 +244,12 @@ pub struct Dmptcp {
 }
 
 impl Dmptcp {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: DmptcpOptions) -> Dmptcp {
         Dmptcp { options, choice: None }
     }
 
-    /// The last choice of subflows; none before there was more than one way to go.
+    /// Returns the last choice of subflows; `None` until there has been more than one subflow to choose from.
     pub fn choice(&self) -> Option<&Choice> {
         self.choice.as_ref()
     }
@@ -264,18 +265,18 @@ impl Dmptcp {
         }
     }
 
-    /// Whether `subflow` is in the model, although it may repair a timeout. `backups`: as
-    /// [`pick::backups_only`] answers.
+    /// True if `subflow` is in the model, even while it repairs a timeout. `backups` is the result of
+    /// [`pick::backups_only`].
     fn is_kept(&self, subflow: &SubflowView, backups: bool) -> bool {
         let most = self.options.kept_timeouts;
-        // Data is acknowledged again, or its timeouts are counted.
+        // Either data is acknowledged again, or the subflow's timeouts are counted.
         let repairs = !subflow.potentially_failed || subflow.timeouts > 0;
         subflow.backup == backups
             && subflow.usable
             && (subflow.may_carry() || most > 0 && repairs && subflow.timeouts <= most)
     }
 
-    /// The choice that holds now.
+    /// Returns the choice valid now, made anew if necessary.
     fn chosen(&mut self, view: &View<'_>, kept: &Kept) -> Choice {
         let Kept { candidates, timed_out, fastest } = *kept;
         let remaining = self.remaining(view);
@@ -293,11 +294,11 @@ impl Dmptcp {
         }
     }
 
-    /// Algorithm 1.
+    /// Runs algorithm 1.
     #[cold]
     fn choose(&self, view: &View<'_>, kept: &Kept, remaining: u64) -> Choice {
         let Kept { candidates, timed_out, fastest } = *kept;
-        // What is in flight is a part of the whole file.
+        // Data in flight is a part of the whole file.
         let next =
             self.options.first_round == FirstRound::Next && self.options.filesize == FileSize::Remaining;
         let mut paths = [UNUSABLE; MAX_PATHS];
@@ -347,7 +348,8 @@ const UNUSABLE: PathEstimate = PathEstimate {
     backup: false,
 };
 
-/// `next`: the model of a full subflow begins with the next window.
+/// Returns the model's input for a subflow. With `next`, the model of a full subflow begins with the next
+/// window.
 fn estimate(subflow: &SubflowView, usable: bool, next: bool) -> PathEstimate {
     let mss = subflow.mss.max(1);
     let segments = |bytes: u64| u32::try_from(bytes / mss).unwrap_or(u32::MAX);
@@ -357,7 +359,7 @@ fn estimate(subflow: &SubflowView, usable: bool, next: bool) -> PathEstimate {
         ssthresh: subflow.ssthresh.map(segments),
         loss: subflow.loss_rate,
         mss: u32::try_from(mss).unwrap_or(u32::MAX),
-        // After a timeout the window in flight holds retransmissions, as the next one will.
+        // After a timeout the window in flight holds retransmissions, and the next one will too.
         full: next && pick::is_full(subflow) && subflow.recovery != RecoveryState::Loss,
         usable,
         backup: subflow.backup,
@@ -365,7 +367,7 @@ fn estimate(subflow: &SubflowView, usable: bool, next: bool) -> PathEstimate {
 }
 
 impl Dmptcp {
-    /// The subflows in the model; none if it is empty.
+    /// Returns the subflows in the model; `None` if there are none.
     fn kept(&self, view: &View<'_>) -> Option<Kept> {
         let backups = pick::backups_only(view);
         let kept = || view.subflows.iter().filter(|subflow| self.is_kept(subflow, backups));
@@ -394,7 +396,7 @@ impl Scheduler for Dmptcp {
         if choice.chosen.has(lowest.subflow.id) {
             return lowest.assign(AssignKind::New, Rule::LowestRtt);
         }
-        // RTTs have changed places since the choice was made.
+        // The order of the RTTs has changed since the choice was made.
         let chosen = pick::candidates(view).filter(|subflow| choice.chosen.has(subflow.id));
         match pick::lowest_rtt(chosen, chunk) {
             Some(lowest) => lowest.assign(AssignKind::New, Rule::LowestRtt),

@@ -1,47 +1,47 @@
-//! ECF, earliest completion first: what remains may be done sooner if it waits for the fast subflow.
+//! ECF, earliest completion first: waits for the fast subflow if the remaining data then completes sooner.
 //!
-//! **Decides** for the next data in order which subflow carries it. When the fastest subflow is full, it
-//! compares the time in which that would send all that waits in the send buffer, one round trip of waiting
-//! included, with the round trip of the next best one; the slow one is left alone if it would come in
-//! last. Once it waits it needs a better reason to cease.
+//! **Decides** which subflow carries the next data in order. When the fastest subflow is full, it compares
+//! the time in which that would send all data in the send buffer, including one round trip of waiting, with
+//! the round trip of the next best one; the slow one is not used if it would finish last. Hysteresis makes it
+//! continue waiting once it waits.
 //!
-//! **Source**: Lim and others (2017). The `kernel` profile is `mptcp_ecf` of the out-of-tree kernel
-//! v0.95, which takes at least one window for what remains; the `paper` profile is without that.
+//! **Source**: Lim and others (2017). The `kernel` profile is `mptcp_ecf` of the out-of-tree kernel v0.95,
+//! which assumes that at least one window remains; the `paper` profile does not.
 //!
-//! **Constants**: `beta` 0.25, the share by which waiting outlasts its reason.
+//! **Constants**: `beta` 0.25, the hysteresis.
 //!
-//! **Read differently**
-//! * `delta`, a margin for the variation of RTTs, is the greater RTTVAR of RFC 6298; in the kernel it is
-//!   half of a value that is scaled by 4, in the paper the standard deviation.
-//! * The fastest subflow is one that may carry data, see [`Blest`](super::Blest).
-//! * What the kernel has queued on subflows and not sent is subtracted from what remains there; here
-//!   nothing of it remains in the first place.
+//! **Departures from the source**
+//! * `delta`, a margin for the variation of RTTs, is the greater RTTVAR of RFC 6298; in the kernel it is half
+//!   of a value that is scaled by 4, in the paper the standard deviation.
+//! * The fastest subflow must be able to carry data, see [`Blest`](super::Blest).
+//! * The kernel subtracts data queued on subflows and not sent from the remaining data; here the remaining
+//!   data never includes it.
 
 use super::pick;
 use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// Which of the two descriptions of ECF is followed.
+/// The two published versions of ECF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcfProfile {
-    /// The out-of-tree kernel's.
+    /// The version of the out-of-tree kernel.
     Kernel,
-    /// The paper's.
+    /// The version of the paper.
     Paper,
 }
 
 /// The options of ECF.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EcfOptions {
-    /// Whose formula.
+    /// The version of the formula.
     pub profile: EcfProfile,
     /// The hysteresis.
     pub beta: f64,
 }
 
 impl EcfOptions {
-    /// As the kernel.
+    /// The kernel's values.
     pub const DEFAULT: EcfOptions = EcfOptions { profile: EcfProfile::Kernel, beta: 0.25 };
 }
 
@@ -50,11 +50,11 @@ impl Options for EcfOptions {
         parameter!(
             EcfOptions,
             "profile",
-            "whose formula",
+            "version of the formula",
             choice ["kernel" => EcfProfile::Kernel, "paper" => EcfProfile::Paper],
             profile
         ),
-        parameter!(EcfOptions, "beta", "share by which waiting outlasts its reason", number 0.0, 100.0, beta),
+        parameter!(EcfOptions, "beta", "hysteresis: the share by which waiting is prolonged", number 0.0, 100.0, beta),
     ];
 }
 
@@ -66,18 +66,18 @@ pub struct Ecf {
 }
 
 impl Ecf {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: EcfOptions) -> Ecf {
         Ecf { options, waiting: false }
     }
 
-    /// Whether it has waited for the fast subflow, and needs a better reason to cease.
+    /// True if the last comparison made the data wait for the fast subflow, so that the hysteresis applies.
     pub fn is_waiting(&self) -> bool {
         self.waiting
     }
 
-    /// Whether `remaining` bytes are done sooner if the slow subflow is not used, with the two times in
-    /// seconds that were compared first.
+    /// Returns the two times in seconds that were compared first if `remaining` bytes complete sooner without
+    /// the slow subflow.
     fn waits(&mut self, remaining: u64, fast: &SubflowView, slow: &SubflowView) -> Result<(f64, f64), ()> {
         let seconds = |subflow: &SubflowView| subflow.srtt.map_or(f64::INFINITY, |rtt| rtt.as_secs_f64());
         let (fast_rtt, slow_rtt) = (seconds(fast), seconds(slow));
@@ -120,7 +120,7 @@ impl Scheduler for Ecf {
                 why: Why::scored(Rule::FasterToWait, fast_side, slow_side),
             };
         }
-        // With each segment there, less remains.
+        // Each segment on the slow subflow reduces the remaining data.
         match chunk.fit(slow, slow.mss) {
             Some(range) => pick::assign_new(slow, range, lowest.why(Rule::LowestRtt)),
             None => pick::wait(Rule::NoRoom),

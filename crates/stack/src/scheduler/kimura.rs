@@ -1,25 +1,25 @@
-//! Three rules over the subflows that have room: the highest sending rate (HSR), the largest window
-//! space (LWS) and the lowest time over space (LTS).
+//! Three rules over the subflows with free window: the highest sending rate (HSR), the largest window space
+//! (LWS) and the lowest time over space (LTS).
 //!
-//! **Decide** for the next data which subflow carries it; a tie goes to the lower RTT, then to the lower
-//! ID. They keep no state.
+//! **Decide** which subflow carries the next data; a tie is broken by the lower RTT, then by the lower ID.
+//! They keep no state.
 //!
-//! **Source**: Kimura and others (2017), of which neither text nor code was to be had: the rules are read
-//! from their names and from how later papers speak of them. **Constants**: none.
+//! **Source**: Kimura and others (2017), of which neither text nor code was available: the rules are derived
+//! from their names and from descriptions in later papers. **Constants**: none.
 //!
-//! * HSR: the most of `cwnd / srtt`; the pacing rate or the measured delivery rate can take its place.
-//! * LWS: the most free segments of the window, those that the receive window admits.
-//! * LTS: the least of `srtt` over the free segments.
+//! * HSR: the highest `cwnd / srtt`; the pacing rate or the measured delivery rate can replace it.
+//! * LWS: the most free segments of the window, within the receive window.
+//! * LTS: the lowest `srtt` over the free segments.
 //!
-//! **Read differently**: a subflow without an RTT has no rate, and an infinite time.
+//! **Departures from the source**: a subflow without an RTT has no rate, and an infinite time.
 
 use super::pick::{self, Chunk};
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// The candidate with room that has the most of `measure`, and its score; a tie goes to the lower RTT, then
-/// to the first.
+/// Returns the candidate with free window and the highest `measure`, and its score; a tie is broken by the
+/// lower RTT, then by order.
 fn most(
     view: &View<'_>,
     chunk: Chunk,
@@ -41,32 +41,32 @@ fn most(
     }
 }
 
-/// Free whole segments of a subflow's window.
+/// Returns the free whole segments of a subflow's window.
 fn space(subflow: &SubflowView) -> f64 {
     let free = subflow.cwnd.saturating_sub(pick::under_way(subflow)).min(subflow.window_room);
     (free / subflow.mss.max(1)) as f64
 }
 
-/// What HSR takes for the sending rate.
+/// HSR's measure of the sending rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendingRate {
-    /// The window over the RTT.
+    /// The window divided by the RTT.
     Window,
-    /// The pacing rate of the congestion control, where it names one.
+    /// The pacing rate of the congestion control, if it sets one.
     Pacing,
-    /// The measured delivery rate, where there is a sample.
+    /// The measured delivery rate, if there is a sample.
     Delivery,
 }
 
 /// The options of HSR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HsrOptions {
-    /// What is the sending rate.
+    /// The measure of the sending rate.
     pub rate: SendingRate,
 }
 
 impl HsrOptions {
-    /// The window over the RTT.
+    /// The window divided by the RTT.
     pub const DEFAULT: HsrOptions = HsrOptions { rate: SendingRate::Window };
 }
 
@@ -74,7 +74,7 @@ impl Options for HsrOptions {
     const PARAMETERS: &'static [Parameter<HsrOptions>] = &[parameter!(
         HsrOptions,
         "rate",
-        "the sending rate; the window over the RTT where there is none",
+        "measure of the sending rate; the window divided by the RTT if it is missing",
         choice [
             "window" => SendingRate::Window,
             "pacing" => SendingRate::Pacing,
@@ -89,12 +89,12 @@ impl Options for HsrOptions {
 pub struct Hsr(HsrOptions);
 
 impl Hsr {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: HsrOptions) -> Hsr {
         Hsr(options)
     }
 
-    /// Bytes a second.
+    /// Returns the rate in bytes per second.
     fn rate(&self, subflow: &SubflowView) -> f64 {
         let rate = match self.0.rate {
             SendingRate::Window => None,
@@ -122,7 +122,7 @@ impl Scheduler for Hsr {
 pub struct Lws;
 
 impl Lws {
-    /// It has no options.
+    /// Returns the scheduler; it has no options.
     pub const fn new() -> Lws {
         Lws
     }
@@ -131,7 +131,7 @@ impl Lws {
 impl Scheduler for Lws {
     fn decide(&mut self, view: &View<'_>) -> Decision {
         match pick::next_new(view) {
-            // Each segment takes space, so that it is chosen anew.
+            // Each segment uses window, so the choice is made per segment.
             Ok(chunk) => most(view, chunk, 1, Rule::LargestSpace, 1.0, space),
             Err(decision) => decision,
         }
@@ -143,7 +143,7 @@ impl Scheduler for Lws {
 pub struct Lts;
 
 impl Lts {
-    /// It has no options.
+    /// Returns the scheduler; it has no options.
     pub const fn new() -> Lts {
         Lts
     }

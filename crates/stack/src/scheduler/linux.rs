@@ -1,24 +1,23 @@
-//! The default scheduler of upstream Linux: the subflow that will have sent what it holds the soonest.
+//! The default scheduler of upstream Linux: the subflow that is predicted to send its queued data soonest.
 //!
-//! **Decides** for a burst of at most 64 KB which subflow carries it, from how much each still has to
-//! send or to have acknowledged, and how fast it does: the quotient is the *linger time*. RTTs do not
-//! count. A burst may be queued beyond the congestion window, as the kernel's goes into the send buffer
-//! of a subflow.
+//! **Decides** which subflow carries the next burst of at most 64 KB, by the *linger time*: the bytes that a
+//! subflow still has to send or to have acknowledged, divided by its rate. RTTs are not compared. A burst may
+//! be queued beyond the congestion window, as the kernel puts it into the send buffer of a subflow.
 //!
-//! **Source**: `mptcp_subflow_get_send` and `mptcp_subflow_get_retrans` in net/mptcp of Linux 6.18 and
-//! its net-next tree; the pacing rate of `tcp_update_pacing_rate`.
+//! **Source**: `mptcp_subflow_get_send` and `mptcp_subflow_get_retrans` in net/mptcp of Linux 6.18 and its
+//! net-next tree; the pacing rate of `tcp_update_pacing_rate`.
 //!
-//! **Constants**: a burst of 65,428 bytes; a pacing rate of 2 (below half of the slow-start threshold) or
-//! 1.2 windows per RTT where the congestion control names none; a send buffer of two windows, of at least
-//! 10 segments (`tcp_sndbuf_expand`); a subflow without anything received over more than 4 checks is
-//! *stale*.
+//! **Constants**: a burst of 65,428 bytes; a pacing rate of 2 (below half of the slow-start threshold) or 1.2
+//! windows per RTT if the congestion control sets none; a send buffer of two windows, of at least 10 segments
+//! (`tcp_sndbuf_expand`); a subflow on which nothing was received over more than 4 checks is *stale*.
 //!
-//! **Read differently**
-//! * The check for staleness is made when the connection's data-level timer runs out.
-//! * Where the connection does not model the kernel's send buffers (`subflow-send-buffer = "none"`), the whole segments
-//!   of a burst go, two windows of payload are the buffer, and a subflow whose timer has run out gets nothing until
-//!   something comes back, and what waits in its queue is taken back.
-//! * If the data of a failed subflow finds no idle subflow, new data goes on, as in the kernel.
+//! **Departures from the source**
+//! * Staleness is checked when the connection's data-level timer expires.
+//! * If the kernel's send buffers are not modelled (`subflow-send-buffer = "none"`), a burst consists of
+//!   whole segments, the buffer holds two windows of payload, and a subflow whose timer has expired gets no
+//!   data until something is received on it; its queue is recalled.
+//! * If data of a failed subflow finds no idle subflow, the scheduler continues with new data, as the kernel
+//!   does.
 
 use anabranch_units::{Duration, Time};
 
@@ -37,12 +36,12 @@ const SEND_BURST: u64 = (1 << 16) - 20 - 40 - 40 - 8;
 pub struct LinuxOptions {
     /// The send buffer of a subflow in congestion windows.
     pub send_buffer: f64,
-    /// A subflow is stale after more than so many checks without anything received.
+    /// Maximum number of checks without anything received; a subflow that exceeds it is stale.
     pub stale_loss_count: u8,
 }
 
 impl LinuxOptions {
-    /// As the kernel's.
+    /// The kernel's values.
     pub const DEFAULT: LinuxOptions = LinuxOptions { send_buffer: 2.0, stale_loss_count: 4 };
 }
 
@@ -58,22 +57,22 @@ impl Options for LinuxOptions {
         parameter!(
             LinuxOptions,
             "stale-loss-count",
-            "checks without anything received before a subflow is stale",
+            "a subflow is stale after more than this number of checks without reception",
             integer 1, 255,
             stale_loss_count
         ),
     ];
 }
 
-/// What is known of one subflow.
+/// State of one subflow.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Known {
-    /// Bytes a second, averaged over bursts; 0 before the first.
+    /// The rate in bytes per second, averaged over bursts; 0 before the first.
     rate: f64,
-    /// Checks without progress.
+    /// The number of checks without progress.
     stale_count: u8,
     stale: bool,
-    /// When something had last been received at the first of these checks.
+    /// The time of the last reception at the first of these checks.
     received: Time,
 }
 
@@ -82,26 +81,26 @@ struct Known {
 pub struct Linux {
     options: LinuxOptions,
     known: Tracked<Known>,
-    /// Whose burst is not over.
+    /// The subflow whose burst is not complete.
     last: Option<SubflowId>,
     burst_left: u64,
-    /// The data-level timeouts at the last check.
+    /// The number of data-level timeouts at the last check.
     checked: u64,
 }
 
 impl Linux {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: LinuxOptions) -> Linux {
         Linux { options, known: Tracked::default(), last: None, burst_left: 0, checked: 0 }
     }
 
-    /// The least number of checks without progress, of the subflows that have data outstanding.
+    /// Returns the lowest number of checks without progress among the subflows with data outstanding.
     fn least_count(&self, view: &View<'_>) -> u8 {
         let busy = view.subflows.iter().filter(|subflow| subflow.usable && holds(subflow) > 0);
         busy.map(|subflow| self.known.get(subflow).stale_count).min().unwrap_or(u8::MAX)
     }
 
-    /// `mptcp_pm_subflow_chk_stale` for every subflow with data outstanding.
+    /// Runs `mptcp_pm_subflow_chk_stale` for every subflow with data outstanding.
     #[cold]
     fn check(&mut self, view: &View<'_>) {
         self.checked = view.data_timeouts;
@@ -138,19 +137,19 @@ impl Linux {
     }
 
     fn is_active(&self, subflow: &SubflowView) -> bool {
-        // Without a send buffer of its own a subflow that has timed out gets nothing.
+        // Without a modelled send buffer, a subflow that has timed out gets no data.
         let works = if has_buffer(subflow) { subflow.usable } else { pick::works(subflow) };
         works && !self.known.get(subflow).stale
     }
 
-    /// Takes back what waits on a subflow that is not active any more, if another is.
+    /// Recalls the queue of a subflow that is no longer active, if another is.
     fn stranded(&self, view: &View<'_>) -> Option<Decision> {
         let subflow = view.subflows.iter().find(|s| s.queued > 0 && !self.is_active(s))?;
         view.subflows.iter().find(|s| self.is_active(s))?;
         Some(pick::recall(subflow))
     }
 
-    /// What the send buffer of a subflow takes, and whether it takes anything now.
+    /// True if the send buffer of the subflow has space.
     fn has_memory(&self, subflow: &SubflowView) -> bool {
         if has_buffer(subflow) {
             return memory(subflow) < u64::from(subflow.send_buffer);
@@ -159,13 +158,14 @@ impl Linux {
         (holds(subflow) as f64) < window * self.options.send_buffer
     }
 
-    /// Bytes a second: the average over its bursts, or the pacing rate before the first.
+    /// Returns the rate in bytes per second: the average over bursts, or the pacing rate before the first.
     fn rate(&self, subflow: &SubflowView) -> f64 {
         let known = self.known.get(subflow).rate;
         if known > 0.0 { known } else { pacing_rate(subflow) }
     }
 
-    /// `mptcp_subflow_get_retrans`: an idle subflow; a backup only if nobody makes progress.
+    /// Reinjects like `mptcp_subflow_get_retrans`: on an idle subflow, and on a backup only if no subflow
+    /// makes progress.
     fn again(&self, view: &View<'_>) -> Option<Decision> {
         let pending = view.reinject.first()?;
         let chunk = Chunk::new(view, pending.range)?;
@@ -182,12 +182,12 @@ impl Linux {
         Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Reinject, why })
     }
 
-    /// The decision for `subflow`, whose linger time is `linger`.
+    /// Returns the decision for `subflow`, whose linger time is `linger`.
     fn burst(&mut self, chunk: Chunk, subflow: &SubflowView, linger: f64, other: f64) -> Option<Decision> {
         let range = if !has_buffer(subflow) {
             chunk.queue_on(subflow, self.burst_left)?
         } else {
-            // The kernel gives away whole pieces, and then asks whether the burst is over.
+            // The kernel assigns whole pieces, and then checks whether the burst is complete.
             let start = chunk.range.start;
             chunk.piece_on(subflow, end_of_piece(start) - start)?
         };
@@ -199,17 +199,17 @@ impl Linux {
     }
 }
 
-/// Bytes that a subflow has to send or to have acknowledged.
+/// Returns the bytes that a subflow has to send or to have acknowledged.
 fn holds(subflow: &SubflowView) -> u64 {
     subflow.unacked + subflow.queued
 }
 
-/// Whether its send buffer is modelled, as that of the kernel.
+/// True if the kernel's send buffer is modelled for the subflow.
 fn has_buffer(subflow: &SubflowView) -> bool {
     subflow.send_buffer != u32::MAX
 }
 
-/// The memory of what it holds.
+/// Returns the memory used by the subflow's queued and unacknowledged data.
 fn memory(subflow: &SubflowView) -> u64 {
     if !has_buffer(subflow) {
         return holds(subflow);
@@ -217,7 +217,7 @@ fn memory(subflow: &SubflowView) -> u64 {
     send_buffer::memory(subflow.unacked, subflow.queued, subflow.mss)
 }
 
-/// The pacing rate in bytes a second; without an RTT as if that were a millisecond.
+/// Returns the pacing rate in bytes per second; an RTT of 1 ms is assumed before the first sample.
 fn pacing_rate(subflow: &SubflowView) -> f64 {
     if let Some(rate) = subflow.pacing_rate {
         return rate.0 as f64 / 8.0;
@@ -279,7 +279,7 @@ impl Scheduler for Linux {
         true
     }
 
-    /// As the kernel's: what the first subflow's buffer has taken stays there when others join.
+    /// As in the kernel: data in the first subflow's buffer stays there when others join.
     fn decides_alone(&self) -> bool {
         true
     }

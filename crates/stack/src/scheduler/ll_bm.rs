@@ -1,14 +1,15 @@
 //! LL/BM: minRTT with bufferbloat mitigation.
 //!
 //! **Decides** like [`MinRtt`](super::MinRtt), but a subflow counts as full at `lambda srtt_min / srtt` of
-//! its congestion window: when its RTT has grown beyond `lambda` times the least, it is given less. The
-//! window itself is left as it is; as the subflow does not fill it, it does not grow either.
+//! its congestion window: when its RTT exceeds `lambda` times the minimum, it gets less data. The congestion
+//! window itself is not changed; as the subflow does not fill it, it does not grow either.
 //!
-//! **Source**: Paasch (2014), in the form that Ferlin and others (2014) took up: known here at second
-//! hand. `srtt_min` is the least *smoothed* RTT of the subflow.
+//! **Source**: Paasch (2014), in the form used by Ferlin and others (2014), known here from secondary
+//! sources. `srtt_min` is the minimum *smoothed* RTT of the subflow.
 //!
-//! **Constants**: `lambda` 3. **Read differently**: no window is capped to less than 2 segments. One subflow
-//! alone is capped too, and then used in every state of its recovery, as if no scheduler were asked.
+//! **Constants**: `lambda` 3. **Departures from the source**: no window is capped to less than 2 segments. A
+//! single subflow is capped too, and is then used in every state of its recovery, as if no scheduler were
+//! asked.
 
 use anabranch_units::Duration;
 
@@ -20,12 +21,12 @@ use crate::parameter::{Options, Parameter};
 /// The options of LL/BM.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LlBmOptions {
-    /// How many times its least value the RTT may reach.
+    /// The ratio of the RTT to its minimum above which the window is capped.
     pub lambda: f64,
 }
 
 impl LlBmOptions {
-    /// Three times the least RTT.
+    /// Three times the minimum RTT.
     pub const DEFAULT: LlBmOptions = LlBmOptions { lambda: 3.0 };
 }
 
@@ -33,7 +34,7 @@ impl Options for LlBmOptions {
     const PARAMETERS: &'static [Parameter<LlBmOptions>] = &[parameter!(
         LlBmOptions,
         "lambda",
-        "how many times its least value the RTT may reach",
+        "ratio of the RTT to its minimum above which the window is capped",
         number 1.0, 1000.0,
         lambda
     )];
@@ -44,12 +45,12 @@ impl Options for LlBmOptions {
 pub struct LlBm(LlBmOptions);
 
 impl LlBm {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: LlBmOptions) -> LlBm {
         LlBm(options)
     }
 
-    /// The window of a subflow in bytes, as far as it may be used.
+    /// Returns the usable part of a subflow's window, in bytes.
     fn cap(&self, subflow: &SubflowView) -> u64 {
         let (Some(srtt), Some(least)) = (subflow.srtt, subflow.srtt_min) else { return subflow.cwnd };
         let share = self.0.lambda * least.as_secs_f64() / srtt.as_secs_f64().max(1e-9);

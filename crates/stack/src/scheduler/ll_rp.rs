@@ -1,14 +1,14 @@
 //! LL/RP: lowest latency with opportunistic retransmission and penalisation.
 //!
-//! **Decides** like [`MinRtt`]. What it adds happens in the connection when the receive window or the
-//! send buffer is full: the data at the left edge of the window is sent again on a fast subflow that has
-//! room, and the window of the slow subflow that blocks is halved. The same can be had with every other
-//! scheduler, by the knob `opportunistic` of a connection; here it is part of the name.
+//! **Decides** like [`MinRtt`]. The addition takes effect in the connection when the receive window or the
+//! send buffer is full: the data at the left edge of the window is reinjected on a fast subflow with free
+//! window, and the window of the slow subflow that blocks is halved. Every other scheduler can have the same
+//! by the connection's option `opportunistic`; here it is part of the name.
 //!
-//! **Source**: Raiciu and others (NSDI 2012), as in the out-of-tree MPTCP kernel, with its rule that
-//! the data is sent again only if the fast subflow is more than 4 times as fast.
+//! **Source**: Raiciu and others (NSDI 2012), as in the out-of-tree MPTCP kernel, with its rule that data is
+//! reinjected only if the fast subflow is more than 4 times as fast.
 //!
-//! **Constants**: none. **Read differently**: see [`MinRtt`].
+//! **Constants**: none. **Departures from the source**: see [`MinRtt`].
 
 use super::{Decision, MinRtt, Scheduler, View};
 use crate::config::OpportunisticRetransmission;
@@ -18,7 +18,7 @@ use crate::parameter::{Options, Parameter};
 /// The options of LL/RP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LlRpOptions {
-    /// What happens when the windows block.
+    /// The action when the windows block.
     pub mode: OpportunisticRetransmission,
 }
 
@@ -31,7 +31,7 @@ impl Options for LlRpOptions {
     const PARAMETERS: &'static [Parameter<LlRpOptions>] = &[parameter!(
         LlRpOptions,
         "mode",
-        "what happens when the windows block",
+        "action when the windows block",
         choice [
             "off" => OpportunisticRetransmission::Off,
             "retransmit" => OpportunisticRetransmission::Retransmit,
@@ -46,7 +46,7 @@ impl Options for LlRpOptions {
 pub struct LlRp(LlRpOptions);
 
 impl LlRp {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: LlRpOptions) -> LlRp {
         LlRp(options)
     }

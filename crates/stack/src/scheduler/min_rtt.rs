@@ -1,19 +1,19 @@
-//! minRTT: fill the window of the fastest subflow, then the next fastest.
+//! minRTT: fills the window of the fastest subflow, then that of the next fastest.
 //!
-//! **Decides** for the next data in order which subflow carries it, from the smoothed RTTs and the
-//! room in congestion and receive windows.
+//! **Decides** which subflow carries the next data in order, from the smoothed RTTs and the free congestion
+//! and receive windows.
 //!
-//! **Source**: the `default` scheduler of the out-of-tree MPTCP kernel; the papers
-//! on MPTCP scheduling all mean this one by "the default".
+//! **Source**: the `default` scheduler of the out-of-tree MPTCP kernel; papers on MPTCP scheduling mean this
+//! one by "the default".
 //!
 //! **Constants**: none.
 //!
-//! **Read differently**
-//! * A decision covers as many whole segments as the subflow has room for, where the kernel decides
-//!   per segment: the order of subflows is the same, as the choice does not change until the room is used.
+//! **Departures from the source**
+//! * A decision covers as many whole segments as the subflow has window for, while the kernel decides per
+//!   segment: the order of subflows is the same, as the choice does not change until the window is full.
 //! * A subflow without an RTT sample is the slowest; in the kernel it is the fastest.
-//! * Data of a failed subflow goes to a backup only when no active subflow works, like new data; the
-//!   kernel also does it when every active one has carried it.
+//! * Data of a failed subflow is reinjected on a backup only when no active subflow works, like new data; the
+//!   kernel also does so when every active one has carried it.
 
 use super::pick;
 use super::{AssignKind, Decision, Rule, Scheduler, View};
@@ -23,7 +23,7 @@ use super::{AssignKind, Decision, Rule, Scheduler, View};
 pub struct MinRtt;
 
 impl MinRtt {
-    /// It has no options.
+    /// Returns the scheduler; it has no options.
     pub const fn new() -> MinRtt {
         MinRtt
     }

@@ -1,8 +1,8 @@
-//! Packet schedulers: which data goes on which subflow, and why.
+//! Packet schedulers, which decide which data each subflow carries, and report the reason.
 //!
-//! A scheduler sees a read-only [`View`] and answers with one [`Decision`] at a time until it says
-//! [`Decision::Wait`]. What it assigns waits in the subflow's own queue until congestion window,
-//! pacing and receive windows let it go. All ranges are offsets in the stream, from 0.
+//! A scheduler receives a read-only [`View`] and returns one [`Decision`] at a time until it returns
+//! [`Decision::Wait`]. Assigned data stays in the subflow's own queue until its congestion window, pacing and
+//! the receive windows allow it to be sent. All ranges are stream offsets, counted from 0.
 
 mod any;
 mod blest;
@@ -60,75 +60,78 @@ pub enum RecoveryState {
     /// No loss is being repaired.
     #[default]
     Open,
-    /// A loss is being repaired by fast recovery.
+    /// Fast recovery is repairing a loss.
     Recovery,
-    /// The retransmission timer has run out, and what was in flight is not all repaired.
+    /// The retransmission timer has expired, and the data then in flight is not yet all acknowledged.
     Loss,
 }
 
-/// What a scheduler sees of one subflow.
+/// A scheduler's view of one subflow.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowView {
-    /// Its name.
+    /// The subflow's ID.
     pub id: SubflowId,
-    /// It may carry data: established, for a join after the fourth ACK, and not closing.
+    /// True if the subflow may carry data: it is established (a join, after the fourth ACK) and not closing.
     pub usable: bool,
-    /// A timeout has fired and nothing came back since.
+    /// True if the retransmission timer has expired and nothing has been received since.
     pub potentially_failed: bool,
-    /// Timeouts in a row with no acknowledgement between them; 0 unless it is potentially failed.
+    /// Consecutive timeouts without an acknowledgement between them; 0 unless the subflow is potentially
+    /// failed.
     pub timeouts: u32,
-    /// Either side asked to use it only when no other works.
+    /// True if either side asked to use the subflow only when no other works.
     pub backup: bool,
-    /// Loss recovery.
+    /// The state of loss recovery.
     pub recovery: RecoveryState,
     /// The congestion window in bytes, in whole segments.
     pub cwnd: u64,
-    /// The slow-start threshold in bytes; none until the first loss.
+    /// The slow-start threshold in bytes; `None` until the first loss.
     pub ssthresh: Option<u64>,
-    /// Bytes in flight: sent, and neither acknowledged nor taken for lost.
+    /// Bytes in flight: sent, and neither acknowledged nor marked lost.
     pub inflight: u64,
-    /// Bytes assigned to it and not yet sent for the first time.
+    /// Bytes assigned to the subflow and not yet sent for the first time.
     pub queued: u64,
-    /// Bytes sent, and not yet acknowledged there in order; those taken for lost and those selectively
-    /// acknowledged count.
+    /// Bytes sent and not yet cumulatively acknowledged on this subflow, including those marked lost and
+    /// those selectively acknowledged.
     pub unacked: u64,
-    /// Bytes that its own receive window still admits behind what is sent and queued.
+    /// Bytes that the subflow's own receive window admits beyond sent and queued data.
     pub window_room: u64,
-    /// The smoothed RTT; the handshake's where there is no other. None before any sample.
+    /// The smoothed RTT, or that of the handshake if there is no other sample. `None` before any sample.
     pub srtt: Option<Duration>,
-    /// The RTT variation of RFC 6298.
+    /// The RTT variation (RFC 6298).
     pub rttvar: Duration,
-    /// The least that the smoothed RTT has been; none before any sample.
+    /// The minimum of the smoothed RTT; `None` before any sample.
     pub srtt_min: Option<Duration>,
-    /// The most that it has been; none before any sample.
+    /// The maximum of the smoothed RTT; `None` before any sample.
     pub srtt_max: Option<Duration>,
-    /// The least RTT sample.
+    /// The minimum RTT sample.
     pub min_rtt: Duration,
-    /// The last RTT sample.
+    /// The latest RTT sample.
     pub last_rtt: Duration,
-    /// The most payload in one segment.
+    /// The maximum payload of a segment.
     pub mss: u64,
-    /// The congestion control's pacing rate, if it names one.
+    /// The congestion control's pacing rate, if it sets one.
     pub pacing_rate: Option<Rate>,
-    /// The rate at which data was last delivered; zero before a sample.
+    /// The latest delivery rate sample; zero before the first.
     pub delivery_rate: Rate,
-    /// The relative one-way delay of the last sample, in microseconds: differences count, not the value.
+    /// The relative one-way delay of the latest sample, in microseconds. Only differences are meaningful.
     pub one_way_delay_us: Option<i64>,
-    /// Segments taken for lost over segments sent, smoothed over round trips.
+    /// The ratio of segments marked lost to segments sent, smoothed over round trips.
     pub loss_rate: f64,
-    /// Everything sent on it, in bytes, retransmissions included.
+    /// Bytes sent on the subflow, including retransmissions.
     pub bytes_sent: u64,
-    /// When it became usable, or else began; another subflow of the same ID began at another time.
+    /// The time at which the subflow became usable, or before that the time of its creation. It distinguishes
+    /// two subflows that use the same ID one after the other.
     pub established: Time,
-    /// When anything last arrived on it.
+    /// The time at which the last segment was received.
     pub last_received: Time,
-    /// Its own send buffer in bytes, the memory around the payload included; the greatest number if it has none.
+    /// The subflow's own send buffer in bytes, including the memory overhead of the payload; the maximum
+    /// value if it has none.
     pub send_buffer: u32,
 }
 
 impl SubflowView {
-    /// A usable subflow with nothing under way: its smoothed RTT, and a window of `cwnd` segments of `mss`
-    /// bytes. What else a test wants is set in its fields.
+    /// Returns a usable subflow with nothing in flight, the given smoothed RTT and a window of `cwnd`
+    /// segments of `mss` bytes. Tests set the remaining fields directly.
     pub fn idle(id: SubflowId, srtt: Duration, cwnd: u64, mss: u64) -> SubflowView {
         SubflowView {
             id,
@@ -161,70 +164,70 @@ impl SubflowView {
         }
     }
 
-    /// Bytes of new data, in whole segments, that window and queue still admit at once.
+    /// Returns the bytes of new data, in whole segments, that windows and queue admit now.
     pub fn room(&self) -> u64 {
         let free = self.cwnd.saturating_sub(self.inflight + self.queued).min(self.window_room);
         free - free % self.mss.max(1)
     }
 
-    /// Whether new data may be put on it: the availability rule of the out-of-tree kernel
-    /// but for room.
+    /// True if new data may be assigned to the subflow: the availability rule of the out-of-tree kernel,
+    /// without the check for free window.
     pub fn may_carry(&self) -> bool {
         self.usable && !self.potentially_failed && self.recovery != RecoveryState::Loss
     }
 }
 
-/// Data that shall go on another subflow than before.
+/// Data to be assigned to a subflow that has not carried it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pending {
-    /// Which data.
+    /// The data.
     pub range: DataRange,
-    /// The subflows it was ever put on.
+    /// The subflows to which the data was ever assigned.
     pub tried: SubflowSet,
 }
 
-/// What a scheduler sees.
+/// A scheduler's view of the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The time.
+    /// The current time.
     pub now: Time,
-    /// The subflows that exist, in the order of their IDs; not all are usable.
+    /// The existing subflows in the order of their IDs; not all are usable.
     pub subflows: &'a [SubflowView],
-    /// Written and never given to any subflow, ascending, disjoint.
+    /// Data written and never assigned to a subflow; ascending, disjoint.
     pub unassigned: &'a [DataRange],
-    /// To be sent again on another subflow, ascending, disjoint; goes before new data.
+    /// Data to be reinjected on another subflow; ascending, disjoint; it precedes new data.
     pub reinject: &'a [Pending],
-    /// Given to a subflow and not yet acknowledged at the data level, ascending, disjoint.
+    /// Data assigned to a subflow and not yet acknowledged at the data level; ascending, disjoint.
     pub outstanding: &'a [Pending],
-    /// Everything before it is acknowledged at the data level.
+    /// The first offset not acknowledged at the data level.
     pub data_una: u64,
-    /// Nothing at or behind it was ever given to a subflow.
+    /// The first offset that was never assigned to a subflow.
     pub data_nxt: u64,
-    /// The right edge of the connection's receive window: nothing may go beyond.
+    /// The right edge of the connection's receive window; no data beyond it may be assigned.
     pub window_end: u64,
-    /// The whole window that the peer advertises, in bytes from its data acknowledgement.
+    /// The full window that the peer advertises, in bytes from its data acknowledgement.
     pub peer_window: u64,
-    /// Bytes of the flow never handed to any subflow: by the size that the application has named,
-    /// else what waits in the send buffer.
+    /// Bytes of the flow never assigned to any subflow: from the size that the application announced, or else
+    /// the unassigned data in the send buffer.
     pub remaining: u64,
-    /// Whether `remaining` comes from a size that the application has named.
+    /// True if `remaining` comes from a size that the application announced.
     pub size_known: bool,
-    /// The application could not write all it has.
+    /// True if the send buffer is full and the application has more to write.
     pub send_buffer_full: bool,
-    /// How much the application has written.
+    /// Bytes written by the application so far.
     pub written: u64,
-    /// How often the data-level retransmission timer has run out.
+    /// Number of expirations of the data-level retransmission timer.
     pub data_timeouts: u64,
-    /// The subflows' congestion windows depend on each other.
+    /// True if the congestion windows of the subflows are coupled.
     pub coupled: bool,
-    /// The congestion control, for schedulers that ask how a window goes on; none in a view that a test
-    /// makes.
+    /// The congestion control, for schedulers that predict the growth of a window; `None` in the views of
+    /// tests.
     pub congestion: Option<&'a AnyCongestion>,
 }
 
 impl<'a> View<'a> {
-    /// A sender that has written `unassigned` and sent nothing yet, with all the windows it could wish. What
-    /// else a test wants is set in its fields.
+    /// Returns the view of a sender that has written `unassigned` and sent nothing, with unlimited windows.
+    /// Tests set the remaining fields directly.
     pub fn fresh(now: Time, subflows: &'a [SubflowView], unassigned: &'a [DataRange]) -> View<'a> {
         let remaining = unassigned.iter().map(|range| range.len()).sum();
         View {
@@ -247,13 +250,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The subflow of that name.
+    /// Returns the subflow with the given ID.
     pub fn subflow(&self, id: SubflowId) -> Option<&SubflowView> {
         self.subflows.iter().find(|subflow| subflow.id == id)
     }
 
-    /// How the window of `subflow` goes on: by its congestion control, or where that is not in view by its
-    /// threshold.
+    /// Returns the growth of the window of `subflow` as its congestion control reports it, or else as derived
+    /// from its slow-start threshold.
     pub fn growth(&self, subflow: &SubflowView) -> Growth {
         match self.congestion {
             Some(congestion) => congestion.growth(subflow.id),
@@ -262,8 +265,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The first unassigned bytes that the connection's window admits, at most `limit` of them, wherever in a segment
-    /// that ends.
+    /// Returns the first unassigned bytes that the connection's window admits, at most `limit`, not rounded
+    /// to segments.
     pub fn next_new(&self, limit: u64) -> Option<DataRange> {
         let first = self.unassigned.first()?;
         let end = first.end.min(self.window_end).min(first.start.saturating_add(limit));
@@ -271,35 +274,35 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether data is sent for the first time.
+/// Distinguishes new data from data that another subflow has carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssignKind {
-    /// No subflow has it.
+    /// No subflow has carried the data.
     New,
-    /// A copy of what another subflow carries as well.
+    /// A copy of data that another subflow carries too.
     Copy,
-    /// Another subflow has failed with it.
+    /// Data of a failed subflow.
     Reinject,
 }
 
-/// The reason of a decision, with the scores behind it.
+/// The reason of a decision, with the scores it is based on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Why {
     /// The rule that decided.
     pub rule: Rule,
-    /// What the chosen subflow scored, by the rule's measure.
+    /// The score of the chosen subflow, in the rule's measure.
     pub score: f64,
-    /// What the best other scored; not a number where there is none.
+    /// The best score of the other subflows; NaN if there is none.
     pub other: f64,
 }
 
 impl Why {
-    /// A reason without scores.
+    /// Returns a reason without scores.
     pub const fn rule(rule: Rule) -> Why {
         Why { rule, score: f64::NAN, other: f64::NAN }
     }
 
-    /// A reason with the score of the chosen and of the best other.
+    /// Returns a reason with the score of the chosen subflow and the best of the others.
     pub const fn scored(rule: Rule, score: f64, other: f64) -> Why {
         Why { rule, score, other }
     }
@@ -312,143 +315,145 @@ pub enum Rule {
     NothingToSend,
     /// The connection's receive window is full.
     WindowFull,
-    /// No usable subflow has room.
+    /// No usable subflow has free window.
     NoRoom,
     /// No subflow is usable.
     NoSubflow,
-    /// The smoothed RTT in seconds, the least wins.
+    /// The smoothed RTT in seconds; the lowest wins.
     LowestRtt,
-    /// It is its turn.
+    /// The subflow's turn.
     Turn,
-    /// Every subflow walks the whole stream.
+    /// Every subflow carries the whole stream.
     EverySubflow,
-    /// A faster subflow is full, and the slower ones are not selected: the predicted bytes of the
-    /// selected ones against the bytes that remain.
+    /// A faster subflow is full and the slower ones are not selected. Scores: the bytes that the selected
+    /// subflows are predicted to send, and the bytes that remain.
     NotSelected,
-    /// The linger time in seconds, the least wins: what is queued on the subflow over its rate.
+    /// The linger time in seconds, the lowest wins: the subflow's unacknowledged and queued data divided by
+    /// its rate.
     Linger,
-    /// The credit, the most wins, against the subflow's weight.
+    /// The credit, highest wins, and the subflow's weight.
     Weight,
-    /// Bytes a second, the most wins.
+    /// The rate in bytes per second; the highest wins.
     HighestRate,
-    /// Free segments of the window, the most wins.
+    /// The free segments of the window; the most wins.
     LargestSpace,
-    /// The RTT in seconds over the free segments of the window, the least wins.
+    /// The RTT in seconds divided by the free segments of the window; the lowest wins.
     LeastTimePerSpace,
-    /// The predicted time of arrival in seconds from now, the least wins.
+    /// The predicted arrival in seconds from now; the earliest wins.
     EarliestArrival,
-    /// The slot of a schedule made beforehand.
+    /// A slot of a precomputed schedule.
     Schedule,
-    /// The bytes that would fill the connection's window while the slow subflow has a segment of it,
-    /// against the bytes that there are: the fast subflow is waited for.
+    /// The scheduler waits for the fast subflow, because a segment on the slow one would block the
+    /// connection's window. Scores: the bytes needed meanwhile, and the bytes available.
     WouldBlock,
-    /// The fast subflow would be done sooner, in seconds, than the slow one: it is waited for.
+    /// The scheduler waits for the fast subflow, because it would finish sooner than the slow one. Scores in
+    /// seconds.
     FasterToWait,
-    /// The bytes that arrive out of order against the buffer for them: the slow subflow pauses.
+    /// The slow subflow pauses. Scores: the bytes that would arrive out of order, and the buffer for them.
     NoBuffer,
-    /// A packet to see whether a paused subflow has become of use.
+    /// A packet that probes a paused subflow.
     PathProbe,
-    /// The RTT of the subflow exceeds what was asked for.
+    /// The RTT of the subflow exceeds the configured limit.
     TooSlow,
-    /// So many bytes ahead of the next ones, to arrive in order.
+    /// The offset in bytes from the next data, chosen so that the data arrives in order.
     Gap,
-    /// The first by priority.
+    /// The subflow with the highest priority.
     Priority,
-    /// The subflow is frozen: its RTT, in seconds, is far from the fastest's.
+    /// The subflow is frozen: its RTT, in seconds, exceeds that of the fastest by too much.
     Frozen,
-    /// The subflow may carry nothing, and what waits for it is taken back.
+    /// The subflow may not carry data, and its queued data is recalled.
     Stranded,
-    /// What waits is shared out anew.
+    /// Queued data is redistributed.
     Rebalance,
-    /// Data whose subflow has failed.
+    /// Data of a failed subflow.
     Reinjection,
     /// Data that blocks the receive window.
     Opportunistic,
-    /// A rule of a user's own scheduler.
+    /// A rule of a user-defined scheduler.
     Custom(u16),
 }
 
-/// What a scheduler answers.
+/// A scheduler's answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Decision {
-    /// Put this range into that subflow's queue.
+    /// Appends the range to the queue of the subflow.
     Assign {
         /// The subflow.
         subflow: SubflowId,
-        /// Which data; inside the connection's window.
+        /// The data; inside the connection's window.
         range: DataRange,
-        /// Whether it is new.
+        /// Whether the data is new.
         kind: AssignKind,
         /// The reason.
         why: Why,
     },
-    /// Take back what waits in that subflow's queue and was never sent.
+    /// Removes data never sent from the subflow's queue.
     Recall {
         /// The subflow.
         subflow: SubflowId,
-        /// Which data.
+        /// The data.
         range: DataRange,
         /// The reason.
         why: Why,
     },
-    /// Nothing more for now.
+    /// Nothing more can be assigned now.
     Wait {
-        /// Ask again at this time, even if nothing happens until then.
+        /// The time at which to ask again even if nothing happens before.
         until: Option<Time>,
         /// The reason.
         why: Why,
     },
 }
 
-/// What a scheduler hears between its decisions.
+/// An event reported to a scheduler between its decisions.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum SchedulerEvent {
     /// A subflow has become usable.
     SubflowUp(SubflowId),
-    /// A subflow has ended; what it had not sent is unassigned again.
+    /// A subflow has ended; its unsent data is unassigned again.
     SubflowDown(SubflowId),
-    /// The application has written.
+    /// The application has written data.
     Written,
-    /// Data has left on a subflow for the first time there.
+    /// Data was sent on a subflow for the first time.
     Sent {
         /// The subflow.
         subflow: SubflowId,
-        /// Which data.
+        /// The data.
         range: DataRange,
     },
-    /// A subflow has had so many bytes acknowledged.
+    /// Bytes were acknowledged on a subflow.
     Acked {
         /// The subflow.
         subflow: SubflowId,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// The data level is acknowledged up to here.
+    /// The data acknowledgement has advanced.
     DataAcked {
-        /// The first offset that was not acknowledged before.
+        /// The first offset newly acknowledged.
         from: u64,
-        /// The first that is not acknowledged now.
+        /// The first offset not yet acknowledged.
         to: u64,
-        /// The subflows that carried the first of it.
+        /// The subflows that carried the first of these bytes.
         carried_by: SubflowSet,
     },
-    /// A subflow has lost so many segments.
+    /// Segments of a subflow were marked lost.
     Lost {
         /// The subflow.
         subflow: SubflowId,
-        /// How many segments.
+        /// The number of segments.
         segments: u32,
     },
-    /// A subflow's retransmission timer has run out.
+    /// A subflow's retransmission timer has expired.
     Timeout(SubflowId),
 }
 
-/// Some kinds of [`SchedulerEvent`].
+/// A set of kinds of [`SchedulerEvent`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct EventKinds(u8);
 
 impl EventKinds {
-    /// None.
+    /// The empty set.
     pub const NONE: EventKinds = EventKinds(0);
     /// [`SchedulerEvent::SubflowUp`].
     pub const SUBFLOW_UP: EventKinds = EventKinds(1);
@@ -466,22 +471,22 @@ impl EventKinds {
     pub const LOST: EventKinds = EventKinds(64);
     /// [`SchedulerEvent::Timeout`].
     pub const TIMEOUT: EventKinds = EventKinds(128);
-    /// All.
+    /// All kinds.
     pub const ALL: EventKinds = EventKinds(255);
 
-    /// These and those.
+    /// Returns the union with `other`.
     pub const fn and(self, other: EventKinds) -> EventKinds {
         EventKinds(self.0 | other.0)
     }
 
-    /// Whether all of `other` are among these.
+    /// True if the set contains all of `other`.
     pub const fn has(self, other: EventKinds) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
 impl SchedulerEvent {
-    /// Which kind it is.
+    /// Returns the kind of the event.
     pub const fn kind(&self) -> EventKinds {
         match self {
             SchedulerEvent::SubflowUp(_) => EventKinds::SUBFLOW_UP,
@@ -498,42 +503,43 @@ impl SchedulerEvent {
 
 /// A packet scheduler.
 pub trait Scheduler {
-    /// The next decision; asked again until it is [`Decision::Wait`].
+    /// Returns the next decision. It is called again until it returns [`Decision::Wait`].
     ///
-    /// A decision that the view does not allow (an unknown subflow, a range that is not there or
-    /// outside the window) is taken for a wait.
+    /// A decision that the view does not allow (an unknown subflow, a range that does not exist or lies
+    /// outside the window) counts as a wait.
     fn decide(&mut self, view: &View<'_>) -> Decision;
 
-    /// Something has happened.
+    /// Handles an event.
     fn on_event(&mut self, _view: &View<'_>, _event: &SchedulerEvent) {}
 
-    /// Which events [`Scheduler::on_event`] is called with. Asked once; each costs the making of a view.
+    /// Returns the events for which [`Scheduler::on_event`] is called. Asked once; each event costs the
+    /// construction of a view.
     fn wants_events(&self) -> EventKinds {
         EventKinds::NONE
     }
 
-    /// Whether it is to be asked when there is nothing new to send but something waits in a subflow's
-    /// queue, which it may take back. Asked once.
+    /// True if the scheduler is to be asked even when there is no new data, as long as some subflow has
+    /// queued data that it could recall. Asked once.
     fn revises_queues(&self) -> bool {
         false
     }
 
-    /// Whether it is to be asked when there is only one subflow; else that is filled as its window allows.
-    /// Asked once.
+    /// True if the scheduler is to be asked even when there is only one subflow, which is otherwise filled as
+    /// its window allows. Asked once.
     fn decides_alone(&self) -> bool {
         false
     }
 
-    /// Opportunistic retransmission and penalisation as this scheduler wants them, whatever the
-    /// connection was told; none where that shall count. Asked once.
+    /// Returns the scheduler's own mode of opportunistic retransmission and penalisation, which overrides
+    /// that of the connection; `None` leaves the connection's. Asked once.
     fn opportunistic(&self) -> Option<OpportunisticRetransmission> {
         None
     }
 }
 
-/// A scheduler of a user's own.
+/// A user-defined scheduler.
 pub trait CustomScheduler: Scheduler + Send {
-    /// A copy, so that a run can be forked.
+    /// Returns a copy, so that a run can be forked.
     fn clone_box(&self) -> Box<dyn CustomScheduler>;
 }
 

@@ -1,45 +1,45 @@
-//! OTIAS, out-of-order transmission for in-order arrival scheduling: each segment waits where it will
-//! arrive the soonest.
+//! OTIAS, out-of-order transmission for in-order arrival scheduling: queues each segment on the subflow where
+//! it is predicted to arrive first.
 //!
-//! **Decides** for each segment in whose queue it waits, by the time in which it would arrive: half a round
-//! trip, and a whole one for each window that has to be sent before it. Segments are queued beyond the
-//! congestion window.
+//! **Decides** on which subflow each segment is queued, by its predicted time of arrival: half a round trip,
+//! and a whole one for each window that has to be sent before it. Segments are queued beyond the congestion
+//! window.
 //!
 //! **Source**: Yang and others (2014), as in the Karlstad and Simula fork of the MPTCP kernel; the paper
-//! itself was not to be had. With `q` segments queued and `space` free ones in the window of `cwnd`, the
-//! fork waits `ceil((q - space + 1) / cwnd)` round trips and two other implementations of the paper
-//! `floor((q - space) / cwnd)`, at least 0: the option `wait`.
+//! itself was not available. With `q` segments queued and `space` free ones in the window of `cwnd`, the fork
+//! waits `ceil((q - space + 1) / cwnd)` round trips and two other implementations of the paper `floor((q -
+//! space) / cwnd)`, at least 0: the option `wait`.
 //!
 //! **Constants**: none.
 //!
-//! **Read differently**
+//! **Departures from the source**
 //! * A subflow without an RTT is the slowest; in the fork it is the fastest.
-//! * Backups are left for emergencies; the fork does not look.
-//! * What waits on a subflow that may carry nothing any more is taken back, where the fork leaves it.
+//! * Backups are used only when no active subflow works; the fork ignores the flag.
+//! * The queue of a subflow that may no longer carry data is recalled; the fork leaves it.
 
 use super::pick;
 use super::{Decision, Scheduler, SubflowView, View};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// How many round trips a segment waits.
+/// The number of round trips that a queued segment waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OtiasWait {
     /// The fork's formula: a full window costs a round trip.
     CeilPlusOne,
-    /// The paper's, as others read it.
+    /// The paper's formula, as other implementations read it.
     Floor,
 }
 
 /// The options of OTIAS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OtiasOptions {
-    /// How many round trips a segment waits.
+    /// The number of round trips that a queued segment waits.
     pub wait: OtiasWait,
 }
 
 impl OtiasOptions {
-    /// As the fork.
+    /// The fork's formula.
     pub const DEFAULT: OtiasOptions = OtiasOptions { wait: OtiasWait::CeilPlusOne };
 }
 
@@ -47,7 +47,7 @@ impl Options for OtiasOptions {
     const PARAMETERS: &'static [Parameter<OtiasOptions>] = &[parameter!(
         OtiasOptions,
         "wait",
-        "how many round trips a queued segment waits",
+        "round trips that a queued segment waits",
         choice ["ceil-plus-one" => OtiasWait::CeilPlusOne, "floor" => OtiasWait::Floor],
         wait
     )];
@@ -58,12 +58,12 @@ impl Options for OtiasOptions {
 pub struct Otias(OtiasOptions);
 
 impl Otias {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: OtiasOptions) -> Otias {
         Otias(options)
     }
 
-    /// Seconds until the next segment would arrive.
+    /// Returns the predicted arrival of the next segment, in seconds from now.
     fn arrival(&self, subflow: &SubflowView) -> f64 {
         let Some(srtt) = subflow.srtt else { return f64::INFINITY };
         let mss = subflow.mss.max(1);

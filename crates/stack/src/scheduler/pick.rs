@@ -1,5 +1,5 @@
-//! What schedulers share: which subflows are candidates, how much of which data one of them can
-//! take, the lowest RTT among them, and where data of a failed subflow goes.
+//! Common parts of schedulers: the candidate subflows, the data that fits on one of them, the lowest RTT, and
+//! the choice of a subflow for reinjection.
 
 use anabranch_units::{Duration, Time};
 
@@ -7,47 +7,47 @@ use super::{AssignKind, Decision, RecoveryState, Rule, SubflowView, View, Why};
 use crate::event::SubflowId;
 use crate::seq::DataRange;
 
-/// A wait until something happens.
+/// Returns a wait without a time limit.
 pub(super) const fn wait(rule: Rule) -> Decision {
     Decision::Wait { until: None, why: Why::rule(rule) }
 }
 
-/// Whether a subflow counts as one that works, although it may be busy or repair a timeout: the
-/// out-of-tree kernel's "definitely unavailable" is the opposite.
+/// True if the subflow works, even if it is busy or repairing a timeout: the negation of the out-of-tree
+/// kernel's "definitely unavailable".
 pub(super) fn works(subflow: &SubflowView) -> bool {
     subflow.usable && !subflow.potentially_failed
 }
 
-/// Whether the congestion window admits no further segment.
+/// True if the congestion window admits no further segment.
 pub(super) fn is_full(subflow: &SubflowView) -> bool {
     subflow.cwnd.saturating_sub(subflow.inflight + subflow.queued) < subflow.mss.max(1)
 }
 
-/// Whether backups are to be used: no subflow that works is active (RFC 8684 section 3.3.8).
+/// True if backups are to be used: no active (non-backup) subflow works (RFC 8684 section 3.3.8).
 pub(super) fn backups_only(view: &View<'_>) -> bool {
     !view.subflows.iter().any(|subflow| works(subflow) && !subflow.backup)
 }
 
-/// The subflows that may carry data now, were there room: of the active ones, or where none of
-/// these works of the backups.
+/// Returns the subflows that may carry data, regardless of free window: the active ones, or the backups if no
+/// active subflow works.
 pub(super) fn candidates<'a>(view: &View<'a>) -> impl Iterator<Item = &'a SubflowView> + use<'a> {
     let backups = backups_only(view);
     view.subflows.iter().filter(move |subflow| subflow.backup == backups && subflow.may_carry())
 }
 
-/// The data that is to be sent next, and whether it may be cut anywhere.
+/// The next data to send.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk {
-    /// The data as far as the connection's window admits it; not empty.
+    /// The part of the data that the connection's window admits; not empty.
     pub(super) range: DataRange,
-    /// `range` was cut by the connection's window.
+    /// True if the connection's window cut `range`.
     pub(super) cut: bool,
-    /// Nothing is outstanding: no acknowledgement will open the connection's window.
+    /// True if nothing is outstanding, so that no acknowledgement will open the connection's window.
     pub(super) stuck: bool,
 }
 
 impl Chunk {
-    /// As much of `range` as the connection's window admits; none where that is nothing.
+    /// Returns the part of `range` that the connection's window admits; `None` if there is none.
     pub(super) fn new(view: &View<'_>, range: DataRange) -> Option<Chunk> {
         let end = range.end.min(view.window_end);
         (end > range.start).then_some(Chunk {
@@ -57,24 +57,24 @@ impl Chunk {
         })
     }
 
-    /// The first data that no subflow has; `Err` says why there is none.
+    /// Returns the first unassigned data, or the reason why there is none.
     pub(super) fn unassigned(view: &View<'_>) -> Result<Chunk, Rule> {
         let first = view.unassigned.first().ok_or(Rule::NothingToSend)?;
         Chunk::new(view, *first).ok_or(Rule::WindowFull)
     }
 
-    /// The first part that `subflow` has room for, at most `limit` bytes, in whole segments; none
-    /// where it has no room.
+    /// Returns the prefix for which `subflow` has window, at most `limit` bytes, in whole segments; `None` if
+    /// it has no window.
     ///
-    /// What ends where the data ends is not cut. A window that ends inside a segment is filled to its
-    /// edge only if nothing is under way that would open it: the rule against silly windows (RFC
-    /// 9293 section 3.8.6.2.1).
+    /// The last, short segment of the data is not cut. A window that ends inside a segment is filled to its
+    /// edge only if nothing is in flight that could open it, which avoids silly windows (RFC 9293 section
+    /// 3.8.6.2.1).
     #[inline]
     pub(super) fn fit(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
         self.fit_into(subflow, subflow.cwnd, limit)
     }
 
-    /// The same, where a window of `cwnd` bytes takes the place of the subflow's.
+    /// Like [`Chunk::fit`], with a window of `cwnd` bytes instead of the subflow's.
     #[inline]
     pub(super) fn fit_into(&self, subflow: &SubflowView, cwnd: u64, limit: u64) -> Option<DataRange> {
         let mss = subflow.mss.max(1);
@@ -99,7 +99,7 @@ impl Chunk {
         (len > 0).then_some(DataRange::new(self.range.start, self.range.start + len))
     }
 
-    /// Whether `subflow` has room for anything: as [`Chunk::fit`], mostly without its divisions.
+    /// True if [`Chunk::fit`] would return a range, usually computed without its divisions.
     #[inline]
     pub(super) fn fits(&self, subflow: &SubflowView) -> bool {
         if is_full(subflow) {
@@ -111,21 +111,21 @@ impl Chunk {
         segment || tail || self.fit(subflow, u64::MAX).is_some()
     }
 
-    /// Whether the receive window of `subflow` admits anything, whatever its congestion window.
+    /// True if the receive window of `subflow` admits data, regardless of its congestion window.
     pub(super) fn fits_window(&self, subflow: &SubflowView) -> bool {
         let cwnd = subflow.inflight + subflow.queued + subflow.mss;
         self.fits(&SubflowView { cwnd, ..*subflow })
     }
 
-    /// The first part that `subflow` takes into its queue, at most `limit` bytes, in whole segments:
-    /// whatever its congestion window, but never beyond its receive window.
+    /// Returns the prefix that can be queued on `subflow`, at most `limit` bytes, in whole segments. It may
+    /// exceed the congestion window, but not the receive window.
     #[inline]
     pub(super) fn queue_on(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
         self.fit_into(subflow, u64::MAX, limit)
     }
 
-    /// The first part, at most `limit` bytes, wherever that ends in a segment: the next part is queued after it, on
-    /// this subflow or on another. As far as the receive window of `subflow` admits it.
+    /// Returns a prefix of at most `limit` bytes, within the receive window of `subflow`, that may end inside
+    /// a segment: the rest is queued after it, on this subflow or on another.
     #[inline]
     pub(super) fn piece_on(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
         let len = self.range.len().min(limit);
@@ -135,8 +135,8 @@ impl Chunk {
         self.queue_on(subflow, limit)
     }
 
-    /// What begins `skip` bytes further on in the data that no subflow has, as far as the
-    /// connection's window admits it; none where there is no more than that.
+    /// Returns the unassigned data that begins `skip` bytes after the first, as far as the connection's
+    /// window admits it; `None` if there is no more than that.
     pub(super) fn ahead(view: &View<'_>, skip: u64, mss: u64) -> Option<Chunk> {
         let mut skip = skip;
         for (at, range) in view.unassigned.iter().enumerate() {
@@ -144,7 +144,7 @@ impl Chunk {
             if range.len() > skip && whole {
                 return Chunk::new(view, DataRange::new(range.start + skip, range.end));
             }
-            // What is left of this piece is less than a segment: the next begins behind it.
+            // The rest of this piece is less than a segment, so the next piece begins after it.
             skip = skip.saturating_sub(range.len());
         }
         None
@@ -156,59 +156,59 @@ impl Chunk {
 pub(super) struct PerSubflow<T>([T; 32]);
 
 impl<T: Copy> PerSubflow<T> {
-    /// The value of `id`.
+    /// Returns the value of `id`.
     pub(super) fn get(&self, id: SubflowId) -> T {
         self.0[id.index() & 31]
     }
 
-    /// Makes `value` that of `id`.
+    /// Sets the value of `id`.
     pub(super) fn set(&mut self, id: SubflowId, value: T) {
         self.0[id.index() & 31] = value;
     }
 }
 
-/// A value for each subflow that is forgotten when another subflow takes its place.
+/// A value for each subflow, reset when another subflow takes the same ID.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Tracked<T>([(Time, T); 32]);
 
 impl<T: Copy + Default> Tracked<T> {
-    /// The value of `subflow`.
+    /// Returns the value of `subflow`.
     pub(super) fn get(&self, subflow: &SubflowView) -> T {
         let (since, value) = self.0[subflow.id.index() & 31];
         if since == subflow.established { value } else { T::default() }
     }
 
-    /// Makes `value` that of `subflow`.
+    /// Sets the value of `subflow`.
     pub(super) fn set(&mut self, subflow: &SubflowView, value: T) {
         self.0[subflow.id.index() & 31] = (subflow.established, value);
     }
 }
 
-/// The subflow with the lowest smoothed RTT among those that have room.
+/// The subflow with the lowest smoothed RTT among those with free window.
 #[derive(Clone, Copy)]
 pub(super) struct Lowest<'a> {
     /// The subflow.
     pub(super) subflow: &'a SubflowView,
-    /// What it takes of the data.
+    /// The data that fits on it.
     pub(super) range: DataRange,
-    /// The lowest RTT of the others with room.
+    /// The lowest RTT of the others with free window.
     pub(super) other: Option<Duration>,
 }
 
 impl Lowest<'_> {
-    /// The reason, with both RTTs in seconds.
+    /// Returns the reason with both RTTs in seconds.
     pub(super) fn why(&self, rule: Rule) -> Why {
         let seconds = |rtt: Option<Duration>| rtt.map_or(f64::NAN, Duration::as_secs_f64);
         Why::scored(rule, seconds(self.subflow.srtt), seconds(self.other))
     }
 
-    /// The decision for this subflow.
+    /// Returns the decision for this subflow.
     pub(super) fn assign(&self, kind: AssignKind, rule: Rule) -> Decision {
         Decision::Assign { subflow: self.subflow.id, range: self.range, kind, why: self.why(rule) }
     }
 }
 
-/// The subflow with the least score, that score, and the least of the others; the first wins a tie.
+/// Returns the subflow with the lowest score, that score, and the lowest of the others; the first wins a tie.
 #[inline]
 pub(super) fn least<'a, T: PartialOrd + Copy>(
     scored: impl Iterator<Item = (&'a SubflowView, T)>,
@@ -231,8 +231,8 @@ pub(super) fn least<'a, T: PartialOrd + Copy>(
     best.map(|(subflow, score)| (subflow, score, other))
 }
 
-/// The one of `candidates` with the lowest smoothed RTT that has room for `chunk`. A subflow without RTT
-/// counts as slowest; the first wins a tie.
+/// Returns the candidate with the lowest smoothed RTT among those with window for `chunk`. A subflow without
+/// an RTT counts as slowest; the first wins a tie.
 #[inline]
 pub(super) fn lowest_rtt<'a>(
     candidates: impl Iterator<Item = &'a SubflowView>,
@@ -244,9 +244,9 @@ pub(super) fn lowest_rtt<'a>(
     Some(Lowest { subflow, range, other: other.filter(|other| *other != Duration::MAX) })
 }
 
-/// Where the first data that another subflow has failed with is reinjected: on the subflow with the lowest RTT among
-/// those that never carried it, for which it waits if they only have no room now; if all have carried it, on that with
-/// the lowest RTT of all. None where there is nothing to reinject.
+/// Reinjects the first data of a failed subflow on the subflow with the lowest RTT among those that never
+/// carried it, and waits for that one if it only lacks window. If all have carried the data, the subflow with
+/// the lowest RTT is used. Returns `None` if there is nothing to reinject.
 pub(super) fn reinject(view: &View<'_>) -> Option<Decision> {
     let pending = view.reinject.first()?;
     let Some(chunk) = Chunk::new(view, pending.range) else { return Some(wait(Rule::WindowFull)) };
@@ -265,8 +265,8 @@ pub(super) fn reinject(view: &View<'_>) -> Option<Decision> {
     })
 }
 
-/// What schedulers begin with: data of a failed subflow goes first, then the next new data. `Err` is the
-/// decision where there is nothing to choose.
+/// Reinjects data of a failed subflow first and otherwise returns the next new data. `Err` contains the
+/// decision if there is nothing to choose.
 #[inline]
 pub(super) fn next_new(view: &View<'_>) -> Result<Chunk, Decision> {
     match reinject(view) {
@@ -275,8 +275,8 @@ pub(super) fn next_new(view: &View<'_>) -> Result<Chunk, Decision> {
     }
 }
 
-/// The next new data, a segment of it, into the queue of the candidate where `time`, in seconds, is shortest,
-/// whatever its congestion window.
+/// Queues a segment of the next new data on the candidate with the shortest `time`, in seconds, regardless of
+/// its congestion window.
 #[inline]
 pub(super) fn queue_on_soonest(
     view: &View<'_>,
@@ -294,7 +294,7 @@ pub(super) fn queue_on_soonest(
     }
 }
 
-/// What minRTT would do with the next new data: how much of it, on which subflow. `Err` is the decision where
+/// Returns minRTT's choice for the next new data: the data and the subflow. `Err` contains the decision if
 /// there is nothing to choose.
 #[inline]
 pub(super) fn next_on_lowest<'a>(view: &View<'a>) -> Result<(Chunk, Lowest<'a>), Decision> {
@@ -305,7 +305,7 @@ pub(super) fn next_on_lowest<'a>(view: &View<'a>) -> Result<(Chunk, Lowest<'a>),
     }
 }
 
-/// The candidates by their smoothed RTT, then by ID, whether they have room or not; at most 32.
+/// Returns the candidates by smoothed RTT, then by ID, including those without free window; at most 32.
 pub(super) fn by_rtt<'a>(view: &View<'a>) -> impl Iterator<Item = &'a SubflowView> + use<'a> {
     let subflows = view.subflows;
     let mut order = [((Duration::ZERO, SubflowId(0)), 0_u8); 32];
@@ -315,7 +315,7 @@ pub(super) fn by_rtt<'a>(view: &View<'a>) -> impl Iterator<Item = &'a SubflowVie
         if subflow.backup != backups || !subflow.may_carry() {
             continue;
         }
-        // They are few, and mostly in their order already.
+        // An insertion sort: the subflows are few, and mostly in order already.
         let place = (rank(subflow), at as u8);
         let mut to = len;
         while to > 0 && order[to - 1].0 > place.0 {
@@ -328,56 +328,57 @@ pub(super) fn by_rtt<'a>(view: &View<'a>) -> impl Iterator<Item = &'a SubflowVie
     order.into_iter().take(len).filter_map(move |(_, at)| subflows.get(usize::from(at)))
 }
 
-/// A subflow's place by its smoothed RTT, then by its ID.
+/// Returns the sort key of a subflow: its smoothed RTT, then its ID.
 pub(super) fn rank(subflow: &SubflowView) -> (Duration, SubflowId) {
     (rtt_or_infinite(subflow), subflow.id)
 }
 
-/// New data for a subflow.
+/// Assigns new data to a subflow.
 pub(super) fn assign_new(subflow: &SubflowView, range: DataRange, why: Why) -> Decision {
     Decision::Assign { subflow: subflow.id, range, kind: AssignKind::New, why }
 }
 
-/// The candidate with the lowest smoothed RTT, whether it has room or not.
+/// Returns the candidate with the lowest smoothed RTT, even if it has no free window.
 pub(super) fn fastest<'a>(view: &View<'a>) -> Option<&'a SubflowView> {
     candidates(view).min_by_key(|subflow| rtt_or_infinite(subflow))
 }
 
-/// The smoothed RTT; infinite where there is no sample.
+/// Returns the smoothed RTT, or infinity before the first sample.
 pub(super) fn rtt_or_infinite(subflow: &SubflowView) -> Duration {
     subflow.srtt.unwrap_or(Duration::MAX)
 }
 
-/// Bytes under way on a subflow, sent or about to be.
+/// Returns the bytes of a subflow in flight or queued.
 pub(super) fn under_way(subflow: &SubflowView) -> u64 {
     subflow.inflight + subflow.queued
 }
 
-/// `bytes` in segments of the subflow, a part of one counted as one.
+/// Converts `bytes` to segments of the subflow, rounded up.
 pub(super) fn segments(subflow: &SubflowView, bytes: u64) -> u64 {
     bytes.div_ceil(subflow.mss.max(1))
 }
 
-/// Whether a subflow has been given nothing yet, so that what is known of its place is of one before it.
+/// True if nothing was ever assigned to the subflow, so that state kept under its ID belongs to its
+/// predecessor.
 pub(super) fn is_fresh(subflow: &SubflowView) -> bool {
     subflow.bytes_sent == 0 && subflow.queued == 0
 }
 
-/// Takes back what waits in the queue of a subflow that may carry nothing now, if another may.
+/// Recalls the queue of a subflow that may not carry data now, if another may.
 pub(super) fn stranded(view: &View<'_>) -> Option<Decision> {
     let subflow = view.subflows.iter().find(|subflow| subflow.queued > 0 && !subflow.may_carry())?;
     candidates(view).next()?;
     Some(recall(subflow))
 }
 
-/// Takes back all that waits in the queue of a subflow.
+/// Recalls the whole queue of a subflow.
 pub(super) fn recall(subflow: &SubflowView) -> Decision {
     let why = Why::rule(Rule::Stranded);
     Decision::Recall { subflow: subflow.id, range: DataRange::new(0, u64::MAX), why }
 }
 
-/// Why no subflow takes the next new data: none works, the connection's window has less than a segment left for one
-/// with room, or none of them has room.
+/// Returns the reason why no subflow can take the next new data: none works, the connection's window is
+/// smaller than a segment of a subflow with free congestion window, or no subflow has free window.
 pub(super) fn why_none(view: &View<'_>) -> Rule {
     if !view.subflows.iter().any(works) {
         return Rule::NoSubflow;

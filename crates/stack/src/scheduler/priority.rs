@@ -1,16 +1,16 @@
-//! Schedulers that follow an order of the subflows, and not what is measured of them: strict priority,
-//! and a primary subflow with the others in reserve.
+//! Schedulers that use a configured order of the subflows instead of measurements: strict priority, and a
+//! primary subflow with the others in reserve.
 //!
-//! **Decide** for the next data in order which subflow carries it: the first by priority that has room
+//! **Decide** which subflow carries the next data in order: the first by priority with free window
 //! ([`StrictPriority`]), or the first by priority that works, and no other ([`Backup`]).
 //!
-//! **Source**: strict priority as in draft-bonaventure-iccrg-schedulers. The other is what an
-//! operator means by a backup, with the order given here in place of the flag of RFC 8684.
+//! **Source**: strict priority as in draft-bonaventure-iccrg-schedulers. The other is an operator's usual
+//! notion of a backup, with a configured order in place of the flag of RFC 8684.
 //!
-//! **Constants**: the priorities, by subflow ID; the least number comes first, and what is not listed
-//! comes last, in the order of IDs. With none listed, the order is that of the IDs.
+//! **Constants**: the priorities by subflow ID, the lowest number first; subflows not listed come last, in
+//! the order of IDs. With an empty list, the order is that of the IDs.
 //!
-//! **Read differently**: nothing. Backups by the flag of RFC 8684 remain backups.
+//! **Departures from the source**: none. Backups by the flag of RFC 8684 remain backups.
 
 use super::pick;
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
@@ -20,19 +20,19 @@ use crate::parameter::{Numbers, Options, Parameter};
 /// The options of both.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PriorityOptions {
-    /// The priorities by subflow ID, the least first.
+    /// The priorities by subflow ID, the lowest number first.
     pub priorities: Numbers,
 }
 
 impl PriorityOptions {
-    /// The order of the IDs.
+    /// In the order of the IDs.
     pub const DEFAULT: PriorityOptions = PriorityOptions { priorities: Numbers::EMPTY };
 
     fn of(&self, subflow: &SubflowView) -> f64 {
         self.priorities.as_slice().get(subflow.id.index()).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// The first by priority.
+    /// Returns the first subflow by priority.
     fn first<'a>(&self, subflows: impl Iterator<Item = &'a SubflowView>) -> Option<&'a SubflowView> {
         subflows.min_by(|a, b| self.of(a).total_cmp(&self.of(b)))
     }
@@ -42,18 +42,18 @@ impl Options for PriorityOptions {
     const PARAMETERS: &'static [Parameter<PriorityOptions>] = &[parameter!(
         PriorityOptions,
         "priorities",
-        "priorities of the subflows by ID, the least first; empty: by ID",
+        "priorities of the subflows by ID, lowest number first; empty: by ID",
         numbers 0.0, 1e9,
         priorities
     )];
 }
 
-/// The first subflow by priority that has room.
+/// The first subflow by priority with free window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StrictPriority(PriorityOptions);
 
 impl StrictPriority {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: PriorityOptions) -> StrictPriority {
         StrictPriority(options)
     }
@@ -81,7 +81,7 @@ impl Scheduler for StrictPriority {
 pub struct Backup(PriorityOptions);
 
 impl Backup {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: PriorityOptions) -> Backup {
         Backup(options)
     }

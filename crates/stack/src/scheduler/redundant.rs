@@ -1,17 +1,18 @@
 //! Redundant: every subflow carries everything.
 //!
-//! **Decides** for each subflow by itself what it carries next: the whole stream in order, whether
-//! others carry it or not. What is acknowledged meanwhile is skipped, so a slow subflow never holds
-//! the stream back.
+//! **Decides** for each subflow separately which data it carries next: the whole stream in order, whether or
+//! not others carry it. Data acknowledged in the meantime is skipped, so a slow subflow never delays the
+//! stream.
 //!
 //! **Source**: the redundant scheduler of the out-of-tree MPTCP kernel, branch v0.90.
 //!
-//! **Constants**: none. **State**: how far each subflow has walked, and whose turn it is.
+//! **Constants**: none. **State**: the position of each subflow, and the subflow that is next.
 //!
-//! **Read differently**
-//! * A decision covers a burst, so a subflow walks as far as its window lets it before the next one does.
-//! * Data that a subflow has carried already, by a reinjection, is skipped.
-//! * A place that a new subflow uses again starts from the beginning: seen by nothing sent and nothing queued.
+//! **Departures from the source**
+//! * A decision covers a burst, so a subflow advances as far as its window allows before the next one does.
+//! * Data that a subflow has already carried by a reinjection is skipped.
+//! * A new subflow that reuses an ID starts from the beginning; it is recognised by having nothing sent and
+//!   nothing queued.
 
 use super::pick::{self, Chunk, PerSubflow, is_fresh};
 use super::{AssignKind, Decision, Pending, Rule, Scheduler, SubflowView, View, Why};
@@ -21,26 +22,27 @@ use crate::seq::DataRange;
 /// The scheduler.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Redundant {
-    /// The first offset that each subflow has not been given.
+    /// The first offset not yet assigned to each subflow.
     walked: PerSubflow<u64>,
-    /// Who is asked first.
+    /// The subflow to ask first.
     next: u8,
 }
 
 impl Redundant {
-    /// It has no options.
+    /// Returns the scheduler; it has no options.
     pub fn new() -> Redundant {
         Redundant::default()
     }
 
-    /// What `subflow` carries next, and whether no other has it. Moves its mark over what it has carried.
+    /// Returns the data that `subflow` carries next, and whether no other subflow has it. Advances the
+    /// subflow's position over data it has carried.
     fn step(&mut self, view: &View<'_>, subflow: &SubflowView) -> Option<(DataRange, AssignKind)> {
         if subflow.backup {
             // A backup never carries copies.
             return view.unassigned.first().map(|range| (*range, AssignKind::New));
         }
         let mut at = if is_fresh(subflow) { 0 } else { self.walked.get(subflow.id) };
-        // What is new and lies behind the mark was taken back from a subflow that had it.
+        // New data before the position was recalled from a subflow.
         at = view.unassigned.first().map_or(at, |new| at.min(new.start));
         let new = view.unassigned.partition_point(|range| range.end <= at);
         let new = view.unassigned.get(new);
@@ -60,7 +62,7 @@ impl Redundant {
         found
     }
 
-    /// The decision for `subflow`, or why there is none.
+    /// Returns the decision for `subflow`, or the reason why there is none.
     fn ask(&mut self, view: &View<'_>, subflow: &SubflowView) -> Result<Decision, Rule> {
         if pick::is_full(subflow) && !view.unassigned.is_empty() {
             return Err(Rule::NoRoom);
@@ -78,7 +80,7 @@ impl Redundant {
 impl Scheduler for Redundant {
     fn decide(&mut self, view: &View<'_>) -> Decision {
         if !view.reinject.is_empty() {
-            // A reinjection may be the first that a new subflow is given.
+            // A reinjection may be the first data assigned to a new subflow.
             for subflow in view.subflows.iter().filter(|subflow| is_fresh(subflow)) {
                 self.walked.set(subflow.id, 0);
             }
@@ -88,7 +90,7 @@ impl Scheduler for Redundant {
         }
         let next = SubflowId(self.next);
         let turn = |first: bool| pick::candidates(view).filter(move |s| (s.id >= next) == first);
-        // Of the reasons to wait, the one that comes first in this order.
+        // The reason reported for waiting is the first that applies in this order.
         let reasons = [Rule::NoRoom, Rule::WindowFull, Rule::NothingToSend];
         let mut reason = reasons.len();
         for subflow in turn(true).chain(turn(false)) {

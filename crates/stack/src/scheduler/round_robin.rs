@@ -1,18 +1,18 @@
-//! Round robin: every subflow gets its turn of a few segments.
+//! Round robin: every subflow has a turn of a few segments.
 //!
-//! **Decides** for the next data in order which subflow carries it, from how many segments each has
-//! had in this round; RTTs do not count.
+//! **Decides** which subflow carries the next data in order, from the number of segments each has carried in
+//! this round; RTTs are ignored.
 //!
 //! **Source**: `mptcp_rr` of the out-of-tree MPTCP kernel.
 //!
-//! **Constants**: `segments` per turn, 1 by default; `cwnd_limited`, on by default: a subflow whose
-//! window is full is passed over, so all windows are filled and the shares follow the capacities. Off,
-//! the rotation is strict: everyone waits for the one whose turn it is, and the shares are equal.
+//! **Constants**: `segments` per turn, 1 by default; `cwnd_limited`, on by default: a subflow whose window is
+//! full is skipped, so all windows are filled and the shares follow the capacities. If off, the rotation is
+//! strict: all subflows wait for the one that has the turn, and the shares are equal.
 //!
-//! **Read differently**
-//! * Backups are kept for the time when no active subflow works; the kernel ignores the flag here.
-//! * A turn counts as full when it holds `segments` *or more*; the kernel compares for equality, which a
-//!   large segment never meets.
+//! **Departures from the source**
+//! * Backups are used only when no active subflow works; the kernel ignores the flag here.
+//! * A turn is complete with `segments` *or more*; the kernel compares for equality, which a large segment
+//!   never meets.
 
 use super::pick::{self, Chunk, PerSubflow};
 use super::{AssignKind, Decision, Rule, Scheduler, View, Why};
@@ -24,12 +24,12 @@ use crate::parameter::{Options, Parameter};
 pub struct RoundRobinOptions {
     /// Segments in a turn; 0 counts as 1.
     pub segments: u8,
-    /// A subflow whose window is full is passed over; else everyone waits for it.
+    /// True if a subflow whose window is full is skipped; otherwise all wait for it.
     pub cwnd_limited: bool,
 }
 
 impl RoundRobinOptions {
-    /// One segment, and full windows are passed over.
+    /// One segment per turn; subflows whose window is full are skipped.
     pub const DEFAULT: RoundRobinOptions = RoundRobinOptions { segments: 1, cwnd_limited: true };
 }
 
@@ -39,7 +39,7 @@ impl Options for RoundRobinOptions {
         parameter!(
             RoundRobinOptions,
             "cwnd-limited",
-            "pass over a subflow whose window is full; else wait for it",
+            "skip a subflow whose window is full; else wait for it",
             bool,
             cwnd_limited
         ),
@@ -51,12 +51,12 @@ impl Options for RoundRobinOptions {
 pub struct RoundRobin {
     segments: u32,
     cwnd_limited: bool,
-    /// How many segments each subflow has had in this round.
+    /// The number of segments that each subflow has carried in this round.
     given: PerSubflow<u32>,
 }
 
 impl RoundRobin {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: RoundRobinOptions) -> RoundRobin {
         RoundRobin {
             segments: u32::from(options.segments.max(1)),
@@ -65,8 +65,8 @@ impl RoundRobin {
         }
     }
 
-    /// Data of a failed subflow goes to the first that never carried it and has room, or else to
-    /// the first that has room.
+    /// Reinjects data of a failed subflow on the first with free window that never carried it, or else on the
+    /// first with free window.
     fn reinject(view: &View<'_>) -> Option<Decision> {
         let pending = view.reinject.first()?;
         let Some(chunk) = Chunk::new(view, pending.range) else { return Some(pick::wait(Rule::WindowFull)) };
@@ -106,8 +106,8 @@ impl Scheduler for RoundRobin {
         let takes_part = |subflow: &&super::SubflowView| {
             if self.cwnd_limited { chunk.fits(subflow) } else { chunk.fits_window(subflow) }
         };
-        // The last whose turn is not over, or else the first that has had none. (The kernel's list holds
-        // the newest first, and it takes the first and the last of that.)
+        // The last subflow whose turn is not complete, or else the first that has had none. (The kernel's
+        // list has the newest subflow first, and the kernel takes the first and the last of that list.)
         let mut chosen = None;
         let mut first = None;
         for subflow in pick::candidates(view).filter(takes_part) {
@@ -119,8 +119,8 @@ impl Scheduler for RoundRobin {
         }
         let Some(first) = first else { return pick::wait(pick::why_none(view)) };
         let subflow = chosen.unwrap_or_else(|| {
-            // All that take part have had their turns: the next round. Those that do not keep theirs,
-            // as in the kernel.
+            // All subflows that take part have had their turns, so the next round begins. The others keep
+            // theirs, as in the kernel.
             for subflow in pick::candidates(view).filter(takes_part) {
                 self.given.set(subflow.id, 0);
             }

@@ -1,22 +1,22 @@
-//! STMS: the slow subflow sends later data first, so that it arrives when its turn comes.
+//! STMS: the slow subflow sends later data first, so that it arrives in order.
 //!
-//! **Decides** which data a subflow carries. The fastest takes the next in order; a slower one takes
-//! what is a *gap* further on, so much as the faster ones send in the meantime. Data arrives in order,
-//! and no buffer is needed for what comes early.
+//! **Decides** which data a subflow carries. The fastest carries the next in order; a slower one carries data
+//! that is a *gap* further on, the amount that the faster ones send in the meantime. Data arrives in order,
+//! and no buffer is needed for data that arrives early.
 //!
 //! **Source**: Hang Shi and others, *STMS* (2018): algorithm 1, equation 2, and for the gap the current
 //! estimate (STMS-C) or algorithm 2 (STMS-A), which learns from jumps of the data acknowledgement.
 //!
-//! **Constants**: STMS-C has none. STMS-A, of which the paper gives no values: gain 1/4, interval the greater
-//! of the slow round trip and twice the fast one, and the first gap that of STMS-C.
+//! **Constants**: STMS-C has none. STMS-A, for which the paper gives no values: gain 1/4, interval the
+//! greater of the slow round trip and twice the fast one, and the initial gap that of STMS-C.
 //!
-//! **Read differently**
+//! **Departures from the source**
 //! * The bandwidth of the fast subflow is its window over its RTT, as in the paper's formula; the measured
-//!   delivery rate can take its place.
-//! * With more than two subflows each has a gap to all that are faster: the sum of what these deliver.
-//! * A slow subflow gives whole segments of its own; a piece before a hole that is less is left to the
-//!   fast one.
-//! * Data of a failed subflow goes where minRTT sends it.
+//!   delivery rate can replace it.
+//! * With more than two subflows each has a gap to all faster ones: the sum of the data that these deliver.
+//! * A slow subflow carries whole segments of its own MSS; a shorter piece before a hole is left to the fast
+//!   one.
+//! * Data of a failed subflow is reinjected as by minRTT.
 
 use anabranch_units::{Duration, Time};
 
@@ -26,19 +26,19 @@ use crate::event::SubflowSet;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// How the bandwidth of a subflow is estimated.
+/// The estimate of a subflow's bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bandwidth {
-    /// The window over the RTT.
+    /// The window divided by the RTT.
     Window,
-    /// The measured delivery rate; the window over the RTT before there is a sample.
+    /// The measured delivery rate; before the first sample, the window divided by the RTT.
     Delivery,
 }
 
 /// The options of STMS-C.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StmsCOptions {
-    /// How the bandwidth of a subflow is estimated.
+    /// The estimate of a subflow's bandwidth.
     pub bandwidth: Bandwidth,
 }
 
@@ -51,7 +51,7 @@ impl Options for StmsCOptions {
     const PARAMETERS: &'static [Parameter<StmsCOptions>] = &[parameter!(
         StmsCOptions,
         "bandwidth",
-        "how the bandwidth of a subflow is estimated",
+        "estimate of a subflow's bandwidth",
         choice ["window" => Bandwidth::Window, "delivery" => Bandwidth::Delivery],
         bandwidth
     )];
@@ -60,18 +60,19 @@ impl Options for StmsCOptions {
 /// The options of STMS-A.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StmsAOptions {
-    /// How the bandwidth of a subflow is estimated for the first gap.
+    /// The estimate of a subflow's bandwidth for the initial gap.
     pub bandwidth: Bandwidth,
     /// The weight of a new jump in the moving average.
     pub gain: f64,
-    /// How often the gap is adjusted; open: the greater of the slow round trip and twice the fast.
+    /// The interval between adjustments of the gap; `None`: the greater of the slow round trip and twice the
+    /// fast.
     pub interval: Option<Duration>,
-    /// The first gap in segments; open: that of STMS-C.
+    /// The initial gap in segments; `None`: that of STMS-C.
     pub gap: Option<u32>,
 }
 
 impl StmsAOptions {
-    /// Gain 1/4, the rest from round trips.
+    /// Gain 1/4, the rest derived from round trips.
     pub const DEFAULT: StmsAOptions =
         StmsAOptions { bandwidth: Bandwidth::Window, gain: 0.25, interval: None, gap: None };
 }
@@ -81,7 +82,7 @@ impl Options for StmsAOptions {
         parameter!(
             StmsAOptions,
             "bandwidth",
-            "how the bandwidth is estimated for the first gap",
+            "estimate of the bandwidth for the initial gap",
             choice ["window" => Bandwidth::Window, "delivery" => Bandwidth::Delivery],
             bandwidth
         ),
@@ -89,15 +90,15 @@ impl Options for StmsAOptions {
         parameter!(
             StmsAOptions,
             "interval",
-            "how often the gap is adjusted",
+            "interval between adjustments of the gap",
             open time Duration::ZERO, Duration::from_secs(3600), "rtt",
             interval
         ),
-        parameter!(StmsAOptions, "gap", "first gap, segments", open integer 0, 1 << 24, "stms_c", gap),
+        parameter!(StmsAOptions, "gap", "initial gap, in segments", open integer 0, 1 << 24, "stms_c", gap),
     ];
 }
 
-/// Bytes a second.
+/// Returns the bandwidth in bytes per second.
 fn bandwidth(how: Bandwidth, subflow: &SubflowView) -> f64 {
     if how == Bandwidth::Delivery && subflow.delivery_rate.0 > 0 {
         return subflow.delivery_rate.0 as f64 / 8.0;
@@ -105,8 +106,8 @@ fn bandwidth(how: Bandwidth, subflow: &SubflowView) -> f64 {
     subflow.srtt.map_or(0.0, |srtt| subflow.cwnd as f64 / srtt.as_secs_f64().max(1e-9))
 }
 
-/// Equation 2 with symmetric delays, in bytes: what all that are faster than `slow` deliver in half of the
-/// difference of the round trips.
+/// Returns the gap by equation 2 with symmetric delays, in bytes: the data that all subflows faster than
+/// `slow` deliver in half of the difference of the round trips.
 fn gap(how: Bandwidth, view: &View<'_>, slow: &SubflowView) -> f64 {
     let Some(slow_rtt) = slow.srtt else { return 0.0 };
     let faster = pick::candidates(view).filter(|subflow| pick::rank(subflow) < pick::rank(slow));
@@ -118,7 +119,7 @@ fn gap(how: Bandwidth, view: &View<'_>, slow: &SubflowView) -> f64 {
         .sum()
 }
 
-/// Algorithm 1, where `gap` says how many segments a slow subflow is ahead.
+/// Runs algorithm 1; `gap` returns the gap of a slow subflow in segments.
 fn decide(view: &View<'_>, mut gap: impl FnMut(&SubflowView) -> u64) -> Decision {
     let chunk = match pick::next_new(view) {
         Ok(chunk) => chunk,
@@ -138,7 +139,7 @@ fn decide(view: &View<'_>, mut gap: impl FnMut(&SubflowView) -> u64) -> Decision
         }
         let segments = gap(subflow);
         reason = Why::scored(Rule::Gap, segments as f64, f64::NAN);
-        // More than the gap must be unsent, and inside the window.
+        // The gap and at least one more byte must be unsent and inside the window.
         let Some(ahead) = Chunk::ahead(view, segments * subflow.mss, subflow.mss) else { continue };
         if let Some(range) = ahead.fit(subflow, subflow.mss) {
             return pick::assign_new(subflow, range, reason);
@@ -147,17 +148,17 @@ fn decide(view: &View<'_>, mut gap: impl FnMut(&SubflowView) -> u64) -> Decision
     Decision::Wait { until: None, why: reason }
 }
 
-/// STMS with the gap of the moment.
+/// STMS with a gap computed from current estimates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StmsC(StmsCOptions);
 
 impl StmsC {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: StmsCOptions) -> StmsC {
         StmsC(options)
     }
 
-    /// The gap of `slow` in segments.
+    /// Returns the gap of `slow` in segments.
     pub fn gap(&self, view: &View<'_>, slow: &SubflowView) -> u64 {
         (gap(self.0.bandwidth, view, slow) / slow.mss.max(1) as f64) as u64
     }
@@ -170,18 +171,18 @@ impl Scheduler for StmsC {
     }
 }
 
-/// What STMS-A knows of one slow subflow.
+/// The state that STMS-A learns for one slow subflow.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Learned {
-    /// The gap in segments; none before the first estimate.
+    /// The gap in segments; `None` before the first estimate.
     gap: Option<u32>,
     /// The moving average of the jumps since the last adjustment.
     average: f64,
-    /// When it is adjusted next.
+    /// The time of the next adjustment.
     due: Time,
 }
 
-/// STMS with a gap that learns from the jumps of the data acknowledgement.
+/// STMS with a gap learned from the jumps of the data acknowledgement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StmsA {
     options: StmsAOptions,
@@ -189,25 +190,25 @@ pub struct StmsA {
 }
 
 impl StmsA {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: StmsAOptions) -> StmsA {
         StmsA { options, learned: Tracked::default() }
     }
 
-    /// The gap of `slow` in segments; none before it was first needed.
+    /// Returns the gap of `slow` in segments; `None` before it was first needed.
     pub fn gap(&self, slow: &SubflowView) -> Option<u32> {
         self.learned.get(slow).gap
     }
 
-    /// Algorithm 2: the data acknowledgement has advanced by `segments`, and what held it was carried by
-    /// `carried_by`.
+    /// Runs algorithm 2 when the data acknowledgement has advanced by `segments`; `carried_by` carried the
+    /// data that had delayed it.
     fn on_jump(&mut self, view: &View<'_>, segments: f64, carried_by: SubflowSet) {
         let Some(fastest) = pick::fastest(view) else { return };
         for slow in view.subflows.iter().filter(|subflow| subflow.id != fastest.id) {
             let mut learned = self.learned.get(slow);
             let Some(now) = learned.gap else { continue };
             if segments > 2.0 {
-                // Late slow data wants a larger gap, late fast data a smaller one.
+                // Late data on the slow subflow increases the gap, late data on the fast one decreases it.
                 let jump = match carried_by.has(fastest.id) {
                     true => -segments,
                     false if carried_by.has(slow.id) => segments,

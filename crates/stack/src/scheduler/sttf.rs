@@ -1,24 +1,24 @@
-//! STTF, shortest transmission time first: each segment waits where its transmission is over the soonest,
-//! as the growth of the window is foreseen.
+//! STTF, shortest transmission time first: queues each segment on the subflow that is predicted to deliver it
+//! first, with the expected growth of the window.
 //!
-//! **Decides** for each segment in whose queue it waits, by the time in which all that is queued there
-//! before it and itself would be delivered: rounds of a growing window, and half a round trip. Segments
-//! are queued beyond the congestion window, and shared out anew when that has become uneven.
+//! **Decides** on which subflow each segment is queued, by the time in which it and all data queued there
+//! before it would be delivered: rounds of a growing window, and half a round trip. Segments are queued
+//! beyond the congestion window, and redistributed when the queues have become uneven.
 //!
 //! **Source**: Hurtig and others (2019), as in two forks of the MPTCP kernel (Karlstad and Simula, and a
-//! later one). These use closed forms with approximations near the slow-start threshold; here the rounds
-//! are counted.
+//! later one). These use closed forms with approximations near the slow-start threshold; here the rounds are
+//! counted.
 //!
-//! **Constants**: `alpha` 10 %: if the RTTs differ by less, or by at most a tick of 4 ms, it is minRTT.
-//! `max-rounds` 0: no limit on the rounds that are looked ahead.
+//! **Constants**: `alpha` 10 %: if the RTTs differ by less, or by at most a tick of 4 ms, the rule is minRTT.
+//! `max-rounds` 0: no limit on the rounds of the prediction.
 //!
-//! **Read differently**
-//! * The smoothed RTT in place of the last sample; the option `rtt` has the last.
-//! * What differs less than `alpha` are the least samples; in the forks the first.
-//! * The queue of a subflow is shared out anew if two segments of it would come sooner elsewhere, which
-//!   is when a new greedy allocation would differ by more than one: the forks compute that allocation.
-//! * A subflow without an RTT is the slowest; in the forks it is the fastest. Backups are left for
-//!   emergencies.
+//! **Departures from the source**
+//! * The smoothed RTT replaces the last sample; the option `rtt` selects the last sample.
+//! * `alpha` compares the minimum RTT samples; the forks compare the first ones.
+//! * The queue of a subflow is redistributed if two segments of it would arrive sooner elsewhere, which is
+//!   when a new greedy allocation would differ by more than one: the forks compute that allocation.
+//! * A subflow without an RTT is the slowest; in the forks it is the fastest. Backups are used only when no
+//!   active subflow works.
 
 use anabranch_units::{Duration, Time};
 
@@ -28,13 +28,13 @@ use crate::parameter;
 use crate::parameter::{Options, Parameter};
 use crate::seq::DataRange;
 
-/// A tick of the kernel's clock, in which the forks compare RTTs.
+/// A tick of the kernel's clock, the unit in which the forks compare RTTs.
 const TICK: Duration = Duration::from_millis(4);
 
-/// Which RTT is taken.
+/// The RTT used for predictions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SttfRtt {
-    /// The smoothed one.
+    /// The smoothed RTT.
     Smoothed,
     /// The last sample.
     Last,
@@ -43,30 +43,30 @@ pub enum SttfRtt {
 /// The options of STTF.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SttfOptions {
-    /// RTTs that differ by a smaller share are equal.
+    /// The relative difference below which RTTs count as equal.
     pub alpha: f64,
-    /// The rounds that are looked ahead; 0: all.
+    /// The maximum number of rounds in the prediction; 0: unlimited.
     pub max_rounds: u16,
-    /// Which RTT is taken.
+    /// The RTT used for predictions.
     pub rtt: SttfRtt,
-    /// Slow start ends at the threshold.
+    /// True if slow start ends at the threshold.
     pub clip_at_ssthresh: bool,
 }
 
 impl SttfOptions {
-    /// As the forks, with the smoothed RTT.
+    /// The forks' values, with the smoothed RTT.
     pub const DEFAULT: SttfOptions =
         SttfOptions { alpha: 0.1, max_rounds: 0, rtt: SttfRtt::Smoothed, clip_at_ssthresh: false };
 }
 
 impl Options for SttfOptions {
     const PARAMETERS: &'static [Parameter<SttfOptions>] = &[
-        parameter!(SttfOptions, "alpha", "RTTs that differ by a smaller share are equal", number 0.0, 100.0, alpha),
-        parameter!(SttfOptions, "max-rounds", "rounds that are looked ahead; 0: all", integer 0, 65535, max_rounds),
+        parameter!(SttfOptions, "alpha", "relative difference below which RTTs count as equal", number 0.0, 100.0, alpha),
+        parameter!(SttfOptions, "max-rounds", "maximum rounds in the prediction; 0: unlimited", integer 0, 65535, max_rounds),
         parameter!(
             SttfOptions,
             "rtt",
-            "which RTT is taken",
+            "RTT used for predictions",
             choice ["smoothed" => SttfRtt::Smoothed, "last" => SttfRtt::Last],
             rtt
         ),
@@ -84,17 +84,17 @@ impl Options for SttfOptions {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sttf {
     options: SttfOptions,
-    /// When a queue was last shared out anew: once at a time, so that there is an end to it.
+    /// The time of the last redistribution: at most one at any time, so that the loop terminates.
     shared: Option<Time>,
 }
 
 impl Sttf {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: SttfOptions) -> Sttf {
         Sttf { options, shared: None }
     }
 
-    /// Seconds until `count` segments that are not sent yet have been delivered, `count` at least 1.
+    /// Returns the predicted seconds until `count` unsent segments are delivered; `count` is at least 1.
     fn transfer_time(&self, subflow: &SubflowView, count: u64) -> f64 {
         let rtt = match self.options.rtt {
             _ if subflow.srtt.is_none() => return f64::INFINITY,
@@ -107,7 +107,7 @@ impl Sttf {
         rtt.as_secs_f64() * (rounds as f64 + 0.5)
     }
 
-    /// Round trips before the last of `count` segments leaves.
+    /// Returns the number of round trips before the last of `count` segments is sent.
     fn rounds(&self, subflow: &SubflowView, count: u64) -> u64 {
         let mss = subflow.mss.max(1);
         let cwnd = (subflow.cwnd / mss).max(1);
@@ -132,7 +132,7 @@ impl Sttf {
         rounds + linear_rounds(window, left) - 1
     }
 
-    /// A queue of which two segments would come sooner elsewhere.
+    /// Recalls a queue of which two segments would arrive sooner elsewhere.
     fn uneven(&self, view: &View<'_>) -> Option<Decision> {
         let queued = |subflow: &SubflowView| pick::segments(subflow, subflow.queued);
         let waiting = pick::candidates(view).filter(|subflow| queued(subflow) >= 2);
@@ -147,7 +147,7 @@ impl Sttf {
         })
     }
 
-    /// Whether the RTTs are as good as equal.
+    /// True if the RTTs are practically equal.
     fn no_difference(&self, view: &View<'_>) -> bool {
         let rtts = || pick::candidates(view).map(|subflow| subflow.min_rtt);
         let (Some(least), Some(most)) = (rtts().min(), rtts().max()) else { return true };
@@ -156,7 +156,8 @@ impl Sttf {
     }
 }
 
-/// The rounds in which windows `first`, `first + 1` and so on send `count` segments, at least 1 of each.
+/// Returns the number of rounds in which windows `first`, `first + 1` and so on send `count` segments; both
+/// are at least 1.
 fn linear_rounds(first: u64, count: u64) -> u64 {
     // m first + m (m - 1) / 2 >= count.
     let b = (2 * first - 1) as f64;

@@ -1,15 +1,15 @@
-//! Weighted round robin: every subflow gets its share of the segments, evenly spread.
+//! Weighted round robin: every subflow carries its share of the segments, evenly interleaved.
 //!
-//! **Decides** for each segment which subflow carries it. Each subflow that may take it earns its weight
-//! as credit; the one with the most gets the segment and pays the sum of what was earned.
+//! **Decides** for each segment which subflow carries it. Each subflow that may take it earns its weight as
+//! credit; the one with the most credit gets the segment and pays the sum of what was earned.
 //!
-//! **Source**: the coupled CC survey (2022) names a weight for each path, without an algorithm; this is
-//! the smooth variant that web servers use. **Constants**: the weights; by default `cwnd mss / srtt`.
+//! **Source**: the coupled CC survey (2022) mentions a weight for each path without an algorithm; this is the
+//! smooth variant that web servers use. **Constants**: the weights; by default `cwnd mss / srtt`.
 //!
-//! **Read differently**: nothing, as there is nothing to read. A subflow without room earns nothing, so
-//! that its share goes to the others and is not made up for. Weights that are listed belong to the
-//! subflows in the order of their IDs; those that are not listed are 1. A weight of 0 is for a subflow
-//! that carries data only where no other may.
+//! **Departures from the source**: none, as the source has no algorithm. A subflow without free window earns
+//! nothing, so its share goes to the others and is not made up for later. Listed weights belong to the
+//! subflows in the order of their IDs; missing ones are 1. A subflow of weight 0 carries data only when no
+//! other may.
 
 use super::pick::{self, Tracked};
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
@@ -19,12 +19,12 @@ use crate::parameter::{Numbers, Options, Parameter};
 /// The options of weighted round robin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WeightedRoundRobinOptions {
-    /// The weights by subflow ID; none: each subflow's window over its RTT.
+    /// The weights by subflow ID; if empty, each subflow's window divided by its RTT.
     pub weights: Numbers,
 }
 
 impl WeightedRoundRobinOptions {
-    /// Windows over round trips.
+    /// Windows divided by round trips.
     pub const DEFAULT: WeightedRoundRobinOptions = WeightedRoundRobinOptions { weights: Numbers::EMPTY };
 }
 
@@ -32,7 +32,7 @@ impl Options for WeightedRoundRobinOptions {
     const PARAMETERS: &'static [Parameter<WeightedRoundRobinOptions>] = &[parameter!(
         WeightedRoundRobinOptions,
         "weights",
-        "weights of the subflows by ID; empty: window over RTT",
+        "weights of the subflows by ID; empty: window divided by RTT",
         numbers 0.0, 1e9,
         weights
     )];
@@ -46,7 +46,7 @@ pub struct WeightedRoundRobin {
 }
 
 impl WeightedRoundRobin {
-    /// With these options.
+    /// Returns a scheduler with the given options.
     pub fn new(options: WeightedRoundRobinOptions) -> WeightedRoundRobin {
         WeightedRoundRobin { options, credit: Tracked::default() }
     }
@@ -68,7 +68,7 @@ impl Scheduler for WeightedRoundRobin {
         for subflow in view.subflows.iter().filter(|s| !s.may_carry()) {
             self.credit.set(subflow, 0.0);
         }
-        // A weight of 0 counts only where there is none above.
+        // A weight of 0 is used only if there is no positive one.
         let positive = pick::candidates(view).any(|subflow| self.weight(subflow) > 0.0);
         let mut best: Option<(&SubflowView, f64, f64)> = None;
         let mut sum = 0.0;

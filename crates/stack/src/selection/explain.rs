@@ -1,17 +1,17 @@
-//! The same choice with everything that was weighed, for people to read.
+//! The same choice with all intermediate results, for display.
 
 use super::{Coupling, MAX_PATHS, Order, PathEstimate, Selection, rtt_ratio, select_subflows, still_needed};
 use crate::transfer_model::{TransferModel, Walk};
 use anabranch_units::Bytes;
 
-/// What a faster path delivers while a slower one is in its first round trip.
+/// The data that a faster path delivers while a slower one is in its first round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contribution {
     /// Position of the faster path.
     pub path: usize,
-    /// Round trips it has meanwhile; infinite where the slower path has no RTT sample.
+    /// Round trips of the faster path in that time; infinite if the slower path has no RTT sample.
     pub ratio: f64,
-    /// Segments it delivers in them; infinite like `ratio`, unless it loses everything.
+    /// Segments delivered in them; infinite like `ratio`, unless the path loses everything.
     pub segments: f64,
     /// The same in bytes, rounded down; [`Bytes::MAX`] if infinite.
     pub bytes: Bytes,
@@ -22,40 +22,41 @@ pub struct Contribution {
 pub struct Candidate {
     /// Position of the path.
     pub path: usize,
-    /// What each faster path delivers within its RTT, fastest first; empty for the fastest itself.
+    /// The data that each faster path delivers within this path's RTT, fastest first; empty for the fastest
+    /// path.
     pub contributions: Vec<Contribution>,
     /// Their sum `C_i`, rounded down. // DMPTCP eq. 15
     pub predicted: Bytes,
-    /// Whether that is all that remains, so that this path and all slower ones are not needed.
+    /// True if that covers the remaining data, so that this path and all slower ones are not needed.
     pub enough: bool,
-    /// Whether the path is chosen.
+    /// True if the path is chosen.
     pub chosen: bool,
 }
 
-/// Why a path was not weighed at all.
+/// The reason why a path was not considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is not usable.
+    /// The path is not usable.
     Unusable,
-    /// It is a backup, and a path that is none is usable.
+    /// The path is a backup, and a non-backup path is usable.
     Backup,
-    /// It is behind the first [`MAX_PATHS`] paths.
+    /// The path is not among the first [`MAX_PATHS`].
     BeyondLimit,
 }
 
-/// A choice of subflows with its grounds.
+/// A choice of subflows with its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// What [`select_subflows`] answers.
+    /// The result of [`select_subflows`].
     pub selection: Selection,
     /// The paths that may be used, fastest first.
     pub candidates: Vec<Candidate>,
-    /// The others by position, each with the reason.
+    /// The other paths by position, each with the reason.
     pub not_weighed: Vec<(usize, Reason)>,
 }
 
-/// [`select_subflows`] with its grounds: every path is weighed to the end, also those behind the
-/// first that is not needed.
+/// Returns [`select_subflows`] with its reasons: every path is evaluated completely, including those slower
+/// than the first that is not needed.
 pub fn explain_selection(paths: &[PathEstimate], remaining: Bytes, model: &TransferModel) -> Explanation {
     let selection = select_subflows(paths, remaining, model);
     let order = Order::new(paths);
@@ -79,7 +80,7 @@ pub fn explain_selection(paths: &[PathEstimate], remaining: Bytes, model: &Trans
             let (path, faster) = place(fast);
             let ratio = rtt_ratio(estimate, faster);
             let segments = walk.reach(ratio, f64::INFINITY);
-            // As `select_subflows` adds and compares: no rounding sets the two apart.
+            // Adds and compares as `select_subflows` does, so that rounding cannot make the two differ.
             candidate.enough |= known && segments >= still_needed(needed, sum, faster.segment());
             sum += segments * faster.segment();
             let bytes = Bytes((segments * faster.segment()) as u64);

@@ -1,39 +1,37 @@
-//! DMPTCP's choice of subflows: a path is used if the faster ones cannot finish the flow before its
-//! first round trip is over.
+//! DMPTCP's choice of subflows: a path is used if the faster ones cannot finish the flow before its first
+//! round trip ends.
 //!
-//! It decides from each path's smoothed RTT, window, threshold and loss rate, and from the bytes
-//! that no subflow has been given yet. Paths are taken in the order of their RTT. While path `i` is
-//! in its first round trip, each faster path `j` has `RTT_i / RTT_j` of them and delivers
-//! `C_j(RTT_i / RTT_j)` by the [transfer model](crate::transfer_model); if the sum `C_i` of these
-//! covers what remains, path `i` and all slower ones stay idle.
+//! It decides from each path's smoothed RTT, window, threshold and loss rate, and from the bytes not yet
+//! assigned to a subflow. Paths are considered in the order of their RTT. While path `i` is in its first
+//! round trip, each faster path `j` has `RTT_i / RTT_j` of them and delivers `C_j(RTT_i / RTT_j)` by the
+//! [transfer model](crate::transfer_model); if the sum `C_i` of these covers the remaining data, path `i` and
+//! all slower ones stay idle.
 //!
 //! Source: *DMPTCP* (2018), section 4.2, algorithm 1 and equation 15.
 //!
-//! # What is read differently from the paper
+//! # Departures from the paper
 //!
-//! * Line 6 loops over `j = 1..i` where equation 15 sums over `j < i`, and line 7 prints
-//!   `RTT_i / RTT_i`; equation 15 is meant.
-//! * The text compares with the size of the file, the example with what remains of it; what remains
-//!   is right for both, since at the start the two are equal.
-//! * A flow of unknown size ([`Bytes::MAX`]) uses all paths. The paper leaves it open.
-//! * The example chooses at the beginning of a round, when nothing of its window is sent. Where a whole
-//!   window is in flight ([`PathEstimate::full`]), and so is not part of what remains, the first round
-//!   is that of the next window. To begin with the window in flight would count it twice.
-//! * A path that is not `usable` is left out before the choice. Whether that is so during the recovery
-//!   from a timeout is up to the caller. Backup paths count only where no other is usable.
-//! * A path without an RTT sample is taken for infinitely slow, and several of them for equally so.
-//!   It is chosen if the size is unknown, if the measured paths deliver nothing at all, or if none
-//!   is measured.
+//! * Line 6 loops over `j = 1..i` where equation 15 sums over `j < i`, and line 7 prints `RTT_i / RTT_i`;
+//!   equation 15 is meant.
+//! * The text compares with the size of the file, the example with its remaining part; the latter is right
+//!   for both, since at the start the two are equal.
+//! * A flow of unknown size ([`Bytes::MAX`]) uses all paths. The paper leaves this open.
+//! * The example chooses at the beginning of a round, when nothing of its window is sent. If a whole window
+//!   is in flight ([`PathEstimate::full`]), and so not part of the remaining data, the first round is that of
+//!   the next window. Beginning with the window in flight would count it twice.
+//! * A path that is not `usable` is excluded before the choice. The caller decides whether a path is usable
+//!   during the recovery from a timeout. Backup paths are considered only if no other is usable.
+//! * A path without an RTT sample counts as infinitely slow, and several of them as equally slow. It is
+//!   chosen if the size is unknown, if the measured paths deliver nothing at all, or if none is measured.
 //!
-//! # What follows from the rule
+//! # Properties of the rule
 //!
-//! More remaining bytes never take a path away, and a longer RTT of a path never brings it in; both
-//! hold whatever the options. A higher loss rate of any path never takes a path away as long as the
-//! model's default options hold, with or without clipping, limit and whole rounds: this has been
-//! searched over a grid, not proved. It does *not* hold with
-//! [`TimeoutWindow::Initial`](crate::transfer_model::TimeoutWindow), where a timeout may raise the
-//! window, nor with an increase much below 1, where slow start towards the threshold of 2 that a
-//! timeout leaves behind is faster than staying in congestion avoidance.
+//! More remaining bytes never remove a path, and a longer RTT of a path never adds it; both hold for all
+//! options. A higher loss rate of any path never removes a path as long as the model's default options hold,
+//! with or without clipping, limit and whole rounds: this has been searched over a grid, not proved. It does
+//! *not* hold with [`TimeoutWindow::Initial`](crate::transfer_model::TimeoutWindow), where a timeout may
+//! increase the window, nor with an increase much below 1, where slow start towards the threshold of 2 that
+//! follows a timeout is faster than staying in congestion avoidance.
 
 mod explain;
 
@@ -42,10 +40,10 @@ pub use explain::{Candidate, Contribution, Explanation, Reason, explain_selectio
 use crate::transfer_model::{PathState, TransferModel, Walk};
 use anabranch_units::{Bytes, Duration};
 
-/// Paths beyond this many are not looked at.
+/// The maximum number of paths; further ones are ignored.
 pub const MAX_PATHS: usize = 32;
 
-/// What is known of a path. Paths are named by their position in the slice that is passed.
+/// The measurements of a path. Paths are identified by their position in the slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathEstimate {
     /// Smoothed round-trip time; zero if there is no sample yet.
@@ -58,25 +56,25 @@ pub struct PathEstimate {
     pub loss: f64,
     /// Payload bytes of a segment. 0 counts as 1.
     pub mss: u32,
-    /// True if the whole window is in flight, and what is in flight is not part of what remains: the
-    /// model then begins with the next window.
+    /// True if the whole window is in flight, and data in flight is not part of the remaining data: the model
+    /// then begins with the next window.
     pub full: bool,
-    /// Whether it can carry data now: established, and not blocked by a timeout.
+    /// True if the path can carry data now: established, and not blocked by a timeout.
     pub usable: bool,
-    /// Whether either end asked to use it only if nothing else is left.
+    /// True if either end asked to use the path only if no other is left.
     pub backup: bool,
 }
 
-/// A path that was weighed, and what spoke for or against it.
+/// A path that was considered, with the figures that decided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighed {
     /// Position of the path.
     pub path: usize,
     /// Its RTT in RTTs of the fastest path.
     pub ratio: f64,
-    /// What the faster paths deliver within that time (`C_i`, rounded down). // DMPTCP eq. 15
+    /// The data that the faster paths deliver within that time (`C_i`, rounded down). // DMPTCP eq. 15
     ///
-    /// Of a path that is left out this is a lower bound: the walk ends when it is enough.
+    /// For an excluded path this is a lower bound: the walk ends as soon as it suffices.
     pub predicted: Bytes,
 }
 
@@ -86,45 +84,46 @@ pub struct Selection {
     order: [u8; MAX_PATHS],
     len: u8,
     mask: u32,
-    /// What was to be sent.
+    /// The data to be sent.
     pub remaining: Bytes,
-    /// The slowest path chosen beside the fastest: what the faster ones deliver is not enough.
+    /// The slowest chosen path other than the fastest: the data that the faster ones deliver does not
+    /// suffice.
     pub last_chosen: Option<Weighed>,
-    /// The fastest path left out: what the faster ones deliver is enough.
+    /// The fastest excluded path: the data that the faster ones deliver suffices.
     pub first_left_out: Option<Weighed>,
 }
 
 impl Selection {
-    /// The chosen paths by position, fastest first.
+    /// Returns the chosen paths by position, fastest first.
     pub fn paths(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.order[..usize::from(self.len)].iter().map(|&path| usize::from(path))
     }
 
-    /// Whether the path at this position is chosen.
+    /// True if the path at this position is chosen.
     pub fn contains(&self, path: usize) -> bool {
         path < MAX_PATHS && self.mask & (1 << path) != 0
     }
 
-    /// Bit `n` is set if the path at position `n` is chosen.
+    /// Returns a mask in which bit `n` is set if the path at position `n` is chosen.
     pub fn mask(&self) -> u32 {
         self.mask
     }
 
-    /// How many paths are chosen.
+    /// Returns the number of chosen paths.
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether none is chosen: no path is usable.
+    /// True if no path is chosen, because none is usable.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// Chooses the paths for `remaining` bytes; [`Bytes::MAX`] stands for an unknown size.
+/// Chooses the paths for `remaining` bytes; [`Bytes::MAX`] is an unknown size.
 ///
-/// At least one path is chosen if any is usable. Nothing is allocated. Only the first [`MAX_PATHS`]
-/// paths are looked at.
+/// At least one path is chosen if any is usable. Nothing is allocated. Only the first [`MAX_PATHS`] paths are
+/// considered.
 ///
 /// ```
 /// use anabranch_stack::selection::{PathEstimate, select_subflows};
@@ -152,8 +151,8 @@ pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &Transfe
     let order = Order::new(paths);
     let coupling = Coupling::new(paths, &order, model);
     let mut delivered = [0.0; MAX_PATHS];
-    // Algorithm 1 weighs one path after the other. Here each path's rounds are walked once, for all
-    // slower paths that may still be chosen; `chosen` is the first found so far to be left out.
+    // Algorithm 1 considers one path after the other. Here each path's rounds are walked once, for all slower
+    // paths that may still be chosen; `chosen` is the first excluded path found so far.
     let mut chosen = order.len;
     if remaining != Bytes::MAX {
         let needed = remaining.get() as f64;
@@ -195,7 +194,7 @@ impl PathEstimate {
         PathState { cwnd: self.cwnd, ssthresh: self.ssthresh, loss: self.loss }
     }
 
-    /// The rounds in which it can send what remains.
+    /// Returns the walk over the rounds in which the path can send remaining data.
     fn walk(&self, model: &TransferModel) -> Walk {
         let state = self.state();
         if self.full { Walk::after_a_round(model, &state) } else { Walk::new(model, &state) }
@@ -205,7 +204,7 @@ impl PathEstimate {
         f64::from(self.mss.max(1))
     }
 
-    /// The window in bytes.
+    /// Returns the window in bytes.
     fn window(&self) -> f64 {
         f64::from(self.cwnd.max(1)) * self.segment()
     }
@@ -215,10 +214,10 @@ impl PathEstimate {
     }
 }
 
-/// What LIA makes of the growth of each path, where that is asked for. // DMPTCP eq. 1
+/// The effect of LIA on the growth of each path, if enabled. // DMPTCP eq. 1
 struct Coupling<'a> {
     model: &'a TransferModel,
-    /// `alpha / cwnd_total`, a byte; none where each grows by itself.
+    /// `alpha / cwnd_total`, per byte; `None` if the paths grow independently.
     aggressiveness: Option<f64>,
 }
 
@@ -237,8 +236,8 @@ impl<'a> Coupling<'a> {
         Coupling { model, aggressiveness: (sum > 0.0).then(|| best / (sum * sum)) }
     }
 
-    /// The model of one path: a round acknowledges a window, and an acknowledged byte adds
-    /// `min(alpha / cwnd_total, 1 / cwnd)` segments.
+    /// Returns the model of one path: a round acknowledges a window, and an acknowledged byte adds `min(alpha
+    /// / cwnd_total, 1 / cwnd)` segments.
     fn model_of(&self, path: &PathEstimate) -> TransferModel {
         let mut model = *self.model;
         if let Some(aggressiveness) = self.aggressiveness {
@@ -248,17 +247,18 @@ impl<'a> Coupling<'a> {
     }
 }
 
-/// `eta`: how many round trips the faster path has in one of the slower. // DMPTCP algorithm 1, line 7
+/// Returns `eta`: the number of round trips of the faster path in one of the slower. // DMPTCP algorithm 1,
+/// line 7
 fn rtt_ratio(slow: &PathEstimate, fast: &PathEstimate) -> f64 {
     match (slow.rtt_ns(), fast.rtt_ns()) {
         (Some(slow), Some(fast)) => slow as f64 / fast as f64,
         (None, Some(_)) => f64::INFINITY,
-        (_, None) => 1.0, // Both: what is measured is never slower than what is not.
+        (_, None) => 1.0, // Both: a measured path is never slower than an unmeasured one.
     }
 }
 
-/// Segments of `mss` bytes that are needed beside the `delivered` bytes of faster paths. A walk ends
-/// there, and a choice compares with it, so that no rounding sets the two apart. // DMPTCP eq. 15
+/// Returns the segments of `mss` bytes needed in addition to the `delivered` bytes of faster paths. A walk
+/// ends there, and the choice compares with it, so that rounding cannot make the two differ. // DMPTCP eq. 15
 fn still_needed(needed: f64, delivered: f64, mss: f64) -> f64 {
     (needed - delivered) / mss
 }

@@ -1,8 +1,8 @@
-//! Loss detection and recovery of one subflow: RACK-TLP (RFC 8985), or three duplicate ACKs with
-//! NewReno (RFC 6582); timeouts (RFC 6298); and the undo of what was spurious (RFC 3522, RFC 3708).
+//! Loss detection and recovery of one subflow: RACK-TLP (RFC 8985), or three duplicate ACKs with NewReno (RFC
+//! 6582); timeouts (RFC 6298); undo of spurious retransmissions (RFC 3522, RFC 3708).
 //!
-//! It decides what is lost and which state the subflow is in. What that does to the congestion
-//! window is the business of the congestion control.
+//! It decides which segments are lost, and the subflow's recovery state. The effect on the congestion window
+//! is decided by the congestion control.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,24 @@ use crate::scheduler::RecoveryState;
 use crate::subflow::rtt::RttEstimator;
 use crate::subflow::scoreboard::{Scoreboard, Sent};
 
-/// RFC 6582: how many duplicate acknowledgements mean a loss.
+/// RFC 6582: the number of duplicate acknowledgements that indicate a loss.
 const DUP_THRESH: u32 = 3;
-/// RFC 8985 section 6.2: recoveries without a DSACK until the reordering window is reset.
+/// RFC 8985 section 6.2: the number of recoveries without a DSACK after which the reordering window is reset.
 const REO_PERSIST: u32 = 16;
 
-/// What is remembered to undo a reduction.
+/// The state needed to undo a reduction.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
-    /// Retransmissions since the reduction that no DSACK has answered.
+    /// Retransmissions since the reduction for which no DSACK was received.
     unanswered: u32,
 }
 
-/// A tail loss probe under way.
+/// An outstanding tail loss probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// The next offset when it was sent.
+    /// The next offset at the time of the probe.
     end: u64,
-    /// It sent old data.
+    /// True if the probe was a retransmission.
     retransmission: bool,
 }
 
@@ -41,27 +41,27 @@ pub struct Recovery {
     undo_enabled: bool,
     limited_transmit: bool,
     state: RecoveryState,
-    /// The next offset when the state was entered; it is left when this is acknowledged.
+    /// The next offset when the state was entered; the state ends when it is acknowledged.
     recover: u64,
-    /// Some reduction has happened: `recover` means something.
+    /// True after the first reduction: `recover` is valid.
     recovered_once: bool,
     duplicates: u32,
-    /// NewReno: bytes that duplicate acknowledgements say have left the network.
+    /// NewReno: bytes that have left the network according to duplicate acknowledgements.
     credit: u64,
     /// NewReno: partial acknowledgements of this recovery.
     partial: u32,
-    /// One segment goes out whatever the window says: the fast retransmission.
+    /// True to send one segment regardless of the window: the fast retransmission.
     pub force: bool,
-    /// Timeouts in a row.
+    /// Consecutive timeouts.
     timeouts: u32,
     undo: Option<Undo>,
-    /// When the oldest retransmission was sent that may not be acknowledged yet; an acknowledgement of something older
-    /// answers an original.
+    /// The transmission time of the oldest retransmission that may be unacknowledged; an acknowledgement of
+    /// anything older answers an original.
     first_retransmission: Option<Time>,
     /// No segment from this offset on was retransmitted.
     retransmitted_until: u64,
     probe: Option<Probe>,
-    /// A round trip was measured since the last probe.
+    /// True if a round trip was measured since the last probe.
     probe_allowed: bool,
     rack: Rack,
 }
@@ -69,52 +69,52 @@ pub struct Recovery {
 /// The state of RFC 8985 section 6.
 #[derive(Clone, Debug)]
 struct Rack {
-    /// When the segment was sent that was sent last of all delivered ones.
+    /// The transmission time of the most recently sent segment among all delivered ones.
     sent: Time,
-    /// Where that segment ends.
+    /// The end of that segment.
     end: u64,
-    /// The round trip of that segment.
+    /// The round-trip time of that segment.
     rtt: Duration,
-    /// Behind the highest delivered octet.
+    /// The end of the highest delivered octet.
     fack: u64,
     reordering_seen: bool,
     reo_mult: u32,
     reo_persist: u32,
     dsack_round: Option<u64>,
-    /// Every first transmission before this offset is acknowledged, lost or sent again.
+    /// Every first transmission before this offset is acknowledged, lost or retransmitted.
     scan: u64,
-    /// Retransmissions in the order in which they left: when, and which offset.
+    /// Retransmissions in the order of transmission: time and offset.
     resent: VecDeque<(Time, u64)>,
 }
 
-/// What a timeout of the retransmission timer means.
+/// The meaning of an expiration of the retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetransmitTimer {
-    /// RFC 6298.
+    /// A timeout (RFC 6298).
     Timeout,
-    /// RFC 8985 section 7.
+    /// A tail loss probe (RFC 8985 section 7).
     TailProbe,
-    /// RFC 8985 section 6.3: a segment's reordering window ends.
+    /// The end of a segment's reordering window (RFC 8985 section 6.3).
     Reordering,
 }
 
-/// What an acknowledgement has changed.
+/// The effect of an acknowledgement on recovery.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verdict {
-    /// A reduction is due: fast recovery was entered.
+    /// True if fast recovery was entered, so that a reduction is due.
     pub entered: bool,
-    /// Recovery (of either kind) has ended.
+    /// True if recovery (of either kind) has ended.
     pub ended: bool,
-    /// The last reduction was a mistake.
+    /// True if the last reduction was spurious.
     pub undone: bool,
-    /// A tail loss probe has repaired a loss: a reduction is due, with nothing to send again.
+    /// True if a tail loss probe has repaired a loss: a reduction is due, with nothing to retransmit.
     pub probe_repaired: bool,
 }
 
 impl Recovery {
-    /// The recovery of a subflow whose first data octet is `first`.
+    /// Returns the recovery of a subflow whose first data octet is `first`.
     pub fn new(config: &ConnectionConfig, sack: bool, first: u64) -> Recovery {
-        // RACK needs SACK: without it the duplicate acknowledgements must do.
+        // RACK needs SACK; without it, duplicate acknowledgements are used.
         let detection = if sack { config.loss_detection } else { LossDetection::DuplicateAcks };
         Recovery {
             detection,
@@ -148,32 +148,32 @@ impl Recovery {
         }
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn state(&self) -> RecoveryState {
         self.state
     }
 
-    /// Timeouts in a row.
+    /// Returns the number of consecutive timeouts.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
-    /// Whether progress and retransmissions start the retransmission timer anew.
+    /// True if progress and retransmissions restart the retransmission timer.
     ///
-    /// RFC 6582 section 3.2 step 3: NewReno, which repairs one loss in a round trip, does so for the first
-    /// partial acknowledgement alone, so that where many were lost a timeout ends it ("impatient").
+    /// RFC 6582 section 3.2 step 3: NewReno, which repairs one loss per round trip, restarts it only for the
+    /// first partial acknowledgement, so that a timeout ends a recovery of many losses ("impatient").
     pub fn restarts_timer(&self) -> bool {
         self.detection != LossDetection::DuplicateAcks
             || self.state != RecoveryState::Recovery
             || self.partial <= 1
     }
 
-    /// Bytes that duplicate acknowledgements say have left the network.
+    /// Returns the bytes that have left the network according to duplicate acknowledgements.
     pub fn credit(&self) -> u64 {
         self.credit
     }
 
-    /// The segment of `board` that begins at `seq` is retransmitted.
+    /// Handles the retransmission of the segment of `board` that begins at `seq`.
     pub fn on_retransmit(&mut self, now: Time, board: &Scoreboard, seq: u64) {
         if self.detection == LossDetection::RackTlp {
             self.rack.resent.push_back((now, seq));
@@ -187,14 +187,16 @@ impl Recovery {
     }
 
     /// Forgets the first retransmission once all retransmitted segments are acknowledged. Until then an
-    /// acknowledgement may answer a retransmission of an earlier recovery, which shows nothing about the present one.
+    /// acknowledgement may answer a retransmission of an earlier recovery, which contains no information
+    /// about the current one.
     fn forget_acknowledged_retransmissions(&mut self, board: &Scoreboard) {
         if self.retransmitted_until <= board.una() {
             self.first_retransmission = None;
         }
     }
 
-    /// A segment is newly acknowledged, selectively or not (RFC 8985 section 6.2, steps 2 and 3).
+    /// Handles a segment newly acknowledged, selectively or cumulatively (RFC 8985 section 6.2, steps 2 and
+    /// 3).
     ///
     /// `original` is true if the acknowledgement's timestamp shows that it answers an earlier transmission of
     /// the segment; see [`Recovery::answers_original`].
@@ -210,8 +212,8 @@ impl Recovery {
             self.rack.reordering_seen = true;
         }
         let rtt = now.since(record.sent);
-        // Where no round trip was ever measured, an acknowledgement of a retransmitted segment can answer
-        // any of its transmissions, even one that is this instant's.
+        // Before the first round-trip measurement, an acknowledgement of a retransmitted segment can answer
+        // any of its transmissions, even one made at this instant.
         if record.retransmitted() && (min_rtt.is_zero() || original || rtt < min_rtt) {
             return;
         }
@@ -222,7 +224,7 @@ impl Recovery {
         }
     }
 
-    /// The same of a segment that was sent once, where [`Recovery::is_quiet`].
+    /// Handles a segment that was sent once, if [`Recovery::is_quiet`].
     #[inline]
     pub fn on_delivered_once(&mut self, now: Time, record: &Sent) {
         let end = record.end();
@@ -238,20 +240,22 @@ impl Recovery {
         }
     }
 
-    /// True if the timestamp of an acknowledgement shows that it answers an earlier transmission of `record`, not its
-    /// retransmission. `una` is the left edge before the acknowledgement, `echo_before` as in [`Recovery::on_ack`].
+    /// True if the timestamp of an acknowledgement shows that it answers an earlier transmission of `record`,
+    /// not its retransmission. `una` is the left edge before the acknowledgement, `echo_before` as in
+    /// [`Recovery::on_ack`].
     ///
-    /// Only the segment at the left edge can be judged so.
-    // RFC 8985 section 6.2 step 2 compares any echo. But a receiver remembers only the timestamps of segments that begin
-    // at or before its last acknowledgement (RFC 7323 section 4.3), so that the echo describes the segment at the left
-    // edge. The SACK of a segment that arrived out of order, such as a tail loss probe after a lost flight, echoes the
-    // last segment in order, which is always older. Linux compares no echo here.
+    /// Only the segment at the left edge can be judged this way.
+    // RFC 8985 section 6.2 step 2 compares any echo. But a receiver only stores the timestamps of segments
+    // that begin at or before its last acknowledgement (RFC 7323 section 4.3), so the echo describes the
+    // segment at the left edge. The SACK of a segment that arrived out of order, such as a tail loss probe
+    // after a lost flight, echoes the last segment in order, which is always older. Linux compares no echo
+    // here.
     #[inline]
     pub fn answers_original(record: &Sent, una: u64, echo_before: impl Fn(Time) -> bool) -> bool {
         record.retransmitted() && record.seq == una && echo_before(record.sent)
     }
 
-    /// Whether RACK watches, and nothing is under repair, probed or waited for.
+    /// True if RACK is used, and nothing is being repaired, probed or waited for.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.state == RecoveryState::Open
@@ -260,14 +264,14 @@ impl Recovery {
             && self.rack.resent.is_empty()
     }
 
-    /// Something was cumulatively acknowledged.
+    /// Handles progress of the cumulative acknowledgement.
     #[inline]
     pub fn on_progress(&mut self) {
         self.timeouts = 0;
     }
 
-    /// The receiver has reported a duplicate that ends at `end` (RFC 2883). Returns whether every
-    /// retransmission of the last reduction is known to be unnecessary now.
+    /// Handles a reported duplicate that ends at `end` (RFC 2883). Returns true if every retransmission of
+    /// the last reduction is now known to be unnecessary.
     pub fn on_dsack(&mut self, board: &Scoreboard, end: u64) -> bool {
         // RFC 8985 section 6.2 step 4: the window grows once per round trip with a DSACK.
         if self.rack.dsack_round.is_none_or(|round| board.una() >= round) {
@@ -293,15 +297,15 @@ impl Recovery {
         }
     }
 
-    /// A round trip was measured.
+    /// Handles a round-trip measurement.
     pub fn on_rtt_sample(&mut self) {
         self.probe_allowed = true;
     }
 
-    /// An acknowledgement was applied to `board`. `advanced` bytes were cumulatively acknowledged;
-    /// `duplicate` is true if it is a duplicate acknowledgement in the sense of RFC 5681. `echo_before`
-    /// returns whether its timestamp is older than a given time. `lost` is called for each segment that is
-    /// now marked lost.
+    /// Handles an acknowledgement that was applied to `board`. `advanced` bytes were cumulatively
+    /// acknowledged; `duplicate` is true if it is a duplicate acknowledgement in the sense of RFC 5681.
+    /// `echo_before` returns whether its timestamp is older than a given time. `lost` is called for each
+    /// segment that is now marked lost.
     #[allow(clippy::too_many_arguments)]
     pub fn on_ack(
         &mut self,
@@ -321,8 +325,8 @@ impl Recovery {
         }
         verdict.probe_repaired = self.judge_probe(board);
         if self.state != RecoveryState::Open && self.undo_enabled {
-            // RFC 3522: the first acknowledgement that advances answers a transmission that was
-            // older than the first retransmission: nothing was lost.
+            // RFC 3522: the first acknowledgement that advances answers a transmission older than the first
+            // retransmission, so nothing was lost.
             let eifel =
                 advanced > 0 && self.undo.is_some() && self.first_retransmission.is_some_and(echo_before);
             if dsack_undo || eifel {
@@ -331,7 +335,7 @@ impl Recovery {
                 board.unmark_lost();
                 self.rack.scan = board.una();
                 self.watch_retransmissions(board);
-                // The reordering that caused it must not do so again at once.
+                // The reordering that caused it must not cause another at once.
                 self.rack.reordering_seen = true;
                 verdict.undone = true;
                 verdict.ended = true;
@@ -346,7 +350,7 @@ impl Recovery {
             }
             verdict.ended = true;
         } else if dsack_undo && self.undo_enabled {
-            // A DSACK after the recovery has ended.
+            // A DSACK received after the end of recovery.
             self.undo = None;
             verdict.undone = true;
         }
@@ -381,8 +385,9 @@ impl Recovery {
                 self.credit = 0;
                 return false;
             }
-            // RFC 6582 section 3.2 step 3: a partial acknowledgement: the next hole is lost too. Of
-            // what it acknowledged one segment has left just now, the rest had been counted before.
+            // RFC 6582 section 3.2 step 3: a partial acknowledgement means that the next hole is lost too.
+            // One segment of the data it acknowledges has left the network just now; the rest was counted
+            // before.
             self.credit = self.credit.saturating_sub(advanced.saturating_sub(mss));
             self.partial = self.partial.saturating_add(1);
             self.lose_first(board, lost);
@@ -400,7 +405,7 @@ impl Recovery {
             }
             RecoveryState::Loss => false,
             RecoveryState::Open => {
-                // RFC 6582 section 3.2 step 1: not again for what was in flight at the last one.
+                // RFC 6582 section 3.2 step 1: data in flight at the last recovery starts no other.
                 let fresh = !self.recovered_once || board.una() > self.recover;
                 if self.duplicates >= DUP_THRESH && fresh {
                     self.enter(board);
@@ -430,16 +435,16 @@ impl Recovery {
         self.partial = 0;
         self.recover = board.nxt();
         self.recovered_once = true;
-        // RFC 8985 section 7.4.2: the reduction for this recovery covers a loss that the probe has repaired. A
-        // DSACK of the probe that comes later must not be counted for a retransmission of this recovery.
+        // RFC 8985 section 7.4.2: the reduction for this recovery covers a loss that the probe has repaired.
+        // A later DSACK of the probe must not count for a retransmission of this recovery.
         let unanswered = u32::from(self.probe.take().is_some_and(|probe| probe.retransmission));
         self.forget_acknowledged_retransmissions(board);
         self.undo = Some(Undo { unanswered });
         self.force = true;
     }
 
-    /// Rebuilds the list of retransmissions after an undo: those that had been marked lost are in flight again, and may
-    /// be lost after all.
+    /// Rebuilds the list of retransmissions after an undo: those that had been marked lost are in flight
+    /// again, and may still be lost.
     fn watch_retransmissions(&mut self, board: &Scoreboard) {
         if self.detection == LossDetection::RackTlp {
             let again =
@@ -457,15 +462,15 @@ impl Recovery {
         self.timeouts = 0;
     }
 
-    /// What the recovery was entered for is no sign of congestion (RFC 4821 section 7.6.2): it is over, and
-    /// what was lost goes out at once.
+    /// Ends a recovery whose cause is no sign of congestion (RFC 4821 section 7.6.2): lost data is
+    /// retransmitted at once.
     pub fn excuse(&mut self) {
         self.leave();
         self.undo = None;
         self.force = true;
     }
 
-    /// RFC 8985 section 6.2 step 4.
+    /// Returns the reordering window (RFC 8985 section 6.2 step 4).
     fn reordering_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
         let in_recovery = self.state != RecoveryState::Open;
         if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= DUP_THRESH) {
@@ -475,15 +480,16 @@ impl Recovery {
         (min_rtt / 4 * u64::from(self.rack.reo_mult)).min(rtt.srtt_or_zero())
     }
 
-    /// How long after it was sent a segment is lost that one sent later has overtaken. Never in the same
-    /// instant, whatever an acknowledgement claims: it would be sent and lost again for ever.
+    /// Returns the duration after its transmission from which a segment overtaken by a later one is lost. It
+    /// is never zero, whatever an acknowledgement reports: the segment would be retransmitted and marked lost
+    /// in an endless loop.
     fn loss_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
         (self.rack.rtt + self.reordering_window(board, rtt)).max(Duration::from_nanos(1))
     }
 
-    /// Whether nothing is outstanding that was sent before the newest delivered segment, so that nothing
-    /// can be lost by RFC 8985 or wait for its reordering window to end. First transmissions are sent in
-    /// the order of the records, so that the first one tells for all.
+    /// True if nothing outstanding was sent before the newest delivered segment, so that nothing can be lost
+    /// by RFC 8985 or wait for the end of its reordering window. First transmissions are sent in the order of
+    /// the records, so checking the first one suffices.
     #[inline]
     pub fn none_overtaken(&self, board: &Scoreboard) -> bool {
         self.rack.resent.is_empty()
@@ -492,7 +498,7 @@ impl Recovery {
             })
     }
 
-    /// RFC 8985 section 6.2 step 5: whether something is newly lost.
+    /// Runs RFC 8985 section 6.2 step 5; returns true if something is newly lost.
     #[inline]
     fn detect(
         &mut self,
@@ -523,7 +529,7 @@ impl Recovery {
                     break;
                 }
                 if record.is_in_flight() {
-                    // What was first sent later is waited for no less long.
+                    // Segments first sent later have a window that ends later.
                     if record.sent + window > now {
                         break;
                     }
@@ -537,7 +543,7 @@ impl Recovery {
         }
         while let Some(&(sent, seq)) = self.rack.resent.front() {
             let at = board.index_of(seq);
-            // An acknowledgement may have cut off its start: then this is what is left of it.
+            // An acknowledgement may have removed its start, so the record is the rest of it.
             let current =
                 board.records().get(at).filter(|record| record.sent == sent && record.is_in_flight());
             let Some(record) = current else {
@@ -555,7 +561,7 @@ impl Recovery {
         found
     }
 
-    /// The reordering timer has fired: what is lost now, and whether that starts a recovery.
+    /// Handles the reordering timer: marks segments lost and starts a recovery if required.
     pub fn on_reordering_timer(
         &mut self,
         now: Time,
@@ -571,11 +577,11 @@ impl Recovery {
         false
     }
 
-    /// The retransmission timer has run out: everything in flight is lost. Returns whether this is
-    /// the first time for this data.
+    /// Handles an expiration of the retransmission timer: everything in flight is marked lost. Returns true
+    /// if this is the first timeout for this data.
     pub fn on_timeout(&mut self, board: &mut Scoreboard, mut lost: impl FnMut(&Sent)) -> bool {
-        // RFC 5681 equation 4 lowers the threshold once for the same data. (Once all of that is
-        // acknowledged, the state is no longer this.)
+        // RFC 5681 equation 4 lowers the threshold once for the same data. (After all of that is
+        // acknowledged, the state is no longer `Loss`.)
         let first = self.state != RecoveryState::Loss;
         if self.state == RecoveryState::Open {
             self.forget_acknowledged_retransmissions(board);
@@ -589,7 +595,7 @@ impl Recovery {
         self.credit = 0;
         self.probe = None;
         if self.timeouts > 1 {
-            // RFC 2018 section 8: a receiver may drop what it had selectively acknowledged.
+            // RFC 2018 section 8: a receiver may discard selectively acknowledged data.
             board.forget_sacks();
         }
         for at in 0..board.records().len() {
@@ -603,11 +609,11 @@ impl Recovery {
         first
     }
 
-    /// RFC 8985 section 7.4.2: whether the probe has repaired a loss.
+    /// Returns true if the probe has repaired a loss (RFC 8985 section 7.4.2).
     ///
-    /// The acknowledgement of the probe itself may yet be followed by the DSACK that tells it from
-    /// that of the original (which [`Recovery::on_dsack`] hears). What is acknowledged behind it
-    /// settles that either of the two was lost.
+    /// The acknowledgement of the probe itself may still be followed by the DSACK that distinguishes it from
+    /// that of the original (see [`Recovery::on_dsack`]). An acknowledgement beyond the probe shows that one
+    /// of the two was lost.
     fn judge_probe(&mut self, board: &Scoreboard) -> bool {
         let Some(probe) = self.probe else { return false };
         if board.una() < probe.end || (probe.retransmission && board.una() == probe.end) {
@@ -617,13 +623,13 @@ impl Recovery {
         probe.retransmission && self.state == RecoveryState::Open
     }
 
-    /// A tail loss probe is sent.
+    /// Records the transmission of a tail loss probe.
     pub fn on_probe(&mut self, end: u64, retransmission: bool) {
         self.probe = Some(Probe { end, retransmission });
         self.probe_allowed = false;
     }
 
-    /// A time before which [`Recovery::timer`] does not run out, found at less cost.
+    /// Returns a cheap lower bound on the time of [`Recovery::timer`].
     #[inline]
     pub fn timer_not_before(&self, base: Time, board: &Scoreboard, rtt: &RttEstimator) -> Time {
         let timeout = rtt.rto(0);
@@ -636,8 +642,8 @@ impl Recovery {
         }
     }
 
-    /// When the retransmission timer shall run out, and what it then means. The timeout counts from
-    /// `base`; a probe from then or from `last_new`, when new data was last sent.
+    /// Returns the time of the retransmission timer and its meaning. The timeout counts from `base`; a probe
+    /// from then or from `last_new`, the last transmission of new data.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     pub fn timer(
@@ -663,7 +669,7 @@ impl Recovery {
             }
             return (timeout, RetransmitTimer::Timeout);
         }
-        // RFC 8985 section 7.2: a probe only outside recovery, with nothing selectively acknowledged.
+        // RFC 8985 section 7.2: probes are sent only outside recovery, with nothing selectively acknowledged.
         let may_probe = self.state == RecoveryState::Open
             && self.probe.is_none()
             && self.probe_allowed
@@ -679,11 +685,11 @@ impl Recovery {
             None => Duration::from_secs(1),
         };
         let probe = base.max(last_new) + wait;
-        // RFC 8985 section 7.2: a probe that would be due after the timeout is sent in its place.
+        // RFC 8985 section 7.2: a probe due after the timeout is sent at the time of the timeout instead.
         (probe.min(timeout), RetransmitTimer::TailProbe)
     }
 
-    /// The end of the last reordering window among what was sent before the newest delivered segment.
+    /// Returns the end of the last reordering window of the segments sent before the newest delivered one.
     #[inline]
     fn pending_reordering(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
         if self.none_overtaken(board) { None } else { self.last_window_end(board, rtt) }

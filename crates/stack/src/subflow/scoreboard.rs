@@ -1,8 +1,7 @@
-//! What a subflow has sent and not yet seen acknowledged (RFC 2018, RFC 6675).
+//! The segments sent on a subflow and not yet acknowledged (RFC 2018, RFC 6675).
 //!
-//! One record per segment, in the order of sequence numbers. "In flight" is the pipe of RFC 6675:
-//! sent, and neither acknowledged nor taken for lost; a lost segment counts again once it is sent
-//! again.
+//! One record per segment, in the order of sequence numbers. "In flight" is the pipe of RFC 6675: sent, and
+//! neither acknowledged nor marked lost; a lost segment counts again once it is retransmitted.
 
 use std::collections::VecDeque;
 
@@ -11,113 +10,114 @@ use anabranch_units::Time;
 use crate::seq::DataRange;
 use crate::subflow::rate::SendStamp;
 
-/// The mapping that a segment belongs to. It never changes on a subflow (RFC 8684 section 3.3.1),
-/// so a retransmission that cuts inside it repeats the whole of it.
+/// The mapping of a segment. It never changes on a subflow (RFC 8684 section 3.3.1), so a retransmission that
+/// begins inside it repeats the whole mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentMapping {
-    /// How far before the segment it starts: 16 bits, as the length has in the option.
+    /// The distance from the start of the mapping to the segment; 16 bits, like the length in the option.
     pub back: u16,
-    /// How many bytes of payload it maps.
+    /// The number of payload bytes mapped.
     pub len: u16,
-    /// It also maps the DATA_FIN.
+    /// True if the mapping includes the DATA_FIN.
     pub data_fin: bool,
-    /// Its checksum, where checksums are agreed on.
+    /// The checksum, if checksums were negotiated.
     pub checksum: u16,
 }
 
-/// What is thought of the last transmission of a segment that is not cumulatively acknowledged.
+/// The state of the last transmission of a segment that is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is on its way, or its acknowledgement is.
+    /// The segment or its acknowledgement is in flight.
     InFlight,
-    /// It is lost.
+    /// The segment is lost.
     Lost,
-    /// It has arrived: selectively acknowledged.
+    /// The segment was selectively acknowledged.
     Sacked,
-    /// It had arrived, and the receiver may have dropped it since.
+    /// The segment was selectively acknowledged, and the receiver may have discarded it since.
     Forgotten,
 }
 
-/// One segment that was sent.
-// One cache line: with many connections each record is a miss when its acknowledgement comes.
+/// One segment sent.
+// It fits in one cache line: with many connections each record is a cache miss when its acknowledgement
+// arrives.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct Sent {
     /// The subflow offset of its first octet.
     pub seq: u64,
-    /// Bytes of payload.
+    /// The number of payload bytes.
     pub len: u32,
-    /// Times it was sent, at most 255.
+    /// The number of transmissions, at most 255.
     pub transmissions: u8,
-    /// It is the FIN, which takes one octet behind the payload.
+    /// True if the segment carries the FIN, which occupies one octet after the payload.
     pub fin: bool,
-    /// What became of its last transmission.
+    /// The state of its last transmission.
     pub fate: Fate,
     /// The stream offset of its first byte.
     pub data: u64,
     /// Its mapping.
     pub mapping: SentMapping,
-    /// When it was last sent.
+    /// The time of its last transmission.
     pub sent: Time,
-    /// For the delivery rate.
+    /// Data for the delivery rate.
     pub stamp: SendStamp,
 }
 
 impl Sent {
-    /// The subflow offset behind it.
+    /// Returns the subflow offset of its end.
     pub fn end(&self) -> u64 {
         self.seq + self.space()
     }
 
-    /// The sequence space it takes.
+    /// Returns the sequence space it occupies.
     pub fn space(&self) -> u64 {
         u64::from(self.len) + u64::from(self.fin)
     }
 
-    /// The range of the stream that it carries.
+    /// Returns the range of the stream that it carries.
     pub fn range(&self) -> DataRange {
         DataRange::new(self.data, self.data + u64::from(self.len))
     }
 
-    /// Whether it carries the byte at `offset` of the stream, or its mapping does.
+    /// True if the segment, or its mapping, covers the byte at `offset` of the stream.
     fn maps(&self, offset: u64) -> bool {
         let start = self.data - u64::from(self.mapping.back);
         start <= offset && offset < self.range().end.max(start + u64::from(self.mapping.len))
     }
 
-    /// It was sent more than once.
+    /// True if the segment was sent more than once.
     pub fn retransmitted(&self) -> bool {
         self.transmissions > 1
     }
 
-    /// Selectively acknowledged.
+    /// True if the segment is selectively acknowledged.
     pub fn is_sacked(&self) -> bool {
         self.fate == Fate::Sacked
     }
 
-    /// Taken for lost, and not sent again since.
+    /// True if the segment is marked lost, and not retransmitted since.
     pub fn is_lost(&self) -> bool {
         self.fate == Fate::Lost
     }
 
-    /// Its last transmission counts as in flight.
+    /// True if its last transmission counts as in flight.
     pub fn is_in_flight(&self) -> bool {
         self.fate == Fate::InFlight
     }
 
-    /// Takes `len` bytes of payload off its front.
+    /// Removes `len` bytes of payload from its front.
     fn cut_front(&mut self, len: u32) {
         self.seq += u64::from(len);
         self.data += u64::from(len);
         self.len -= len;
-        // A mapping has at most 65,535 bytes, and what is before a segment is a part of it.
+        // A mapping has at most 65,535 bytes, including the part before a segment.
         self.mapping.back += len as u16;
     }
 }
 
 const _: () = assert!(size_of::<Sent>() == 64);
 
-/// All that is sent and not cumulatively acknowledged.
+/// All segments sent and not cumulatively acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct Scoreboard {
     sent: VecDeque<Sent>,
@@ -127,66 +127,66 @@ pub struct Scoreboard {
     sacked_bytes: u64,
     sacked_segments: u32,
     lost_segments: u32,
-    /// No record before this offset waits to be sent again.
+    /// No record before this offset is to be retransmitted.
     lost_hint: u64,
-    /// From this offset on the data of the records ascends, and none is there twice.
+    /// From this offset on, the data of the records is ascending and without duplicates.
     disordered_until: u64,
-    /// Where the data of the last record with payload ends.
+    /// The end of the data of the last record with payload.
     data_end: u64,
-    /// How many records have been taken off the front.
+    /// The number of records removed from the front.
     popped: u64,
-    /// Near which record, counted with those, [`Scoreboard::carries`] has last found what it was asked for.
+    /// The position, in the same count, near which [`Scoreboard::carries`] last found a record.
     carrier: u64,
 }
 
 impl Scoreboard {
-    /// An empty one whose next octet is `next`.
+    /// Returns an empty scoreboard whose next octet is `next`.
     pub fn starting_at(next: u64) -> Scoreboard {
         Scoreboard { una: next, nxt: next, lost_hint: next, ..Scoreboard::default() }
     }
 
-    /// The first offset that is not acknowledged.
+    /// Returns the first unacknowledged offset.
     pub fn una(&self) -> u64 {
         self.una
     }
 
-    /// The next offset to send for the first time.
+    /// Returns the next offset to send for the first time.
     pub fn nxt(&self) -> u64 {
         self.nxt
     }
 
-    /// Bytes in flight (a FIN counts as one).
+    /// Returns the bytes in flight (a FIN counts as one).
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Whether nothing is unacknowledged.
+    /// True if nothing is unacknowledged.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
-    /// The records.
+    /// Returns the records.
     pub fn records(&self) -> &VecDeque<Sent> {
         &self.sent
     }
 
-    /// The lowest stream offset that is not acknowledged here; none if there is no such data.
+    /// Returns the lowest stream offset not acknowledged on this subflow; `None` if there is no such data.
     pub fn lowest_data(&self) -> Option<u64> {
         if self.una >= self.disordered_until {
             return self.sent.front().filter(|record| record.len > 0).map(|record| record.data);
         }
-        // A reinjection or a copy stands behind newer data.
+        // A reinjection or a copy may follow newer data.
         self.sent.iter().filter(|record| record.len > 0).map(|record| record.data).min()
     }
 
-    /// Whether the first record carries the byte at `offset` of the stream, or more of a mapping that covers it.
+    /// True if the first record, or the rest of its mapping, covers the byte at `offset` of the stream.
     #[inline]
     pub fn begins_with(&self, offset: u64) -> bool {
         self.sent.front().is_some_and(|first| first.maps(offset))
     }
 
-    /// Whether [`Scoreboard::carries`] is true because of a record near the one that was found last: who asks for the
-    /// head of the stream asks for what comes soon behind it the next time.
+    /// True if a record near the one found last makes [`Scoreboard::carries`] true: successive queries for
+    /// the head of the stream are close together.
     #[inline]
     pub fn carries_nearby(&mut self, offset: u64) -> bool {
         let near = self.carrier.saturating_sub(self.popped);
@@ -199,7 +199,7 @@ impl Scoreboard {
         false
     }
 
-    /// The same of any record.
+    /// True if any record, or its mapping, covers the byte at `offset` of the stream.
     pub fn carries(&mut self, offset: u64) -> bool {
         let Some(first) = self.sent.front() else { return false };
         if first.maps(offset) {
@@ -211,37 +211,37 @@ impl Scoreboard {
         if first.data > offset {
             return false;
         }
-        // A FIN by itself maps nothing, and is the last.
+        // A FIN alone maps nothing, and is the last record.
         let behind = self.sent.partition_point(|record| record.mapping.len > 0 && record.data <= offset);
         self.carrier = self.popped + behind.saturating_sub(1) as u64;
         let near = self.sent.range(behind.saturating_sub(1)..self.sent.len().min(behind + 1));
         near.into_iter().any(|record| record.maps(offset))
     }
 
-    /// How many segments are selectively acknowledged.
+    /// Returns the number of selectively acknowledged segments.
     pub fn sacked_segments(&self) -> u32 {
         self.sacked_segments
     }
 
-    /// How many bytes are selectively acknowledged.
+    /// Returns the number of selectively acknowledged bytes.
     pub fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
 
-    /// How many segments wait to be sent again.
+    /// Returns the number of segments to be retransmitted.
     pub fn lost_segments(&self) -> u32 {
         self.lost_segments
     }
 
-    /// The index of the first record that ends behind `offset`.
+    /// Returns the index of the first record that ends after `offset`.
     pub fn index_of(&self, offset: u64) -> usize {
-        // The front is asked for most.
+        // Most queries are for the front.
         let Some(first) = self.sent.front().filter(|first| first.end() <= offset) else { return 0 };
         if offset >= self.nxt {
             return self.sent.len();
         }
-        // As if all were as long as the first, which they mostly are: a search would look at many that have left the
-        // caches.
+        // Guesses that all records are as long as the first, which is usually right: a search would touch
+        // many records that are no longer in the caches.
         let guess = ((offset - first.seq) / first.space()) as usize;
         match self.sent.get(guess) {
             Some(record) if record.seq <= offset && offset < record.end() => guess,
@@ -249,7 +249,7 @@ impl Scoreboard {
         }
     }
 
-    /// A new segment is sent.
+    /// Appends the record of a new segment.
     #[inline]
     pub fn push(&mut self, record: Sent) {
         debug_assert_eq!(record.seq, self.nxt);
@@ -265,8 +265,8 @@ impl Scoreboard {
         self.sent.push_back(record);
     }
 
-    /// Everything before `una` is acknowledged. `newly` hears each part that was not selectively
-    /// acknowledged before, as it was in the record, with the bytes that are new.
+    /// Acknowledges everything before `una`. `newly` is called with each part that was not selectively
+    /// acknowledged before, as it was in the record, and the number of new bytes.
     pub fn acknowledge(&mut self, una: u64, mut newly: impl FnMut(&Sent, u64)) {
         while let Some(first) = self.sent.front_mut() {
             if first.seq >= una {
@@ -281,7 +281,7 @@ impl Scoreboard {
                     newly(&record, record.space());
                 }
             } else {
-                // A part of a segment is acknowledged: the rest keeps its mapping.
+                // A part of a segment is acknowledged; the rest keeps its mapping.
                 let before = *first;
                 first.cut_front((una - before.seq) as u32);
                 let rest = *first;
@@ -296,8 +296,8 @@ impl Scoreboard {
         self.una = self.una.max(una);
     }
 
-    /// Whether everything up to `una`, which was sent, are whole segments that were sent once, and of which nothing
-    /// was heard.
+    /// True if everything up to `una` was sent and consists of whole segments that were sent once and for
+    /// which no SACK was received.
     #[inline]
     pub fn is_plain_up_to(&self, una: u64) -> bool {
         let mut end = self.una;
@@ -313,7 +313,7 @@ impl Scoreboard {
         end == una
     }
 
-    /// As [`Scoreboard::acknowledge`], where [`Scoreboard::is_plain_up_to`].
+    /// Like [`Scoreboard::acknowledge`], if [`Scoreboard::is_plain_up_to`].
     #[inline]
     pub fn acknowledge_plain(&mut self, una: u64, mut newly: impl FnMut(&Sent)) {
         debug_assert!(self.is_plain_up_to(una));
@@ -352,7 +352,7 @@ impl Scoreboard {
         }
     }
 
-    /// Something else is thought of the record at `index`.
+    /// Changes the state of the record at `index`.
     fn change(&mut self, index: usize, fate: Fate) {
         let before = self.sent[index];
         self.sent[index].fate = fate;
@@ -360,8 +360,8 @@ impl Scoreboard {
         self.count(&Sent { fate, ..before });
     }
 
-    /// `start..end` is selectively acknowledged. Only whole segments count. Whatever ends at or
-    /// before `known` was told before, so that a growing block costs only its growth.
+    /// Selectively acknowledges `start..end`. Only whole segments count. Records that end at or before
+    /// `known` were reported before, so that a growing block costs only its growth.
     pub fn sack(&mut self, start: u64, end: u64, known: u64, mut newly: impl FnMut(&Sent)) {
         let mut at = self.index_of(start.max(known));
         at += usize::from(self.sent.get(at).is_some_and(|record| record.seq < start));
@@ -374,12 +374,12 @@ impl Scoreboard {
         }
     }
 
-    /// Nothing of what was sent is waited for any more: the subflow is dead.
+    /// Stops waiting for all data sent: the subflow has ended.
     pub fn abandon(&mut self) {
         *self = Scoreboard::starting_at(self.nxt);
     }
 
-    /// The receiver may have dropped what it had selectively acknowledged (RFC 2018 section 8).
+    /// Treats selectively acknowledged data as possibly discarded by the receiver (RFC 2018 section 8).
     pub fn forget_sacks(&mut self) {
         for record in self.sent.iter_mut().filter(|record| record.is_sacked()) {
             record.fate = Fate::Forgotten;
@@ -388,7 +388,7 @@ impl Scoreboard {
         self.sacked_bytes = 0;
     }
 
-    /// Takes the record at `index` for lost; false if it was lost or acknowledged already.
+    /// Marks the record at `index` lost; returns false if it was already lost or acknowledged.
     pub fn mark_lost(&mut self, index: usize) -> bool {
         let Some(record) = self.sent.get(index) else { return false };
         if matches!(record.fate, Fate::Sacked | Fate::Lost) {
@@ -399,7 +399,7 @@ impl Scoreboard {
         true
     }
 
-    /// Takes back that the records are lost that were not sent again since.
+    /// Unmarks lost records that were not retransmitted since.
     pub fn unmark_lost(&mut self) {
         for record in self.sent.iter_mut().filter(|record| record.is_lost()) {
             record.fate = Fate::InFlight;
@@ -408,7 +408,7 @@ impl Scoreboard {
         self.lost_segments = 0;
     }
 
-    /// The index of the first record that waits to be sent again.
+    /// Returns the index of the first record to be retransmitted.
     pub fn next_lost(&mut self) -> Option<usize> {
         if self.lost_segments == 0 {
             return None;
@@ -424,7 +424,8 @@ impl Scoreboard {
         None
     }
 
-    /// Cuts the record at `index` so that it has at most `len` bytes; the rest follows as a record of its own.
+    /// Splits the record at `index` so that it has at most `len` bytes; the rest follows as a separate
+    /// record.
     pub fn split(&mut self, index: usize, len: u32) {
         let Some(record) = self.sent.get_mut(index) else { return };
         if record.len <= len || len == 0 {
@@ -442,7 +443,7 @@ impl Scoreboard {
         self.sent.insert(index + 1, rest);
     }
 
-    /// The record at `index` is sent again.
+    /// Records the retransmission of the record at `index`.
     pub fn retransmit(&mut self, index: usize, now: Time, stamp: SendStamp) {
         let Some(record) = self.sent.get_mut(index) else { return };
         record.transmissions = record.transmissions.saturating_add(1);

@@ -1,12 +1,13 @@
-//! Windows too large to have a cell each: those within a sixteenth of a factor of two share a bucket.
+//! A histogram of windows too large to have a cell each: windows within a sixteenth of an octave share a
+//! bucket.
 
 use super::table::CELLS;
 
-/// Windows at which the buckets start, a power of two.
+/// The window at which the buckets start, a power of two.
 const FIRST: f64 = CELLS as f64;
-/// From 256 to 2^30, sixteen to a factor of two, and one for 2^30 itself.
+/// From 256 to 2^30, sixteen buckets per octave, and one for 2^30 itself.
 const BUCKETS: usize = 22 * 16 + 1;
-/// What the bits of a float have to be shifted by to count sixteenths of octaves.
+/// The shift of a float's bits that counts sixteenths of octaves.
 const SHIFT: u32 = 52 - 4;
 const WORDS: usize = BUCKETS.div_ceil(64);
 
@@ -14,7 +15,7 @@ const WORDS: usize = BUCKETS.div_ceil(64);
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     occupied: [u64; WORDS],
-    /// `(mean window, probability)`; means nothing where `occupied` has no bit.
+    /// `(mean window, probability)`; meaningless if the bit in `occupied` is clear.
     contents: [(f64, f64); BUCKETS],
 }
 
@@ -39,7 +40,7 @@ impl Buckets {
         }
     }
 
-    /// Takes the lowest bucket out: its mean window and probability.
+    /// Removes the lowest bucket and returns its mean window and probability.
     pub fn take_lowest(&mut self) -> Option<(f64, f64)> {
         let word = self.occupied.iter().position(|&word| word != 0)?;
         let index = 64 * word + self.occupied[word].trailing_zeros() as usize;
@@ -47,7 +48,7 @@ impl Buckets {
         Some(self.contents[index])
     }
 
-    /// Sum of window times probability.
+    /// Returns the sum of window times probability.
     pub fn mean(&self) -> f64 {
         let mut sum = 0.0;
         for (word, &bits) in self.occupied.iter().enumerate() {
@@ -94,7 +95,8 @@ mod tests {
             buckets.add(edge, 1.0 / 1024.0);
         }
         assert!((buckets.mean() - mean).abs() < 1e-6 * mean);
-        // Each is alone, the one that begins at the largest window too, and takes what lies below the next.
+        // Each window has a bucket of its own, including the one that begins at the largest window, and the
+        // bucket extends to the next.
         for pair in edges.windows(2) {
             buckets.add(pair[0] + 0.875 * (pair[1] - pair[0]), 1.0 / 1024.0);
         }
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_is_gone() {
+    fn removed_ranges_are_gone() {
         let mut buckets = Buckets::new();
         for cwnd in [300.0, 70_000.0, 300.5] {
             buckets.add(cwnd, 0.125);

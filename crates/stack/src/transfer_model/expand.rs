@@ -1,26 +1,26 @@
-//! The model as the paper draws it: all states of a round, equal ones merged, none neglected.
+//! The model as in the paper's figure: all states of a round, with equal ones merged and none neglected.
 
 use super::rules::{Rules, UNBOUNDED};
 
-/// A state a subflow may be in.
+/// A possible state of a subflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
     /// Congestion window, segments.
     pub cwnd: u32,
     /// Slow start threshold, segments; `None` is infinite.
     pub ssthresh: Option<u32>,
-    /// How probable this state is in its round; those of a round sum to 1.
+    /// The probability of this state in its round; those of a round sum to 1.
     pub probability: f64,
 }
 
 /// One round trip of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
-    /// 1 for the first.
+    /// The number of the round, from 1.
     pub round: u32,
     /// Expected number of segments delivered in this and all earlier rounds. // DMPTCP eq. 3
     pub delivered_segments: f64,
-    /// Mean of the window that is sent in this round, segments. // DMPTCP eq. 14
+    /// Mean of the window sent in this round, segments. // DMPTCP eq. 14
     pub expected_cwnd: f64,
     /// The states of this round, from large to small windows, then thresholds.
     pub states: Vec<State>,
@@ -58,7 +58,7 @@ impl Rounds {
             add(cwnd / 2, after_loss, probability * outcome.fast); // DMPTCP eq. 12
             add(rules.timeout_window, after_loss, probability * outcome.timeout); // DMPTCP eq. 9
         }
-        // A stable sort: the order in which probabilities are summed up is defined.
+        // A stable sort: it defines the order in which probabilities are summed.
         next.sort_by_key(|&(cwnd, ssthresh, _)| core::cmp::Reverse((cwnd, ssthresh)));
         next.dedup_by(|from, into| {
             let same = (from.0, from.1) == (into.0, into.1);

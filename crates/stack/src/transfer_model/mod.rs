@@ -1,11 +1,12 @@
-//! The DMPTCP paper's transfer model: how many segments a subflow delivers in so many round trips.
+//! The DMPTCP paper's transfer model: the number of segments that a subflow delivers in a given number of
+//! round trips.
 //!
-//! It decides nothing by itself; [`crate::selection`] asks it what the faster paths carry while a
-//! slower one is in its first round trip. From a window, a slow start threshold and a loss rate it
+//! It decides nothing by itself; [`crate::selection`] uses it to compute the data that the faster paths carry
+//! while a slower one is in its first round trip. From a window, a slow start threshold and a loss rate it
 //! follows the window round by round. In each round the whole window is sent, each segment is lost
-//! by itself with the loss rate, and three things can come of it:
+//! independently with the loss rate, and there are three outcomes:
 //!
-//! | lost of `cw` | the next round has | source |
+//! | lost of `cw` | next round | source |
 //! |---|---|---|
 //! | none | `2 cw` below the threshold, else `cw + 1` | eq. 5, 6, 7 |
 //! | 1 to `cw - 4` | fast recovery: window and threshold `cw / 2` | eq. 11, 12, 13 |
@@ -13,30 +14,30 @@
 //!
 //! A round delivers `cw (1 - p)` on average (eq. 3: the sum it subtracts is the mean of a binomial).
 //!
-//! Source: *DMPTCP* (2018), section 4.1 and figure 7; equation numbers are the paper's. All windows
-//! are in segments; all probabilities and loss rates are fractions of 1.
+//! Source: *DMPTCP* (2018), section 4.1 and figure 7; equation numbers are the paper's. All windows are in
+//! segments; all probabilities and loss rates are fractions of 1.
 //!
-//! # What is read differently from the paper
+//! # Departures from the paper
 //!
 //! * Eq. 4 prints the binomial coefficient and the exponent the wrong way round.
-//! * Eq. 8 starts its sum at `max(1, cw - 3)`: as printed it counts "nothing lost" as a timeout for
-//!   windows of 3 and less, and the probabilities of a round exceed 1.
-//! * Eq. 9 goes back to the initial window after a timeout; the text and figure 7 go to 1, and so
-//!   does this model unless [`TimeoutWindow::Initial`] is asked for.
-//! * Eq. 10, 12 and 13 print `cw / 2` alone. A window is a whole number of segments here, rounded
-//!   down: half segments give 58.32 and 43.09 where the reference values for 3 % and 5 % loss are
-//!   58.31 and 43.06. The threshold is `max(floor(cw / 2), 2)`, as the text (two MTUs) and
-//!   RFC 5681 have it. That floor never changes a window: below a threshold of 2 there is only the
-//!   window 1, and twice 1 is 1 + 1. (A fast recovery needs `cw >= 5`, so its window is 2 or more.)
-//!   [`ModelOptions::threshold_floor`] can leave it out, which counts where the increase is less.
-//! * Eq. 11 wants four segments to arrive for a fast recovery, where three make three duplicate
+//! * Eq. 8 starts its sum at `max(1, cw - 3)`: as printed it counts "nothing lost" as a timeout for windows
+//!   of 3 and less, and the probabilities of a round exceed 1.
+//! * Eq. 9 returns to the initial window after a timeout; the text and figure 7 return to 1, and so does this
+//!   model unless [`TimeoutWindow::Initial`] is set.
+//! * Eq. 10, 12 and 13 print `cw / 2` alone. A window is a whole number of segments here, rounded down: half
+//!   segments give 58.32 and 43.09 where the reference values for 3 % and 5 % loss are 58.31 and 43.06. The
+//!   threshold is `max(floor(cw / 2), 2)`, as in the text (two MTUs) and RFC 5681. That floor never changes a
+//!   window: below a threshold of 2 there is only the window 1, and twice 1 is 1 + 1. (A fast recovery needs
+//!   `cw >= 5`, so its window is 2 or more.) [`ModelOptions::threshold_floor`] can remove the floor, which
+//!   matters if the increase is less.
+//! * Eq. 11 requires four segments to arrive for a fast recovery, although three cause three duplicate
 //!   acknowledgements: [`ModelOptions::survivors`].
-//! * Eq. 6 may double beyond the threshold (64 to 128 with a threshold of 80). So does this model,
-//!   unless [`ModelOptions::clip_at_ssthresh`] is set.
-//! * Eq. 6 adds a whole segment per round in congestion avoidance, although the controls it models
-//!   are coupled; [`ModelOptions::increase`] can say how much of it a coupled control leaves, and
-//!   [`ModelOptions::coupled_increase`] has that computed for each path.
-//! * The part of a round that is over counts by its share: `C(2.5) = C(2) + 0.5 (C(3) - C(2))`.
+//! * Eq. 6 may double beyond the threshold (64 to 128 with a threshold of 80). So does this model, unless
+//!   [`ModelOptions::clip_at_ssthresh`] is set.
+//! * Eq. 6 adds a whole segment per round in congestion avoidance, although the modelled controls are
+//!   coupled; [`ModelOptions::increase`] sets the share that a coupled control grants, and
+//!   [`ModelOptions::coupled_increase`] computes it for each path.
+//! * A part of a round counts in proportion: `C(2.5) = C(2) + 0.5 (C(3) - C(2))`.
 //!   [`ModelOptions::whole_rounds_only`] counts `C(2)`.
 
 mod buckets;
@@ -50,67 +51,66 @@ pub(crate) use walk::Walk;
 
 use rules::Rules;
 
-/// The largest window the model follows, segments: some terabytes per round trip.
+/// The maximum window of the model, segments: some terabytes per round trip.
 pub const MAX_WINDOW: u32 = 1 << 30;
 
-/// After so many rounds [`TransferModel::delivered`] goes on at the rate of the last one.
+/// The number of rounds after which [`TransferModel::delivered`] extrapolates at the rate of the last one.
 pub const MAX_ROUNDS: u32 = 4096;
 
-/// Where a subflow stands before the first round.
+/// The state of a subflow before the first round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathState {
     /// Congestion window, segments. 0 counts as 1.
     pub cwnd: u32,
     /// Slow start threshold, segments; `None` is infinite.
     pub ssthresh: Option<u32>,
-    /// Probability that a segment is lost. Below 0 and not-a-number count as 0, above 1 as 1.
+    /// Probability that a segment is lost. Values below 0 and NaN count as 0, above 1 as 1.
     pub loss: f64,
 }
 
 /// The window after a timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeoutWindow {
-    /// One segment, as RFC 5681 and the paper's figure 7.
+    /// One segment, as in RFC 5681 and the paper's figure 7.
     #[default]
     One,
-    /// The window of the start state, as the paper's equation 9 prints.
+    /// The window of the start state, as printed in the paper's equation 9.
     Initial,
 }
 
-/// How many segments of a window with losses have to arrive for a fast recovery.
+/// The number of segments of a window with losses that must arrive for a fast recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Survivors {
-    /// Three, for as many duplicate acknowledgements (RFC 5681).
+    /// Three, for three duplicate acknowledgements (RFC 5681).
     Three,
-    /// Four, as the paper's equations 8 and 11 print.
+    /// Four, as printed in the paper's equations 8 and 11.
     #[default]
     Four,
 }
 
-/// The choices the paper leaves open. The default is the reading described at [the top](self).
+/// The choices that the paper leaves open. The default is the interpretation described at [the top](self).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelOptions {
-    /// Slow start doubles to the threshold at most (default: it may overshoot).
+    /// True if slow start stops at the threshold (default: it may overshoot).
     pub clip_at_ssthresh: bool,
     /// The window after a timeout (default: 1).
     pub timeout_window: TimeoutWindow,
-    /// A part of a round delivers nothing (default: its share).
+    /// True if a part of a round delivers nothing (default: its share).
     pub whole_rounds_only: bool,
-    /// Segments by which a round of congestion avoidance raises the window, 0 to 1 (default 1).
+    /// Segments that a round of congestion avoidance adds to the window, 0 to 1 (default 1).
     ///
-    /// A coupled control grants a share. Windows stay whole: of
-    /// the rounds counted from the start, such a share of them (evenly spread) adds 1. Values
-    /// outside the range are brought into it; not-a-number counts as 1.
+    /// A coupled control grants a share. Windows stay whole: of the rounds counted from the start, that share
+    /// (evenly distributed) adds 1. Values outside the range are clamped to it; NaN counts as 1.
     pub increase: f64,
-    /// A selection takes of [`ModelOptions::increase`] the share that LIA leaves each path beside the others
-    /// (default: all of it). A model by itself does not know the others.
+    /// True if a selection uses only the share of [`ModelOptions::increase`] that LIA grants each path beside
+    /// the others (default: all of it). A model alone does not know the others.
     pub coupled_increase: bool,
-    /// The threshold after a loss is at least 2 (default); else `cw / 2` whatever it is.
+    /// True if the threshold after a loss is at least 2 (default); otherwise it is `cw / 2` whatever that is.
     pub threshold_floor: bool,
-    /// How many segments have to arrive for a fast recovery (default: four).
+    /// The number of segments that must arrive for a fast recovery (default: four).
     pub survivors: Survivors,
-    /// No window grows beyond this, segments; for a sender that is held by the receive window or
-    /// by its send buffer (default: no limit). 0 counts as 1.
+    /// The maximum window, segments, for a sender that is limited by the receive window or by its send buffer
+    /// (default: no limit). 0 counts as 1.
     pub window_limit: Option<u32>,
 }
 
@@ -132,18 +132,18 @@ impl Default for ModelOptions {
 /// The transfer model with its options; see the [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TransferModel {
-    /// The choices the paper leaves open.
+    /// The choices that the paper leaves open.
     pub options: ModelOptions,
 }
 
 impl TransferModel {
-    /// A model with `options`.
+    /// Returns a model with `options`.
     pub const fn new(options: ModelOptions) -> TransferModel {
         TransferModel { options }
     }
 
-    /// The first `rounds` rounds from `start`, one by one, with every state that is possible in
-    /// each. States of equal window and threshold are one; nothing is neglected.
+    /// Returns the first `rounds` rounds from `start`, one by one, with all possible states of each. States
+    /// of equal window and threshold are merged; none is neglected.
     ///
     /// ```
     /// use anabranch_stack::transfer_model::{PathState, TransferModel};
@@ -156,12 +156,12 @@ impl TransferModel {
         Rounds::new(Rules::new(&self.options, &start), rounds)
     }
 
-    /// Segments delivered from `start` within `rounds` round trips (a ratio of RTTs: it need not
-    /// be whole; below 0 and not-a-number count as 0).
+    /// Returns the segments delivered from `start` within `rounds` round trips (a ratio of RTTs, not
+    /// necessarily whole; values below 0 and NaN count as 0).
     ///
-    /// The answer is good to 0.1 % as long as it is below `enough`. At or above, the walk ends
-    /// early: the answer is then at least `enough`, and at most what would have been delivered.
-    /// Not-a-number is never enough.
+    /// The result is accurate to 0.1 % as long as it is below `enough`. Otherwise the walk ends early: the
+    /// result is then at least `enough`, and at most the number that would have been delivered. With a NaN
+    /// the walk never ends early.
     pub fn delivered(&self, start: PathState, rounds: f64, enough: f64) -> f64 {
         Walk::new(self, &start).reach(rounds, enough)
     }

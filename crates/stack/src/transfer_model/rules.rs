@@ -1,11 +1,11 @@
-//! One round of the model: what can come of a window, and with what probability.
+//! One round of the model: the possible outcomes for a window, and their probabilities.
 
 use super::{MAX_WINDOW, ModelOptions, PathState, Survivors, TimeoutWindow};
 
 /// An infinite slow start threshold.
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 
-/// The options and the start state, with every value brought into its range.
+/// The options and the start state, with every value clamped to its range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// Window of the start state, at least 1.
@@ -14,34 +14,34 @@ pub(super) struct Rules {
     pub ssthresh: u32,
     /// Probability that a segment is lost.
     pub loss: f64,
-    /// Probability that it is not.
+    /// Probability that it is not lost.
     pub kept: f64,
     ln_loss: f64,
     ln_kept: f64,
     /// Window after a timeout.
     pub timeout_window: u32,
-    /// No window is larger.
+    /// Maximum window.
     pub limit: u32,
-    /// Slow start stops at the threshold.
+    /// True if slow start stops at the threshold.
     pub clip: bool,
-    /// A part of a round counts nothing.
+    /// True if a part of a round delivers nothing.
     pub whole_rounds_only: bool,
-    /// So many segments have to arrive for a fast recovery, 3 or 4: up to this window every loss is a timeout,
-    /// as fewer can arrive with it.
+    /// Number of segments that must arrive for a fast recovery, 3 or 4. Up to this window every loss is a
+    /// timeout, as fewer segments arrive.
     pub survivors: u32,
-    /// The least threshold after a loss.
+    /// Minimum threshold after a loss.
     least_ssthresh: u32,
     increase: f64,
 }
 
-/// Probabilities of the three things that can come of a round; their sum is 1.
+/// Probabilities of the three outcomes of a round; their sum is 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
     /// Nothing lost. // DMPTCP eq. 5
     pub none: f64,
-    /// Loss that duplicate ACKs report. // DMPTCP eq. 11
+    /// Loss reported by duplicate ACKs. // DMPTCP eq. 11
     pub fast: f64,
-    /// Loss that only the timer notices. // DMPTCP eq. 8
+    /// Loss detected only by the timer. // DMPTCP eq. 8
     pub timeout: f64,
 }
 
@@ -73,19 +73,19 @@ impl Rules {
         }
     }
 
-    /// Segments that a lossless round adds in congestion avoidance, after `round` rounds.
+    /// Returns the segments that a lossless round adds in congestion avoidance, after `round` rounds.
     pub fn increase_after(&self, round: u32) -> u32 {
         let steps = |rounds: u32| (f64::from(rounds) * self.increase) as u32;
         steps(round.saturating_add(1)) - steps(round)
     }
 
-    /// The window after a lossless round in slow start. // DMPTCP eq. 6
+    /// Returns the window after a lossless round in slow start. // DMPTCP eq. 6
     pub fn doubled(&self, cwnd: u32, ssthresh: u32) -> u32 {
         let double = (2 * cwnd).min(self.limit);
         if self.clip { double.min(ssthresh) } else { double }
     }
 
-    /// The window after a lossless round. // DMPTCP eq. 6
+    /// Returns the window after a lossless round. // DMPTCP eq. 6
     pub fn grown(&self, cwnd: u32, ssthresh: u32, round: u32) -> u32 {
         if cwnd < ssthresh {
             self.doubled(cwnd, ssthresh)
@@ -94,11 +94,11 @@ impl Rules {
         }
     }
 
-    /// What can come of a round with this window. `cwnd` may be a mean of several, if it is large.
+    /// Returns the outcomes of a round with this window. A large `cwnd` may be a mean of several.
     pub fn outcome(&self, cwnd: f64) -> Outcome {
         let exponent = cwnd * self.ln_kept;
         let none = libm::exp(exponent);
-        // Not `1 - none`: most digits would be lost where loss is rare.
+        // Not `1 - none`, which would lose most digits if loss is rare.
         let lossy = -libm::expm1(exponent);
         if cwnd <= f64::from(self.survivors) {
             return Outcome { none, fast: 0.0, timeout: lossy };
@@ -107,19 +107,19 @@ impl Rules {
         Outcome { none, fast: lossy - timeout, timeout }
     }
 
-    /// The threshold after a loss. // DMPTCP eq. 10, 13
+    /// Returns the threshold after a loss. // DMPTCP eq. 10, 13
     pub fn ssthresh_after_loss(&self, cwnd: u32) -> u32 {
         (cwnd / 2).max(self.least_ssthresh)
     }
 }
 
-/// `value` brought into 0 to 1, or `unknown` where it is not a number.
+/// Returns `value` clamped to 0 to 1, or `unknown` if it is not a number.
 fn fraction(value: f64, unknown: f64) -> f64 {
     if value.is_nan() { unknown } else { value.clamp(0.0, 1.0) }
 }
 
-/// Probability that less segments than a fast recovery takes, of `cwnd`, arrive: the sum of eq. 8 in closed form,
-/// where `power` is `loss^(cwnd - 3)`.
+/// Returns the probability that of `cwnd` segments fewer arrive than a fast recovery needs: the sum of eq. 8
+/// in closed form, where `power` is `loss^(cwnd - 3)`.
 pub(super) fn few_kept(cwnd: f64, power: f64, rules: &Rules) -> f64 {
     let (p, q) = (rules.loss, rules.kept);
     let pairs = cwnd * (cwnd - 1.0) / 2.0;

@@ -1,39 +1,39 @@
-//! What can come of each small window, worked out by recurrence and only as far as it is asked for.
+//! The outcomes of each small window, computed by recurrence and only as far as needed.
 
 use super::rules::{Rules, few_kept};
 
-/// Windows below this have a cell of the walk each.
+/// Windows below this have a cell each in the walk.
 pub(super) const CELLS: usize = 256;
 
-/// Probability of a timeout that is not worth telling from fast recovery.
+/// Probability below which a timeout is not distinguished from fast recovery.
 const RARE: f64 = 1e-15;
 
-/// Probabilities by window, as [`Rules::outcome`] has them.
+/// Probabilities by window, as computed by [`Rules::outcome`].
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    /// Nothing lost.
+    /// Probability of no loss.
     pub none: [f64; CELLS],
-    /// Fast recovery.
+    /// Probability of fast recovery.
     pub fast: [f64; CELLS],
-    /// Timeout.
+    /// Probability of a timeout.
     pub timeout: [f64; CELLS],
-    /// From this window on, timeouts are so rare that `timeout` is 0.
+    /// Window from which on timeouts are so rare that `timeout` is 0.
     pub timeouts: usize,
-    /// Windows below this are filled in.
+    /// Windows below this are computed.
     known: usize,
     /// `loss^(known - 3)`.
     power: f64,
 }
 
 impl Table {
-    /// Window 0 only, of which nothing comes.
+    /// Returns a table with window 0 only, which has no outcome.
     pub fn new() -> Table {
         let mut none = [0.0; CELLS];
         none[0] = 1.0;
         Table { none, fast: [0.0; CELLS], timeout: [0.0; CELLS], timeouts: 0, known: 1, power: 1.0 }
     }
 
-    /// Fills in the windows below `end`.
+    /// Computes the windows below `end`.
     pub fn extend(&mut self, rules: &Rules, end: usize) {
         for cwnd in self.known..end.min(CELLS) {
             let none = self.none[cwnd - 1] * rules.kept;

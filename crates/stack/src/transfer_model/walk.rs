@@ -1,34 +1,35 @@
-//! The model made fast: the same rounds, with states kept apart only where that matters.
+//! The fast version of the model: the same rounds, with states kept separate only where they differ later.
 //!
-//! In congestion avoidance the threshold has no say in what comes next, so states of equal window
-//! are one there: an array with one cell per window, which a round shifts by one. Below the
-//! threshold there is the unbroken doubling from the start (one state), and the slow start after a
-//! timeout, whose window is one of few. Windows of [`CELLS`] and more share buckets.
+//! In congestion avoidance the threshold does not affect the next state, so states of equal window are
+//! merged: an array with one cell per window, which a round shifts by one. Below the threshold there is the
+//! unbroken doubling from the start (one state), and the slow start after a timeout, whose window has only a
+//! few values. Windows of [`CELLS`] and more share buckets.
 //!
-//! All memory is in fixed arrays. A round costs some hundred additions, however many went before.
+//! All memory is in fixed arrays. A round costs a few hundred additions, regardless of the number of rounds
+//! before it.
 
 use super::buckets::Buckets;
 use super::rules::Rules;
 use super::table::{CELLS, Table};
 use super::{MAX_ROUNDS, PathState, TransferModel};
 
-/// Half of a window that has a cell is below this.
+/// Upper bound (exclusive) of half of a window that has a cell.
 const HALVES: usize = CELLS / 2;
-/// Doublings of the window after a timeout that stay below every threshold under [`HALVES`].
+/// Number of doublings of the window after a timeout that stay below every threshold under [`HALVES`].
 const LEVELS: usize = HALVES.ilog2() as usize;
-/// Probability that is not worth a cell of its own at the upper end, or, as a contribution to the
-/// mean window in segments, a bucket: it moves down to the next.
+/// Probability below which a state at the upper end loses its cell, or, as a contribution to the mean window
+/// in segments, its bucket: it is merged into the next lower one.
 const NEGLIGIBLE: f64 = 1e-9;
 
-/// The distribution of one subflow's window as the rounds go by, and what was delivered so far.
+/// The distribution of one subflow's window over the rounds, and the segments delivered so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     rules: Rules,
-    /// Rounds that are over.
+    /// Completed rounds.
     round: u32,
-    /// Segments they delivered.
+    /// Segments delivered in them.
     delivered: f64,
-    /// Mean of the window of the coming round.
+    /// Mean window of the next round.
     expected: f64,
     /// Slow start from the beginning without a loss: its window and its probability.
     unbroken_cwnd: u32,
@@ -39,7 +40,7 @@ pub(crate) struct Walk {
     high: usize,
     /// Slow start after a timeout: `slow[level][ssthresh]` has the window `timeout_window << level`.
     slow: [[f64; HALVES]; LEVELS],
-    /// `slow[level]` is zero from here on.
+    /// Index from which on `slow[level]` is zero.
     slow_high: [usize; LEVELS],
     /// Congestion avoidance, windows without a cell.
     large: Buckets,
@@ -47,7 +48,7 @@ pub(crate) struct Walk {
     table: Table,
 }
 
-/// What the losses of a round lead to.
+/// The new states after the losses of a round.
 struct Losses {
     /// Fast recovery, by the new window; zero outside of `fast_low..fast_high`.
     fast: [f64; HALVES],
@@ -69,7 +70,7 @@ impl Losses {
         }
     }
 
-    /// The part of `fast` for the new windows `low..high`, to be added to.
+    /// Returns the part of `fast` for the new windows `low..high`, to be added to.
     fn fast_mut(&mut self, low: usize, high: usize) -> &mut [f64] {
         self.fast_low = self.fast_low.min(low);
         self.fast_high = self.fast_high.max(high);
@@ -77,8 +78,8 @@ impl Losses {
     }
 
     fn add_timeout(&mut self, rules: &Rules, cwnd: u32, mass: f64) {
-        // A window of 256 or more times out only where nearly everything is lost, and there slow
-        // start gets nowhere near its threshold, whether that is 127 or more.
+        // A window of 256 or more times out only if nearly everything is lost, and then slow start does not
+        // come near its threshold, whether that is 127 or more.
         let ssthresh = (rules.ssthresh_after_loss(cwnd) as usize).min(HALVES - 1);
         self.timeout[ssthresh] += mass;
         self.timeout_high = self.timeout_high.max(ssthresh + 1);
@@ -112,8 +113,8 @@ impl Walk {
         walk
     }
 
-    /// The walk that begins with the round after this one: the window of `start` is in flight already and
-    /// counts as delivered before.
+    /// Returns a walk that begins with the round after this one: the window of `start` is already in flight
+    /// and counts as delivered before.
     pub fn after_a_round(model: &TransferModel, start: &PathState) -> Walk {
         let mut walk = Walk::new(model, start);
         walk.step();
@@ -122,8 +123,8 @@ impl Walk {
         walk
     }
 
-    /// Segments delivered within `rounds`, or at least `enough` if there are as many; see
-    /// [`TransferModel::delivered`]. No later call may ask for fewer rounds.
+    /// Returns the segments delivered within `rounds`, or at least `enough` if that many are delivered; see
+    /// [`TransferModel::delivered`]. No later call may request fewer rounds.
     pub fn reach(&mut self, rounds: f64, enough: f64) -> f64 {
         let kept = self.rules.kept;
         let rounds = rounds.max(0.0);
@@ -131,7 +132,7 @@ impl Walk {
         if rounds == f64::INFINITY {
             return if kept > 0.0 { f64::INFINITY } else { 0.0 };
         }
-        // A float to integer cast saturates.
+        // A float-to-integer cast saturates.
         let whole = (rounds as u32).min(MAX_ROUNDS);
         while self.round < whole && self.delivered < enough {
             self.step();
@@ -143,7 +144,7 @@ impl Walk {
         self.delivered + (rounds - f64::from(whole)) * (self.expected * kept)
     }
 
-    /// Ends a round and sees what comes of it.
+    /// Ends a round and computes the states of the next.
     fn step(&mut self) {
         self.delivered += self.expected * self.rules.kept; // DMPTCP eq. 3
         let increase = self.rules.increase_after(self.round);
@@ -159,8 +160,8 @@ impl Walk {
         self.expected = self.mean();
     }
 
-    /// Adds a state of congestion avoidance to those of the coming round. A window between two
-    /// cells is shared between them so that the mean stays.
+    /// Adds a state of congestion avoidance to the next round. A window between two cells is divided between
+    /// them so that the mean is preserved.
     fn put(&mut self, cwnd: f64, mass: f64) {
         if mass <= 0.0 {
             return;
@@ -179,7 +180,7 @@ impl Walk {
         }
     }
 
-    /// Congestion avoidance, windows with a cell.
+    /// Steps congestion avoidance for windows with a cell.
     fn step_cells(&mut self, increase: u32, losses: &mut Losses) {
         let (low, high) = (self.low, self.high);
         if low >= high {
@@ -201,7 +202,7 @@ impl Walk {
         if increase == 0 {
             return;
         }
-        // All move up by one; what is at the limit stays, and the last cell leads to a bucket.
+        // All move up by one; a window at the limit stays, and the last cell moves to a bucket.
         let top = high - 1;
         let leaving = self.cells[top];
         self.cells.copy_within(low..top, low + 1);
@@ -214,10 +215,10 @@ impl Walk {
         self.put(f64::from((high as u32).min(self.rules.limit)), leaving);
     }
 
-    /// Congestion avoidance, windows without a cell; from `spare` to `large`.
+    /// Steps congestion avoidance for windows without a cell, moving them from `spare` to `large`.
     fn step_large(&mut self, increase: u32, losses: &mut Losses) {
         while let Some((cwnd, mass)) = self.spare.take_lowest() {
-            // Each bucket costs a round two exponentials: without this, a walk takes up to twice the time.
+            // Each bucket costs two exponentials per round: without this, a walk takes up to twice the time.
             if cwnd * mass < NEGLIGIBLE {
                 self.put((CELLS - 1) as f64, mass);
                 continue;
@@ -230,14 +231,14 @@ impl Walk {
         }
     }
 
-    /// Slow start after a timeout.
+    /// Steps slow start after a timeout.
     fn step_slow_start(&mut self, losses: &mut Losses) {
         for level in (0..LEVELS).rev() {
             let high = core::mem::take(&mut self.slow_high[level]);
             if high == 0 {
                 continue;
             }
-            // It is below a threshold that is below 128.
+            // The window is below a threshold that is below 128.
             let cwnd = self.rules.timeout_window << level;
             self.table.extend(&self.rules, cwnd as usize + 1);
             let none = self.table.none[cwnd as usize];
@@ -253,7 +254,7 @@ impl Walk {
         }
     }
 
-    /// Adds a state after a timeout to those of the coming round.
+    /// Adds a state after a timeout to the next round.
     fn put_slow(&mut self, level: usize, cwnd: u32, ssthresh: usize, mass: f64) {
         if mass <= 0.0 {
             return;
@@ -266,7 +267,7 @@ impl Walk {
         }
     }
 
-    /// Slow start from the beginning.
+    /// Steps slow start from the beginning.
     fn step_unbroken(&mut self, losses: &mut Losses) {
         let (cwnd, mass) = (self.unbroken_cwnd, self.unbroken);
         if mass <= 0.0 {
@@ -284,7 +285,7 @@ impl Walk {
         }
     }
 
-    /// Brings in what the losses led to, and trims the upper end of the cells.
+    /// Adds the states after losses, and trims the upper end of the cells.
     fn settle(&mut self, losses: &Losses) {
         let (low, high) = (losses.fast_low, losses.fast_high);
         if low < high {
@@ -304,10 +305,10 @@ impl Walk {
         }
     }
 
-    /// Mean window of the coming round. // DMPTCP eq. 14
+    /// Returns the mean window of the next round. // DMPTCP eq. 14
     fn mean(&self) -> f64 {
         let mut sum = f64::from(self.unbroken_cwnd) * self.unbroken + self.large.mean();
-        // In four independent sums, each of which the processor need not wait for.
+        // Four independent sums avoid waiting for each addition.
         let (low, high) = (self.low & !3, self.high);
         let mut sums = [0.0; 4];
         if low < high {
@@ -329,8 +330,8 @@ impl Walk {
     }
 }
 
-/// The window after fast recovery. A mean of several windows that are rounded down each is on
-/// average a quarter below its half.
+/// Returns the window after fast recovery. The mean of several windows, each halved and rounded down, is on
+/// average a quarter below half of their mean.
 fn half(cwnd: f64) -> f64 {
     let whole = libm::floor(cwnd);
     if whole == cwnd { libm::floor(cwnd / 2.0) } else { cwnd / 2.0 - 0.25 }
@@ -346,7 +347,7 @@ mod tests {
         walk
     }
 
-    /// Sum of all probabilities.
+    /// Returns the sum of all probabilities.
     fn mass(walk: &Walk) -> f64 {
         let mut large = walk.large.clone();
         let buckets: f64 = core::iter::from_fn(|| large.take_lowest()).map(|(_, mass)| mass).sum();
@@ -368,7 +369,7 @@ mod tests {
 
     #[test]
     fn large_windows_that_have_become_unlikely_cost_no_more_time() {
-        // One in a hundred is lost: of a window of 20,000 nothing is left after a round.
+        // One in a hundred is lost: nothing remains of a window of 20,000 after a round.
         let mut walk = walked(&PathState { cwnd: 20_000, ssthresh: Some(0), loss: 0.01 }, 1);
         assert!(walk.large.take_lowest().is_some());
         for loss in [0.01, 0.05] {
@@ -382,7 +383,7 @@ mod tests {
         let mut walk = walked(&PathState { cwnd: 2, ssthresh: Some(64), loss: 0.0 }, 0);
         walk.put(10.25, 0.5);
         assert_eq!((walk.cells[10], walk.cells[11], walk.low, walk.high), (0.375, 0.125, 10, 12));
-        // Behind the last cell is the first bucket.
+        // The first bucket follows the last cell.
         walk.put(255.5, 0.25);
         assert_eq!((walk.cells[255], walk.large.take_lowest()), (0.125, Some((256.0, 0.125))));
     }
@@ -407,7 +408,7 @@ mod tests {
 
     #[test]
     fn an_unbroken_slow_start_is_given_up_when_it_is_negligible() {
-        // Half is lost: of 31 segments all arrive with a probability of 5e-10, of 63 with 1e-19.
+        // Half is lost: all of 31 segments arrive with a probability of 5e-10, all of 63 with 1e-19.
         let start = PathState { cwnd: 1, ssthresh: None, loss: 0.5 };
         let five = walked(&start, 5);
         let left = 0.5_f64.powi(31);

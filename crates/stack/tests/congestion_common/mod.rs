@@ -1,4 +1,4 @@
-//! What happens to a subflow, in short words, and a path without queue to grow a window on.
+//! Short helpers for the events of a subflow, and a path without a queue on which a window grows.
 #![allow(dead_code)]
 
 use anabranch_stack::congestion::{
@@ -11,7 +11,7 @@ pub const MSS: u64 = 1400;
 pub const A: SubflowId = SubflowId(0);
 pub const B: SubflowId = SubflowId(1);
 
-/// An initial window of 10 segments, 20 ms, no proportional rate reduction.
+/// Returns an initial window of 10 segments, 20 ms, no proportional rate reduction.
 pub fn start() -> SubflowStart {
     SubflowStart {
         now: Time::ZERO,
@@ -26,7 +26,7 @@ pub fn start() -> SubflowStart {
     }
 }
 
-/// So many segments are acknowledged cumulatively, on a window that is used, outside of recovery.
+/// Returns a cumulative acknowledgement of `segments` segments on a used window, outside of recovery.
 pub fn ack(now: Time, segments: u64) -> Ack {
     let rtt = Duration::from_millis(20);
     Ack { inflight_bytes: 10 * MSS, ..Ack::of(now, segments * MSS, segments as u32, rtt) }
@@ -42,7 +42,7 @@ pub fn loss(now: Time, flight: u64) -> CongestionEvent {
     }
 }
 
-/// A connection of that kind with subflows of these windows, in congestion avoidance, and RTTs in
+/// Returns a congestion control with subflows of these windows, in congestion avoidance, and RTTs in
 /// milliseconds (0: no sample).
 pub fn connection(name: &str, subflows: &[(u32, u64)]) -> AnyCongestion {
     let mut congestion = CongestionKind::from_name(name).unwrap().build();
@@ -60,13 +60,13 @@ pub fn connection(name: &str, subflows: &[(u32, u64)]) -> AnyCongestion {
     congestion
 }
 
-/// The window of `id` with its fraction, in segments.
+/// Returns the window of `id` with its fraction, in segments.
 pub fn window(congestion: &AnyCongestion, id: SubflowId) -> f64 {
     congestion.windows().map_or(f64::NAN, |windows| windows.get(id).segments)
 }
 
-/// One round trip: the whole window is acknowledged, segment by segment, evenly over the RTT. The time
-/// at its end.
+/// Runs one round trip: the whole window is acknowledged, segment by segment, evenly over the RTT. Returns
+/// the time at its end.
 pub fn round(congestion: &mut AnyCongestion, id: SubflowId, from: Time, rtt: Duration) -> Time {
     let segments = congestion.cwnd(id) / MSS;
     for n in 1..=segments {

@@ -18,7 +18,7 @@ fn one_ack(subflows: &[(u32, u64)], i: usize) -> f64 {
     window(&congestion, id) - before
 }
 
-/// What a loss of a full window takes from subflow `i`.
+/// Returns the reduction of subflow `i` by a loss with a full window.
 fn one_loss(subflows: &[(u32, u64)], i: usize) -> f64 {
     let mut congestion = connection("balia", subflows);
     let id = SubflowId(i as u8);
@@ -42,13 +42,13 @@ proptest! {
         for (i, (w, r)) in subflows.iter().enumerate() {
             let x = rate(subflows[i]);
             let alpha = most / x;
-            // As the kernel has it: 10 w sum^2 / ((x + most)(4x + most)) acknowledgements for a segment.
+            // In the kernel's form: 10 w sum^2 / ((x + most)(4x + most)) acknowledgements per segment.
             let acks = 10.0 * f64::from(*w) * sum * sum / ((x + most) * (4.0 * x + most));
             prop_assert!((one_ack(&subflows, i) * acks - 1.0).abs() < 1e-6);
             let by_definition = x / (*r as f64 / 1e3 * sum * sum) * (1.0 + alpha) / 2.0 * (4.0 + alpha) / 5.0;
             prop_assert!((one_ack(&subflows, i) / by_definition - 1.0).abs() < 1e-6);
             let taken = f64::from(*w) / 2.0 * alpha.min(1.5);
-            // Down to whole segments.
+            // Rounded down to whole segments.
             let is = one_loss(&subflows, i);
             prop_assert!(is >= taken - 1e-6 && is <= taken + 1.0, "{is} and {taken}");
             prop_assert!(is >= f64::from(*w) / 2.0 - 1e-6 && is <= 0.75 * f64::from(*w) + 1.0);
@@ -78,7 +78,7 @@ fn a_path_of_a_quarter_of_the_rate_yields_three_quarters() {
 
 #[test]
 fn between_one_and_one_and_a_half_times_slower_the_reduction_is_in_between() {
-    // The kernel's integer division takes 500 of 1000.
+    // The kernel's integer division reduces by 500 of 1000.
     assert_eq!(one_loss(&[(1250, 50), (1000, 50)], 1), 625.0);
 }
 

@@ -1,7 +1,8 @@
-//! The counts of Linux's CUBIC, each worked out: so many acknowledged segments let a window grow by one.
+//! The counts of Linux's CUBIC, each computed by hand: the number of acknowledged segments that increase a
+//! window by one.
 //!
-//! Most begin with 70 segments, which a loss has left of 100. `C` is 41 * 10 / 1024 = 0.4004, and `K` the cube root
-//! of 30 / `C`, 4.2158 s.
+//! Most tests begin with 70 segments, after a loss at 100. `C` is 41 * 10 / 1024 = 0.4004, and `K` the cube
+//! root of 30 / `C`, 4.2158 s.
 
 use anabranch_stack::congestion::{Ack, AnyCongestion, CongestionControl, SubflowStart};
 use anabranch_units::{Duration, Time};
@@ -21,7 +22,8 @@ fn lose(congestion: &mut AnyCongestion, now: Time) {
     congestion.on_recovered(A, now);
 }
 
-/// So many segments are acknowledged at once, so many milliseconds after `NOW`, with that least RTT. The window then.
+/// Acknowledges `segments` at once, `at_ms` milliseconds after `NOW`, with the given minimum RTT. Returns the
+/// window afterwards.
 fn acknowledge(congestion: &mut AnyCongestion, at_ms: u64, segments: f64, min_rtt_ms: u64) -> f64 {
     let min_rtt = Duration::from_millis(min_rtt_ms);
     let acked_bytes = (segments * MSS as f64).round() as u64;
@@ -32,11 +34,12 @@ fn acknowledge(congestion: &mut AnyCongestion, at_ms: u64, segments: f64, min_rt
 
 #[test]
 fn the_count_is_of_the_curve_a_least_rtt_ahead() {
-    // In 200 ms the curve is at 100 - 0.4004 * 4.0158^3 = 74.07, which are 4 segments more: one for 70 / 4, in whole 17.
+    // In 200 ms the curve is at 100 - 0.4004 * 4.0158^3 = 74.07, which is 4 segments more: one for 70 / 4,
+    // rounded down to 17.
     for (acked, then) in [(16.0, 70.0), (17.0, 71.0), (34.0, 72.0)] {
         assert_eq!(acknowledge(&mut after_loss(100), 0, acked, 200), then, "{acked}");
     }
-    // In 35 ms it is at 70.74, in whole 70: one for 100 windows.
+    // In 35 ms it is at 70.74, rounded down to 70: one for 100 windows.
     let mut congestion = after_loss(100);
     for (at, acked, then) in [(0, 131.0, 70.0), (4, 6868.0, 70.0), (8, 1.0, 71.0)] {
         assert_eq!(acknowledge(&mut congestion, at, acked, 35), then, "{acked}");
@@ -61,16 +64,17 @@ fn a_window_follows_the_curve_to_the_last_maximum_and_beyond() {
 
 #[test]
 fn a_reno_window_grows_when_more_than_15_8_windows_are_acknowledged() {
-    // 131 for each of its segments. Of what an epoch begins with only what is beyond that counts: with 132 it is 71,
-    // so that a segment comes for 70; with 262.2 it is 72 (35), with 460 it is 73 (23), and with 4 * 131 it still is.
+    // 131 for each of its segments. At the beginning of an epoch only the excess over that counts: with 132
+    // it is 71, so the window grows by a segment for 70; with 262.2 it is 72 (35), with 460 it is 73 (23),
+    // and with 4 * 131 it is still 73.
     for (acked, then) in [(131.0, 70.0), (132.0, 71.0), (262.2, 77.0), (460.0, 90.0), (524.0, 92.0)] {
         assert_eq!(acknowledge(&mut after_loss(100), 0, acked, 35), then, "{acked}");
     }
-    // What it has grown for is used up.
+    // The acknowledgements for its growth are used up.
     let mut congestion = after_loss(100);
     acknowledge(&mut congestion, 0, 132.0, 35);
     assert_eq!(acknowledge(&mut congestion, 4, 20.0, 35), 71.0);
-    // Where the curve is faster its count holds: 132 / 17.
+    // If the curve is faster its count applies: 132 / 17.
     assert_eq!(acknowledge(&mut after_loss(100), 0, 132.0, 200), 77.0);
 }
 
@@ -78,7 +82,7 @@ fn a_reno_window_grows_when_more_than_15_8_windows_are_acknowledged() {
 fn a_window_that_has_changed_has_a_count_of_its_own_at_once() {
     let mut congestion = after_loss(100);
     assert_eq!(acknowledge(&mut congestion, 0, 17.0, 200), 71.0);
-    // 4 ms later the curve is at 74.15, 3 segments more: one for 71 / 3, in whole 23.
+    // 4 ms later the curve is at 74.15, 3 segments more: one for 71 / 3, rounded down to 23.
     assert_eq!(acknowledge(&mut congestion, 4, 22.0, 200), 71.0);
     assert_eq!(acknowledge(&mut congestion, 4, 1.0, 200), 72.0);
 }
@@ -104,25 +108,26 @@ fn idle_time_is_not_that_of_the_curve() {
 
 #[test]
 fn a_loss_below_the_last_maximum_aims_lower_and_one_above_it_does_not() {
-    // Again at 70, with 16 of 17 acknowledged: the maximum is 70 * (1 + 717/1024) / 2, in whole 59, and 49 are left. In
-    // 200 ms the curve is at 50.92, one more: a segment for 49, of which nothing is there yet.
+    // Again at 70, with 16 of 17 acknowledged: the maximum is 70 * (1 + 717/1024) / 2, rounded down to 59,
+    // and 49 remain. In 200 ms the curve is at 50.92, one more: a segment for 49, none of which is
+    // acknowledged yet.
     let mut congestion = after_loss(100);
     acknowledge(&mut congestion, 0, 16.0, 200);
     lose(&mut congestion, NOW);
     assert_eq!(acknowledge(&mut congestion, 0, 48.0, 200), 49.0);
     assert_eq!(acknowledge(&mut congestion, 0, 1.0, 200), 50.0);
-    // In 100 ms it is at 49.99, and were at 50.02 if the maximum were 59.5.
+    // In 100 ms it is at 49.99, and would be at 50.02 if the maximum were 59.5.
     let mut nearer = after_loss(100);
     lose(&mut nearer, NOW);
     assert_eq!(acknowledge(&mut nearer, 0, 49.0, 100), 49.0);
-    // At 17, after one at 10: the maximum is 17, and 11 are left. In 200 ms the curve is at 12.34: one more.
+    // At 17, after one at 10: the maximum is 17, and 11 remain. In 200 ms the curve is at 12.34: one more.
     let mut congestion = grown_beyond();
     lose(&mut congestion, NOW + Duration::from_secs(30));
     assert_eq!(acknowledge(&mut congestion, 30_000, 10.0, 200), 11.0);
     assert_eq!(acknowledge(&mut congestion, 30_000, 1.0, 200), 12.0);
 }
 
-/// 17 segments, thirty seconds after a loss has left 7 of 10.
+/// Returns a window of 17 segments, thirty seconds after a loss that left 7 of 10.
 fn grown_beyond() -> AnyCongestion {
     let mut congestion = after_loss(10);
     assert_eq!(acknowledge(&mut congestion, 0, 1.0, 200), 7.0);
@@ -132,7 +137,7 @@ fn grown_beyond() -> AnyCongestion {
 
 #[test]
 fn a_restart_and_a_penalty_begin_a_curve_of_their_own() {
-    // In that of before a segment would come for two.
+    // In the previous epoch a segment would be added for two.
     let mut restarted = grown_beyond();
     restarted.on_idle(A, NOW + Duration::from_secs(31));
     assert_eq!(acknowledge(&mut restarted, 31_000, 10.0, 200), 10.0);
@@ -153,7 +158,8 @@ fn a_new_subflow_in_an_old_ones_place_has_lost_nothing() {
 
 #[test]
 fn of_a_window_with_a_fraction_the_whole_segments_count() {
-    // A train of 6 ms, longer than 5.5, ends slow start at 17.6 segments with its fourth acknowledgement, of 32.
+    // A train of 6 ms, longer than 5.5, ends slow start at 17.6 segments with its fourth acknowledgement, of
+    // 32.
     let mut congestion = connection("cubic_linux", &[]);
     congestion.on_subflow_up(A, &SubflowStart { initial_window: 17, ..start() });
     let rtt = Duration::from_millis(10);
@@ -165,7 +171,7 @@ fn of_a_window_with_a_fraction_the_whole_segments_count() {
     for ms in [0, 2, 4] {
         at(ms, MSS / 5);
     }
-    // 15/8 of 17 are 31: the Reno window is 18, so that a segment comes for 17, and 15 are left over.
+    // 15/8 of 17 is 31: the Reno window is 18, so the window grows by a segment for 17, and 15 remain.
     assert!((at(6, 32 * MSS) - 18.6).abs() < 1e-9);
     assert!((at(7, 2 * MSS) - 19.6).abs() < 1e-9);
 }

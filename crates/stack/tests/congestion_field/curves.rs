@@ -1,7 +1,7 @@
-//! How the windows of two subflows grow by themselves, without a network: constant round trips, nothing lost. Kept
-//! in a file, from which `tools/plot.py window_growth` draws the picture of docs/congestion.md.
+//! The growth of the windows of two subflows without a network: constant round trips, no losses. The results
+//! are kept in a file, from which `tools/plot.py window_growth` draws the picture of docs/congestion.md.
 //!
-//! `ANABRANCH_BLESS=1 cargo test -p anabranch-stack --test congestion_field curves` writes the file anew.
+//! `ANABRANCH_BLESS=1 cargo test -p anabranch-stack --test congestion_field curves` rewrites the file.
 
 #![expect(
     clippy::disallowed_methods,
@@ -25,12 +25,12 @@ const EVERY: u64 = 5;
 const NAMES: [&str; 11] =
     ["newreno", "cubic", "cubic_linux", "vegas", "veno", "lia", "olia", "balia", "wvegas", "sbd", "dwc"];
 
-/// The windows every few round trips, of two subflows that begin congestion avoidance with 10 segments; the second
-/// one's RTT is `ratio` times the first one's.
+/// Returns the windows every few round trips, of two subflows that begin congestion avoidance with 10
+/// segments; the second one's RTT is `ratio` times that of the first.
 fn curve(name: &str, ratio: u64) -> Vec<(f64, f64)> {
     let rtts = [RTT_MS, RTT_MS * ratio];
     let mut congestion = connection(name, &[(10, rtts[0]), (10, rtts[1])]);
-    // When each subflow's next acknowledgement is due, and how many are left of its round trip.
+    // The time of each subflow's next acknowledgement, and the number left in its round trip.
     let start = Time::from_secs(1);
     let mut due = [start; 2];
     let mut left = [0_u64; 2];
@@ -72,7 +72,7 @@ fn table() -> String {
             for (point, (first, second)) in curve(name, ratio).into_iter().enumerate() {
                 let round = point as u64 * EVERY;
                 writeln!(text, "{name},{ratio},{round},{first:.3},{second:.3}")
-                    .expect("a string takes everything");
+                    .expect("writing to a string succeeds");
             }
         }
     }
@@ -92,15 +92,15 @@ fn windows_grow_as_they_did() {
     assert!(known == table, "the curves have changed; if that is meant, bless them: {changed:#?}");
 }
 
-/// What the window of a NewReno is after `rounds`: it grows by a segment in each.
+/// Compares with the window of a NewReno after `rounds`, which grows by a segment in each.
 #[test]
 fn alone_without_losses_coupled_windows_grow_as_their_formulas_say() {
     let last = |name, ratio| *curve(name, ratio).last().unwrap();
-    // Only whole segments are sent and acknowledged, so that it is a little less.
+    // Only whole segments are sent and acknowledged, so it is slightly less.
     let (reno, _) = last("newreno", 1);
     assert!((107.0..110.0).contains(&reno), "{reno}");
     for name in ["lia", "olia", "balia"] {
-        // A quarter each, of which there are two: half of one NewReno.
+        // A quarter each for two subflows: half of one NewReno.
         let (first, second) = last(name, 1);
         assert!(
             (34.0..=35.0).contains(&first) && (second - first).abs() < 0.5,

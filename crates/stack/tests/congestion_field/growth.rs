@@ -1,4 +1,4 @@
-//! How a window goes on: what a control says of it, and what comes of it.
+//! The predicted growth of a window compared with its actual growth.
 
 use anabranch_stack::congestion::{Ack, CongestionControl, Delivery, Growth};
 use anabranch_units::{Duration, Rate, Time};
@@ -6,8 +6,8 @@ use anabranch_units::{Duration, Rate, Time};
 use crate::congestion_common::{A, MSS, ack, connection, loss};
 use crate::path::{Path, round, rounds};
 
-/// What CP scheduling asks for (its equation 7): the windows of the next round trips as they turn out, below the last
-/// maximum, around it and beyond.
+/// The prediction used by CP scheduling (its equation 7) equals the windows of the next round trips, below
+/// the last maximum, around it and beyond.
 #[test]
 fn cubic_names_the_windows_of_the_round_trips_to_come() {
     for (name, reductions) in [("cubic", 1), ("cubic", 2), ("cubic_linux", 1), ("cubic_linux", 2)] {
@@ -30,7 +30,7 @@ fn cubic_names_the_windows_of_the_round_trips_to_come() {
             for (n, expected) in ahead.iter().enumerate() {
                 then = round(&mut later, A, &path, then);
                 let is = later.cwnd(A) / MSS;
-                // A window follows the function by a round trip, in which it may be a few segments behind.
+                // A window lags the function by a round trip, so it may be a few segments lower.
                 let slack = 3 + is / 50;
                 assert!(is.abs_diff(*expected) <= slack, "{name} {reductions}, round {n}: {expected}, {is}");
             }
@@ -40,7 +40,7 @@ fn cubic_names_the_windows_of_the_round_trips_to_come() {
 }
 
 #[test]
-fn a_control_without_threshold_says_itself_whether_it_is_in_slow_start() {
+fn a_control_without_threshold_reports_slow_start_itself() {
     let mut reno = connection("newreno", &[(10, 50)]);
     assert_eq!(reno.growth(A), Growth::Acks);
     reno.on_rto(A, Time::from_secs(1), 10 * MSS, false);

@@ -1,4 +1,4 @@
-//! LISA: what a joining subflow takes, and from whom.
+//! LISA: the window that a joining subflow takes, and the donor.
 
 use anabranch_stack::congestion::{Ack, AnyCongestion, CongestionControl, CongestionKind, SubflowStart};
 use anabranch_stack::event::SubflowId;
@@ -10,7 +10,7 @@ use crate::congestion_common::{A, B, MSS, ack, loss, start, window};
 const NOW: Time = Time::from_secs(1);
 const C: SubflowId = SubflowId(2);
 
-/// A connection whose first subflow has `segments` in slow start, all of them in flight.
+/// Returns a connection whose first subflow has `segments` in slow start, all of them in flight.
 fn started(name: &str, segments: u32) -> AnyCongestion {
     let mut congestion = CongestionKind::from_name(name).unwrap().build().with_lisa(true);
     congestion.on_subflow_up(A, &SubflowStart { initial_window: segments, ..start() });
@@ -18,7 +18,7 @@ fn started(name: &str, segments: u32) -> AnyCongestion {
     congestion
 }
 
-/// All that is in flight is acknowledged, segment by segment, too slowly for a train of `cubic_linux`.
+/// Acknowledges all data in flight, segment by segment, too slowly for a train of `cubic_linux`.
 fn acknowledge(congestion: &mut AnyCongestion, id: SubflowId, segments: u64) {
     for n in 1..=segments {
         let inflight_bytes = (segments - n) * MSS;
@@ -38,16 +38,16 @@ fn of_40_segments_the_new_one_takes_10_and_a_round_trip_later_there_are_80() {
         assert_eq!((window(&congestion, A), window(&congestion, B)), (30.0, 10.0), "{kind:?}");
         acknowledge(&mut congestion, A, 40);
         acknowledge(&mut congestion, B, 10);
-        // 10 of the 40 let it not grow: 30 + 30, and 20.
+        // 10 of the 40 do not increase it: 30 + 30, and 20.
         assert_eq!(window(&congestion, A) + window(&congestion, B), 80.0, "{kind:?}");
     }
 }
 
 #[test]
-fn what_is_not_in_flight_is_not_ignored() {
+fn only_acknowledgements_of_the_flight_are_ignored() {
     let mut congestion = started("lia", 40);
     acknowledge(&mut congestion, A, 5);
-    // 45 segments of window, of which none is in flight.
+    // 45 segments of window, with none in flight.
     congestion.on_subflow_up(B, &start());
     assert_eq!(window(&congestion, A), 35.0);
     acknowledge(&mut congestion, A, 5);
@@ -61,7 +61,7 @@ fn without_one_in_its_first_slow_start_the_initial_window_stays() {
     congestion.on_recovered(A, NOW);
     congestion.on_subflow_up(B, &start());
     assert_eq!((window(&congestion, A), window(&congestion, B)), (20.0, 10.0));
-    // Slow start after a timeout is not the first one either.
+    // Slow start after a timeout is not the first either.
     congestion.on_rto(A, NOW, 20 * MSS, false);
     congestion.on_congestion(B, &loss(NOW, 10));
     congestion.on_recovered(B, NOW);
@@ -80,7 +80,7 @@ fn the_fastest_gives() {
 }
 
 #[test]
-fn nobody_gives_where_it_is_not_asked_for() {
+fn without_lisa_no_subflow_gives_up_window() {
     let mut congestion = CongestionKind::Lia.build();
     congestion.on_subflow_up(A, &SubflowStart { initial_window: 40, ..start() });
     congestion.on_subflow_up(B, &start());
@@ -102,7 +102,7 @@ proptest! {
             prop_assert_eq!((a, b), (f64::from(segments), f64::from(initial_window.min(3))));
         }
         prop_assert!(b <= 10.0);
-        // As many acknowledged segments do not count as it has in flight beyond its window.
+        // Acknowledged segments are ignored in the number that it has in flight beyond its window.
         let before = a;
         acknowledge(&mut congestion, A, u64::from(segments));
         prop_assert_eq!(window(&congestion, A), before + (f64::from(segments) - (f64::from(segments) - before)));

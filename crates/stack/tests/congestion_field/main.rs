@@ -1,4 +1,4 @@
-//! The congestion controls of the field, each against its formulas and what it promises.
+//! The congestion controls of the field, each compared with its formulas and claimed properties.
 
 #[path = "../congestion_common/mod.rs"]
 mod congestion_common;

@@ -1,4 +1,4 @@
-//! OLIA: its two sets, its formula, what it promises.
+//! OLIA: its two sets, its formula, and its claimed properties.
 
 use anabranch_stack::congestion::{Ack, AnyCongestion, CongestionControl};
 use anabranch_stack::event::SubflowId;
@@ -36,13 +36,13 @@ fn one_ack(congestion: &AnyCongestion, id: SubflowId, rtt_ms: u64) -> f64 {
     window(&congestion, id) - before
 }
 
-/// The first term of the increase.
+/// Returns the first term of the increase.
 fn coupled(subflows: &[Subflow], i: usize) -> f64 {
     let sum: f64 = subflows.iter().map(|(w, r, _)| f64::from(*w) / *r as f64).sum();
     f64::from(subflows[i].0) / (subflows[i].1 as f64).powi(2) / (sum * sum)
 }
 
-/// `alpha` by the definition of the sets. An acknowledged segment has been delivered as well.
+/// Returns `alpha` by the definition of the sets. An acknowledged segment has also been delivered.
 fn alpha(subflows: &[Subflow], i: usize) -> f64 {
     let n = subflows.len() as f64;
     let most = subflows.iter().map(|s| s.0).max().unwrap();
@@ -66,7 +66,7 @@ fn alpha(subflows: &[Subflow], i: usize) -> f64 {
 }
 
 fn any_subflows() -> impl Strategy<Value = Vec<Subflow>> {
-    // Few values, so that sets with several members happen.
+    // Few values, so that sets with several members occur.
     let one = (
         prop_oneof![2..6_u32, 2..2000_u32],
         prop_oneof![Just(20_u64), 1..500_u64],
@@ -91,7 +91,8 @@ proptest! {
         }
     }
 
-    // What some gain others lose, as long as the acknowledged segment does not change the sets.
+    // The gains of some equal the losses of others, as long as the acknowledged segment does not change the
+    // sets.
     #[test]
     fn alphas_add_up_to_nothing(subflows in any_subflows()) {
         let congestion = olia(&subflows);
@@ -116,7 +117,7 @@ proptest! {
     }
 }
 
-/// `alpha` where nothing more is delivered.
+/// Returns `alpha` if nothing more is delivered.
 fn alpha_known(subflows: &[Subflow], i: usize) -> f64 {
     let mut before = subflows.to_vec();
     before[i].2 = before[i].2.saturating_sub(MSS);
@@ -144,17 +145,17 @@ fn a_path_is_as_good_as_the_greater_of_the_last_two_spans_between_losses() {
     congestion.on_congestion(A, &loss(NOW, 20));
     congestion.on_recovered(A, NOW);
     assert!((window(&congestion, A) - 10.0).abs() < 1e-12);
-    // Equal windows: both in M. A still counts with what was before the loss.
+    // Equal windows: both in M. A still counts with the bytes before the loss.
     deliver(&mut congestion, B, 50, 250_000);
     congestion.penalise(B, NOW);
     let gains = |congestion: &AnyCongestion| one_ack(congestion, B, 50) - 5.0 / 225.0;
     assert!(gains(&congestion).abs() < 1e-12, "450 KB are less than 500 KB: A is in B and in M");
-    // A second loss without anything delivered is the same one.
+    // A second loss with nothing delivered since is the same loss.
     congestion.on_congestion(A, &loss(NOW, 10));
     congestion.on_recovered(A, NOW);
     congestion.on_undo(A, NOW);
     assert!(gains(&congestion).abs() < 1e-12);
-    // After a third one, behind a little delivered, the 500 KB are forgotten.
+    // After a third one, following a small delivery, the 500 KB are forgotten.
     deliver(&mut congestion, A, 50, 1000);
     congestion.on_congestion(A, &loss(NOW, 10));
     congestion.on_recovered(A, NOW);
@@ -167,7 +168,7 @@ fn large_windows_lose_no_precision() {
     for w in [2000_u32, 1_000_000, 100_000_000] {
         let congestion = olia(&[(w, 20, 1_000_000), (w, 20, 1_000_000)]);
         let mut congestion = congestion;
-        // A million acknowledged segments at once count like one after the other, as far as windows stand.
+        // A million acknowledged segments at once count like one after the other, for constant windows.
         let before = window(&congestion, A);
         congestion.on_ack(A, &ack(NOW, 1_000_000));
         let should = 1e6 / (4.0 * f64::from(w));

@@ -1,4 +1,4 @@
-//! DWC and SBD: which subflows are coupled, and what comes of it.
+//! DWC and SBD: the coupled subflows, and the resulting growth.
 
 use anabranch_stack::congestion::{
     Ack, AnyCongestion, CongestionControl, CongestionKind, Dwc, Sbd, SbdOptions,
@@ -51,9 +51,9 @@ fn losses_within_a_round_trip_put_two_into_one_set_whichever_is_first() {
         assert!(!dwc(&congestion).couples(A, B));
         lose(&mut congestion, second, NOW + RTT);
         assert!(dwc(&congestion).couples(A, B));
-        // LIA in the set: 20 and 20 segments.
+        // LIA in the set of both: 20 and 20 segments.
         assert!((growth(&congestion, A) - 1.0 / 80.0).abs() < 1e-12);
-        // Losses far from each other's divide them again.
+        // Losses far from each other divide them again.
         lose(&mut congestion, first, NOW + RTT * 9);
         assert!(!dwc(&congestion).couples(A, B));
     }
@@ -75,7 +75,7 @@ fn the_greater_of_both_round_trips_counts() {
     assert!(dwc(&congestion).couples(A, B));
 }
 
-/// An acknowledgement of B with this smoothed RTT.
+/// Acknowledges a segment of B with this smoothed RTT.
 fn delay(congestion: &mut AnyCongestion, ms: u64, now: Time) {
     let srtt = Duration::from_millis(ms);
     congestion.on_ack(B, &Ack { rtt: Some(srtt), srtt, ..ack(now, 1) });
@@ -102,7 +102,7 @@ fn a_delay_in_the_upper_quarter_of_its_range_is_a_sign_before_a_loss_and_after()
 }
 
 #[test]
-fn a_range_of_less_than_five_milliseconds_tells_nothing() {
+fn a_range_of_less_than_five_milliseconds_is_no_sign() {
     let mut congestion = connection("dwc", &[(40, 50), (40, 50)]);
     delay(&mut congestion, 50, NOW);
     delay(&mut congestion, 54, NOW);
@@ -110,7 +110,8 @@ fn a_range_of_less_than_five_milliseconds_tells_nothing() {
     assert!(!dwc(&congestion).couples(A, B));
 }
 
-/// B's smoothed RTTs, one every ten round trips from `from` on, the last one being a sign or not. The time of the last.
+/// Shows B's smoothed RTTs, one every ten round trips from `from` on; the last may be a sign or not. Returns
+/// the time of the last.
 fn delays(congestion: &mut AnyCongestion, rtts: &[u64], from: Time) -> Time {
     (0..).zip(rtts).fold(from, |_, (n, ms)| {
         let at = from + RTT * (10 * n);
@@ -124,7 +125,8 @@ fn a_delay_is_high_in_the_range_since_the_last_loss_but_one() {
     let mut congestion = connection("dwc", &[(40, 50), (40, 50)]);
     let at = delays(&mut congestion, &[50, 100], NOW);
     lose(&mut congestion, B, at + RTT * 10);
-    // 60 of 50 to 60 would be the highest; of 50 to 100, before and after that loss, it is in the lowest quarter.
+    // 60 would be the highest in 50 to 60; in 50 to 100, before and after that loss, it is in the lowest
+    // quarter.
     let at = delays(&mut congestion, &[50, 60], at + RTT * 30);
     let mut low = congestion.clone();
     lose(&mut low, A, at);
@@ -140,11 +142,11 @@ fn a_delay_from_before_the_last_loss_but_one_is_forgotten() {
     let at = delays(&mut congestion, &[50, 200], NOW);
     lose(&mut congestion, B, at + RTT * 10);
     let at = delays(&mut congestion, &[50, 100], at + RTT * 30);
-    // In the range of 50 to 200 that is not high yet.
+    // In the range of 50 to 200 that is not high.
     let mut earlier = congestion.clone();
     lose(&mut earlier, A, at);
     assert!(!dwc(&earlier).couples(A, B));
-    // After one more loss 50 to 200 is over, and 50 to 100 is left.
+    // After one more loss the range of 50 to 200 has expired, and 50 to 100 remains.
     lose(&mut congestion, B, at + RTT * 10);
     let at = delays(&mut congestion, &[100], at + RTT * 30);
     lose(&mut congestion, A, at);
@@ -153,12 +155,13 @@ fn a_delay_from_before_the_last_loss_but_one_is_forgotten() {
 
 // ---- SBD ----
 
-/// Quick to decide, for tests.
+/// Returns options for quick decisions, for tests.
 fn quick() -> SbdOptions {
     SbdOptions { warm_up: 20, ..SbdOptions::DEFAULT }
 }
 
-/// Two subflows of 40 segments in congestion avoidance, whose delays in microseconds are those of each 10 ms.
+/// Returns two subflows of 40 segments in congestion avoidance, with the given delays in microseconds, one
+/// per 10 ms.
 fn sbd_of(options: SbdOptions, seconds: u64, delays: impl Fn(u64) -> [i64; 2]) -> AnyCongestion {
     let mut congestion = CongestionKind::Sbd(options).build();
     for id in [A, B] {
@@ -180,7 +183,7 @@ fn sbd_of(options: SbdOptions, seconds: u64, delays: impl Fn(u64) -> [i64; 2]) -
     congestion
 }
 
-/// A queue that is full most of the time, and empties for a part of each wave of 2 s.
+/// Returns a queue that is full most of the time, and empties for a part of each wave of 2 s.
 fn busy(step: u64) -> i64 {
     let phase = step % 200;
     if phase < 50 { phase as i64 * 400 } else { 20_000 + (step * 7919 % 13) as i64 * 100 }
@@ -205,7 +208,7 @@ fn the_same_queue_is_one_group_and_stays_coupled() {
 
 #[test]
 fn different_queues_are_two_groups_of_one_newreno_each() {
-    // The other is longer, and moves more slowly.
+    // The other queue is longer and changes more slowly.
     let congestion = sbd_of(quick(), 40, |step| [busy(step), 3 * busy(step / 3)]);
     assert!(sbd(&congestion).group(A).is_some() && sbd(&congestion).group(B).is_some());
     assert!(!sbd(&congestion).couples(A, B));
@@ -213,7 +216,7 @@ fn different_queues_are_two_groups_of_one_newreno_each() {
 }
 
 #[test]
-fn one_behind_no_bottleneck_is_coupled_with_all() {
+fn a_subflow_without_bottleneck_is_coupled_with_all() {
     // Its delay is mostly low, with rare peaks.
     let idle = |step: u64| if step % 50 < 5 { 9000 } else { 0 };
     let congestion = sbd_of(quick(), 40, |step| [busy(step), idle(step)]);
@@ -234,7 +237,8 @@ fn the_first_decision_is_ten_groupings_after_the_warm_up() {
 fn a_long_silence_is_not_made_of_intervals() {
     let mut congestion = sbd_of(quick(), 6, |step| [busy(step), busy(step)]);
     assert_eq!(sbd(&congestion).decisions(), 0);
-    // One of fewer than N = 50 is: after twelve seconds 34 intervals of 350 ms are over, 15 of them after the warm-up.
+    // One over fewer than N = 50 is: after twelve seconds 34 intervals of 350 ms have ended, 15 of them after
+    // the warm-up.
     let mut shorter = congestion.clone();
     let late = NOW + Duration::from_secs(12);
     shorter.on_ack(A, &Ack { one_way_delay_us: Some(0), rtt: Some(RTT), srtt: RTT, ..ack(late, 1) });

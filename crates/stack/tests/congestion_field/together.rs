@@ -1,4 +1,4 @@
-//! The comparison of the coupled controls: two subflows, by themselves.
+//! A comparison of the coupled controls: two subflows without a network.
 
 use anabranch_stack::congestion::{Ack, CongestionControl};
 use anabranch_stack::event::SubflowId;
@@ -8,7 +8,8 @@ use crate::congestion_common::{A, B, MSS, ack, connection, loss, window};
 
 const NOW: Time = Time::from_secs(1);
 
-/// By how many segments each window grows in a round trip, by the growth of the first acknowledgement.
+/// Returns the growth of each window in a round trip, in segments, from the growth by the first
+/// acknowledgement.
 fn per_round(name: &str, subflows: &[(u32, u64)]) -> Vec<f64> {
     let one = |i: usize| {
         let mut congestion = connection(name, subflows);

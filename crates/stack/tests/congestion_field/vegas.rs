@@ -24,13 +24,13 @@ proptest! {
     ) {
         let path = Path::new(base, bdp / (base as f64 / 1e3));
         let mut congestion = vegas(VegasOptions { alpha, beta: alpha + more, ..VegasOptions::default() });
-        // Slow start ends early; then it is a segment in each round trip.
+        // Slow start ends early; then the window grows by a segment per round trip.
         let now = rounds(&mut congestion, A, &path, NOW, 40 + path.bdp() as u32);
         let mut now = now;
         for _ in 0..50 {
             now = round(&mut congestion, A, &path, now);
             let queued = path.queued(window(&congestion, A));
-            // What is measured is of whole segments, and lags by a round trip.
+            // The measurement is in whole segments, and lags by a round trip.
             prop_assert!(queued >= alpha - 1.0 && queued <= alpha + more + 1.0, "{queued}");
         }
     }
@@ -46,7 +46,8 @@ fn slow_start_doubles_until_the_queue_is_longer_than_gamma_and_ends_by_the_ratio
         assert!((window(&congestion, A) - expected).abs() < 1.5, "{}", window(&congestion, A));
     }
     round(&mut congestion, A, &path, now);
-    // 80 segments filled the path of 50 in 80 ms, and have doubled the window meanwhile: w base / rtt + 1.
+    // 80 segments filled the path of 50 in 80 ms, and have doubled the window in the meantime: w base / rtt +
+    // 1.
     assert!((window(&congestion, A) - 101.0).abs() < 1.5, "{}", window(&congestion, A));
     assert!(congestion.ssthresh(A).is_some());
 }
@@ -65,7 +66,7 @@ fn one_segment_a_round_trip_and_none_between_alpha_and_beta() {
 
 #[test]
 fn counted_over_the_base_the_same_queue_is_longer() {
-    // 120 segments in 60 ms over a base of 40 ms: 40 wait by the paper's count, 60 by Linux's.
+    // 120 segments in 60 ms over a base of 40 ms: 40 are queued by the paper's count, 60 by Linux's.
     for (over_base, beta, falls) in
         [(false, 39.0, true), (false, 41.0, false), (true, 59.0, true), (true, 61.0, false)]
     {
@@ -127,7 +128,7 @@ fn an_idle_time_lets_it_measure_the_base_anew() {
     for _ in 0..5 {
         now = round_at(&mut congestion, A, Duration::from_millis(100), now);
     }
-    // The first round trip is slow start, up to three quarters of 15, and not judged; the others grow.
+    // The first round trip is slow start, up to three quarters of 15, and not evaluated; the others grow.
     assert_eq!(window(&congestion, A), 11.25 + 4.0);
 }
 

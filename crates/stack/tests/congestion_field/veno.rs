@@ -1,4 +1,4 @@
-//! Veno: what is queued decides how fast it grows and how far it yields.
+//! Veno: the queue length determines the growth and the reduction.
 
 use anabranch_stack::congestion::{Ack, AnyCongestion, CongestionControl};
 use anabranch_units::{Duration, Time};
@@ -9,7 +9,7 @@ use crate::congestion_common::{A, MSS, ack, connection, loss, window};
 const NOW: Time = Time::from_secs(1);
 const BASE: Duration = Duration::from_millis(50);
 
-/// With `window` segments, of which `queued` wait, in congestion avoidance.
+/// Returns a window of `segments`, of which `queued` are in the queue, in congestion avoidance.
 fn with_queue(segments: u32, queued: f64) -> AnyCongestion {
     let mut congestion = connection("veno", &[(segments, 50)]);
     let rtt = BASE.as_secs_f64() / (1.0 - queued / f64::from(segments));
@@ -21,7 +21,7 @@ fn with_queue(segments: u32, queued: f64) -> AnyCongestion {
 
 fn one_ack(mut congestion: AnyCongestion) -> f64 {
     let before = window(&congestion, A);
-    // The sample that counts is the last one.
+    // The last sample counts.
     congestion.on_ack(A, &Ack { rtt: None, ..ack(NOW, 1) });
     window(&congestion, A) - before
 }
@@ -55,7 +55,7 @@ fn a_timeout_halves_whatever_is_queued() {
 
 #[test]
 fn the_queue_is_counted_over_the_present_rtt() {
-    // 2.8 of 10 segments wait, in 69 ms over a base of 50; over the base they would be 3.9.
+    // 2.8 of 10 segments are queued, in 69 ms over a base of 50; relative to the base they would be 3.9.
     let mut congestion = with_queue(10, 2.8);
     congestion.on_congestion(A, &loss(NOW, 10));
     assert_eq!(window(&congestion, A), 8.0);

@@ -1,4 +1,5 @@
-//! wVegas: all paths together hold total_alpha segments, each by its share of the rate.
+//! wVegas: all paths together hold total_alpha segments in queues, each in proportion to its share of the
+//! rate.
 
 use anabranch_stack::congestion::{Ack, AnyCongestion, CongestionControl, CongestionKind, WvegasOptions};
 use anabranch_stack::event::SubflowId;
@@ -10,7 +11,7 @@ use crate::path::{Path, round, round_at, rounds};
 
 const NOW: Time = Time::from_secs(1);
 
-/// Both paths run side by side until `end`.
+/// Runs both paths in parallel until `end`.
 fn run(congestion: &mut AnyCongestion, paths: &[Path], mut at: Vec<Time>, end: Time) -> Vec<Time> {
     loop {
         let next = (0..paths.len()).min_by_key(|i| at[*i]).unwrap();
@@ -29,8 +30,8 @@ fn wvegas(n: usize) -> AnyCongestion {
     congestion
 }
 
-/// Segments queued on each path, as a mean over 300 round trips. Slow start overshoots by up to 300 segments, which
-/// leave one by one in round trips of up to twice the base.
+/// Returns the segments queued on each path, as a mean over 300 round trips. Slow start overshoots by up to
+/// 300 segments, which drain one by one in round trips of up to twice the base.
 fn queued(congestion: &mut AnyCongestion, paths: &[Path]) -> Vec<f64> {
     let mut at = vec![NOW; paths.len()];
     let longest = paths.iter().map(|path| path.base).max().unwrap();
@@ -50,7 +51,7 @@ fn queued(congestion: &mut AnyCongestion, paths: &[Path]) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    // The shares are of rates, and none of these is so slow that it would get less than two segments.
+    // The shares are those of the rates, and none of these is low enough for less than two segments.
     #[test]
     fn all_paths_together_hold_total_alpha(base in 20..100_u64, first in 60.0..300.0_f64, part in 0.4..1.0_f64) {
         let seconds = base as f64 / 1e3;
@@ -58,8 +59,8 @@ proptest! {
         let mut congestion = wvegas(2);
         let queued = queued(&mut congestion, &paths);
         let total: f64 = queued.iter().sum();
-        // Draining may keep a subflow below its first two segments: then its rate is not noted, the other
-        // holds the ten alone, and it up to two; each of them one more, as the steps are of one.
+        // Draining may keep a subflow below its first two segments: then its rate is not recorded, the other
+        // holds all ten, and it up to two; each may hold one more, as the steps are of one.
         prop_assert!(total > 8.0 && total < 10.0 + 2.0 + 2.0, "{queued:?}");
         prop_assert!(queued[0] + 1.0 > queued[1]);
     }
@@ -88,7 +89,7 @@ fn no_path_is_asked_to_hold_less_than_two() {
 
 #[test]
 fn an_empty_path_is_not_drained() {
-    // A constant RTT: nothing is queued, and twice nothing is no reason to halve.
+    // A constant RTT: nothing is queued, and twice zero is no reason to halve.
     let mut congestion = connection("wvegas", &[(20, 50)]);
     let mut now = NOW;
     for n in 1..=10 {
@@ -111,15 +112,16 @@ fn a_queueing_delay_of_twice_the_least_drains_the_queue_once() {
     let lower = (before - 1.0) * 50.0 / 116.0;
     let is = window(&congestion, A);
     assert!(is >= lower - 1e-9 && is <= expected + 1e-9, "{is} of {lower}..{expected}");
-    // 10 ms are more than twice the 4 of before, and the least since: the window goes on growing to its threshold,
-    // three quarters of what it was, and takes a step.
+    // 10 ms is more than twice the previous 4, and the minimum since: the window continues to grow to its
+    // threshold, three quarters of its previous size, and takes a step.
     round_at(&mut congestion, A, Duration::from_millis(60), now);
     assert!((window(&congestion, A) - (0.75 * before - 1.0)).abs() < 1e-9, "{}", window(&congestion, A));
 }
 
 #[test]
 fn a_path_whose_queue_others_fill_is_left() {
-    // The same rate at first; then another takes half of the first path, whose round trips grow by its queue.
+    // The same rate at first; then another flow takes half of the first path, whose round trips grow by its
+    // queue.
     let mut congestion = wvegas(2);
     let paths = [Path::new(50, 2000.0), Path::new(50, 2000.0)];
     let at = run(&mut congestion, &paths, vec![NOW; 2], NOW + Duration::from_secs(20));
@@ -137,13 +139,14 @@ fn slow_start_ends_by_the_ratio_of_the_rtts() {
     let mut congestion = wvegas(1);
     let path = Path::new(50, 1000.0);
     rounds(&mut congestion, A, &path, NOW, 4);
-    // As in Vegas: of the window that has doubled while the RTT was measured.
+    // As in Vegas: relative to the window that has doubled while the RTT was measured.
     assert!((window(&congestion, A) - 101.0).abs() < 3.0, "{}", window(&congestion, A));
 }
 
 #[test]
 fn the_mean_rtt_of_a_round_trip_counts_and_not_the_least() {
-    // 100 segments, half of them with 50 ms and half with 70: 60 in the mean, so that 16 wait and not none.
+    // 100 segments, half of them with 50 ms and half with 70: 60 in the mean, so 16 are queued rather than
+    // none.
     let mut congestion = connection("wvegas", &[(100, 50)]);
     for n in 1..=100_u64 {
         let rtt = Duration::from_millis(if n % 2 == 0 { 50 } else { 70 });
@@ -159,7 +162,7 @@ fn a_path_that_holds_less_than_its_share_has_no_part_in_the_others() {
     let base = Duration::from_millis(50);
     round_at(&mut congestion, A, base, NOW);
     let now = round_at(&mut congestion, B, base, NOW);
-    // 3.5 segments of B wait, and none of A: the ten are B's.
+    // 3.5 segments of B are queued, and none of A: all ten are B's.
     round_at(&mut congestion, B, Duration::from_millis(60), now);
     let AnyCongestion::Wvegas(inner) = &congestion else { panic!("it is another") };
     assert_eq!((inner.rule().alpha(A), inner.rule().alpha(B)), (2.0, 10.0));
@@ -172,14 +175,14 @@ fn the_least_queueing_delay_is_of_all_since_the_last_draining() {
     for ms in [50, 60, 54] {
         now = round_at(&mut congestion, A, Duration::from_millis(ms), now);
     }
-    // 8 ms are twice the 4, though not twice the 10 before.
+    // 8 ms is twice the 4, though not twice the 10 before.
     round_at(&mut congestion, A, Duration::from_millis(58), now);
     assert!(window(&congestion, A) < 50.0, "{}", window(&congestion, A));
 }
 
 #[test]
 fn a_path_that_holds_just_its_share_has_a_part_too() {
-    // 12 segments of which two wait, to the digit, and two are what each path is to hold at first.
+    // 12 segments of which exactly two are queued, and each path is to hold two at first.
     let mut congestion = connection("wvegas", &[(11, 10)]);
     let now = round_at(&mut congestion, A, Duration::from_millis(10), NOW);
     assert_eq!(window(&congestion, A), 12.0);

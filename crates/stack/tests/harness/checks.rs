@@ -1,5 +1,5 @@
-//! What every segment is held to, whoever the test is about: windows, mappings, data sequence
-//! numbers. It knows the protocol from the wire alone, as a third party would.
+//! Checks of every segment, in every test: windows, mappings, data sequence numbers. They see only the wire,
+//! like a third party.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,15 +16,15 @@ use super::Side;
 #[derive(Clone, Debug, Default)]
 struct Flow {
     isn: Seq,
-    /// What the sender's SYN says of the window's scale.
+    /// The window scale of the sender's SYN.
     scale: Option<u8>,
-    /// A SYN was seen.
+    /// True after a SYN.
     started: bool,
-    /// The sender has heard that it may send up to here.
+    /// The right edge of the window that the sender has received.
     edge: u64,
-    /// The acknowledgement and the window that Linux would hold, were it the sender.
+    /// The acknowledgement and the window that a Linux sender would store.
     held: (u64, u64),
-    /// Which part of the stream stands where: start in the subflow, end, and the distance to the stream.
+    /// The placement of the stream: start in the subflow, end, and distance to the stream.
     placed: BTreeMap<u64, (u64, i64)>,
 }
 
@@ -32,21 +32,22 @@ struct Flow {
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
     flows: HashMap<(Side, Address, Address), Flow>,
-    /// The DSN of the first byte that a side sends.
+    /// The DSN of the first byte of each side.
     base: [Option<Dsn>; 2],
-    /// A side has heard that it may send the stream up to here.
+    /// The right edge of the data-level window that each side has received.
     data_edge: [u64; 2],
-    /// Of what was said to a side so far: the edge, the same as Linux reads it, and what is acknowledged.
+    /// The information received by each side: the right edge, the same as Linux computes it, and the
+    /// acknowledgement.
     told: [(u64, u64, u64); 2],
-    /// A side has said where its stream ends.
+    /// True for a side that has signalled the end of its stream.
     ended: [bool; 2],
     /// Data segments whose sequence numbers wrap.
     pub subflow_wraps: u64,
-    /// Data segments behind a wrap of the low 32 bits of the DSN.
+    /// Data segments after a wrap of the low 32 bits of the DSN.
     pub narrow_wraps: u64,
-    /// Data segments behind a wrap of the DSN.
+    /// Data segments after a wrap of the DSN.
     pub wide_wraps: u64,
-    /// Segments that say a window of zero.
+    /// Segments that advertise a zero window.
     pub zero_windows: u64,
 }
 
@@ -58,12 +59,12 @@ const fn index(side: Side) -> usize {
 }
 
 impl Checks {
-    /// The data sequence numbers are known beforehand.
+    /// Sets data sequence numbers known in advance.
     pub fn set_origin(&mut self, origin: SequenceOrigin) {
         self.base = [Some(origin.initiator.add(1)), Some(origin.listener.add(1))];
     }
 
-    /// A segment leaves; `stream` is where its payload stands in its sender's stream.
+    /// Checks a segment that is sent; `stream` is the offset of its payload in its sender's stream.
     pub fn on_sent(&mut self, from: Side, segment: &Segment, stream: u64) {
         assert!(segment.options.wire_len() <= OPTION_SPACE, "{:?}", segment.options);
         self.learn_keys(from, segment);
@@ -72,7 +73,7 @@ impl Checks {
             flow.isn = segment.seq;
             flow.started = true;
             flow.scale = segment.options.syn.and_then(|syn| syn.window_scale);
-            // The addresses may be those of a subflow that has been.
+            // The addresses may be those of an ended subflow.
             flow.held = (0, 0);
         }
         if !segment.flags.has(Flags::SYN) && segment.window == 0 && segment.flags.has(Flags::ACK) {
@@ -97,7 +98,7 @@ impl Checks {
         if u64::from(flow.isn.0) + start + len > 1 << 32 {
             self.subflow_wraps += 1;
         }
-        // A byte of the subflow always is the same byte of the stream.
+        // A byte of the subflow is always the same byte of the stream.
         let delta = stream as i64 - start as i64;
         for (&from, &(to, known)) in flow.placed.range(..start + len).rev().take(4) {
             assert!(to <= start || known == delta, "{from}..{to} was mapped with {known}, now {delta}");
@@ -140,15 +141,15 @@ impl Checks {
         self.wide_wraps += u64::from(base.0.checked_add(stream + len).is_none());
     }
 
-    /// What `segment` says to `to` that `to` may send: how much is acknowledged on the subflow and, if it is said, in
-    /// the stream, and the window.
+    /// Returns the data that `segment` allows `to` to send: the acknowledgement on the subflow and, if
+    /// present, in the stream, and the window.
     fn admits(&self, to: Side, segment: &Segment) -> Option<(u64, Option<u64>, u64)> {
         if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::RST) {
             return None;
         }
         let mine = self.flows.get(&(to, segment.destination, segment.source))?;
         let theirs = self.flows.get(&(to.other(), segment.source, segment.destination))?;
-        // RFC 7323 section 2.2: both SYNs must have said it, and a SYN's window is never scaled.
+        // RFC 7323 section 2.2: both SYNs must carry the option, and a SYN's window is never scaled.
         let scaled = mine.scale.is_some() && theirs.scale.is_some() && !segment.flags.has(Flags::SYN);
         let window = u64::from(segment.window) << if scaled { theirs.scale.unwrap_or(0) } else { 0 };
         let acked = u64::from(segment.ack.0.wrapping_sub(mine.isn.0));
@@ -160,7 +161,7 @@ impl Checks {
         Some((acked, data, window))
     }
 
-    /// A segment has arrived at `to`.
+    /// Checks a segment received by `to`.
     pub fn on_arrived(&mut self, to: Side, segment: &Segment) {
         let Some((acked, data, window)) = self.admits(to, segment) else { return };
         let known = &mut self.data_edge[index(to)];
@@ -170,14 +171,14 @@ impl Checks {
         }
     }
 
-    /// What Linux makes of an acknowledgement: a window counts from the data acknowledgement beside it, but a smaller
-    /// one is taken only with a new acknowledgement number; and each subflow may be lent the room of the connection.
-    /// That must not lead it beyond what it was told.
+    /// Applies Linux's processing of an acknowledgement: a window counts from its data acknowledgement, but a
+    /// smaller one is accepted only with a new acknowledgement number; and the connection's window may be
+    /// used on each subflow. This must not exceed the advertised window.
     fn read_as_linux(&mut self, to: Side, segment: &Segment) {
         let Some((acked, data, window)) = self.admits(to, segment) else { return };
         let (edge, read, una) = self.told[index(to)];
         let room = read.saturating_sub(una);
-        #[expect(clippy::disallowed_methods, reason = "each flow is changed for itself, in any order")]
+        #[expect(clippy::disallowed_methods, reason = "each flow is changed independently of the order")]
         for (_, flow) in self.flows.iter_mut().filter(|((side, ..), _)| *side == to) {
             flow.held.1 = flow.held.1.max(room);
         }
@@ -190,15 +191,15 @@ impl Checks {
         let Some(data) = data.filter(|_| !segment.flags.has(Flags::SYN)) else { return };
         let (edge, read) = (edge.max(data + window), read.max(data + flow.held.1));
         self.told[index(to)] = (edge, read, una.max(data));
-        // What is held need not be a multiple of the unit of windows, which one that is repeated is rounded down to.
-        // Behind the end of the stream nothing is sent.
+        // The stored value need not be a multiple of the window unit, to which a repeated one is rounded
+        // down. Nothing is sent after the end of the stream.
         assert!(
             self.ended[index(to)] || read < edge + unit,
             "Linux at {to:?} would send up to {read} of {edge}"
         );
     }
 
-    /// The keys say where the streams start, where nobody has said otherwise.
+    /// Derives the starts of the streams from the keys, unless they are known.
     fn learn_keys(&mut self, from: Side, segment: &Segment) {
         for option in segment.options.mptcp.iter().flatten() {
             match option {
@@ -207,7 +208,7 @@ impl Checks {
                         self.base[index(from)].get_or_insert(crypto::initial_dsn(key).add(1));
                     }
                 }
-                // The simultaneous joins of profile `ns3`: both keys come from the token.
+                // The simultaneous joins of profile `ns3`: both keys are derived from the token.
                 MptcpOption::Join(Join::Syn { token, .. })
                     if !segment.flags.has(Flags::ACK) && self.base[0].is_none() =>
                 {

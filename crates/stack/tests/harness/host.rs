@@ -1,4 +1,4 @@
-//! One host with its one connection, and the application above it.
+//! One host with its one connection, and the application using it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use anabranch_stack::seq::DataRange;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::{RandomStream, Time};
 
-/// The congestion window that each subflow was last reported to have.
+/// The last reported congestion window of each subflow.
 #[derive(Clone, Default)]
 pub struct Reported(BTreeMap<(ConnectionId, SubflowId), u64>);
 
@@ -26,35 +26,35 @@ impl Observer for Reported {
 pub struct Host {
     pub endpoint: Endpoint<Reported>,
     pub connection: Option<ConnectionId>,
-    /// The connection is established (it may have ended since).
+    /// True once the connection is established (it may have ended since).
     pub open: bool,
     pub events: Vec<Event>,
-    /// What is held: subflow, place there, where it stands in the sender's stream, whether it was changed.
+    /// Held data: subflow, place there, offset in the sender's stream, whether it was changed.
     held: Vec<(SubflowId, DataRange, u64, bool)>,
-    /// Bytes that were ever held.
+    /// Number of bytes held so far.
     pub held_bytes: u64,
-    /// Bytes that were changed on their way and delivered all the same.
+    /// Number of bytes delivered although they were changed in transit.
     pub damaged_bytes: u64,
-    /// Bytes delivered, in whatever order, as ranges: checks that each comes once.
+    /// Delivered bytes in any order, as ranges: checks that each is delivered once.
     delivered: Vec<(u64, u64)>,
-    /// Checksums are agreed on: nothing that was changed may be delivered.
+    /// True if checksums were negotiated: no changed byte may be delivered.
     pub checksums: bool,
     pub written: u64,
     pub read: u64,
     pub auto_read: bool,
-    /// What the application still wants to write.
+    /// Bytes that the application has yet to write.
     pub backlog: u64,
-    /// It closes when all of that is written.
+    /// True to close when all of that is written.
     pub close_wanted: bool,
     pub close_called: bool,
     pub closed: Option<CloseReason>,
     pub peer_closed: bool,
     pub all_acked: bool,
-    /// Subflows that went down while the connection was needed.
+    /// Subflows that ended while the connection needed them.
     pub subflow_deaths: u64,
-    /// Bytes that were written after the peer had closed its direction.
+    /// Bytes written after the peer had closed its direction.
     pub half_closed_bytes: u64,
-    /// The counters when it ended.
+    /// The counters at the end of the connection.
     pub final_stats: Option<(ConnectionStats, Vec<SubflowStats>)>,
 }
 
@@ -87,13 +87,13 @@ impl Host {
         }
     }
 
-    /// The counters agree, and the windows were reported.
+    /// Checks that the counters agree, and that the windows were reported.
     pub(super) fn assert_consistent(&self) {
         self.endpoint.assert_consistent();
         self.assert_windows_reported();
     }
 
-    /// Whatever has changed a congestion window, the observer was told of it.
+    /// Checks that the observer was notified of every change of a congestion window.
     pub(super) fn assert_windows_reported(&self) {
         let Some(id) = self.connection else { return };
         let live = |subflow: &SubflowStats| subflow.established.is_some() && subflow.ended.is_none();
@@ -103,8 +103,8 @@ impl Host {
         }
     }
 
-    /// Where payload goes: each byte once, and the byte that the sender meant. `sent` is where the
-    /// segment's payload stands in the sender's stream.
+    /// Places payload: each byte once, and the byte that the sender sent. `sent` is the offset of the
+    /// segment's payload in the sender's stream.
     pub(super) fn place(&mut self, placed: &[Placement], sent: u64, segment: &Segment) {
         let damaged = segment.payload_sum != 0;
         for &place in placed {
@@ -131,7 +131,7 @@ impl Host {
         }
     }
 
-    /// What was held of a range, and is held no longer.
+    /// Removes a range from the held data, and returns the part that was held.
     fn let_go(&mut self, subflow: SubflowId, range: DataRange) -> Vec<(DataRange, u64, bool)> {
         let mut gone = Vec::new();
         for (of, held, from, damaged) in core::mem::take(&mut self.held) {
@@ -184,7 +184,7 @@ impl Host {
         }
     }
 
-    /// Bytes delivered without a hole from the start.
+    /// Returns the number of bytes delivered without a hole from the start.
     pub fn in_order(&self) -> u64 {
         self.delivered.first().filter(|first| first.0 == 0).map_or(0, |first| first.1)
     }
@@ -196,7 +196,7 @@ impl Host {
         accepted
     }
 
-    /// Writes what room there is for of what waits, and then closes if that is wanted.
+    /// Writes as much of the backlog as fits, and then closes if requested.
     pub(super) fn push_backlog(&mut self, now: Time) -> bool {
         if self.connection.is_none() || self.closed.is_some() {
             return false;
@@ -216,7 +216,7 @@ impl Host {
         accepted > 0
     }
 
-    /// The application reads at most `n` bytes.
+    /// Lets the application read at most `n` bytes.
     pub fn consume(&mut self, now: Time, n: u64) {
         if let Some(id) = self.connection {
             let n = n.min(self.endpoint.readable(id));
@@ -225,13 +225,13 @@ impl Host {
         }
     }
 
-    /// Hears an event; whether that may have given the endpoint something to send.
+    /// Handles an event; returns true if it may have given the endpoint something to send.
     pub(super) fn on_event(&mut self, now: Time, id: ConnectionId, event: Event) -> bool {
         if event == Event::Accepted && !self.open {
             self.connection = Some(id);
         }
         if self.connection != Some(id) {
-            // A late SYN, whose peer is gone: nobody wants it.
+            // A late SYN whose peer is gone: the connection is not needed.
             if event == Event::Accepted {
                 self.endpoint.abort(now, id);
             }
@@ -256,7 +256,7 @@ impl Host {
             Event::AllAcked => self.all_acked = self.close_called,
             Event::Closed(reason) => {
                 self.closed = Some(reason);
-                // The name counts until the next poll: what is here is read now or never.
+                // The ID is valid until the next poll, so the data is read now.
                 self.consume(now, u64::MAX);
                 let stats = self.endpoint.stats(id).unwrap_or_default();
                 self.final_stats = Some((stats, self.endpoint.subflow_stats(id)));

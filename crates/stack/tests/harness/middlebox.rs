@@ -1,26 +1,26 @@
-//! Boxes on a path that change what passes: they take MPTCP options off, drop what has some, and change
-//! payload.
+//! Middleboxes on a path that change segments: they remove MPTCP options, drop segments with such options,
+//! and change payload.
 
 use anabranch_stack::segment::{Flags, Segment};
 use anabranch_units::RandomStream;
 
-/// A box on a path.
+/// A middlebox on a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Middlebox {
-    /// It takes option 30 off a SYN.
+    /// True to remove option 30 from a SYN.
     pub strips_syn: bool,
-    /// It takes option 30 off a SYN/ACK.
+    /// True to remove option 30 from a SYN/ACK.
     pub strips_syn_ack: bool,
-    /// It takes option 30 off every later segment of the client's, of the server's.
+    /// True to remove option 30 from every later segment of the client, of the server.
     pub strips_later: [bool; 2],
-    /// It drops a SYN with option 30.
+    /// True to drop a SYN with option 30.
     pub drops_syn: bool,
-    /// The probability that it changes the payload of a segment.
+    /// The probability of a change of a segment's payload.
     pub damages: f64,
 }
 
 impl Middlebox {
-    /// What becomes of a segment of the client's (direction 0) or of the server's (1): whether it passes.
+    /// Processes a segment of the client (direction 0) or the server (1); returns true if it passes.
     pub fn pass(&self, direction: usize, segment: &mut Segment, random: &mut RandomStream) -> bool {
         let speaks = segment.options.dss.is_some() || segment.options.mptcp[0].is_some();
         let syn = segment.flags.has(Flags::SYN);

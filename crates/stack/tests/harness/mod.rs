@@ -1,8 +1,8 @@
 //! Two endpoints on a virtual clock: the harness of the tests that need both sides.
 //!
-//! A path has a delay, faults, and if wanted a rate with a drop-tail queue; the details of links are
-//! the simulator's business. Every delivered payload range is checked: once, in the window, and the
-//! byte that the sender meant. `checks.rs` holds every segment to the windows.
+//! A path has a delay, faults, and optionally a rate with a drop-tail queue; detailed links are left to the
+//! simulator. Every delivered payload range is checked: once, in the window, and the byte that the sender
+//! sent. `checks.rs` checks the windows of every segment.
 #![allow(dead_code)]
 
 pub mod checks;
@@ -11,6 +11,7 @@ pub mod middlebox;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use anabranch_stack::config::{ConnectionConfig, LocalAddress};
@@ -24,7 +25,7 @@ pub use middlebox::Middlebox;
 
 /// The server's port.
 pub const PORT: u16 = 80;
-/// An endpoint that wants to be woken so often at one instant runs in circles.
+/// An endpoint that requests this many wake-ups at one instant loops endlessly.
 const STEPS_PER_INSTANT: u32 = 64;
 /// The same for a simulated second.
 const STEPS_PER_SECOND: u32 = 500_000;
@@ -34,27 +35,27 @@ const STEPS_PER_SECOND: u32 = 500_000;
 pub struct Path {
     /// One-way delay.
     pub delay: Duration,
-    /// The probability that a segment is lost, in each direction.
+    /// The loss probability in each direction.
     pub loss: [f64; 2],
     /// The probability that a segment is delayed by as much again.
     pub reorder: f64,
-    /// The probability that a segment arrives twice.
+    /// The probability that a segment is duplicated.
     pub duplicate: f64,
-    /// So many of the next segments are lost.
+    /// The number of next segments to drop.
     pub burst: u32,
-    /// Nothing passes while it is down.
+    /// True to drop everything.
     pub down: bool,
-    /// How fast bytes leave, in each direction; at once where there is none.
+    /// The rate in each direction; unlimited if `None`.
     pub rate: Option<Rate>,
-    /// How many bytes may wait for that, in each direction.
+    /// The queue in bytes, in each direction.
     pub queue: u64,
     pub busy_until: [Time; 2],
-    /// What changes the segments that pass.
+    /// The middlebox that changes segments.
     pub middlebox: Middlebox,
 }
 
 impl Path {
-    /// A path without faults.
+    /// Returns a path without faults.
     pub fn clean(delay_ms: u64) -> Path {
         Path {
             delay: Duration::from_millis(delay_ms),
@@ -70,7 +71,7 @@ impl Path {
         }
     }
 
-    /// Takes away every fault.
+    /// Removes every fault.
     pub fn heal(&mut self) {
         self.loss = [0.0; 2];
         self.reorder = 0.0;
@@ -80,7 +81,7 @@ impl Path {
         self.middlebox = Middlebox::default();
     }
 
-    /// When a segment of `len` bytes has left, if the queue takes it.
+    /// Returns the departure time of a segment of `len` bytes, if the queue accepts it.
     fn pass(&mut self, now: Time, direction: usize, len: u32) -> Option<Time> {
         let Some(rate) = self.rate else { return Some(now) };
         let busy = self.busy_until[direction].max(now);
@@ -92,7 +93,7 @@ impl Path {
     }
 }
 
-/// Which host.
+/// One of the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
     Client,
@@ -114,12 +115,12 @@ impl Side {
 struct InFlight {
     to: Side,
     path: usize,
-    /// Where the payload stands in the sender's stream.
+    /// The offset of the payload in the sender's stream.
     stream: u64,
     segment: Segment,
 }
 
-/// Decides on top of the paths' faults whether a segment is dropped.
+/// Decides, in addition to the paths' faults, whether a segment is dropped.
 pub type Drop = Box<dyn FnMut(Time, Side, usize, &Segment) -> bool>;
 
 /// Two hosts and the paths between them.
@@ -134,47 +135,47 @@ pub struct Pair {
     steps: u64,
     steps_here: (Time, u32),
     steps_this_second: (u64, u32),
-    /// The counters of both hosts are checked at every so many steps.
+    /// The number of steps between checks of both hosts' counters.
     pub check_every: u64,
     random: RandomStream,
     boxes: RandomStream,
     pub checks: Checks,
-    /// Every segment that was sent: when, by whom, on which path, and whether it was lost.
+    /// Every segment sent: time, sender, path, and whether it was lost.
     pub log: Vec<(Time, Side, usize, Segment, bool)>,
-    /// The placements of all payload that arrived, with the log.
+    /// The placements of all received payload, with the log.
     pub placed: Vec<Placement>,
-    /// Whether there shall be a log; its length counts only if so.
+    /// True to keep a log; otherwise only its length is counted.
     pub keep_log: bool,
-    /// Segments sent, and those of them without payload.
+    /// Segments sent, and the number of them without payload.
     pub sent: u64,
     pub sent_control: u64,
-    /// Departures that stood for several segments; the paths carry single ones.
+    /// Departures that represented several segments; the paths carry single ones.
     pub bursts: u64,
     pub drop: Drop,
 }
 
-/// The client's address on a path.
+/// Returns the client's address on a path.
 pub fn client_ip(path: usize) -> IpAddr {
     IpAddr::from([10, 0, path as u8, 1])
 }
 
-/// The server's first address.
+/// Returns the server's first address.
 pub fn server_ip() -> IpAddr {
     server_ip_at(0)
 }
 
-/// The server's addresses. Which path it is does not depend on them.
+/// Returns one of the server's addresses. The path does not depend on them.
 pub fn server_ip_at(index: usize) -> IpAddr {
     IpAddr::from([10, 1, index as u8, 1])
 }
 
 impl Pair {
-    /// A client with one address per path and a server with one address, which listens.
+    /// Returns a client with one address per path and a listening server with one address.
     pub fn new(paths: Vec<Path>, server_config: ConnectionConfig, seed: u64) -> Pair {
         Pair::with_servers(paths, 1, server_config, seed)
     }
 
-    /// The same, with a server that has several addresses.
+    /// Returns the same with a server that has several addresses.
     pub fn with_servers(
         paths: Vec<Path>,
         servers: usize,
@@ -215,7 +216,7 @@ impl Pair {
         }
     }
 
-    /// Another pair in the very same state; what `drop` decides is not taken along.
+    /// Returns another pair in the same state, except `drop`.
     pub fn fork(&self) -> Pair {
         Pair {
             client: self.client.clone(),
@@ -233,13 +234,13 @@ impl Pair {
         }
     }
 
-    /// Switches the fast paths of both hosts; before they connect.
+    /// Enables or disables the fast paths of both hosts; to be called before they connect.
     pub fn set_fast_paths(&mut self, on: bool) {
         self.client.endpoint.set_fast_paths(on);
         self.server.endpoint.set_fast_paths(on);
     }
 
-    /// Panics at the first segment, placement, event or counter in which two pairs differ that kept their logs.
+    /// Panics at the first segment, placement, event or counter in which two pairs with logs differ.
     pub fn assert_same_output(&self, other: &Pair) {
         for (at, (one, two)) in self.log.iter().zip(&other.log).enumerate() {
             assert_eq!(one, two, "segment {at} differs");
@@ -253,6 +254,14 @@ impl Pair {
         assert_eq!(self.now, other.now);
     }
 
+    /// A digest of every segment, placement and event of a pair that kept its log.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        let ends = [&self.client, &self.server].map(|host| (&host.events, &host.final_stats));
+        format!("{:?} {:?} {ends:?} {:?}", self.log, self.placed, self.now).hash(&mut hasher);
+        hasher.finish()
+    }
+
     pub fn host(&mut self, side: Side) -> &mut Host {
         match side {
             Side::Client => &mut self.client,
@@ -260,7 +269,7 @@ impl Pair {
         }
     }
 
-    /// The client connects by its first path.
+    /// Connects the client over its first path.
     pub fn connect(&mut self, config: ConnectionConfig) -> ConnectionId {
         let remote = Address::new(server_ip(), PORT);
         let id = self.client.endpoint.connect(self.now, client_ip(0), remote, config).unwrap();
@@ -276,7 +285,7 @@ impl Pair {
         accepted
     }
 
-    /// Writes all of `n`, as room comes.
+    /// Writes `n` bytes as space becomes available.
     pub fn write_all(&mut self, side: Side, n: u64) {
         let now = self.now;
         let host = self.host(side);
@@ -294,7 +303,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Closes once everything of [`Pair::write_all`] is written, and the connection is there.
+    /// Closes once the connection exists and everything of [`Pair::write_all`] is written.
     pub fn close_after_backlog(&mut self, side: Side) {
         let now = self.now;
         let host = self.host(side);
@@ -333,7 +342,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Lets both hosts send what they have, and hears their events.
+    /// Lets both hosts send, and handles their events.
     pub fn pump(&mut self) {
         for side in Side::BOTH {
             self.transmit(side);
@@ -356,7 +365,7 @@ impl Pair {
     }
 
     fn send(&mut self, from: Side, segment: &Segment, stream: u64) {
-        // The client's address says which path it is, in both directions.
+        // The client's address identifies the path, in both directions.
         let client = if from == Side::Client { segment.source } else { segment.destination };
         let path = (0..self.paths.len()).find(|&path| client_ip(path) == client.ip).unwrap();
         self.checks.on_sent(from, segment, stream);
@@ -389,7 +398,7 @@ impl Pair {
         }
     }
 
-    /// Hears the events of a host; whether there may be more to send.
+    /// Handles the events of a host; returns true if there may be more to send.
     fn hear(&mut self, side: Side) -> bool {
         let now = self.now;
         let host = self.host(side);
@@ -400,14 +409,14 @@ impl Pair {
         again
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next(&self) -> Option<Time> {
         let arrival = self.flight.peek().map(|Reverse((at, _))| *at);
         let timers = [self.client.endpoint.poll_timeout(), self.server.endpoint.poll_timeout()];
         [arrival, timers[0], timers[1]].into_iter().flatten().min()
     }
 
-    /// One step of time; false if nothing will ever happen again.
+    /// Advances to the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let Some(next) = self.next() else { return false };
         self.now = self.now.max(next);
@@ -428,7 +437,7 @@ impl Pair {
             }
         }
         self.pump();
-        // Walking every record at every step would cost the square of the window.
+        // Checking every record at every step would cost the square of the window.
         self.steps += 1;
         if self.steps.is_multiple_of(self.check_every) {
             self.client.assert_consistent();
@@ -452,7 +461,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Timers must make progress: nobody asks to be woken at the same instant for ever.
+    /// Checks that timers make progress instead of waking the host at the same instant forever.
     fn count_step(&mut self) {
         let now = self.now;
         self.steps_here = if self.steps_here.0 == now { (now, self.steps_here.1 + 1) } else { (now, 1) };
@@ -467,7 +476,7 @@ impl Pair {
         assert!(self.steps_this_second.1 < STEPS_PER_SECOND, "hardly any progress at {now:?}: {timers:?}");
     }
 
-    /// Runs until `done`, or until `limit`; whether it was done.
+    /// Runs until `done` or `limit`; returns whether it was done.
     pub fn run_until(&mut self, limit: Time, mut done: impl FnMut(&Pair) -> bool) -> bool {
         while !done(self) {
             match self.next() {
@@ -482,18 +491,18 @@ impl Pair {
         true
     }
 
-    /// Runs for a time.
+    /// Runs for a duration.
     pub fn run_for(&mut self, span: Duration) {
         let limit = self.now + span;
         self.run_until(limit, |_| false);
     }
 
-    /// Segments with payload that `side` has sent.
+    /// Returns the segments with payload that `side` has sent.
     pub fn data_segments(&self, side: Side) -> impl Iterator<Item = &(Time, Side, usize, Segment, bool)> {
         self.log.iter().filter(move |(_, from, _, segment, _)| *from == side && segment.payload_len > 0)
     }
 
-    /// The last segments of the log, to look at after a failure.
+    /// Prints the last segments of the log, after a failure.
     pub fn print_log(&self, last: usize) {
         for (at, side, path, segment, lost) in self.log.iter().rev().take(last).rev() {
             let lost = if *lost { " LOST" } else { "" };
@@ -512,14 +521,14 @@ impl Pair {
         }
     }
 
-    /// Whether an event was heard on that side.
+    /// True if the event was emitted on that side.
     pub fn heard(&mut self, side: Side, event: Event) -> bool {
         self.host(side).events.contains(&event)
     }
 }
 
 impl core::ops::Drop for Pair {
-    /// Shows what was said last before a test failed.
+    /// Prints the last segments before a test failed.
     fn drop(&mut self) {
         if std::thread::panicking() && self.keep_log {
             self.print_log(90);

@@ -1,7 +1,8 @@
-//! Any bytes as an attack: what a fuzzer changes. What is missing at the end is zero, and zero is mostly the
-//! truth, so that few bytes go far and every string means something.
+//! Decodes any bytes as an attack, for a fuzzer to mutate. Missing bytes at the end are zero, and zero
+//! usually means the correct value, so that few bytes go far and every string is meaningful.
 //!
-//! Sixteen bytes say who is told what; then steps follow, each a byte that says which and what it takes.
+//! Sixteen bytes configure the endpoint; then steps follow, each a byte for its kind followed by its
+//! parameters.
 
 use anabranch_stack::segment::Flags;
 
@@ -10,7 +11,7 @@ use super::{Attack, honest_data};
 use crate::harness::Side;
 use crate::random::case::{Case, Knobs};
 
-/// More steps than this are not taken from a string.
+/// The maximum number of steps in a string.
 const MOST_STEPS: usize = 400;
 
 struct Bytes<'a>(&'a [u8]);
@@ -20,14 +21,14 @@ impl Bytes<'_> {
         self.few(1) as u8
     }
 
-    /// The next `n` bytes as a number, the lowest first.
+    /// Returns the next `n` bytes as a little-endian number.
     fn few(&mut self, n: usize) -> u64 {
         let (head, tail) = self.0.split_at(n.min(self.0.len()));
         self.0 = tail;
         head.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
-    /// The right number, one near it, or any.
+    /// Returns the correct number, one near it, or any.
     fn number(&mut self) -> Number {
         let zigzag = |number: u64| (number >> 1) as i32 ^ -((number & 1) as i32);
         match self.byte() {
@@ -39,7 +40,7 @@ impl Bytes<'_> {
     }
 }
 
-/// What `bytes` mean.
+/// Decodes `bytes`.
 pub fn decode(bytes: &[u8]) -> Attack {
     let bytes = &mut Bytes(bytes);
     let (side, honest, case) = head(bytes);
@@ -75,7 +76,7 @@ fn head(bytes: &mut Bytes) -> (Side, bool, Case) {
         simultaneous: bit(4),
         path_manager: [1, 0, 3][usize::from(bytes.byte() % 3)],
         fragile: bit(5),
-        // Shortly before the wrap, so that few bytes lead over it.
+        // Shortly before the wrap, so that few bytes pass it.
         isn: if bit(6) { 0u32.wrapping_sub(3000) } else { 0 },
         dsn: if bit(7) { [(7 << 32) - 3000, 0u64.wrapping_sub(3000)] } else { [0; 2] },
         time_wait_ms: 1 + bytes.few(2),
@@ -109,7 +110,7 @@ fn step(bytes: &mut Bytes) -> Step {
 }
 
 fn segment(bytes: &mut Bytes) -> Lie {
-    // What there is, beside the flags; the first four options are as common as all the others together.
+    // The options present, besides the flags; the first four are as common as all others together.
     let what = bytes.few(2);
     let has = |at: u32| what >> at & 1 == 1;
     let syn = has(4);

@@ -1,4 +1,4 @@
-//! A lie as a segment: each number is the right one, as far as it is known, or so much beside it.
+//! Builds a false segment: each number is the correct one, as far as known, plus a difference.
 
 use anabranch_stack::checksum::of_mapping;
 use anabranch_stack::crypto;
@@ -66,7 +66,8 @@ impl Target {
         Dss { data_ack, mapping, data_fin: lie.fin }
     }
 
-    /// The MPTCP option number `which`. Codes and keys are right unless `number` is a multiple of 4.
+    /// Returns the MPTCP option number `which`. Codes and keys are correct unless `number` is a multiple of
+    /// 4.
     fn option(&self, at: usize, which: u8, number: u64) -> MptcpOption {
         let key = self.keys[number as usize % self.keys.len()];
         let token = self.tokens[number as usize % self.tokens.len()];

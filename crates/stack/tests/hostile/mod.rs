@@ -1,5 +1,5 @@
-//! One endpoint and a peer that lies: the harness of the tests, and of the fuzz target, that tell an endpoint
-//! what no honest peer would.
+//! One endpoint and a hostile peer: the harness of the tests, and of the fuzz target, that send an endpoint
+//! segments no honest peer would send.
 #![allow(dead_code, reason = "each test and the fuzz target use a part")]
 
 pub mod bytes;
@@ -15,25 +15,25 @@ use crate::random::case::Case;
 use step::{Lie, Number, Step};
 pub use target::{Reached, Target};
 
-/// How many bytes an attack of some hundred steps may make the endpoint hold at any time.
+/// The maximum number of bytes that an attack of some hundred steps may make the endpoint hold at any time.
 const MOST_HELD: usize = 8 << 20;
 
-/// What is told to which endpoint.
+/// An attack on one endpoint.
 #[derive(Clone, Debug)]
 pub struct Attack {
-    /// Whether the endpoint is the client.
+    /// The side of the endpoint.
     pub side: Side,
-    /// What it is told, and the numbers that it draws.
+    /// Its configuration and random numbers.
     pub case: Case,
-    /// The handshake is as it should be, so that the later states are reached as well.
+    /// True for a correct handshake, so that the later states are reached too.
     pub honest: bool,
     pub steps: Vec<Step>,
 }
 
-/// Runs it. `held` says how many bytes are allocated now, everything counted.
+/// Runs the attack. `held` returns the number of bytes currently allocated.
 pub fn attack(attack: &Attack, held: fn() -> usize) -> Reached {
     let Attack { side, honest, steps, .. } = attack;
-    // Agreed keys have no handshake to be honest in.
+    // Agreed keys exclude an honest handshake.
     let case = &Case { simultaneous: attack.case.simultaneous && !honest, ..attack.case.clone() };
     let before = held();
     let within = || {
@@ -49,7 +49,7 @@ pub fn attack(attack: &Attack, held: fn() -> usize) -> Reached {
         target.step(step);
         within();
     }
-    // Left alone, it comes to rest.
+    // Without further input, it becomes idle.
     for _ in 0..4 {
         target.run_for(Duration::from_secs(600));
     }
@@ -78,7 +78,7 @@ fn shake_hands(target: &mut Target) {
     target.step(&Step::Write(5000));
 }
 
-/// What an ordinary data segment says: the next bytes, where they belong.
+/// Returns an ordinary data segment: the next bytes, at their place.
 pub fn honest_data(port: u8, len: u32) -> Step {
     Step::Segment(Lie {
         port,

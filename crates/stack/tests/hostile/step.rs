@@ -1,13 +1,13 @@
-//! What happens to the endpoint, one thing after the other.
+//! The steps of an attack.
 
 use anabranch_stack::segment::Flags;
 
-/// A number that is often near the one that would be right.
+/// A number that is often near the correct one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// The right one and so many more (or fewer).
+    /// The correct number plus this difference.
     Near(i32),
-    /// Anything.
+    /// Any number.
     Any(u64),
 }
 
@@ -29,14 +29,14 @@ pub struct LieDss {
     pub fin: bool,
     /// Numbers have 32 bits.
     pub narrow: bool,
-    /// The checksum, as the difference to the right one.
+    /// The difference to the correct checksum.
     pub checksum: Option<u16>,
 }
 
 /// A segment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lie {
-    /// Which of the peer's subflows, or of its ports that are still unused.
+    /// The index of one of the peer's subflows, or of its unused ports.
     pub port: u8,
     pub flags: u8,
     pub seq: Number,
@@ -48,14 +48,14 @@ pub struct Lie {
     /// MSS, window scale, SACK-permitted.
     pub syn: Option<(u16, Option<u8>, bool)>,
     pub dss: Option<LieDss>,
-    /// Which MPTCP options, by the table of `Target::option`.
+    /// The MPTCP options, by the table of `Target::option`.
     pub options: Vec<u8>,
-    /// What those options say: keys, tokens, nonces, addresses, and whether their codes are right.
+    /// The content of those options: keys, tokens, nonces, addresses, and whether their codes are correct.
     pub number: u64,
 }
 
 impl Lie {
-    /// Nothing but an acknowledgement.
+    /// A plain acknowledgement.
     pub const TRUTH: Lie = Lie {
         port: 0,
         flags: Flags::ACK.0,
@@ -72,22 +72,22 @@ impl Lie {
     };
 }
 
-/// A segment, or something else that happens in between.
+/// A segment, or another event in between.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     Segment(Lie),
-    /// So many microseconds pass.
+    /// This many microseconds pass.
     Wait(u32),
     Write(u32),
     Read(u32),
     Close,
     Abort,
-    /// A local address goes, or comes.
+    /// A local address disappears or appears.
     Address(u8, bool),
     /// The priority of a subflow changes.
     Backup(u8, bool),
-    /// A router says that no more than so many bytes pass; of which port's last segment.
+    /// A router reports the maximum packet size; the port whose last segment it dropped.
     TooBig(u8, Number, u32),
-    /// A further subflow from an own address.
+    /// A further subflow from a local address.
     Open(u8),
 }

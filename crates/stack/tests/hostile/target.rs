@@ -1,4 +1,4 @@
-//! The endpoint, what is known of it from what it has sent, and what it must not do.
+//! The endpoint, the knowledge gained from its segments, and its invariants.
 
 use std::net::IpAddr;
 
@@ -12,40 +12,40 @@ use anabranch_units::{Duration, RandomStream, Time};
 use super::step::{Lie, Step};
 use crate::harness::{PORT, Side, client_ip, server_ip};
 
-/// An endpoint that wants to be woken so often at one instant runs in circles.
+/// An endpoint that requests this many wake-ups at one instant loops endlessly.
 const STEPS_PER_INSTANT: u32 = 64;
 
-/// What an attack has brought about.
+/// The effects of an attack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reached {
-    /// A connection was established.
+    /// True if a connection was established.
     pub opened: bool,
-    /// How many subflows came up in all.
+    /// Number of subflows established.
     pub subflows: u32,
-    /// How many bytes were delivered, and how many had to be held first.
+    /// Number of bytes delivered, and number of bytes held before.
     pub delivered: u64,
     pub held: u64,
-    /// How many connections have ended.
+    /// Number of connections ended.
     pub closed: u32,
-    /// The endpoint has sent MP_FAIL or an infinite mapping, MP_TCPRST, or MP_FASTCLOSE.
+    /// True if the endpoint has sent MP_FAIL or an infinite mapping, MP_TCPRST, or MP_FASTCLOSE.
     pub fell_back: bool,
     pub reset: bool,
     pub fast_closed: bool,
 }
 
-/// One of the peer's subflows, as the endpoint's own segments tell of it.
+/// One of the peer's subflows, as known from the endpoint's own segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// What was last said to it, so that lies can be near the truth.
+    /// The last segment sent to it, so that lies can be near the truth.
     pub last: Option<Segment>,
-    /// The port that it has, if it was not chosen by the endpoint.
+    /// Its port, if it was not chosen by the endpoint.
     pub port: u16,
     /// The nonces of its join: the endpoint's, and the peer's.
     pub nonce: u32,
     pub own_nonce: u32,
 }
 
-/// The one endpoint, and what its peer would have to say next.
+/// The endpoint, and the next correct numbers of its peer.
 pub struct Target {
     endpoint: Endpoint,
     now: Time,
@@ -53,14 +53,14 @@ pub struct Target {
     connection: Option<ConnectionId>,
     pub(super) known: [Known; 3],
     pub(super) isn: u32,
-    /// The peer's first number, and the next one of its stream that the endpoint has asked for.
+    /// The peer's first number, and the next one of its stream that the endpoint has requested.
     pub(super) base: u64,
     pub(super) asked: Option<Dsn>,
     /// The highest number of its own stream that the endpoint has sent.
     pub(super) sent: Dsn,
     pub(super) keys: Vec<Key>,
     pub(super) tokens: Vec<u32>,
-    /// The key that the peer has told last.
+    /// The last key sent by the peer.
     pub(super) told: Key,
     delivered: Vec<(ConnectionId, DataRange)>,
     holding: Vec<(ConnectionId, SubflowId, DataRange)>,
@@ -116,7 +116,7 @@ impl Target {
         self.side
     }
 
-    /// Where a lie for `at` comes from, and whom it is for.
+    /// Returns the source and the destination of a lie for `at`.
     pub(super) fn addresses(&self, at: usize) -> (Address, Address) {
         if let Some(last) = &self.known[at].last {
             return (last.destination, last.source);
@@ -128,7 +128,7 @@ impl Target {
         }
     }
 
-    /// Hears everything that the endpoint says; it must come to an end.
+    /// Processes everything that the endpoint sends, which must be finite.
     pub fn listen(&mut self) {
         for sent in 0.. {
             assert!(sent < 20_000, "never stops sending");
@@ -270,7 +270,7 @@ impl Target {
             }
         }
         if segment.flags.has(Flags::SYN) && self.side == Side::Server {
-            // A new subflow from a port that is used again: what was known of the old one is void.
+            // A new subflow from a reused port: the knowledge of the old one is discarded.
             self.known[at].last = self.known[at].last.filter(|last| !last.flags.has(Flags::RST));
         }
         let mut placed = Vec::new();
@@ -287,7 +287,8 @@ impl Target {
         );
     }
 
-    /// No byte is delivered twice, and only what is held is let go. Returns how much of the segment it took.
+    /// Checks that no byte is delivered twice, and that only held data is released. Returns the number of
+    /// bytes of the segment that were used.
     fn place(&mut self, segment: &Segment, placement: Placement) -> u64 {
         let inside = |offset: u32, len: u64| {
             assert!(

@@ -1,4 +1,4 @@
-//! What a random case is made of: two configurations, some paths, and operations; and how they are drawn.
+//! A random case: two configurations, some paths, and operations; and their generators.
 
 use anabranch_stack::config::{
     AckConfig, Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, Profile,
@@ -13,56 +13,56 @@ use proptest::prelude::*;
 
 use crate::harness::Side;
 
-/// Something that happens to the two hosts or to the paths between them.
+/// An event that affects the two hosts or the paths between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// The application wants to write so many bytes.
+    /// The application requests to write this many bytes.
     Write(Side, u32),
-    /// It writes no more, once what it wanted to write is written.
+    /// The application closes once everything is written.
     Close(Side),
-    /// It gives up.
+    /// The application aborts.
     Abort(Side),
-    /// It reads at most so many bytes.
+    /// The application reads at most this many bytes.
     Read(Side, u32),
-    /// It stops reading by itself.
+    /// The application stops reading automatically.
     Pause(Side),
-    /// It reads by itself again.
+    /// The application reads automatically again.
     Resume(Side),
-    /// A path fails without a word.
+    /// A path fails silently.
     PathDown(u8),
-    /// It works again.
+    /// The path recovers.
     PathUp(u8),
-    /// So much per mille is lost in a direction.
+    /// The loss in a direction, per mille.
     Loss(u8, bool, u16),
-    /// So many segments in a row are lost.
+    /// The number of consecutive segments lost.
     Burst(u8, u8),
-    /// The one-way delay becomes so many microseconds.
+    /// The one-way delay in microseconds.
     Delay(u8, u32),
-    /// So much per mille is late.
+    /// The share of late segments, per mille.
     Reorder(u8, u16),
-    /// So much per mille comes twice.
+    /// The share of duplicated segments, per mille.
     Duplicate(u8, u16),
-    /// A local address goes away.
+    /// A local address disappears.
     AddressDown(Side, u8),
-    /// It comes (back).
+    /// A local address appears (again).
     AddressUp(Side, u8),
     /// A subflow's priority changes.
     Backup(Side, u8, bool),
-    /// A box on a path takes option 30 off some segments, as the bits say: SYN, SYN/ACK, the client's later
-    /// ones, the server's; and drops a SYN that has it.
+    /// A middlebox on a path removes option 30 from some segments, selected by bits: SYN, SYN/ACK, the
+    /// client's later ones, the server's; and drops a SYN that has it.
     Strip(u8, u8),
-    /// So much per mille of the data segments is changed.
+    /// The share of changed data segments, per mille.
     Damage(u8, u16),
-    /// So many microseconds pass.
+    /// This many microseconds pass.
     Advance(u32),
 }
 
-/// What one side is told. Numbers are indices into what there is, so that everything can shrink.
+/// The configuration of one side. Numbers are indices into lists, so that everything can shrink.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knobs {
-    /// Bits that turn the profile's switches round: SACK, timestamps, PRR, undo, limited transmit,
-    /// idle restart, pacing, loss detection, opportunistic retransmission (2), reinjection, narrow DSN,
-    /// backoff, least timeout on the variation, consume at once, departures of several segments.
+    /// Bits that invert the profile's switches: SACK, timestamps, PRR, undo, limited transmit, idle restart,
+    /// pacing, loss detection, opportunistic retransmission (2), reinjection, narrow DSN, backoff, least
+    /// timeout on the variation, consume at once, departures of several segments.
     pub flips: u16,
     pub scheduler: u8,
     pub congestion: u8,
@@ -70,24 +70,24 @@ pub struct Knobs {
     pub initial_window: u32,
     pub ssthresh: Option<u32>,
     pub ack: (u32, u64, u32),
-    /// A receive buffer, and to what it may grow beyond.
+    /// The receive buffer, and the increment to which it may grow.
     pub receive_buffer: (u64, u64),
     pub send_buffer: u64,
     pub max_subflows: u8,
-    /// The flow size: 0 unknown, 1 right, 2 too small, 3 too large.
+    /// The flow size: 0 unknown, 1 correct, 2 too small, 3 too large.
     pub size_hint: u8,
-    /// DSS checksums: 0 as asked, 1 required, 2 refused.
+    /// DSS checksums: 0 if requested, 1 required, 2 refused.
     pub checksums: u8,
 }
 
-/// One path to begin with.
+/// The initial state of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathSetup {
     pub delay_us: u32,
     pub loss: u16,
     pub reorder: u16,
     pub duplicate: u16,
-    /// The client's address is not there at first.
+    /// True if the client's address is absent at first.
     pub absent: bool,
 }
 
@@ -96,12 +96,12 @@ pub struct PathSetup {
 pub struct Case {
     pub seed: u64,
     pub ns3: bool,
-    /// Which sides speak MPTCP.
+    /// The sides that use MPTCP.
     pub mptcp: [bool; 2],
     pub simultaneous: bool,
-    /// 0 none, 1 full mesh, else so many subflows between one pair of addresses.
+    /// 0 none, 1 full mesh, else the number of subflows between one pair of addresses.
     pub path_manager: u8,
-    /// Whether a failing path is given up soon.
+    /// True if a failing path is given up soon.
     pub fragile: bool,
     pub rto_min_ms: u64,
     pub rto_max_ms: u64,
@@ -116,7 +116,7 @@ pub struct Case {
 }
 
 impl Knobs {
-    /// What the profile says, with buffers that never limit.
+    /// The profile's values, with buffers that never limit.
     pub const PLAIN: Knobs = Knobs {
         flips: 0,
         scheduler: 0,
@@ -134,7 +134,7 @@ impl Knobs {
 }
 
 impl Case {
-    /// Two clean paths and nothing that happens: what hand-written cases start from.
+    /// Returns two clean paths without events, the base of hand-written cases.
     pub fn plain() -> Case {
         let path = |delay_us| PathSetup { delay_us, loss: 0, reorder: 0, duplicate: 0, absent: false };
         Case {
@@ -157,7 +157,7 @@ impl Case {
         }
     }
 
-    /// What a side is told.
+    /// Returns the configuration of a side.
     pub fn config(&self, side: Side) -> ConnectionConfig {
         let at = usize::from(side == Side::Server);
         let knobs = &self.knobs[at];
@@ -252,14 +252,14 @@ impl Case {
         }
     }
 
-    /// How much payload may leave a side as one departure of several segments.
+    /// Returns the maximum payload of a departure of several segments of a side.
     pub fn burst_limit(&self, side: Side) -> u32 {
         let knobs = &self.knobs[usize::from(side == Side::Server)];
         let limit = if self.seed.is_multiple_of(2) { 65_000 } else { 3 * knobs.mss + 100 };
         if knobs.flips >> 15 & 1 == 1 { limit } else { 0 }
     }
 
-    /// What the application of a side wants to write in all.
+    /// Returns the total that the application of a side writes.
     pub fn total(&self, side: Side) -> u64 {
         let mut total = 0;
         for op in &self.ops {
@@ -272,7 +272,7 @@ impl Case {
         total
     }
 
-    /// Whether nothing happens in it that may end a connection before its time.
+    /// True if nothing in the case may end a connection early.
     pub fn must_finish(&self) -> bool {
         let harmless =
             |op: &Op| !matches!(op, Op::Abort(_) | Op::AddressDown(..) | Op::Strip(..) | Op::Damage(..));
@@ -282,9 +282,9 @@ impl Case {
             && self.timeouts_learn()
     }
 
-    /// Whether every timeout comes to be longer than the round trip. Without backoff and without timestamps it does
-    /// not: all is sent again before it is acknowledged, so that nothing is a sample (Karn's rule). What is then sent
-    /// again by one subflow after the other may be sent for ever, as ns-3 does.
+    /// True if every timeout eventually exceeds the round trip. Without backoff and without timestamps it
+    /// does not: everything is retransmitted before it is acknowledged, so there are no samples (Karn's
+    /// rule). Subflows may then retransmit the same data alternately forever, as ns-3 does.
     fn timeouts_learn(&self) -> bool {
         let configs = Side::BOTH.map(|side| self.config(side));
         if configs.iter().all(|config| config.timestamps) || configs.iter().all(|config| config.rto.backoff) {
@@ -300,7 +300,7 @@ impl Case {
     }
 }
 
-/// How operations, paths and configurations are drawn.
+/// Generates operations, paths and configurations.
 pub fn any_case() -> impl Strategy<Value = Case> {
     let sides = prop_oneof![Just(Side::Client), Just(Side::Server)];
     let origins = (any_near(1 << 32), prop::array::uniform2(any_dsn()));
@@ -342,7 +342,7 @@ pub fn any_case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// A number shortly before `wrap`, or anything.
+/// Generates a number shortly before `wrap`, or any number.
 fn any_near(wrap: u64) -> impl Strategy<Value = u64> {
     prop_oneof![1 => Just(0), 1 => 0..wrap, 2 => (1u64..30_000).prop_map(move |before| wrap - before)]
 }
@@ -351,7 +351,7 @@ fn any_dsn() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => Just(0u64),
         1 => any::<u64>(),
-        // Before a wrap of the low half, and before the end of all numbers.
+        // Before a wrap of the low half, and before the maximum.
         2 => (any::<u32>(), 1u64..30_000).prop_map(|(high, before)| (u64::from(high) << 32).wrapping_sub(before)),
         2 => (1u64..30_000).prop_map(|before| 0u64.wrapping_sub(before)),
     ]

@@ -1,4 +1,4 @@
-//! Random operations over random path sets: what they are, and what must hold.
+//! Random operations over random path sets, and their invariants.
 #![expect(
     clippy::disallowed_methods,
     reason = "seeds and the number of cases may be given in the environment"
@@ -10,17 +10,17 @@ pub mod run;
 
 use proptest::test_runner::RngSeed;
 
-/// The cases are the same in every run, unless `ANABRANCH_RANDOM_SEED` asks for others.
+/// Returns the seed: the same in every run, unless `ANABRANCH_RANDOM_SEED` is set.
 pub fn seed() -> u64 {
     environment("ANABRANCH_RANDOM_SEED").unwrap_or(0)
 }
 
-/// The same for the macros of proptest.
+/// Returns the same for the macros of proptest.
 pub fn rng_seed() -> RngSeed {
     RngSeed::Fixed(seed())
 }
 
-/// A number from the environment.
+/// Returns a number from the environment.
 pub fn environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }

@@ -1,4 +1,4 @@
-//! Runs a case: the operations, then the paths heal, both sides close, and everything must end well.
+//! Runs a case: the operations, then the paths recover, both sides close, and everything must end cleanly.
 
 #![expect(clippy::disallowed_methods, reason = "the environment may ask for a log")]
 
@@ -11,10 +11,10 @@ use anabranch_units::{Duration, Time};
 use super::case::{Case, Op};
 use crate::harness::{Pair, Path, Side, client_ip, server_ip_at};
 
-/// How long a connection may take to end once nothing is in its way.
+/// The maximum time that a connection may take to end on healthy paths.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How often what has happened.
+/// Frequencies of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     pub cases: u64,
@@ -70,7 +70,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// Two hosts as the case wants them, connected.
+/// Returns two connected hosts as configured by the case.
 pub fn start(case: &Case) -> Pair {
     start_with(case, true)
 }
@@ -88,7 +88,7 @@ fn start_with(case: &Case, fast_paths: bool) -> Pair {
     let mut pair = Pair::with_servers(paths, servers, case.config(Side::Server), case.seed);
     pair.check_every = 1;
     pair.set_fast_paths(fast_paths);
-    // Either side's wish brings them, where both speak MPTCP and neither refuses.
+    // Either side can request them, if both use MPTCP and neither refuses.
     let wishes = [case.config(Side::Client).checksums, case.config(Side::Server).checksums];
     let agreed = wishes.contains(&Checksums::Required)
         && case.mptcp == [true; 2]
@@ -107,7 +107,7 @@ fn start_with(case: &Case, fast_paths: bool) -> Pair {
     pair
 }
 
-/// Carries out one operation.
+/// Executes one operation.
 pub fn apply(pair: &mut Pair, op: Op) {
     let count = pair.paths.len();
     let at = |path: u8| usize::from(path) % count;
@@ -157,8 +157,9 @@ fn set_address(pair: &mut Pair, side: Side, which: u8, up: bool) {
     pair.set_address_up(side, ip, up);
 }
 
-/// Runs a case twice, with the fast paths and without, and compares every segment that is sent.
-pub fn compare_fast_paths(case: &Case) {
+/// Runs a case twice, with and without the fast paths, and compares every segment sent.
+/// Returns a digest of every segment if `ANABRANCH_RANDOM_DIGEST` is set, to compare two commits with each other.
+pub fn compare_fast_paths(case: &Case) -> u64 {
     let [fast, slow] = [true, false].map(|fast_paths| {
         let mut pair = start_with(case, fast_paths);
         pair.check_every = 64;
@@ -170,9 +171,10 @@ pub fn compare_fast_paths(case: &Case) {
         pair
     });
     fast.assert_same_output(&slow);
+    if std::env::var("ANABRANCH_RANDOM_DIGEST").is_ok() { fast.digest() } else { 0 }
 }
 
-/// Runs a case to its end and checks what must hold; what has happened in it.
+/// Runs a case to its end, checks the invariants, and returns the frequencies of events.
 pub fn run(case: &Case) -> Tally {
     let mut pair = start(case);
     for &op in &case.ops {
@@ -182,7 +184,7 @@ pub fn run(case: &Case) -> Tally {
     judge(case, &mut pair)
 }
 
-/// Nothing is in the way any more, and nobody wants to write more.
+/// Restores the paths, and stops further writes.
 fn finish(case: &Case, pair: &mut Pair) {
     for path in &mut pair.paths {
         path.heal();
@@ -204,8 +206,8 @@ fn finish(case: &Case, pair: &mut Pair) {
     let limit = pair.now + PATIENCE;
     pair.run_until(limit, over);
     if !case.must_finish() {
-        // One side was torn out of the connection without a word, and the other waits for data that
-        // never comes: TCP knows no end of that, the application must.
+        // One side has silently lost the connection, and the other waits for data that never arrives: TCP has
+        // no timeout for that, the application must close.
         for side in Side::BOTH {
             let ended = pair.host(side).closed;
             if !matches!(ended, None | Some(CloseReason::Finished)) {
@@ -253,7 +255,7 @@ fn tally(pair: &Pair, finished: bool) -> Tally {
         segments: pair.sent,
         bursts: pair.bursts,
         zero_windows: pair.checks.zero_windows,
-        // Once a case: a stream that starts before a wrap has many segments behind it.
+        // Once per case: a stream that starts before a wrap has many segments after it.
         subflow_wraps: pair.checks.subflow_wraps.min(1),
         narrow_wraps: pair.checks.narrow_wraps.min(1),
         wide_wraps: pair.checks.wide_wraps.min(1),

@@ -1,4 +1,4 @@
-//! A connection's data, without any network: what a scheduler's decisions are applied to.
+//! The data of a connection without a network, to which a scheduler's decisions are applied.
 #![allow(dead_code)]
 
 use anabranch_stack::event::{SubflowId, SubflowSet};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 pub const MSS: u64 = 1400;
 
-/// A usable, idle subflow with a window of `cwnd` segments.
+/// Returns a usable, idle subflow with a window of `cwnd` segments.
 pub fn subflow(id: u8, srtt_ms: u64, cwnd: u64) -> SubflowView {
     SubflowView {
         rttvar: Duration::from_millis(1),
@@ -23,19 +23,19 @@ pub fn set(ids: &[u8]) -> SubflowSet {
     ids.iter().fold(SubflowSet::EMPTY, |set, id| set.with(SubflowId(*id)))
 }
 
-/// What some schedulers may do and others may not.
+/// Permissions that some schedulers have and others lack.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Licence {
-    /// Queue beyond the congestion window.
+    /// True to queue beyond the congestion window.
     pub queues: bool,
-    /// Take another piece than the first that is unassigned.
+    /// True to take an unassigned piece other than the first.
     pub reorders: bool,
-    /// Use a subflow that has failed or repairs a timeout.
+    /// True to use a subflow that has failed or repairs a timeout.
     pub failed: bool,
 }
 
 impl Licence {
-    /// That of the scheduler of this name.
+    /// Returns the permissions of the named scheduler.
     pub fn of(name: &str) -> Licence {
         Licence {
             queues: matches!(name, "linux" | "daps" | "otias" | "sttf"),
@@ -45,7 +45,7 @@ impl Licence {
     }
 }
 
-/// The sending side of a connection, as far as a scheduler sees it.
+/// The sending side of a connection, as a scheduler sees it.
 #[derive(Clone, Debug)]
 pub struct Connection {
     pub now: Time,
@@ -57,14 +57,14 @@ pub struct Connection {
     pub data_nxt: u64,
     pub window_end: u64,
     pub size_known: bool,
-    /// What a scheduler may do beyond the rules of all.
+    /// The scheduler's permissions beyond the common rules.
     pub licence: Licence,
-    /// What was assigned, in order.
+    /// The assignments, in order.
     pub log: Vec<(SubflowId, DataRange, AssignKind)>,
 }
 
 impl Connection {
-    /// `bytes` were written, and nothing was sent yet.
+    /// Returns a connection with `bytes` written and nothing sent.
     pub fn new(subflows: Vec<SubflowView>, bytes: u64) -> Connection {
         Connection {
             now: Time::from_secs(1),
@@ -98,12 +98,12 @@ impl Connection {
         }
     }
 
-    /// Applies a decision, or says which rule of the view it breaks.
+    /// Applies a decision, or returns the rule of the view that it violates.
     pub fn apply(&mut self, decision: &Decision) -> Result<(), String> {
         let (id, range, kind) = match *decision {
             Decision::Assign { subflow, range, kind, .. } => (subflow, range, kind),
             Decision::Recall { subflow, .. } if self.licence.queues => return self.recall(subflow),
-            Decision::Recall { .. } => return Err("nothing here is ever recalled".into()),
+            Decision::Recall { .. } => return Err("this scheduler may not recall".into()),
             Decision::Wait { .. } => return Ok(()),
         };
         let fail = |what: &str| Err(format!("{what}: {decision:?} in {self:#?}"));
@@ -136,7 +136,7 @@ impl Connection {
                     return fail("not the next in order");
                 }
                 let Some(entry) = self.unassigned.iter().position(inside) else {
-                    return fail("that is not unassigned");
+                    return fail("the data is not unassigned");
                 };
                 let old = self.unassigned.remove(entry);
                 insert_rest(&mut self.unassigned, entry, old, range);
@@ -146,16 +146,16 @@ impl Connection {
             }
             AssignKind::Copy => {
                 let Some(entry) = self.outstanding.iter().position(|p| inside(&p.range)) else {
-                    return fail("that is not outstanding");
+                    return fail("the data is not outstanding");
                 };
                 if self.outstanding[entry].tried.has(id) {
-                    return fail("a copy for a subflow that has it");
+                    return fail("a copy for a subflow that carries it");
                 }
                 self.mark_tried(id, range);
             }
             AssignKind::Reinject => {
                 let Some(entry) = self.reinject.iter().position(|p| inside(&p.range)) else {
-                    return fail("that is not to be sent again");
+                    return fail("the data is not to be reinjected");
                 };
                 let old = self.reinject.remove(entry);
                 for (place, rest) in rests(old.range, range).into_iter().enumerate() {
@@ -170,14 +170,14 @@ impl Connection {
         Ok(())
     }
 
-    /// What waits on a subflow is unassigned again: what was assigned last, as the log has it, or what has
-    /// been there from the beginning and is not known.
+    /// Unassigns the queue of a subflow: the last assignments in the log, or data queued from the beginning,
+    /// which is unknown.
     fn recall(&mut self, id: SubflowId) -> Result<(), String> {
         let Some(subflow) = self.subflows.iter_mut().find(|subflow| subflow.id == id) else {
-            return Err(format!("recall from {id:?}, which is not there"));
+            return Err(format!("recall from {id:?}, which does not exist"));
         };
         if subflow.queued == 0 {
-            return Err(format!("recall from {id:?}, where nothing waits"));
+            return Err(format!("recall from {id:?}, whose queue is empty"));
         }
         let mut waiting = subflow.queued;
         subflow.queued = 0;
@@ -205,7 +205,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Splits what is outstanding at the ends of `range`, and marks what is inside as carried by `id`.
+    /// Splits outstanding data at the ends of `range`, and marks the inside as carried by `id`.
     fn mark_tried(&mut self, id: SubflowId, range: DataRange) {
         let mut split = Vec::new();
         for entry in &self.outstanding {
@@ -226,7 +226,7 @@ impl Connection {
         self.outstanding = split;
     }
 
-    /// Asks until the scheduler waits; all that it decides is allowed.
+    /// Asks until the scheduler waits; all its decisions must be allowed.
     pub fn run(&mut self, scheduler: &mut impl Scheduler) -> Decision {
         let bytes: u64 = self.unassigned.iter().map(|r| r.len()).sum::<u64>()
             + self.outstanding.iter().map(|p| p.range.len()).sum::<u64>();
@@ -237,7 +237,7 @@ impl Connection {
                 panic!("{what}");
             }
             if matches!(decision, Decision::Wait { .. }) {
-                // Not-a-number differs from itself, so the words are compared.
+                // NaN differs from itself, so the printed forms are compared.
                 let again = scheduler.decide(&self.view());
                 assert_eq!(format!("{again:?}"), format!("{decision:?}"), "asked again");
                 return decision;
@@ -246,7 +246,7 @@ impl Connection {
         panic!("it never waits: {self:#?}");
     }
 
-    /// Everything queued is sent, and everything in flight on `id` is acknowledged there.
+    /// Sends everything queued, and acknowledges everything in flight on `id`.
     pub fn acknowledge(&mut self, id: u8) {
         for subflow in &mut self.subflows {
             subflow.bytes_sent += subflow.queued;
@@ -261,7 +261,7 @@ impl Connection {
         }
     }
 
-    /// The data level is acknowledged up to `to`.
+    /// Acknowledges the data level up to `to`.
     pub fn data_acknowledge(&mut self, to: u64) {
         self.data_una = to;
         let cut = |range: DataRange| DataRange::new(range.start.max(to), range.end);
@@ -294,7 +294,7 @@ fn insert_rest(ranges: &mut Vec<DataRange>, at: usize, whole: DataRange, taken: 
 fn any_subflow(id: u8) -> impl Strategy<Value = SubflowView> {
     let state = (prop::bool::weighted(0.85), prop::bool::weighted(0.15), prop::bool::weighted(0.25), 0..8_u8);
     let windows = (1..20_u64, 0..25_u64, 0..5_u64, prop::option::weighted(0.3, 0..4000_u64), 0..MSS);
-    // Few RTTs, so that ties happen.
+    // Few RTTs, so that ties occur.
     let rtt = prop::option::weighted(0.9, prop::sample::select(vec![10_u64, 20, 20, 45, 100]));
     let rest = (prop::option::of(2..30_u64), 0..4_u32, prop::sample::select(vec![MSS, MSS, 1000]));
     (state, windows, rtt, rest).prop_map(
@@ -329,10 +329,10 @@ fn any_subflow(id: u8) -> impl Strategy<Value = SubflowView> {
     )
 }
 
-/// A connection in any state that the rules of a view allow.
+/// Generates a connection in any state that the rules of a view allow.
 pub fn any_connection() -> impl Strategy<Value = Connection> {
     let subflows = (0..6_u8).prop_flat_map(|n| (0..n).map(any_subflow).collect::<Vec<_>>());
-    // Pieces of the stream in order: their length, and who carries them (nobody: unassigned).
+    // Pieces of the stream in order: their length and their subflow (none: unassigned).
     let piece =
         (prop_oneof![1..200_u64, (1..12_u64).prop_map(|n| n * MSS), 1..30_000_u64], 0..96_u32, 0..4_u8);
     let pieces = prop::collection::vec(piece, 0..8);

@@ -1,14 +1,14 @@
-//! Which segments count, to the octet: RFC 9293 section 3.10.7.4, RFC 5961, RFC 7323.
+//! Acceptable segments, to the octet: RFC 9293 section 3.10.7.4, RFC 5961, RFC 7323.
 
 use anabranch_stack::config::{AckConfig, ConnectionConfig};
 
 use crate::kit::*;
 
-/// The farthest that an octet may lie ahead: the largest window of RFC 7323 section 2.3.
+/// The maximum distance of an octet from the next expected one: the largest window of RFC 7323 section 2.3.
 const FARTHEST: i64 = 65_535 << 14;
 
-// RFC 5961 section 5.2: an acknowledgement counts that is older than all others by up to the largest window,
-// and none before the first sequence number.
+// RFC 5961 section 5.2: an acknowledgement older than all others by up to the largest window is accepted, but
+// none before the first sequence number.
 #[test]
 fn an_acknowledgement_may_be_as_old_as_the_largest_window() {
     let mut s = Script::server(plain());
@@ -19,7 +19,7 @@ fn an_acknowledgement_may_be_as_old_as_the_largest_window() {
     assert_eq!(s.stats().received, 100);
 }
 
-// RFC 7323 section 2.3: what no window can reach is answered and does not count.
+// RFC 7323 section 2.3: a segment that no window can reach is answered and discarded.
 #[test]
 fn a_segment_counts_up_to_the_largest_window() {
     let mut s = Script::server(plain());
@@ -32,8 +32,8 @@ fn a_segment_counts_up_to_the_largest_window() {
     assert_eq!(s.stats().data_acked, 1000);
 }
 
-// RFC 9293 section 3.10.7.4, first: what begins before the first octet is answered and does not count, even
-// if it reaches beyond it.
+// RFC 9293 section 3.10.7.4, first: a segment that begins before the first octet is answered and discarded,
+// even if it extends beyond it.
 #[test]
 fn nothing_lies_before_the_first_octet() {
     for (seq, len) in [(-500, 2000), (0, 1), (0, 1000)] {
@@ -59,7 +59,7 @@ fn the_challenge_to_a_syn_carries_no_keys() {
     s.expect(ack(0, 1).no_mptcp());
 }
 
-// RFC 1122 section 4.2.3.6: a keepalive is answered, although an acknowledgement waits for its time.
+// RFC 1122 section 4.2.3.6: a keepalive is answered at once, although an acknowledgement is delayed.
 #[test]
 fn a_keepalive_does_not_wait_for_a_delayed_acknowledgement() {
     let mut s = Script::server(ConnectionConfig { ack: AckConfig { quick: 0, ..config().ack }, ..plain() });
@@ -69,7 +69,7 @@ fn a_keepalive_does_not_wait_for_a_delayed_acknowledgement() {
     s.expect(ack(0, 1001));
 }
 
-// RFC 7323 section 5.5: after half the time in which it wraps a timestamp tells nothing.
+// RFC 7323 section 5.5: after half of its wrap time a timestamp contains no information.
 #[test]
 fn an_older_timestamp_counts_for_two_thousand_seconds() {
     let mut s = Script::server(plain());
@@ -85,8 +85,8 @@ fn an_older_timestamp_counts_for_two_thousand_seconds() {
     assert_eq!(s.stats().received, 2000);
 }
 
-// RFC 7323 section 5: with an older timestamp neither payload nor acknowledgement counts; what lies before
-// the last acknowledgement is a duplicate in any case, and reported as one.
+// RFC 7323 section 5: with an older timestamp neither payload nor acknowledgement is accepted; data before
+// the last acknowledgement is always a duplicate, and reported as one.
 #[test]
 fn the_acknowledgement_of_an_old_duplicate_does_not_count() {
     let mut s = Script::server(plain());
@@ -100,7 +100,7 @@ fn the_acknowledgement_of_an_old_duplicate_does_not_count() {
     s.inject(data(0, 1, 1000).value_us(8_999_000).ack(1001));
     s.expect(ack(0, 1001));
     assert_eq!((s.discarded, s.stats().data_acked), (999, 0));
-    // Eight seconds are more than an overtaken acknowledgement can be late.
+    // Eight seconds exceed the maximum delay of an overtaken acknowledgement.
     s.inject(ack(0, 1001).seq(1001).value_us(1_000_000));
     s.expect(ack(0, 1001));
     assert_eq!(s.stats().data_acked, 0);

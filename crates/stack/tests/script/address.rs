@@ -5,7 +5,7 @@ use anabranch_stack::segment::{AddAddress, MptcpOption};
 
 use crate::kit::*;
 
-/// A listener with three addresses that may announce two of them.
+/// Returns a listener with three addresses that may announce two of them.
 fn announcing() -> Script {
     let mut s = Script::server_with(mesh(), 3);
     s.expect_nothing();
@@ -25,8 +25,8 @@ fn announced(s: &mut Script) -> Vec<AddAddress> {
         .collect()
 }
 
-// RFC 8684 section 3.4.1, rows N3, N8, N20: ID, address and code, on ACKs of their own; the DATA_ACK of the
-// data goes beside them (row G6, trap T2).
+// RFC 8684 section 3.4.1, rows N3, N8, N20: ID, address and HMAC, on separate ACKs; the DATA_ACK of the data
+// is sent in addition (row G6, trap T2).
 #[test]
 fn the_listener_announces_its_other_addresses() {
     choose_random(&[0, KEY_B.0]);
@@ -43,8 +43,8 @@ fn the_listener_announces_its_other_addresses() {
     }
 }
 
-// RFC 8684 section 3, row G2: at most two ACKs in a row that only signal; and Linux takes one announcement at
-// a time, and drops what comes before it has echoed that.
+// RFC 8684 section 3, row G2: at most two consecutive ACKs that only signal; and Linux accepts one
+// announcement at a time, and discards others before it has echoed that.
 #[test]
 fn one_announcement_leaves_and_the_next_after_its_echo() {
     let mut s = Script::server_with(mesh(), 6);
@@ -55,7 +55,7 @@ fn one_announcement_leaves_and_the_next_after_its_echo() {
         assert_eq!(last.len(), 1);
         s.inject(seg(0).seq(11).option(Script::echo(last[0].id, last[0].ip, None)));
         if round == 1 {
-            // The third of a row waits.
+            // The third in a row is deferred.
             s.expect_nothing();
             s.advance(250);
         }
@@ -64,7 +64,7 @@ fn one_announcement_leaves_and_the_next_after_its_echo() {
     assert_eq!(last.len(), 1);
 }
 
-// RFC 8684 section 3, row G2: the third of a row waits for data of ours, for another acknowledgement number, or
+// RFC 8684 section 3, row G2: the third in a row waits for local data, for another acknowledgement number, or
 // for a retransmission timeout.
 #[test]
 fn two_signals_leave_in_a_row_and_the_next_waits() {
@@ -100,7 +100,7 @@ fn two_signals_leave_in_a_row_and_the_next_waits() {
     assert_eq!(echoes(&mut s), [3, 4]);
 }
 
-// Where the row of one subflow is full, another one signals, or the next that opens.
+// If one subflow has reached the limit, another one signals, or the next that opens.
 #[test]
 fn another_subflow_signals_where_the_row_is_full() {
     let mut s = Script::confirmed_server(config());
@@ -123,7 +123,8 @@ fn another_subflow_signals_where_the_row_is_full() {
     s.expect_nothing();
 }
 
-// RFC 8684 section 3.4.1, row N12: without an echo it is repeated, with growing waits, and not for ever.
+// RFC 8684 section 3.4.1, row N12: without an echo it is repeated, at growing intervals and a limited number
+// of times.
 #[test]
 fn an_announcement_is_repeated_until_it_is_echoed_or_given_up() {
     let mut s = Script::server_with(mesh(), 2);
@@ -153,13 +154,13 @@ fn an_echoed_announcement_is_not_repeated() {
     s.advance(1_000_000);
 }
 
-// RFC 8684 section 3.4.1, rows N7, N8, N11: an announcement is echoed without code, and joined at the port of
+// RFC 8684 section 3.4.1, rows N7, N8, N11: an announcement is echoed without HMAC, and joined at the port of
 // the subflow that carried it.
 #[test]
 fn an_announcement_is_echoed_and_joined() {
     choose_random(&[0, KEY_A.0]);
     let mut s = Script::client_with(mesh(), 1);
-    // 192.0.2.1 with ID 1 from B to A: the code was computed elsewhere.
+    // 192.0.2.1 with ID 1 from B to A: the HMAC was computed independently.
     let ip = [192, 0, 2, 1].into();
     let add = AddAddress { id: 1, ip, port: None, hmac: Some(0x409d_8bf2_1f5d_4bc3) };
     s.inject(ack(0, 1).data_ack(0).option(MptcpOption::AddAddress(add)));
@@ -170,7 +171,8 @@ fn an_announcement_is_echoed_and_joined() {
     assert_eq!((syn.destination.ip, syn.destination.port), (ip, PORT));
 }
 
-// RFC 8684 section 3.4.1, rows N8, N18: with a port: joined there; with another port under the same ID: there too.
+// RFC 8684 section 3.4.1, rows N8, N18: an announcement with a port is joined there; with another port under
+// the same ID: there too.
 #[test]
 fn a_named_port_is_joined_and_may_change() {
     choose_random(&[0, KEY_A.0]);
@@ -186,7 +188,7 @@ fn a_named_port_is_joined_and_may_change() {
     assert_eq!((syn.destination.ip, syn.destination.port), (ip, 9090));
 }
 
-// RFC 8684 section 3.4.1, rows N9, K6: a wrong code: no echo, no join.
+// RFC 8684 section 3.4.1, rows N9, K6: a wrong HMAC: no echo, no join.
 #[test]
 fn an_announcement_with_a_wrong_code_is_ignored() {
     let mut s = Script::client_with(mesh(), 1);
@@ -195,7 +197,7 @@ fn an_announcement_with_a_wrong_code_is_ignored() {
     s.expect_nothing();
 }
 
-// RFC 8684 section 3.4.1, rows N2, G3: nor one outside the window.
+// RFC 8684 section 3.4.1, rows N2, G3: nor an announcement outside the window.
 #[test]
 fn an_announcement_outside_the_window_is_ignored() {
     let mut s = Script::client_with(mesh(), 1);
@@ -206,8 +208,8 @@ fn an_announcement_outside_the_window_is_ignored() {
     s.expect(ack(0, 1));
 }
 
-// RFC 8684 sections 3.2 and 3.4.1, rows J26, N12: an announcement that comes again (its echo was lost) is
-// echoed again, and opens no second subflow to the address.
+// RFC 8684 sections 3.2 and 3.4.1, rows J26, N12: a repeated announcement (its echo was lost) is echoed
+// again, and opens no second subflow to the address.
 #[test]
 fn a_repeated_announcement_opens_no_second_subflow() {
     let mut s = Script::client_with(mesh(), 1);
@@ -229,7 +231,7 @@ fn a_repeated_announcement_opens_no_second_subflow() {
     s.expect(ack(0, 1).option(Script::echo(1, peer_ip(5), None)));
 }
 
-// RFC 8684 section 3.4.1, rows N15, N16, H11: a failed address is tried again only when it is announced anew.
+// RFC 8684 section 3.4.1, rows N15, N16, H11: a failed address is retried only after a new announcement.
 #[test]
 fn a_failed_address_waits_for_a_new_announcement() {
     let mut s = Script::client_with(mesh(), 1);
@@ -272,8 +274,8 @@ fn a_flood_of_announcements_causes_few_joins() {
     assert_eq!(joins, 3);
 }
 
-// RFC 8684 section 3.4.2, rows E3, E4, E5, K6: a withdrawal is first doubted: the path is probed, and lives if
-// it answers; but no new subflow goes to the address.
+// RFC 8684 section 3.4.2, rows E3, E4, E5, K6: a withdrawal is verified first: the path is probed, and kept
+// if it answers; but no new subflow is opened to the address.
 #[test]
 fn a_withdrawn_address_that_answers_keeps_its_subflow() {
     let mut s = Script::client_with(mesh(), 1);
@@ -293,7 +295,7 @@ fn a_withdrawn_address_that_answers_keeps_its_subflow() {
     assert_eq!(s.subflow(sub).ended, None);
 }
 
-// RFC 8684 section 3.4.2, row E8: the path that does not answer is reset.
+// RFC 8684 section 3.4.2, row E8: a path that does not answer is reset.
 #[test]
 fn a_withdrawn_address_that_is_silent_is_reset() {
     let mut s = Script::client_with(mesh(), 1);
@@ -312,13 +314,13 @@ fn a_withdrawn_address_that_is_silent_is_reset() {
     s.expect(data(0, 1, 100));
 }
 
-// RFC 8684 section 3.4.2, rows E9, E11, H3: unknown IDs in the list count for nothing.
+// RFC 8684 section 3.4.2, rows E9, E11, H3: unknown IDs in the list are ignored.
 #[test]
 fn unknown_ids_in_a_withdrawal_are_ignored() {
     let mut s = Script::client_with(mesh(), 1);
     s.inject(ack(0, 1).data_ack(0).option(Script::removal(&[77])));
     s.inject(ack(0, 1).data_ack(0).option(Script::removal(&[5, 0, 99])));
-    // Row E12: ID 0 is the first subflow's address, withdrawn like others.
+    // Row E12: ID 0 is the address of the first subflow, withdrawn like others.
     s.expect(ack(0, 1).seq(0));
     s.inject(ack(0, 1).data_ack(0));
     s.advance(10_000);
@@ -354,7 +356,7 @@ fn a_lost_address_is_withdrawn() {
     s.expect(data(1, 1, 100));
 }
 
-// RFC 8684 section 3.3.8, rows P1, P2, J9: a subflow that the peer's join calls a backup carries nothing ...
+// RFC 8684 section 3.3.8, rows P1, P2, J9: a subflow that the peer's join marks as backup carries nothing ...
 #[test]
 fn a_backup_is_idle_while_another_works_and_takes_over() {
     let mut s = Script::server(config());
@@ -371,7 +373,7 @@ fn a_backup_is_idle_while_another_works_and_takes_over() {
     s.sent();
 }
 
-// RFC 8684 section 3.3.8, rows P2, P4: MP_PRIO changes the subflow it comes by, and back.
+// RFC 8684 section 3.3.8, rows P2, P4: MP_PRIO changes the subflow that carries it, in both directions.
 #[test]
 fn mp_prio_changes_its_own_subflow() {
     let mut s = Script::two(config());
@@ -385,7 +387,7 @@ fn mp_prio_changes_its_own_subflow() {
     s.expect(data(0, 1, 1000));
 }
 
-// RFC 8684 section 3.3.8, rows P4, P6: our own wish goes on the subflow it is about, on an ACK of its own.
+// RFC 8684 section 3.3.8, rows P4, P6: a local request is sent on the subflow it concerns, on a separate ACK.
 #[test]
 fn our_own_wish_leaves_as_mp_prio() {
     let mut s = Script::two(config());
@@ -394,7 +396,8 @@ fn our_own_wish_leaves_as_mp_prio() {
     s.expect(ack(1, 1).option(MptcpOption::Priority { backup: true }));
 }
 
-// RFC 8684 section 3.2, rows J5, J7: the ID of a join's SYN/ACK is the address's, and a withdrawal finds it.
+// RFC 8684 section 3.2, rows J5, J7: the ID of a join's SYN/ACK is that of the address, and a withdrawal uses
+// it.
 #[test]
 fn the_id_of_a_join_is_remembered() {
     let mut s = Script::server(config());

@@ -1,4 +1,4 @@
-//! What is answered only so often, and what ends a wait for a peer that is gone.
+//! Rate limits of answers, and the end of a wait for a peer that is gone.
 
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::event::{CloseReason, Event};
@@ -14,7 +14,7 @@ fn timed_out(s: &Script) -> bool {
     s.events.contains(&Event::Closed(CloseReason::TimedOut))
 }
 
-// RFC 5961 section 7: ten challenge ACKs in five seconds, whatever provokes them.
+// RFC 5961 section 7: ten challenge ACKs in five seconds, for any cause.
 #[test]
 fn challenge_acks_are_limited() {
     let mut s = Script::client(config());
@@ -34,7 +34,7 @@ fn challenge_acks_are_limited() {
     assert_eq!(provoke(&mut s), 10);
     s.advance(5000);
     assert_eq!(provoke(&mut s), 20);
-    // What is in order is acknowledged as ever.
+    // In-order data is acknowledged as usual.
     s.inject(data(0, 1, 100).data_ack(0).map(0, 1, 100));
     s.expect(ack(0, 101).data_ack(100));
 }
@@ -48,8 +48,8 @@ fn half_closed(base: ConnectionConfig) -> Script {
     s
 }
 
-// RFC 9293 section 3.6: the peer may keep its half open; but one that has been silent for the user timeout is
-// probed, and given up when it stays silent.
+// RFC 9293 section 3.6: the peer may leave its half open; but one that is silent for the user timeout is
+// probed, and given up if it remains silent.
 #[test]
 fn a_half_closed_peer_that_is_gone_is_given_up() {
     for base in [config(), plain()] {
@@ -78,7 +78,7 @@ fn a_half_closed_peer_that_answers_is_waited_for() {
     }
 }
 
-// RFC 9293 section 3.8.4: an idle connection is left alone, unless a keepalive is asked for.
+// RFC 9293 section 3.8.4: an idle connection is not probed unless keepalives are configured.
 #[test]
 fn an_idle_peer_is_probed_only_if_that_is_asked_for() {
     let mut s = Script::client(patient(config()));

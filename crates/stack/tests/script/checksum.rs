@@ -19,7 +19,8 @@ fn flags_of(segment: &Segment) -> u8 {
     capable.expect("an MP_CAPABLE")
 }
 
-/// A client's SYN and third ACK, and whether its data has a checksum, after a SYN/ACK with these flags.
+/// Returns the flags of a client's SYN and third ACK, and whether its data has a checksum, after a SYN/ACK
+/// with these flags.
 fn client_after(own: Checksums, flags: u8) -> (u8, u8, bool) {
     let mut s = Script::connecting(ConnectionConfig { checksums: own, ..config() }, 1);
     let syn = flags_of(&s.expect(seg(0).flags(S)));
@@ -33,8 +34,8 @@ fn client_after(own: Checksums, flags: u8) -> (u8, u8, bool) {
     (syn, third, sent.options.dss.unwrap().mapping.unwrap().checksum.is_some())
 }
 
-// RFC 8684 section 3.1, rows I22, I29: flag A of either side brings checksums in both directions; the third
-// ACK then has it too (trap T5: a Linux server does not echo it).
+// RFC 8684 section 3.1, rows I22, I29: flag A of either side enables checksums in both directions; the third
+// ACK then carries it too (trap T5: a Linux server does not echo it).
 #[test]
 fn either_side_may_ask_for_checksums() {
     assert_eq!(client_after(Checksums::IfAsked, 0x01), (0x01, 0x01, false));
@@ -43,7 +44,8 @@ fn either_side_may_ask_for_checksums() {
     assert_eq!(client_after(Checksums::Required, 0x81), (0x81, 0x81, true));
 }
 
-/// A listener's SYN/ACK, and whether its data has a checksum, after a SYN and a third ACK with these flags.
+/// Returns the flags of a listener's SYN/ACK, and whether its data has a checksum, after a SYN and a third
+/// ACK with these flags.
 fn server_after(own: Checksums, syn: u8, third: u8) -> (u8, bool) {
     let mut s = Script::listening(ConnectionConfig { checksums: own, ..config() }, 1);
     s.inject(seg(0).flags(S).seq(0).option(capable_with(capable(None, None, None), 1, syn)));
@@ -55,16 +57,17 @@ fn server_after(own: Checksums, syn: u8, third: u8) -> (u8, bool) {
     (answer, sent.options.dss.unwrap().mapping.unwrap().checksum.is_some())
 }
 
-// RFC 8684 section 3.1, row I29: the listener's side; a client that learns of it late says it in the third ACK.
+// RFC 8684 section 3.1, row I29: the listener's side; a client that learns of it late signals it in the third
+// ACK.
 #[test]
-fn the_listener_hears_the_wish_in_the_syn_or_in_the_third_ack() {
+fn the_listener_learns_the_request_from_the_syn_or_the_third_ack() {
     assert_eq!(server_after(Checksums::IfAsked, 0x01, 0x01), (0x01, false));
     assert_eq!(server_after(Checksums::IfAsked, 0x81, 0x81), (0x81, true));
     assert_eq!(server_after(Checksums::IfAsked, 0x01, 0x81), (0x01, true));
     assert_eq!(server_after(Checksums::Required, 0x01, 0x81), (0x81, true));
 }
 
-// RFC 8684 section 3.1, row I30: a host that refuses checksums takes an MP_CAPABLE with flag A for invalid.
+// RFC 8684 section 3.1, row I30: a host that refuses checksums treats an MP_CAPABLE with flag A as invalid.
 #[test]
 fn a_checksum_that_is_refused_makes_a_plain_tcp() {
     let refused = || ConnectionConfig { checksums: Checksums::Refused, ..config() };
@@ -79,7 +82,7 @@ fn a_checksum_that_is_refused_makes_a_plain_tcp() {
 }
 
 // RFC 8684 section 3.3.1, rows M1, M6: each mapping has its checksum, over all of its bytes; a retransmission
-// that cuts inside repeats both.
+// that begins inside repeats both.
 #[test]
 fn each_mapping_has_its_checksum_and_keeps_it() {
     let mut s = Script::client(required());
@@ -95,7 +98,7 @@ fn each_mapping_has_its_checksum_and_keeps_it() {
     assert_eq!(map.checksum, Some(checksum::of_mapping(first.add(1000), 1001, 999, sum_of(1000, 999))));
 }
 
-// RFC 8684 section 3.3.1, row M6: also where the option says only half of the number.
+// RFC 8684 section 3.3.1, row M6: also if the option contains only half of the number.
 #[test]
 fn the_pseudo_header_has_the_full_dsn() {
     let narrow = ConnectionConfig { dsn_width: anabranch_stack::config::DsnWidth::Narrow, ..required() };
@@ -107,8 +110,8 @@ fn the_pseudo_header_has_the_full_dsn() {
     assert_eq!(sent.options.dss.unwrap().mapping.unwrap().checksum, Some(right));
 }
 
-// RFC 8684 section 3.1, row I13: the first data, whose mapping is said by MP_CAPABLE, has one as well, and
-// the same one again when it is said by a DSS.
+// RFC 8684 section 3.1, row I13: the first data, whose mapping is in MP_CAPABLE, has one too, and the same
+// one when a DSS repeats the mapping.
 #[test]
 fn the_first_data_has_a_checksum_beside_the_keys() {
     let mut s = Script::client_of(required(), 1);
@@ -125,8 +128,8 @@ fn the_first_data_has_a_checksum_beside_the_keys() {
     assert_eq!(again[0].options.dss.unwrap().mapping.unwrap().checksum, Some(right));
 }
 
-// RFC 8684 section 3.3.3, row X5: that of a DATA_FIN alone covers the pseudo-header; with data its octet
-// counts in the length alone (trap T17).
+// RFC 8684 section 3.3.3, row X5: the checksum of a DATA_FIN alone covers the pseudo-header; with data its
+// octet is included only in the length (trap T17).
 #[test]
 fn the_data_fin_has_a_checksum() {
     let mut s = Script::client(required());

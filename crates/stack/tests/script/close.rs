@@ -45,7 +45,8 @@ fn the_data_fin_rides_on_the_last_data() {
     assert!(s.events.contains(&Event::AllAcked));
 }
 
-// RFC 8684 sections 3.1 and 3.3.3: the segment with the keys has no flag for it, so the DATA_FIN goes alone.
+// RFC 8684 sections 3.1 and 3.3.3: the segment with the keys has no flag for it, so the DATA_FIN is sent
+// alone.
 #[test]
 fn the_data_fin_does_not_ride_on_the_segment_with_the_keys() {
     let mut s = Script::connecting(config(), 1);
@@ -68,7 +69,7 @@ fn a_data_fin_alone_has_ssn_0_and_length_1() {
     s.expect(seg(0).flags(A).seq(11).payload(0).map(10, 0, 1).data_fin());
 }
 
-// RFC 8684 section 3.3.3, rows X6, T13: the DATA_FIN is acknowledged when everything before it is here.
+// RFC 8684 section 3.3.3, rows X6, T13: the DATA_FIN is acknowledged when everything before it has arrived.
 #[test]
 fn a_data_fin_waits_for_the_data_before_it() {
     let mut s = server();
@@ -80,9 +81,9 @@ fn a_data_fin_waits_for_the_data_before_it() {
     assert!(s.events.contains(&Event::PeerClosed));
 }
 
-// RFC 8684 section 3.3.3, row X3: of a mapping with DATA_FIN the last octet is no byte.
+// RFC 8684 section 3.3.3, row X3: the last octet of a mapping with DATA_FIN is not a byte.
 #[test]
-fn a_data_fin_with_data_ends_behind_the_bytes() {
+fn a_data_fin_with_data_ends_after_the_bytes() {
     let mut s = server();
     s.inject(data(0, 11, 100).data_ack(0).map(10, 11, 101).data_fin());
     s.expect(ack(0, 111).data_ack(111));
@@ -90,9 +91,9 @@ fn a_data_fin_with_data_ends_behind_the_bytes() {
     assert!(s.events.contains(&Event::PeerClosed));
 }
 
-// RFC 8684 section 3.3.3, row X7: it is sent until it is acknowledged, on all subflows, with backoff.
+// RFC 8684 section 3.3.3, row X7: it is repeated until it is acknowledged, on all subflows, with backoff.
 #[test]
-fn a_data_fin_is_sent_again_until_it_is_acknowledged() {
+fn a_data_fin_is_retransmitted_until_it_is_acknowledged() {
     let mut s = Script::two(config());
     s.close();
     s.expect(seg(0).flags(A).map(0, 0, 1).data_fin());
@@ -111,7 +112,7 @@ fn a_data_fin_is_sent_again_until_it_is_acknowledged() {
     s.advance(100_000);
 }
 
-// RFC 8684 section 3.3.3, rows X8, T54: a DATA_FIN that comes again, by whatever subflow, is acknowledged again.
+// RFC 8684 section 3.3.3, rows X8, T54: a repeated DATA_FIN, on any subflow, is acknowledged again.
 #[test]
 fn a_repeated_data_fin_is_acknowledged_again() {
     let mut s = server();
@@ -125,7 +126,7 @@ fn a_repeated_data_fin_is_acknowledged_again() {
     assert_eq!(s.events.iter().filter(|event| **event == Event::PeerClosed).count(), 1);
 }
 
-// RFC 8684 section 3.3.3, row X9: half closed by us, the peer goes on.
+// RFC 8684 section 3.3.3, row X9: half-closed locally, the peer continues.
 #[test]
 fn after_our_data_fin_the_peer_may_still_send() {
     let mut s = Script::client(config());
@@ -143,7 +144,7 @@ fn after_our_data_fin_the_peer_may_still_send() {
     assert_eq!(s.write(10), 0);
 }
 
-// RFC 8684 section 3.3.3, row X9: half closed by the peer, we go on.
+// RFC 8684 section 3.3.3, row X9: half-closed by the peer, the local side continues.
 #[test]
 fn after_the_peers_data_fin_we_may_still_send() {
     let mut s = server();
@@ -176,7 +177,7 @@ fn subflows_are_closed_after_both_data_fins() {
     assert_eq!(closed(&s), Some(CloseReason::Finished));
 }
 
-// RFC 8684 appendix D, row X16: both close at once.
+// RFC 8684 appendix D, row X16: both sides close at once.
 #[test]
 fn data_fins_may_cross() {
     let mut s = Script::client(config());
@@ -186,7 +187,7 @@ fn data_fins_may_cross() {
     s.expect(ack(0, 1).data_ack(1));
     s.inject(seg(0).data_ack(1));
     s.expect(seg(0).flags(FA).seq(1));
-    // RFC 9293 figure 13: and the FINs cross too.
+    // RFC 9293 figure 13: the FINs cross too.
     s.inject(seg(0).flags(FA).seq(1).ack(1).data_ack(1));
     s.expect(ack(0, 2).seq(2));
     s.inject(seg(0).seq(2).ack(2));
@@ -212,7 +213,8 @@ fn no_fin_leaves_before_all_data_is_data_acked() {
     s.expect(seg(0).flags(FA).seq(15_001));
 }
 
-// RFC 8684 section 3.3.3, rows X1, X10, D6: a FIN closes its subflow only; ours follows, data goes elsewhere.
+// RFC 8684 section 3.3.3, rows X1, X10, D6: a FIN closes only its subflow; the local FIN follows, and data is
+// sent on the other.
 #[test]
 fn a_fin_closes_its_subflow_only() {
     let mut s = Script::two(config());
@@ -237,7 +239,7 @@ fn data_and_both_fins_may_share_a_segment() {
     assert_eq!(s.stats().received, 110);
 }
 
-// RFC 8684 section 3.3.3, row X17: without subflows the connection waits for one, and not for ever.
+// RFC 8684 section 3.3.3, row X17: without subflows the connection waits for one, for a limited time.
 #[test]
 fn without_subflows_the_connection_waits_for_the_close_timeout() {
     let mut s = server();
@@ -248,7 +250,7 @@ fn without_subflows_the_connection_waits_for_the_close_timeout() {
     assert_eq!(closed(&s), Some(CloseReason::NoSubflow));
 }
 
-// RFC 8684 section 3.3.3, row X17: break before make: a join within that time carries on.
+// RFC 8684 section 3.3.3, row X17: break before make: a join within that time continues the connection.
 #[test]
 fn a_join_revives_a_connection_without_subflows() {
     let mut s = server();
@@ -267,9 +269,9 @@ fn a_join_revives_a_connection_without_subflows() {
     assert_eq!(closed(&s), None);
 }
 
-// RFC 8684 section 3.3.3, rows X20, X21: nothing counts behind the DATA_FIN, and the first word stands.
+// RFC 8684 section 3.3.3, rows X20, X21: nothing is accepted after the DATA_FIN, and the first one is final.
 #[test]
-fn what_contradicts_the_data_fin_is_dropped() {
+fn data_that_contradicts_the_data_fin_is_dropped() {
     let mut s = server();
     s.inject(data_fin(0, 11, 110));
     s.expect(ack(0, 11));
@@ -290,8 +292,8 @@ fn a_data_fin_outside_the_window_is_dropped() {
     s.expect(ack(0, 11).data_ack(11));
 }
 
-// RFC 8684 section 3.3.3, row X15: TIME-WAIT is as long as configured, answers a FIN again (RFC 9293
-// section 3.10.7.4), and starts anew with it.
+// RFC 8684 section 3.3.3, row X15: TIME-WAIT lasts as configured, answers a repeated FIN (RFC 9293 section
+// 3.10.7.4), and restarts with it.
 #[test]
 fn time_wait_answers_and_ends() {
     let short = ConnectionConfig { time_wait: Duration::from_secs(2), ..config() };
@@ -306,7 +308,7 @@ fn time_wait_answers_and_ends() {
     s.inject(seg(0).flags(FA).seq(1).ack(2).data_ack(1));
     s.expect(ack(0, 2).seq(2));
     s.advance(1500);
-    // RFC 5961 section 3.2: a reset that does not fit is no reset here either.
+    // RFC 5961 section 3.2: a reset with a wrong sequence number is ignored here too.
     s.inject(seg(0).flags(R).seq(900));
     s.inject(seg(0).flags(FA).seq(1).ack(2).data_ack(1));
     s.expect(ack(0, 2).seq(2));
@@ -329,7 +331,7 @@ fn a_late_data_fin_is_answered_in_time_wait() {
     s.expect(ack(0, 2).data_ack(1));
 }
 
-// RFC 8684 section 3.5, rows Q1, D6: a plain RST ends one subflow; its data goes to the other.
+// RFC 8684 section 3.5, rows Q1, D6: a plain RST ends one subflow; its data is reinjected on the other.
 #[test]
 fn a_reset_ends_one_subflow_and_its_data_moves() {
     let mut s = Script::two(config());
@@ -352,13 +354,13 @@ fn an_abort_resets_every_subflow_with_the_peers_key() {
     s.expect(seg(0).flags(RA).seq(1).ack(1).option(MptcpOption::FastClose(KEY_B)).no_dss());
     s.expect(seg(1).flags(RA).seq(1).ack(1).option(MptcpOption::FastClose(KEY_B)).no_dss());
     assert_eq!(closed(&s), Some(CloseReason::Aborted));
-    // Row Q12: what comes after is refused.
+    // Row Q12: later segments are refused.
     s.inject(data(0, 1, 10).data_ack(0).map(0, 1, 10));
     s.expect(seg(0).flags(R).seq(1));
 }
 
-// RFC 8684 sections 3.5 and 3.6, row Q5: a valid FASTCLOSE on a RST: the others are reset for good, the application
-// hears it.
+// RFC 8684 sections 3.5 and 3.6, row Q5: a valid FASTCLOSE on a RST: the other subflows are reset, not to be
+// retried, and the application is notified.
 #[test]
 fn a_fastclose_on_a_reset_ends_the_connection() {
     let mut s = Script::two(config());
@@ -381,7 +383,7 @@ fn a_fastclose_on_an_ack_is_answered_by_resets() {
     assert_eq!(closed(&s), Some(CloseReason::Reset));
 }
 
-// RFC 8684 section 3.5, row Q6: a wrong key counts for nothing, but a RST is a RST.
+// RFC 8684 section 3.5, row Q6: a wrong key is ignored, but the RST is valid.
 #[test]
 fn a_fastclose_with_a_wrong_key_is_ignored() {
     let mut s = Script::two(config());

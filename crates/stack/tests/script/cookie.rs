@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987 section 3.6, RFC 8684 section 3.1): a listener that keeps nothing of a SYN, and what the
-//! third segment brings back.
+//! SYN cookies (RFC 4987 section 3.6, RFC 8684 section 3.1): a listener that stores nothing of a SYN, and the
+//! state returned by the third segment.
 
 use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::event::Event;
@@ -10,7 +10,8 @@ use anabranch_units::Bytes;
 
 use crate::kit::*;
 
-/// A listener that answers every SYN with a cookie, as if its table of half-open connections were full.
+/// Returns a listener that answers every SYN with a cookie, as if its table of half-open connections were
+/// full.
 fn flooded(config: ConnectionConfig) -> Script {
     choose_half_open(0);
     Script::listening(config, 1)
@@ -21,7 +22,7 @@ fn syn(s: &Script) -> Seg {
     if s.is_mptcp() { syn.option(capable(None, None, None)) } else { syn }
 }
 
-/// The same listener after a SYN, and its answer. Nothing is kept.
+/// Returns the same listener after a SYN, and its answer. Nothing is stored.
 fn answered(config: ConnectionConfig) -> (Script, Segment) {
     let mut s = flooded(config);
     let syn = syn(&s);
@@ -39,7 +40,7 @@ fn third(s: &Script) -> Seg {
     if s.is_mptcp() { third.option(capable(Some(KEY_A), s.own_key, None)) } else { third }
 }
 
-/// Cookies sent, accepted and rejected.
+/// Returns the numbers of cookies sent, accepted and rejected.
 fn counters(s: &Script) -> (u64, u64, u64) {
     let EndpointCounters { cookies_sent, cookies_accepted, cookies_rejected, .. } = s.endpoint.counters();
     (cookies_sent, cookies_accepted, cookies_rejected)
@@ -49,7 +50,7 @@ fn is_accepted(s: &Script) -> bool {
     s.events.contains(&Event::Accepted)
 }
 
-// RFC 8684 section 3.1, rows I9, I11: the key in the SYN/ACK is computed again from the third ACK.
+// RFC 8684 section 3.1, rows I9, I11: the key in the SYN/ACK is recomputed from the third ACK.
 #[test]
 fn a_cookie_opens_a_multipath_connection() {
     let (mut s, answer) = answered(config());
@@ -66,7 +67,7 @@ fn a_cookie_opens_a_multipath_connection() {
     s.expect(data(0, 1001, 1000).map(1000, 1001, 1000));
     s.inject(ack(0, 2001).seq(701).data_ack(2000));
     assert_eq!(s.stats().data_acked, 2000);
-    // Other addresses join by the token of that key.
+    // Other addresses join with the token of that key.
     s.peer_joins(0, 1, 1, false);
 }
 
@@ -83,7 +84,7 @@ fn a_cookie_opens_a_plain_tcp() {
     s.expect(data(0, 1, 500).no_mptcp());
 }
 
-// RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the answer; and none comes back.
+// RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the answer; and none is returned.
 #[test]
 fn a_listener_of_multipath_tcp_gives_a_plain_syn_a_plain_tcp() {
     let mut s = flooded(config());
@@ -93,7 +94,7 @@ fn a_listener_of_multipath_tcp_gives_a_plain_syn_a_plain_tcp() {
     assert!(is_accepted(&s) && !s.stats().mptcp);
 }
 
-// RFC 8684 section 3.1, row I14: the first data may be the first that arrives.
+// RFC 8684 section 3.1, row I14: the first data may be the first segment to arrive.
 #[test]
 fn a_lost_third_ack_is_made_good_by_the_first_data() {
     for config in [config(), plain()] {
@@ -109,9 +110,10 @@ fn a_lost_third_ack_is_made_good_by_the_first_data() {
     }
 }
 
-// RFC 9293 section 3.10.7.2 would reset the second segment of a flight whose first was lost, and the connection with it.
+// RFC 9293 section 3.10.7.2 would reset the second segment of a flight whose first was lost, and the
+// connection with it.
 #[test]
-fn what_follows_a_lost_first_segment_is_not_reset() {
+fn segments_after_a_lost_first_one_are_not_reset() {
     let (mut s, _) = answered(plain());
     s.inject(data(0, 701, 700));
     s.expect_nothing();
@@ -120,7 +122,7 @@ fn what_follows_a_lost_first_segment_is_not_reset() {
     s.expect(ack(0, 701));
     s.inject(data(0, 701, 700));
     s.expect(ack(0, 1401));
-    // An echo of what was sent long ago is no such segment's, nor is one without payload.
+    // A segment that echoes an old timestamp, or has no payload, does not qualify.
     let stale = s.peer_opens(0, 2, 5002);
     let before = TimestampTick::Microsecond.value(s.now).wrapping_sub(3_000_000);
     s.inject(data(stale, 701, 700).echo_us(before));
@@ -129,7 +131,8 @@ fn what_follows_a_lost_first_segment_is_not_reset() {
     s.expect(seg(stale).flags(R));
 }
 
-// RFC 7323 section 2, RFC 2018: with timestamps nothing is lost but the exact MSS. What its timestamps take goes off it.
+// RFC 7323 section 2, RFC 2018: with timestamps only the exact MSS is lost. It is reduced by the length of
+// the timestamps.
 #[test]
 fn window_scale_sack_and_mss_come_back_with_the_timestamp() {
     let buffer = ReceiveBuffer::Fixed(Bytes::from_kib(1024));
@@ -149,7 +152,7 @@ fn window_scale_sack_and_mss_come_back_with_the_timestamp() {
         s.expect(ack(0, 1).sack(&[(101, 201)]).window(1 << 20));
         s.inject(data(0, 1, 100).window(8 * mss));
         s.expect(ack(0, 201));
-        // As many as the scaled window takes, and as large as the cookie says.
+        // The number that the scaled window admits, of the size in the cookie.
         s.write(20 * mss);
         let sent = s.sent();
         assert_eq!(sent.len(), 8, "{offered}");
@@ -158,9 +161,9 @@ fn window_scale_sack_and_mss_come_back_with_the_timestamp() {
     }
 }
 
-// A peer offers less: neither SACK nor a scale, and ours is not used either.
+// The peer offers less: neither SACK nor a scale, and the local ones are not used either.
 #[test]
-fn what_the_peer_does_not_offer_is_not_used() {
+fn options_not_offered_by_the_peer_are_not_used() {
     let buffer = ReceiveBuffer::Fixed(Bytes::from_kib(1024));
     let mut s = flooded(ConnectionConfig { receive_buffer: buffer, ..plain() });
     s.subs[0].peer_scale = 0;
@@ -174,7 +177,7 @@ fn what_the_peer_does_not_offer_is_not_used() {
     s.expect_data(0, 1, 2);
 }
 
-// Without timestamps there is no place for them, so that they must not be offered.
+// Without timestamps there is no space to encode them, so they must not be offered.
 #[test]
 fn without_timestamps_there_is_neither_sack_nor_a_window_scale() {
     let buffer = ReceiveBuffer::Fixed(Bytes::from_kib(1024));
@@ -205,7 +208,7 @@ fn ecn_that_was_agreed_on_comes_back_too() {
     }
 }
 
-// RFC 8684 section 3.3.1: either side may ask for checksums.
+// RFC 8684 section 3.3.1: either side may request checksums.
 #[test]
 fn checksums_are_agreed_on_with_a_cookie_too() {
     let with = |key, echo, len| {
@@ -242,7 +245,7 @@ fn a_forged_third_ack_is_reset_and_opens_nothing() {
         s.expect(seg(0).flags(R));
         assert_eq!(counters(&s), (1, 0, count));
     }
-    // It is no good for another port or address.
+    // It is not valid for another port or address.
     for (sub, from, port) in [(1, 0, 5001), (2, 1, 5000)] {
         s.peer_opens(0, from, port);
         s.subs[sub].own_isn = s.subs[0].own_isn;
@@ -254,7 +257,7 @@ fn a_forged_third_ack_is_reset_and_opens_nothing() {
     assert!(is_accepted(&s));
 }
 
-// RFC 8684 section 3.1, rows I11, I20: with a wrong echo of our key it is no MPTCP with us.
+// RFC 8684 section 3.1, rows I11, I20: a wrong echo of the local key is not MPTCP with this host.
 #[test]
 fn a_wrong_echo_of_a_cookies_key_is_reset() {
     let (mut s, _) = answered(config());
@@ -272,7 +275,7 @@ fn a_wrong_echo_of_a_cookies_key_is_reset() {
     assert!(is_accepted(&s) && s.stats().mptcp);
 }
 
-// RFC 8684 section 3.1: something on the path takes the options off from the third ACK on.
+// RFC 8684 section 3.1: a middlebox removes the options from the third ACK on.
 #[test]
 fn a_third_ack_without_options_makes_a_plain_tcp() {
     let (mut s, _) = answered(config());
@@ -282,10 +285,10 @@ fn a_third_ack_without_options_makes_a_plain_tcp() {
     s.expect(ack(0, 701).no_mptcp());
 }
 
-// RFC 4987 section 3.6: a cookie that was seen long ago opens nothing.
+// RFC 4987 section 3.6: an old cookie opens nothing.
 #[test]
 fn an_old_cookie_expires() {
-    // 63 s are always in time, and 129 s never.
+    // 63 s is always in time, and 129 s never.
     for (wait, good) in [(63, true), (129, false)] {
         let (mut s, _) = answered(plain());
         s.advance(wait * 1000);
@@ -303,7 +306,7 @@ fn an_old_cookie_expires() {
     }
 }
 
-// RFC 9293 section 3.10.7.1: with no cookie out, an ACK for no connection costs no hash and is reset.
+// RFC 9293 section 3.10.7.1: with no cookie outstanding, an ACK for no connection costs no hash and is reset.
 #[test]
 fn without_cookies_out_nothing_is_one() {
     let (mut s, _) = answered(plain());
@@ -313,7 +316,7 @@ fn without_cookies_out_nothing_is_one() {
     assert_eq!(counters(&s), (1, 0, 0));
 }
 
-// A copy of the third segment, on its way while the connection was opened and reset.
+// A copy of the third segment, in flight while the connection was opened and reset.
 #[test]
 fn a_replayed_third_ack_opens_no_second_connection() {
     for config in [config(), plain()] {
@@ -333,7 +336,7 @@ fn a_replayed_third_ack_opens_no_second_connection() {
     }
 }
 
-// A SYN again gets the same answer: the peer may have either.
+// A repeated SYN gets the same answer: the peer may receive either.
 #[test]
 fn a_repeated_syn_gets_the_same_cookie() {
     let (mut s, first) = answered(config());
@@ -346,11 +349,11 @@ fn a_repeated_syn_gets_the_same_cookie() {
     assert!(is_accepted(&s) && s.stats().mptcp);
 }
 
-// The limit of connections is no less one because of cookies.
+// Cookies do not raise the limit of connections.
 #[test]
 fn a_cookie_opens_no_connection_beyond_the_limit() {
     let (mut s, _) = answered(plain());
-    // Of eight connections there may be, eight come.
+    // Up to the limit of eight connections, all are opened.
     for port in 6000..6008 {
         let sub = s.peer_opens(0, 1, port);
         s.inject(seg(sub).flags(S).seq(0));
@@ -366,9 +369,9 @@ fn a_cookie_opens_no_connection_beyond_the_limit() {
     assert_eq!((s.endpoint.connection_count(), s.endpoint.counters().connections_refused), (8, 2));
 }
 
-// RFC 8684 section 3.1, row I9: a token that a connection has is not given twice.
+// RFC 8684 section 3.1, row I9: the token of an existing connection is not assigned twice.
 #[test]
-fn a_cookies_key_is_not_told_if_its_token_is_taken() {
+fn a_cookies_key_is_not_sent_if_its_token_is_taken() {
     let (mut s, _) = answered(config());
     let third = third(&s);
     s.inject(third);
@@ -376,7 +379,7 @@ fn a_cookies_key_is_not_told_if_its_token_is_taken() {
     s.inject(data(0, 1, 10).option(first));
     s.expect(ack(0, 11).data_ack(10));
     s.peer_joins(0, 1, 1, false);
-    // The first subflow ends and the connection goes on, so that its ports are free and its token is not.
+    // The first subflow ends and the connection continues, so that its ports are free and its token is not.
     s.inject(seg(0).flags(R).seq(11));
     s.sent();
     let syn = syn(&s);
@@ -386,7 +389,7 @@ fn a_cookies_key_is_not_told_if_its_token_is_taken() {
 
 // RFC 8684 section 3.2: joins are bounded by their connections, and need no cookie.
 #[test]
-fn a_join_is_half_open_as_ever() {
+fn a_join_is_half_open_as_without_cookies() {
     let (mut s, _) = answered(config());
     let third = third(&s);
     s.inject(third);
@@ -397,7 +400,7 @@ fn a_join_is_half_open_as_ever() {
     assert_eq!(counters(&s).0, 1);
     s.inject(last);
     s.expect(ack(join, 1).seq(1));
-    // An MP_JOIN for no subflow brings no cookie.
+    // An MP_JOIN for no subflow returns no cookie.
     let stray = s.peer_opens(0, 2, 9000);
     s.subs[stray].own_isn = s.subs[join].own_isn;
     let lost = s.join_ack(stray);
@@ -406,7 +409,8 @@ fn a_join_is_half_open_as_ever() {
     assert_eq!(counters(&s), (1, 1, 0));
 }
 
-// RFC 6298 section 2.1: a cookie does not say when it was sent, so that there is no sample, and no less of a window.
+// RFC 6298 section 2.1: a cookie does not contain its transmission time, so there is no sample, and the
+// window is not reduced.
 #[test]
 fn a_connection_from_a_cookie_begins_without_a_sample_and_with_its_whole_window() {
     let (mut s, _) = answered(plain());
@@ -414,7 +418,8 @@ fn a_connection_from_a_cookie_begins_without_a_sample_and_with_its_whole_window(
     assert_eq!((s.subflow(0).srtt, s.cwnd(0)), (None, 10));
 }
 
-// RFC 7323 section 5: the peer drops what has an older timestamp than the SYN/ACK, and takes no answer from the future.
+// RFC 7323 section 5: the peer discards segments with an older timestamp than the SYN/ACK, and accepts no
+// answer from the future.
 #[test]
 fn the_timestamp_of_a_cookie_is_not_later_than_now_and_hardly_earlier() {
     for tick in [TimestampTick::Microsecond, TimestampTick::Millisecond] {
@@ -431,7 +436,7 @@ fn the_timestamp_of_a_cookie_is_not_later_than_now_and_hardly_earlier() {
     }
 }
 
-// The other options of a listener are those of any other.
+// The other options are those of an ordinary listener.
 #[test]
 fn the_answer_is_that_of_a_half_open_connection_but_for_its_secrets() {
     for (config, capable_syn) in [(config(), true), (config(), false), (plain(), true)] {

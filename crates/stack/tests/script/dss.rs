@@ -8,7 +8,7 @@ use anabranch_units::Bytes;
 
 use crate::kit::*;
 
-// RFC 8684 section 3.3.1, rows M18, A1: a hole in the stream holds the DATA_ACK.
+// RFC 8684 section 3.3.1, rows M18, A1: a hole in the stream stops the DATA_ACK.
 #[test]
 fn the_data_ack_stops_before_a_hole() {
     let mut s = Script::confirmed_server(config());
@@ -18,7 +18,7 @@ fn the_data_ack_stops_before_a_hole() {
     s.expect(ack(0, 211).data_ack(210));
 }
 
-// RFC 8684 section 3.3.2, row A1: a hole at the data level alone: the subflow is whole.
+// RFC 8684 section 3.3.2, row A1: a hole at the data level alone: the subflow is complete.
 #[test]
 fn the_subflows_ack_moves_while_the_data_ack_waits() {
     let mut s = Script::confirmed_server(config());
@@ -65,8 +65,8 @@ fn at_the_wrap(low: u64) -> ConnectionConfig {
     ConnectionConfig { sequence_origin: Some(origin), ..config() }
 }
 
-// RFC 8684 section 3.3.1, rows M16, M17: a 32-bit DSN is promoted across the wrap, and old, reordered
-// and repeated segments do not disturb that.
+// RFC 8684 section 3.3.1, rows M16, M17: a 32-bit DSN is extended across the wrap, and old, reordered and
+// repeated segments do not disturb that.
 #[test]
 fn narrow_dsns_are_promoted_across_the_wrap_and_back() {
     let mut s = Script::confirmed_server(at_the_wrap(211));
@@ -85,8 +85,8 @@ fn narrow_dsns_are_promoted_across_the_wrap_and_back() {
     assert_eq!(total, 410);
 }
 
-// RFC 8684 sections 3.3.1 and 3.3.2, rows M16, T26, T27: our own numbers across the wrap of 32 bits,
-// and of the subflow's sequence numbers.
+// RFC 8684 sections 3.3.1 and 3.3.2, rows M16, T26, T27: local numbers across the wrap of 32 bits, and of the
+// subflow's sequence numbers.
 #[test]
 fn narrow_data_acks_are_promoted_across_the_wrap() {
     let narrow = ConnectionConfig { dsn_width: DsnWidth::Narrow, ..at_the_wrap(1501) };
@@ -116,7 +116,7 @@ fn wide_dsns_may_wrap() {
     assert_eq!(s.stats().data_acked, 200);
 }
 
-// RFC 8684 section 3.3.1, row M20: one mapping over three segments, said on the first alone.
+// RFC 8684 section 3.3.1, row M20: one mapping over three segments, present only on the first.
 #[test]
 fn a_mapping_holds_for_the_segments_after_it() {
     let mut s = Script::confirmed_server(config());
@@ -139,7 +139,8 @@ fn a_mapping_may_be_repeated_on_each_of_its_segments() {
     assert_eq!(s.stats().received, 310);
 }
 
-// RFC 8684 section 3.3.1, row M22: the segment with the mapping is lost; what follows comes again after it.
+// RFC 8684 section 3.3.1, row M22: the segment with the mapping is lost; later data is received again after
+// it.
 #[test]
 fn a_lost_mapping_is_made_good_by_its_retransmission() {
     let mut s = Script::confirmed_server(config());
@@ -152,7 +153,7 @@ fn a_lost_mapping_is_made_good_by_its_retransmission() {
     assert_eq!(s.stats().received, 210);
 }
 
-// RFC 8684 section 3.3.1, row M24: a box has joined the tail of one mapping and the head of the next.
+// RFC 8684 section 3.3.1, row M24: a middlebox has joined the tail of one mapping and the head of the next.
 #[test]
 fn a_segment_may_end_one_mapping_and_begin_the_next() {
     let mut s = Script::confirmed_server(config());
@@ -163,7 +164,8 @@ fn a_segment_may_end_one_mapping_and_begin_the_next() {
     assert_eq!(s.stats().received, 260);
 }
 
-// RFC 8684 section 3.3.1, rows M3, R2: the second copy of a DSN, by another subflow, is ignored and acked.
+// RFC 8684 section 3.3.1, rows M3, R2: the second copy of a DSN, on another subflow, is ignored and
+// acknowledged.
 #[test]
 fn a_second_copy_is_acknowledged_and_not_delivered() {
     let mut s = Script::confirmed_server(config());
@@ -176,7 +178,7 @@ fn a_second_copy_is_acknowledged_and_not_delivered() {
     assert_eq!((s.stats().received, s.discarded - before), (110, 100));
 }
 
-// RFC 8684 section 3.3.1, row M27: of a mapping that is old in part, the new part is delivered.
+// RFC 8684 section 3.3.1, row M27: the new part of a partly old mapping is delivered.
 #[test]
 fn the_new_part_of_an_old_mapping_is_delivered() {
     let mut s = Script::confirmed_server(config());
@@ -187,7 +189,8 @@ fn the_new_part_of_an_old_mapping_is_delivered() {
     assert_eq!(s.delivered.last(), Some(&DataRange::new(110, 160)));
 }
 
-// RFC 8684 sections 3.3.1 and 3.8, rows M26, H2, W4: outside the window it is acknowledged on the subflow only.
+// RFC 8684 sections 3.3.1 and 3.8, rows M26, H2, W4: data outside the window is acknowledged on the subflow
+// only.
 #[test]
 fn data_outside_the_window_is_dropped_and_not_data_acked() {
     let small = ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(1000)), ..config() };
@@ -210,8 +213,8 @@ fn a_mapping_without_payload_means_nothing() {
     s.expect(ack(0, 111).data_ack(110));
 }
 
-// RFC 8684 section 3.3.1, rows M1, M7, B10: a retransmission repeats the mapping, also when only a part
-// of the segment is left.
+// RFC 8684 section 3.3.1, rows M1, M7, B10: a retransmission repeats the mapping, even if only a part of the
+// segment remains.
 #[test]
 fn a_mapping_never_changes() {
     let mut s = Script::client(config());
@@ -228,7 +231,8 @@ fn a_mapping_never_changes() {
     assert_eq!((map.ssn, map.len), (1, 1000));
 }
 
-// RFC 8684 section 3.3.2, row A4: a window without a DATA_ACK is the subflow's and not the connection's.
+// RFC 8684 section 3.3.2, row A4: a window without a DATA_ACK is that of the subflow and not of the
+// connection.
 #[test]
 fn a_window_without_a_data_ack_does_not_open_the_connections() {
     let mut s = Script::connecting(ConnectionConfig { initial_window: 20, ..config() }, 1);
@@ -256,8 +260,8 @@ fn the_send_buffer_is_not_freed_by_the_subflow_alone() {
     assert_eq!((s.endpoint.freed(s.id()), s.stats().data_acked), (1000, 1000));
 }
 
-// RFC 8684 sections 3.3.2 and 3.3.6, rows A6, A11, R5: nor by the DATA_ACK alone, whatever subflow
-// brought it; and who waits for room hears when there is some.
+// RFC 8684 sections 3.3.2 and 3.3.6, rows A6, A11, R5: nor does the DATA_ACK alone, on any subflow; and a
+// writer waiting for space is notified when there is some.
 #[test]
 fn the_send_buffer_is_freed_when_both_levels_have_acknowledged() {
     let small = ConnectionConfig { send_buffer: Bytes(12_000), ..config() };
@@ -277,7 +281,7 @@ fn the_send_buffer_is_freed_when_both_levels_have_acknowledged() {
     s.expect(data(0, 10_001, 1).map(12_000, 10_001, 1));
 }
 
-// RFC 8684 section 3.3.2, row A12: beyond what was sent, or older than what is acknowledged.
+// RFC 8684 section 3.3.2, row A12: beyond the data sent, or older than the last acknowledgement.
 #[test]
 fn a_data_ack_that_cannot_be_is_ignored() {
     let mut s = Script::client(config());
@@ -291,7 +295,7 @@ fn a_data_ack_that_cannot_be_is_ignored() {
     assert_eq!(s.stats().data_acked, 2000);
 }
 
-// RFC 8684 section 3.3.2, row A10: a peer may leave the DATA_ACK out where it says nothing new.
+// RFC 8684 section 3.3.2, row A10: a peer may omit the DATA_ACK if it contains nothing new.
 #[test]
 fn acknowledgements_without_a_dss_are_no_error() {
     let mut s = Script::client(config());
@@ -311,7 +315,7 @@ fn a_dss_and_a_signal_share_a_segment() {
     s.inject(mapped(0, 11, 10, 100).option(option).option(MptcpOption::Priority { backup: true }));
     let sent = s.sent();
     assert!(sent.iter().any(|segment| segment.options.mptcp[0] == Some(Script::echo(5, peer_ip(5), None))));
-    // Row G6: the echo has not crowded out the DATA_ACK.
+    // Row G6: the echo has not displaced the DATA_ACK.
     assert!(sent.iter().any(|segment| segment.options.dss.is_some_and(|dss| dss.data_ack.is_some())));
     assert_eq!(s.stats().received, 110);
 }

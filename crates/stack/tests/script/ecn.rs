@@ -1,5 +1,5 @@
-//! Explicit congestion notification (RFC 3168 section 6.1): what is asked and agreed to, what is marked, what is
-//! echoed and for how long, and what an echo does.
+//! Explicit congestion notification (RFC 3168 section 6.1): negotiation, marking, the duration of echoes, and
+//! their effect.
 
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::{CongestionControl, CongestionKind};
@@ -17,7 +17,8 @@ fn willing() -> ConnectionConfig {
     ConnectionConfig { ecn: true, congestion: CongestionKind::NewReno, ..plain() }
 }
 
-/// A client whose SYN has asked, and which was answered with these flags beside SYN and ACK.
+/// Returns a client whose SYN requested ECN, and which was answered with these flags in addition to SYN and
+/// ACK.
 fn answered(config: ConnectionConfig, answer: Flags) -> Script {
     let mut s = Script::connecting(config, 1);
     s.expect(seg(0).flags(S.with(ASKS)).seq(0));
@@ -27,7 +28,8 @@ fn answered(config: ConnectionConfig, answer: Flags) -> Script {
     s
 }
 
-/// A listener whose peer's SYN has these flags as well, after the third ACK; and the flags of the answer.
+/// Returns a listener after the third ACK of a peer whose SYN had these flags too, and the flags of the
+/// answer.
 fn asked(config: ConnectionConfig, asks: Flags) -> (Script, Flags) {
     let mut s = Script::listening(config, 1);
     s.inject(seg(0).flags(S.with(asks)).seq(0));
@@ -38,7 +40,7 @@ fn asked(config: ConnectionConfig, asks: Flags) -> (Script, Flags) {
     (s, answer.flags)
 }
 
-/// A client that has ten segments of 30 in flight, its whole window.
+/// Returns a client that has ten segments of 30 in flight, its whole window.
 fn ten_in_flight() -> Script {
     let mut s = answered(willing(), ECE);
     s.write(30_000);
@@ -51,13 +53,13 @@ fn threshold(s: &Script) -> Option<u64> {
     s.endpoint.congestion(s.id()).expect("the connection is alive").ssthresh(SubflowId(0))
 }
 
-/// Whether new data leaves as capable of marks.
+/// True if new data is sent as ECN-capable.
 fn sends_ect(s: &mut Script) -> bool {
     s.write(1000);
     s.expect(data(0, 1, 1000)).ecn == Ecn::Ect0
 }
 
-// Section 6.1.1: the SYN that asks has ECE and CWR, the answer that agrees ECE alone.
+// Section 6.1.1: the SYN that requests ECN has ECE and CWR, the answer that agrees only ECE.
 #[test]
 fn both_flags_ask_and_ece_alone_agrees() {
     let mut s = answered(willing(), ECE);
@@ -87,13 +89,13 @@ fn who_is_not_asked_does_not_agree() {
     }
 }
 
-// Section 6.1.1: an answer that has both flags comes from a host that has copied what was reserved.
+// Section 6.1.1: an answer with both flags comes from a host that has copied the reserved bits.
 #[test]
 fn an_answer_with_both_flags_or_without_any_is_a_refusal() {
     for answer in [Flags::default(), CWR, ASKS] {
         let mut s = answered(willing(), answer);
         assert!(!sends_ect(&mut s), "{answer:?}");
-        // Nor do echoes mean anything then.
+        // Echoes are then ignored.
         let before = s.cwnd(0);
         s.inject(ack(0, 1001).flags(A.with(ECE)));
         assert!(s.cwnd(0) >= before, "{answer:?}");
@@ -102,9 +104,9 @@ fn an_answer_with_both_flags_or_without_any_is_a_refusal() {
     }
 }
 
-// Section 6.1.1.1: a host may give up asking with a SYN that is sent again.
+// Section 6.1.1.1: a host may stop requesting ECN in a retransmitted SYN.
 #[test]
-fn a_syn_that_is_sent_again_asks_no_more() {
+fn a_retransmitted_syn_does_not_request_ecn() {
     let mut s = Script::connecting(willing(), 1);
     s.expect(seg(0).flags(S.with(ASKS)).seq(0));
     s.expect_after(1000, seg(0).flags(S).seq(0));
@@ -113,7 +115,7 @@ fn a_syn_that_is_sent_again_asks_no_more() {
     assert!(!sends_ect(&mut s));
 }
 
-// Each subflow has a handshake of its own, and asks in it.
+// Each subflow has its own handshake, and requests ECN in it.
 #[test]
 fn a_join_asks_for_itself() {
     let config = ConnectionConfig { mptcp: true, ..willing() };
@@ -136,7 +138,7 @@ fn a_join_asks_for_itself() {
     }
 }
 
-// The answer to a join that asks agrees as well.
+// The answer to a join that requests ECN agrees as well.
 #[test]
 fn a_join_of_the_peers_is_agreed_to() {
     let config = ConnectionConfig { mptcp: true, ..willing() };
@@ -155,7 +157,7 @@ fn a_join_of_the_peers_is_agreed_to() {
     assert!(answer.options.mptcp.iter().flatten().any(|option| matches!(option, MptcpOption::Join(_))));
 }
 
-// Sections 6.1.4 and 6.1.5: neither pure acknowledgements nor what is sent again.
+// Sections 6.1.4 and 6.1.5: neither pure acknowledgements nor retransmissions.
 #[test]
 fn new_data_alone_is_capable_of_marks() {
     let mut s = answered(willing(), ECE);
@@ -171,8 +173,8 @@ fn new_data_alone_is_capable_of_marks() {
     assert_eq!(s.expect(data(0, 1, 1000)).ecn, Ecn::NotEct);
 }
 
-// Section 6.1.3: every acknowledgement echoes, from the marked segment on, until one says that the window was
-// reduced; what comes marked after that is a new instance.
+// Section 6.1.3: every acknowledgement echoes, from the marked segment on, until the peer signals that it has
+// reduced its window; a mark after that is a new instance.
 #[test]
 fn a_mark_is_echoed_until_the_peer_has_reduced_its_window() {
     let (mut s, _) = asked(willing(), ASKS);
@@ -186,17 +188,17 @@ fn a_mark_is_echoed_until_the_peer_has_reduced_its_window() {
     }
     s.inject(data(0, 5001, 1000).flags(A.with(CWR)));
     s.expect(ack(0, 6001).flags(A));
-    // One that says so and is marked itself.
+    // A segment that signals the reduction and is marked itself.
     s.inject(data(0, 6001, 1000).flags(A.with(CWR)).ce());
     s.expect(ack(0, 7001).flags(A.with(ECE)));
-    // Data of our own echoes too.
+    // Local data echoes too.
     s.write(1000);
     s.expect(data(0, 1, 1000).flags(A.with(ECE)));
 }
 
-// Section 6.1.2: the window is halved, nothing is sent again, and the next new data says CWR, once.
+// Section 6.1.2: the window is halved, nothing is retransmitted, and the next new data carries CWR, once.
 #[test]
-fn an_echo_halves_the_window_and_the_next_new_data_says_so() {
+fn an_echo_halves_the_window_and_the_next_new_data_signals_it() {
     let mut s = ten_in_flight();
     s.inject(ack(0, 1001).flags(A.with(ECE)));
     // Ten were in flight.
@@ -209,7 +211,7 @@ fn an_echo_halves_the_window_and_the_next_new_data_says_so() {
     assert_eq!(s.subflow(0).counters.segments_retransmitted, 0);
 }
 
-// Section 6.1.2: at most one reduction in a window of data, and one again in the next.
+// Section 6.1.2: at most one reduction per window of data, and another in the next.
 #[test]
 fn a_window_is_reduced_once_however_many_echoes_there_are() {
     let mut s = ten_in_flight();
@@ -224,7 +226,7 @@ fn a_window_is_reduced_once_however_many_echoes_there_are() {
     assert_eq!(s.subflow(0).counters.ecn_reductions, 2);
 }
 
-// Section 6.1.2: a loss in a window that was reduced for a mark is repaired, and reduces no more.
+// Section 6.1.2: a loss in a window that was reduced for a mark is repaired without another reduction.
 #[test]
 fn a_loss_in_the_same_window_does_not_reduce_again() {
     let mut s = ten_in_flight();
@@ -238,9 +240,9 @@ fn a_loss_in_the_same_window_does_not_reduce_again() {
     assert_eq!(threshold(&s), Some(5000));
 }
 
-// Section 6.1.2: a timeout is a reduction too, and the next new data says so.
+// Section 6.1.2: a timeout is also a reduction, which the next new data signals.
 #[test]
-fn a_timeout_is_told_as_well() {
+fn a_timeout_is_signalled_too() {
     let mut s = answered(willing(), ECE);
     s.write(1000);
     s.expect(data(0, 1, 1000));

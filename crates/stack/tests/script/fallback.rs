@@ -1,4 +1,4 @@
-//! The way back to TCP, MP_FAIL, and MP_TCPRST: RFC 8684 sections 3.6 and 3.7.
+//! Fallback to TCP, MP_FAIL, and MP_TCPRST: RFC 8684 sections 3.6 and 3.7.
 
 use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::event::{CloseReason, Event};
@@ -14,7 +14,7 @@ fn required() -> ConnectionConfig {
 const MIDDLEBOX: MptcpOption = reset(false, ResetReason::Middlebox);
 
 // RFC 8684 section 3.7, rows F2, F5, F6, F15, F20, B4, M23: the acknowledgement of the first data has no
-// DATA_ACK. One infinite mapping, again if its segment is sent again, and no option after that; the
+// DATA_ACK. One infinite mapping, repeated if its segment is retransmitted, and no option after that; the
 // subflow's acknowledgements free the buffer, and the FIN ends the stream.
 #[test]
 fn data_acknowledged_without_a_data_ack_makes_a_plain_tcp() {
@@ -30,7 +30,7 @@ fn data_acknowledged_without_a_data_ack_makes_a_plain_tcp() {
     s.inject(ack(0, 1001).sack(&[(2001, 3001)]));
     let again = s.wait_until_sent(1000);
     assert_eq!(again[0].options.dss.and_then(|dss| dss.mapping).map(|map| map.len), Some(0));
-    // Row F18: what looks like MPTCP counts no more.
+    // Row F18: MPTCP options are ignored from now on.
     s.inject(ack(0, 3001).data_ack(1));
     assert_eq!(s.stats().data_acked, 3000);
     s.close();
@@ -40,8 +40,8 @@ fn data_acknowledged_without_a_data_ack_makes_a_plain_tcp() {
     assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
 }
 
-// RFC 8684 section 3.7, rows F2, F5: before any data is acknowledged an answer without options shows it as well. Only the
-// tail of the first flight has arrived, or nothing but a DATA_FIN was sent.
+// RFC 8684 section 3.7, rows F2, F5: before any data is acknowledged, an answer without options also shows
+// it. Only the tail of the first flight has arrived, or only a DATA_FIN was sent.
 #[test]
 fn an_answer_without_options_before_the_keys_are_confirmed_makes_a_plain_tcp() {
     let mut s = Script::client_of(config(), 1);
@@ -68,7 +68,7 @@ fn an_answer_without_options_before_the_keys_are_confirmed_makes_a_plain_tcp() {
     assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
 }
 
-// RFC 8684 section 3.7, rows F5, F21, B4: the listener's first data comes without a mapping.
+// RFC 8684 section 3.7, rows F5, F21, B4: the listener's first data arrives without a mapping.
 #[test]
 fn first_data_without_any_option_makes_a_plain_tcp() {
     let mut s = Script::server(config());
@@ -87,10 +87,10 @@ fn first_data_without_any_option_makes_a_plain_tcp() {
     s.expect(seg(1).flags(RA));
 }
 
-// RFC 8684 section 3.7: options are missing from the middle of a segment on. Its head is mapped, or was here
-// before, and is not gone through again with the rest.
+// RFC 8684 section 3.7: options are missing from the middle of a segment on. Its head is mapped, or was
+// received before, and is not processed again with the rest.
 #[test]
-fn the_way_back_inside_a_segment_takes_its_rest_alone() {
+fn fallback_inside_a_segment_concerns_only_its_rest() {
     for (buffer, received) in [(64_000, 200), (150, 150)] {
         let receive_buffer = ReceiveBuffer::Fixed(Bytes(buffer));
         let mut s = Script::client(ConnectionConfig { receive_buffer, ..config() });
@@ -107,9 +107,9 @@ fn the_way_back_inside_a_segment_takes_its_rest_alone() {
     }
 }
 
-// RFC 8684 section 3.7, row F17: joins that are under way come to nothing.
+// RFC 8684 section 3.7, row F17: joins in progress are abandoned.
 #[test]
-fn a_join_under_way_is_given_up_on_the_way_back() {
+fn a_join_in_progress_is_abandoned_at_fallback() {
     let mut s = Script::client_with(mesh(), 2);
     s.expect(seg(1).flags(S));
     s.inject(data(0, 1, 100));
@@ -122,7 +122,8 @@ fn a_join_under_way_is_given_up_on_the_way_back() {
     assert_eq!(s.stats().received, 100);
 }
 
-// RFC 8684 section 3.7, rows F3, F4: on a join the same ends the subflow, and the data goes elsewhere.
+// RFC 8684 section 3.7, rows F3, F4: on a join the same condition ends the subflow, and the data is
+// reinjected on the other.
 #[test]
 fn data_acknowledged_without_a_data_ack_resets_a_join() {
     let mut s = Script::client_with(mesh(), 2);
@@ -132,7 +133,7 @@ fn data_acknowledged_without_a_data_ack_resets_a_join() {
     s.inject(answer);
     s.expect(ack(1, 1).no_dss());
     s.advance(10);
-    // The fourth ACK may be a bare one (trap T1).
+    // The fourth ACK may lack MPTCP options (trap T1).
     s.inject(ack(1, 1));
     s.write(12_000);
     s.by_subflow();
@@ -147,7 +148,7 @@ fn data_acknowledged_without_a_data_ack_resets_a_join() {
     assert_eq!((again, s.stats().data_acked), (2000, 12_000));
 }
 
-// RFC 8684 section 3.3.2, row A10: once a DATA_ACK has come by the subflow, none is missed.
+// RFC 8684 section 3.3.2, row A10: after the first DATA_ACK on the subflow, a missing one is no error.
 #[test]
 fn after_the_first_data_ack_none_is_missed() {
     let mut s = Script::client(config());
@@ -159,8 +160,8 @@ fn after_the_first_data_ack_none_is_missed() {
     s.inject(ack(0, 2001).data_ack(2000));
 }
 
-// RFC 8684 section 3.7, rows M23, F16, F18: an infinite mapping received: no DATA_ACK any more, and whatever
-// comes is the stream, mapped or not.
+// RFC 8684 section 3.7, rows M23, F16, F18: after a received infinite mapping: no more DATA_ACKs, and all
+// data is the stream, mapped or not.
 #[test]
 fn an_infinite_mapping_is_followed() {
     let mut s = Script::client(config());
@@ -175,7 +176,7 @@ fn an_infinite_mapping_is_followed() {
     assert_eq!(s.stats().received, 400);
     s.write(10);
     s.expect(data(0, 1, 10).no_mptcp());
-    // Row F20: FIN is the end of the stream, RST the end of the connection.
+    // Row F20: a FIN is the end of the stream, a RST the end of the connection.
     s.inject(seg(0).flags(FA).seq(401).ack(11));
     s.expect(ack(0, 402).no_mptcp());
     assert!(s.events.contains(&Event::PeerClosed));
@@ -183,7 +184,7 @@ fn an_infinite_mapping_is_followed() {
     assert!(s.events.contains(&Event::Closed(CloseReason::Reset)));
 }
 
-// The same while another subflow carries data too: nobody would know the order (row F17).
+// The same while another subflow carries data too: the order would be undefined (row F17).
 #[test]
 fn an_infinite_mapping_beside_other_subflows_ends_its_subflow() {
     let mut s = Script::two(config());
@@ -193,17 +194,17 @@ fn an_infinite_mapping_beside_other_subflows_ends_its_subflow() {
     s.expect(ack(0, 101).data_ack(100));
 }
 
-// RFC 8684 section 3.7, rows F10, F11, M6, B11: on one subflow alone a wrong checksum is answered by MP_FAIL on
-// an acknowledgement, for the start of the mapping; nothing is readable until the infinite mapping gives the
-// bytes to the stream.
+// RFC 8684 section 3.7, rows F10, F11, M6, B11: on a single subflow a wrong checksum is answered by MP_FAIL
+// on an acknowledgement, for the start of the mapping; nothing is readable until the infinite mapping assigns
+// the bytes to the stream.
 #[test]
-fn damage_on_the_only_subflow_is_told_by_mp_fail() {
+fn damage_on_the_only_subflow_is_signalled_by_mp_fail() {
     let mut s = Script::client(required());
     s.inject(data(0, 1, 100).data_ack(0).map(0, 1, 100).checked());
     s.expect(ack(0, 101).data_ack(100));
     s.inject(damaged(data(0, 101, 100).data_ack(0).map(100, 101, 100).checked()));
     s.expect(ack(0, 201).data_ack(100).option(s.own_fails(100)));
-    // Data behind it waits as well, and MP_FAIL is said again.
+    // Data after it is held too, and MP_FAIL is repeated.
     s.inject(data(0, 201, 100).data_ack(0).map(200, 201, 100).checked());
     s.expect(ack(0, 301).data_ack(100).option(s.own_fails(100)));
     assert_eq!((s.stats().received, s.held_bytes()), (100, 200));
@@ -215,7 +216,7 @@ fn damage_on_the_only_subflow_is_told_by_mp_fail() {
     s.expect(data(0, 1, 10).no_data_ack());
 }
 
-// The answer may be an MP_FAIL alone, where the peer has no more data (as Linux does).
+// The answer may be an MP_FAIL alone, if the peer has no more data (as in Linux).
 #[test]
 fn an_mp_fail_that_is_answered_by_one_makes_a_plain_tcp() {
     let mut s = Script::client(required());
@@ -228,7 +229,7 @@ fn an_mp_fail_that_is_answered_by_one_makes_a_plain_tcp() {
     s.expect(data(0, 1, 10).map(0, 1, 0));
 }
 
-// Unanswered it is said again, and at last the subflow goes with a reset (Linux waits two minutes).
+// Without an answer it is repeated, and at last the subflow is reset (Linux waits two minutes).
 #[test]
 fn an_mp_fail_without_an_answer_is_repeated_and_given_up() {
     let mut s = Script::client(required());
@@ -249,8 +250,8 @@ fn an_mp_fail_without_an_answer_is_repeated_and_given_up() {
     assert!(s.delivered.is_empty());
 }
 
-// RFC 8684 section 3.7, rows F8, F10, B11: with more than one subflow that one goes at once, with RST, MP_FAIL
-// and MP_TCPRST; its data is not DATA_ACKed, and comes by the other.
+// RFC 8684 section 3.7, rows F8, F10, B11: with more than one subflow the damaged one is closed at once, with
+// RST, MP_FAIL and MP_TCPRST; its data is not DATA_ACKed, and arrives on the other.
 #[test]
 fn damage_on_one_of_several_subflows_resets_it() {
     let mut s = Script::two(required());
@@ -264,7 +265,7 @@ fn damage_on_one_of_several_subflows_resets_it() {
     s.expect(ack(0, 101).data_ack(100));
 }
 
-// RFC 8684 section 3.7, row F13: also where only one is left, but data may have moved between subflows.
+// RFC 8684 section 3.7, row F13: also if only one is left, but data may have moved between subflows.
 #[test]
 fn damage_after_a_join_resets_the_last_subflow() {
     let mut s = Script::two(required());
@@ -274,8 +275,8 @@ fn damage_after_a_join_resets_the_last_subflow() {
     assert_eq!(s.stats().received, 0);
 }
 
-// RFC 8684 section 3.7, rows F11, F12: MP_FAIL received on the only subflow: MP_FAIL back, and the next data has
-// the infinite mapping, from the last byte that was DATA_ACKed on.
+// RFC 8684 section 3.7, rows F11, F12: after an MP_FAIL on the only subflow: MP_FAIL in answer, and the next
+// data has the infinite mapping, from the last DATA_ACKed byte on.
 #[test]
 fn mp_fail_is_answered_and_followed_by_the_infinite_mapping() {
     let mut s = Script::client(required());
@@ -294,7 +295,8 @@ fn mp_fail_is_answered_and_followed_by_the_infinite_mapping() {
     assert_eq!((s.stats().fails_received, s.stats().fallbacks), (1, 1));
 }
 
-// RFC 8684 section 3.7, row F9: MP_FAIL with a reset: the subflow is gone, and its data goes elsewhere.
+// RFC 8684 section 3.7, row F9: MP_FAIL with a reset: the subflow ends, and its data is reinjected on the
+// other.
 #[test]
 fn mp_fail_on_a_reset_moves_the_data() {
     let mut s = Script::two(required());
@@ -308,7 +310,7 @@ fn mp_fail_on_a_reset_moves_the_data() {
     assert_eq!(s.stats().fails_received, 1);
 }
 
-// Row F13: an MP_FAIL on an acknowledgement where several subflows live.
+// Row F13: an MP_FAIL on an acknowledgement while there are several subflows.
 #[test]
 fn mp_fail_beside_other_subflows_resets_its_subflow() {
     let mut s = Script::two(required());
@@ -316,8 +318,8 @@ fn mp_fail_beside_other_subflows_resets_its_subflow() {
     s.expect(seg(1).flags(RA).option(MIDDLEBOX));
 }
 
-// Trap T42: Linux goes back without a word when a DSS is missing. Data without any option on the only subflow is
-// followed at once, and said by MP_FAIL, in case it was a box.
+// Trap T42: Linux falls back silently when a DSS is missing. Data without any option on the only subflow is
+// followed by fallback at once, signalled by MP_FAIL in case a middlebox caused it.
 #[test]
 fn data_without_options_in_mid_connection_is_followed() {
     let mut s = Script::client(config());
@@ -332,9 +334,9 @@ fn data_without_options_in_mid_connection_is_followed() {
     assert!(s.events.contains(&Event::PeerClosed));
 }
 
-// The same with nothing but a FIN (trap T19).
+// The same with only a FIN (trap T19).
 #[test]
-fn a_bare_fin_on_the_only_subflow_ends_the_stream() {
+fn a_fin_without_options_on_the_only_subflow_ends_the_stream() {
     let mut s = Script::client(config());
     s.inject(seg(0).flags(FA).seq(1).ack(1));
     s.expect(ack(0, 2).no_mptcp());
@@ -343,9 +345,9 @@ fn a_bare_fin_on_the_only_subflow_ends_the_stream() {
     s.expect(data(0, 1, 100).map(0, 1, 0));
 }
 
-// Row F20: a DATA_FIN that was acknowledged before the way back is followed by the FIN of a TCP.
+// Row F20: a DATA_FIN acknowledged before the fallback is followed by the FIN of a TCP.
 #[test]
-fn after_the_way_back_the_fin_is_said_though_the_data_fin_was() {
+fn after_fallback_the_fin_is_sent_although_the_data_fin_was() {
     let mut s = Script::client(config());
     s.close();
     s.expect(seg(0).map(0, 0, 1).data_fin());
@@ -358,8 +360,9 @@ fn after_the_way_back_the_fin_is_said_though_the_data_fin_was() {
     assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
 }
 
-// Trap T42 for a sender: the peer acknowledges without a DSS, and its DATA_ACK stays. The data level would send
-// again what the subflow has delivered, and a peer that is a TCP would take it for new.
+// Trap T42 for a sender: the peer acknowledges without a DSS, and its DATA_ACK does not advance. The data
+// level would retransmit data that the subflow has delivered, and a peer that has fallen back would take it
+// for new data.
 #[test]
 fn a_peer_that_speaks_no_dss_any_more_is_followed() {
     let mut s = Script::client(config());
@@ -385,7 +388,7 @@ fn a_contradicting_mapping_on_the_only_subflow_makes_a_plain_tcp() {
     assert_eq!((s.stats().received, s.stats().fallbacks), (200, 1));
 }
 
-// RFC 8684 section 3.7, row F19: nobody sees damage where checksums were not agreed on.
+// RFC 8684 section 3.7, row F19: damage is not detected without checksums.
 #[test]
 fn without_checksums_damage_is_not_seen() {
     let mut s = Script::client(config());
@@ -393,8 +396,8 @@ fn without_checksums_damage_is_not_seen() {
     s.expect(ack(0, 101).data_ack(100));
 }
 
-// RFC 8684 section 3.6, rows Z1, Z3: a reset that says it is for good: the pair of addresses is not tried again in
-// this connection.
+// RFC 8684 section 3.6, rows Z1, Z3: after a permanent reset the pair of addresses is not retried in this
+// connection.
 #[test]
 fn a_path_that_was_reset_for_good_is_not_tried_again() {
     let mut s = Script::two(config());
@@ -404,7 +407,7 @@ fn a_path_that_was_reset_for_good_is_not_tried_again() {
     s.advance(1000);
 }
 
-// Row Z2: one that may pass: the next occasion is taken.
+// Row Z2: after a transient one it is retried at the next opportunity.
 #[test]
 fn a_path_that_was_reset_for_now_is_tried_again() {
     let mut s = Script::two(config());
@@ -414,7 +417,7 @@ fn a_path_that_was_reset_for_now_is_tried_again() {
     s.expect(seg(2).flags(S));
 }
 
-// Row Z5: without RST it has no meaning.
+// Row Z5: without RST it is ignored.
 #[test]
 fn mp_tcprst_without_rst_means_nothing() {
     let mut s = Script::two(config());

@@ -1,4 +1,4 @@
-//! Subflows that the peer has closed for its own direction: RFC 8684 section 3.3.3, RFC 9293 section 3.6.
+//! Subflows that the peer has half-closed: RFC 8684 section 3.3.3, RFC 9293 section 3.6.
 
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::event::{CloseReason, Event};
@@ -19,13 +19,13 @@ fn data_fin(sub: usize, seq: i64, end: i64) -> Seg {
     seg(sub).seq(seq).data_ack(0).map(end, 0, 1).data_fin()
 }
 
-/// A confirmed connection of either role, and the place of the peer's next byte on its subflow.
+/// Returns a confirmed connection of either role, and the place of the peer's next byte on its subflow.
 fn both_roles(config: &ConnectionConfig) -> [(Script, i64); 2] {
     [(Script::client(config.clone()), 1), (Script::confirmed_server(config.clone()), 11)]
 }
 
-// Row X1: without another subflow, data written before the peer's FIN and held back by a window of 0 is sent when the
-// window opens, and our FIN does not precede it.
+// Row X1: without another subflow, data written before the peer's FIN and blocked by a window of 0 is sent
+// when the window opens, and before the local FIN.
 #[test]
 fn a_fin_leaves_unsent_data_its_only_subflow() {
     let mut client = Script::connecting(config(), 1);
@@ -55,7 +55,8 @@ fn a_fin_leaves_unsent_data_its_only_subflow() {
     }
 }
 
-// Row X1: data written after the peer's FIN is sent, retransmitted and acknowledged; then DATA_FIN, and only then FIN.
+// Row X1: data written after the peer's FIN is sent, retransmitted and acknowledged; then the DATA_FIN is
+// sent, and only then the FIN.
 #[test]
 fn data_written_after_a_fin_is_sent_on_its_only_subflow() {
     for (mut s, next) in both_roles(&config()) {
@@ -70,7 +71,7 @@ fn data_written_after_a_fin_is_sent_on_its_only_subflow() {
         s.inject(seg(0).seq(next + 1).ack(501).data_ack(501));
         s.expect(seg(0).flags(FA).seq(501).ack(next + 1));
         s.inject(seg(0).seq(next + 1).ack(502).data_ack(501));
-        // The peer never said DATA_FIN: the connection waits for another subflow.
+        // The peer has not sent a DATA_FIN: the connection waits for another subflow.
         s.advance(59_000);
         assert_eq!(closed(&s), None);
         s.advance(1000);
@@ -78,8 +79,8 @@ fn data_written_after_a_fin_is_sent_on_its_only_subflow() {
     }
 }
 
-// Row X9, appendix D: the peer sends its FIN as soon as its DATA_FIN is acknowledged, and we go on for as long as we
-// like; the connection has then ended at both levels.
+// Row X9, appendix D: the peer sends its FIN as soon as its DATA_FIN is acknowledged, and the local side
+// continues for any time; then the connection has ended at both levels.
 #[test]
 fn a_peer_of_appendix_d_gets_the_other_half_in_full() {
     for (mut s, next) in both_roles(&config()) {
@@ -91,7 +92,7 @@ fn a_peer_of_appendix_d_gets_the_other_half_in_full() {
         s.expect(data(0, 1001, 500));
         s.inject(seg(0).flags(FA).seq(next).ack(1).data_ack(0));
         s.expect(ack(0, next + 1).seq(1501));
-        // Longer than any timeout that counts the silence of a peer without a stream.
+        // Longer than any timeout for the silence of a peer whose stream has ended.
         s.inject(seg(0).seq(next + 1).ack(1501).data_ack(1500));
         s.advance(120_000);
         s.write(700);
@@ -106,7 +107,8 @@ fn a_peer_of_appendix_d_gets_the_other_half_in_full() {
     }
 }
 
-// Appendix D: such a peer closes all its subflows, and both still carry our data; our FINs follow our DATA_FIN.
+// Appendix D: such a peer closes all its subflows, and both still carry local data; the local FINs follow the
+// local DATA_FIN.
 #[test]
 fn fins_after_the_peers_data_fin_leave_every_subflow_in_use() {
     let mut s = Script::two(config());
@@ -133,7 +135,7 @@ fn fins_after_the_peers_data_fin_leave_every_subflow_in_use() {
     assert_eq!(closed(&s), Some(CloseReason::Finished));
 }
 
-// Row X11: FINs without DATA_FIN on both subflows: the first is answered, the last subflow stays.
+// Row X11: FINs without DATA_FIN on both subflows: the first is answered, the last subflow stays open.
 #[test]
 fn fins_on_all_subflows_leave_one_open() {
     let mut s = Script::two(config());
@@ -154,7 +156,7 @@ fn a_fin_is_not_answered_while_the_other_subflow_may_have_failed() {
     let mut s = Script::two(config());
     s.write(1000);
     s.expect(data(0, 1, 1000));
-    // Its timeout runs out, and the other subflow takes the data.
+    // Its timer expires, and the other subflow gets the data.
     while s.subflow(0).counters.timeouts == 0 {
         s.wait_until_sent(5000);
     }
@@ -166,7 +168,8 @@ fn a_fin_is_not_answered_while_the_other_subflow_may_have_failed() {
     s.sent();
 }
 
-// Row X11: our FIN is still to come when the other subflow dies: it does not come, and the data takes this way.
+// Row X11: the local FIN is still pending when the other subflow ends: it is withdrawn, and this subflow gets
+// the data.
 #[test]
 fn a_fin_that_was_not_sent_is_withdrawn_when_the_other_subflow_dies() {
     let mut s = Script::two(ConnectionConfig { pacing: true, ..config() });
@@ -174,7 +177,7 @@ fn a_fin_that_was_not_sent_is_withdrawn_when_the_other_subflow_dies() {
     s.by_subflow();
     s.expect(data(0, 1, 1000));
     s.expect(data(1, 1, 1000));
-    // The rest waits for the pacing rate.
+    // The rest waits for pacing.
     s.inject(seg(0).flags(FA).seq(1).data_ack(0));
     s.expect(ack(0, 2).flags(A));
     s.inject(seg(1).flags(R).seq(1));
@@ -189,7 +192,8 @@ fn a_fin_that_was_not_sent_is_withdrawn_when_the_other_subflow_dies() {
     }
 }
 
-// Row X17: break before make. A new subflow takes over from one that the peer has closed, which our FIN then follows.
+// Row X17: break before make. A new subflow takes over from one that the peer has closed, on which the local
+// FIN then follows.
 #[test]
 fn a_join_takes_over_from_a_half_closed_subflow() {
     let mut s = Script::confirmed_server(config());
@@ -210,8 +214,8 @@ fn a_join_takes_over_from_a_half_closed_subflow() {
     assert_eq!((s.stats().received, closed(&s)), (110, None));
 }
 
-// Row X17: a peer that has closed every subflow and never said DATA_FIN can send nothing more. With nothing to send
-// either, the connection ends after the close timeout, which data of ours extends.
+// Row X17: a peer that has closed every subflow without a DATA_FIN can send nothing more. If the local side
+// has nothing to send either, the connection ends after the close timeout, which local data extends.
 #[test]
 fn a_peer_without_subflows_is_waited_for_as_long_as_data_is_sent() {
     let mut s = Script::confirmed_server(config());
@@ -229,7 +233,7 @@ fn a_peer_without_subflows_is_waited_for_as_long_as_data_is_sent() {
     s.inject(seg(0).seq(12).ack(102));
 }
 
-// Row X17: a DATA_FIN may still come on a pure acknowledgement after the FIN; then the wait is over.
+// Row X17: a DATA_FIN may still arrive on a pure acknowledgement after the FIN; then the wait ends.
 #[test]
 fn a_data_fin_after_the_fin_ends_the_stream() {
     let mut s = Script::confirmed_server(config());
@@ -245,7 +249,7 @@ fn a_data_fin_after_the_fin_ends_the_stream() {
     s.inject(seg(0).seq(12).ack(101).data_ack(100));
 }
 
-// RFC 9293 section 3.8.3: data that is not acknowledged on a half-closed subflow ends with the user timeout.
+// RFC 9293 section 3.8.3: unacknowledged data on a half-closed subflow ends with the user timeout.
 #[test]
 fn the_user_timeout_holds_on_a_half_closed_subflow() {
     let impatient = ConnectionConfig { user_timeout: Duration::from_secs(5), ..config() };
@@ -260,7 +264,7 @@ fn the_user_timeout_holds_on_a_half_closed_subflow() {
     assert_eq!(closed(&s), Some(CloseReason::TimedOut));
 }
 
-// RFC 9293 section 3.6: the same in a plain TCP.
+// RFC 9293 section 3.6: the same in plain TCP.
 #[test]
 fn a_fin_leaves_our_side_of_a_plain_tcp_open() {
     let mut s = Script::client(plain());
@@ -275,8 +279,8 @@ fn a_fin_leaves_our_side_of_a_plain_tcp_open() {
     assert_eq!(closed(&s), Some(CloseReason::Finished));
 }
 
-// Row X17: a first subflow that is reset while a join is under way, and a join that then comes to nothing: the
-// connection waits for the close timeout and not for ever.
+// Row X17: a first subflow is reset while a join is in progress, and the join then fails: the connection ends
+// after the close timeout.
 #[test]
 fn a_join_that_fails_last_starts_the_close_timeout() {
     let small = ConnectionConfig { send_buffer: Bytes(100_000), ..config() };
@@ -296,7 +300,8 @@ fn a_join_that_fails_last_starts_the_close_timeout() {
     assert_eq!(closed(&s), Some(CloseReason::NoSubflow));
 }
 
-// RFC 8684 section 3.2: a client that half-closes right after its request still joins: the answer has yet to come.
+// RFC 8684 section 3.2: a client that half-closes right after its request still joins: the response is yet to
+// come.
 #[test]
 fn a_client_joins_after_its_data_fin() {
     let mut s = Script::client_of(mesh(), 2);
@@ -313,8 +318,8 @@ fn a_client_joins_after_its_data_fin() {
     assert_eq!(s.stats().received, 2000);
 }
 
-// RFC 8684 sections 3.2 and 3.4.1: a server whose client has said DATA_FIN announces its address, and takes the join;
-// its answer goes by both paths.
+// RFC 8684 sections 3.2 and 3.4.1: a server whose client has sent a DATA_FIN announces its address, and
+// accepts the join; its response uses both paths.
 #[test]
 fn a_server_announces_and_takes_joins_after_the_peers_data_fin() {
     let mut s = Script::server_with(mesh(), 2);
@@ -324,7 +329,7 @@ fn a_server_announces_and_takes_joins_after_the_peers_data_fin() {
     assert!(announcement.iter().any(is_announcement), "{announcement:?}");
     s.inject(data_fin(0, 11, 10));
     s.expect(ack(0, 11).data_ack(11));
-    // Nobody has echoed it: it is repeated also now.
+    // It has not been echoed, so it is still repeated now.
     let mut repeated = 0;
     for _ in 0..2 {
         repeated += s.wait_until_sent(10_000).iter().filter(|segment| is_announcement(segment)).count();
@@ -343,7 +348,8 @@ fn is_announcement(segment: &anabranch_stack::segment::Segment) -> bool {
     segment.options.mptcp.iter().flatten().any(announces)
 }
 
-// Once the peer's stream has ended and ours was given to subflows there is nothing that a further one could carry.
+// Once the peer's stream has ended and the local stream was assigned to subflows, a further subflow could
+// carry nothing.
 #[test]
 fn nothing_is_joined_without_anything_to_carry() {
     for (peers_end, joins) in [(false, true), (true, false)] {

@@ -14,7 +14,7 @@ fn syn_ack() -> Seg {
     seg(0).flags(SA).seq(0).ack(1).option(capable(Some(KEY_B), None, None))
 }
 
-/// The MP_CAPABLE of a third ACK.
+/// Returns the MP_CAPABLE of a third ACK.
 fn both(s: &Script, data_len: Option<u16>) -> anabranch_stack::segment::MptcpOption {
     capable(s.own_key, Some(s.peer_key), data_len)
 }
@@ -42,7 +42,7 @@ fn initial_sequence_numbers_are_a_clock_and_a_keyed_hash_of_both_ends() {
         endpoint.listen(PORT, plain());
         endpoint
     };
-    // The number with which a SYN from that port is answered; then the subflow is reset.
+    // Returns the sequence number of the answer to a SYN from that port; then the subflow is reset.
     let answer = |endpoint: &mut Endpoint, now: Time, port: u16| {
         let (local, peer) = (Address::new(own_ip(0), PORT), Address::new(peer_ip(0), port));
         endpoint.handle_segment(now, PathId(0), &Segment::new(peer, local, Seq(7), S), &mut Vec::new());
@@ -60,7 +60,7 @@ fn initial_sequence_numbers_are_a_clock_and_a_keyed_hash_of_both_ends() {
     assert!(far(answer(&mut listener(2), start, 5000)));
 }
 
-// RFC 9293 section 3.7.1, RFC 7323, RFC 2018: what a SYN offers.
+// RFC 9293 section 3.7.1, RFC 7323, RFC 2018: the options offered by a SYN.
 #[test]
 fn a_syn_offers_mss_scale_sack_and_timestamps() {
     let mut s = Script::connecting(config(), 1);
@@ -70,9 +70,9 @@ fn a_syn_offers_mss_scale_sack_and_timestamps() {
     assert_eq!(syn.options.wire_len(), 24);
 }
 
-// RFC 6298 sections 2.1 and 5.5: one second at first, doubled each time; then the attempt fails.
+// RFC 6298 sections 2.1 and 5.5: one second initially, doubled each time; then the attempt fails.
 #[test]
-fn a_syn_is_sent_again_with_backoff_until_the_attempt_fails() {
+fn a_syn_is_retransmitted_with_backoff_until_the_attempt_fails() {
     let mut s = Script::connecting(config(), 1);
     s.expect(seg(0).flags(S));
     for wait in [1000, 2000, 4000, 8000, 16_000, 32_000] {
@@ -93,7 +93,7 @@ fn a_lost_syn_leaves_an_initial_window_of_one_segment() {
     assert_eq!(s.cwnd(0), 1);
 }
 
-// RFC 8684 section 3.1, rows I13, I15: keys and length on the first data and each repetition of it.
+// RFC 8684 section 3.1, rows I13, I15: keys and length on the first data and each retransmission of it.
 #[test]
 fn the_first_data_carries_keys_and_length_until_they_are_confirmed() {
     let mut s = Script::client_of(config(), 1);
@@ -113,7 +113,7 @@ fn the_first_data_carries_keys_and_length_until_they_are_confirmed() {
     assert!(!confirmed.is_empty());
 }
 
-// RFC 8684 section 3.1, row I16: the listener speaks first, and its DSS says that the keys are there.
+// RFC 8684 section 3.1, row I16: the listener sends first, and its DSS shows that it has the keys.
 #[test]
 fn after_a_dss_the_initiators_first_data_carries_a_mapping() {
     let mut s = Script::client_of(config(), 1);
@@ -160,7 +160,7 @@ fn the_third_ack_may_carry_data() {
     assert!(s.events.contains(&Event::Accepted));
 }
 
-// RFC 8684 section 3.1, rows I19, B12: a resegmenting box copies the option to every part.
+// RFC 8684 section 3.1, rows I19, B12: a resegmenting middlebox copies the option to every part.
 #[test]
 fn copies_of_the_first_mapping_deliver_once() {
     let mut s = Script::server(config());
@@ -174,8 +174,8 @@ fn copies_of_the_first_mapping_deliver_once() {
     assert_eq!(s.stats().received, 900);
 }
 
-// RFC 8684 section 3.1, row I20: a wrong echo of our key is no MPTCP with us; its mappings would not fit a
-// plain TCP, so that it is reset.
+// RFC 8684 section 3.1, row I20: a wrong echo of the local key is not MPTCP with this host; its mappings
+// would not fit plain TCP, so it is reset.
 #[test]
 fn a_wrong_echo_of_the_listeners_key_is_reset() {
     let mut s = Script::listening(config(), 1);
@@ -185,7 +185,7 @@ fn a_wrong_echo_of_the_listeners_key_is_reset() {
     s.expect(seg(0).flags(RA).seq(1).no_mptcp());
 }
 
-// RFC 8684 section 3.1, rows I5, I20, I24: a third ACK with an MP_CAPABLE that is none makes a plain TCP.
+// RFC 8684 section 3.1, rows I5, I20, I24: a third ACK with an invalid MP_CAPABLE makes a plain TCP.
 #[test]
 fn a_damaged_mp_capable_in_the_third_ack_makes_a_plain_tcp() {
     for (version, flags) in [(1, 0x41), (1, 0x00), (2, 0x01), (1, 0x03)] {
@@ -200,7 +200,7 @@ fn a_damaged_mp_capable_in_the_third_ack_makes_a_plain_tcp() {
     }
 }
 
-// RFC 9293 section 3.10.7.3, first: an ACK of something never sent is reset (row I20).
+// RFC 9293 section 3.10.7.3, first: an ACK of data never sent is reset (row I20).
 #[test]
 fn a_wrong_acknowledgement_in_syn_sent_is_reset() {
     let mut s = Script::connecting(config(), 1);
@@ -212,7 +212,8 @@ fn a_wrong_acknowledgement_in_syn_sent_is_reset() {
     s.expect(ack(0, 1).option(both(&s, None)));
 }
 
-// RFC 9293 section 3.10.7.4, fifth: a wrong ACK in SYN-RECEIVED is reset, and the right one still counts.
+// RFC 9293 section 3.10.7.4, fifth: a wrong ACK in SYN-RECEIVED is reset, and the right one is still
+// accepted.
 #[test]
 fn a_wrong_acknowledgement_in_syn_received_is_reset() {
     let mut s = Script::listening(config(), 1);
@@ -236,7 +237,8 @@ fn answer_to(version: u8, flags: u8, key: Option<Key>) -> Option<(u8, u8)> {
     }
 }
 
-// RFC 8684 section 3.1, row I2: a version at most the offered one; version 0 (with its key) is not spoken.
+// RFC 8684 section 3.1, row I2: a version of at most the offered one; version 0 (with its key) is not
+// supported.
 #[test]
 fn the_listener_answers_version_1_to_anything_newer_and_tcp_to_version_0() {
     assert_eq!(answer_to(1, 0x01, None), Some((1, 0x01)));
@@ -244,13 +246,13 @@ fn the_listener_answers_version_1_to_anything_newer_and_tcp_to_version_0() {
     assert_eq!(answer_to(0, 0x01, Some(KEY_A)), None);
 }
 
-// RFC 8684 section 3.1, row I5: the form is that of the segment; a key on the SYN is none of version 1.
+// RFC 8684 section 3.1, row I5: the form is that of the segment; a SYN of version 1 has no key.
 #[test]
 fn a_syn_with_a_key_is_not_an_mp_capable_of_version_1() {
     assert_eq!(answer_to(1, 0x01, Some(KEY_A)), None);
 }
 
-// RFC 8684 section 3.1, rows I24, I27, I31, I32: flag B, no algorithm, several, none that we know.
+// RFC 8684 section 3.1, rows I24, I27, I31, I32: flag B, no algorithm, several, no known one.
 #[test]
 fn the_listener_picks_sha256_from_the_offer_or_speaks_tcp() {
     assert_eq!(answer_to(1, 0x41, None), None);
@@ -282,7 +284,7 @@ fn a_syn_ack_without_mp_capable_makes_a_plain_tcp() {
     client_speaks_tcp_after(None);
 }
 
-// RFC 8684 section 3.1, rows I5, I20, I24, I27: an MP_CAPABLE in the SYN/ACK that is not one.
+// RFC 8684 section 3.1, rows I5, I20, I24, I27: an invalid MP_CAPABLE in the SYN/ACK.
 #[test]
 fn a_damaged_mp_capable_in_the_syn_ack_makes_a_plain_tcp() {
     let right = capable(Some(KEY_B), None, None);
@@ -307,7 +309,7 @@ fn a_plain_syn_gets_a_plain_answer() {
     assert_eq!(s.stats().received, 100);
 }
 
-// RFC 8684 section 3.1, rows I35, I38, F21: the third packet decides, whatever the SYNs said.
+// RFC 8684 section 3.1, rows I35, I38, F21: the third packet decides, regardless of the SYNs.
 #[test]
 fn a_third_packet_without_mp_capable_makes_a_plain_tcp() {
     let mut s = Script::listening(config(), 1);
@@ -321,8 +323,8 @@ fn a_third_packet_without_mp_capable_makes_a_plain_tcp() {
     assert_eq!(s.stats().received, 100);
 }
 
-// RFC 8684 section 3.1, rows I7, I8, I10, K3: a key whose token is taken is drawn again; in the end
-// the connection is a plain TCP.
+// RFC 8684 section 3.1, rows I7, I8, I10, K3: a key whose token is taken is drawn again; after several
+// attempts the connection is plain TCP.
 #[test]
 fn a_colliding_key_is_drawn_again_and_at_last_given_up() {
     let listen = || {
@@ -362,7 +364,7 @@ fn no_join_goes_where_the_peer_wants_none() {
     assert!(joins.iter().all(|segment| segment.destination.ip == peer_ip(5)));
 }
 
-// RFC 9293 section 3.10.7.3, second: a reset counts only if it acknowledges the SYN.
+// RFC 9293 section 3.10.7.3, second: a reset is accepted only if it acknowledges the SYN.
 #[test]
 fn a_reset_refuses_the_connection_if_it_acknowledges_the_syn() {
     let mut s = Script::connecting(config(), 1);
@@ -374,9 +376,9 @@ fn a_reset_refuses_the_connection_if_it_acknowledges_the_syn() {
     assert_eq!(s.events, [Event::Closed(CloseReason::Refused)]);
 }
 
-// RFC 9293 section 3.10.7.2: nobody listens there; and section 3.10.7.1: a stray segment.
+// RFC 9293 section 3.10.7.2: there is no listener; and section 3.10.7.1: a stray segment.
 #[test]
-fn what_belongs_to_nothing_is_reset() {
+fn stray_segments_are_reset() {
     let mut s = Script::listening(config(), 1);
     s.peer_opens(0, 0, 5001);
     s.subs[1].own.port = 81;
@@ -390,9 +392,9 @@ fn what_belongs_to_nothing_is_reset() {
     s.expect(seg(1).flags(RA).ack(11));
 }
 
-// RFC 6298 section 5.5: the SYN/ACK is sent again, and by RFC 9293 on a repeated SYN at once.
+// RFC 6298 section 5.5: the SYN/ACK is retransmitted, and by RFC 9293 on a repeated SYN at once.
 #[test]
-fn a_syn_ack_is_sent_again() {
+fn a_syn_ack_is_retransmitted() {
     let mut s = Script::listening(config(), 1);
     s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
     let first = s.expect(seg(0).flags(SA));
@@ -405,7 +407,7 @@ fn a_syn_ack_is_sent_again() {
     s.advance(10_000);
 }
 
-// RFC 8684 section 3.1, row I12: a SYN/ACK that comes again shows that the third ACK was lost.
+// RFC 8684 section 3.1, row I12: a repeated SYN/ACK shows that the third ACK was lost.
 #[test]
 fn the_third_ack_is_repeated_with_its_keys() {
     let mut s = Script::client_of(config(), 1);
@@ -413,7 +415,7 @@ fn the_third_ack_is_repeated_with_its_keys() {
     s.expect(ack(0, 1).seq(1).option(both(&s, None)));
 }
 
-// RFC 9293 section 3.10.7.4: a reset in SYN-RECEIVED returns the subflow to nothing.
+// RFC 9293 section 3.10.7.4: a reset in SYN-RECEIVED removes the subflow.
 #[test]
 fn a_reset_in_syn_received_ends_the_attempt() {
     let mut s = Script::listening(config(), 1);
@@ -424,7 +426,8 @@ fn a_reset_in_syn_received_ends_the_attempt() {
     s.advance(10_000);
 }
 
-// RFC 9293 section 3.7.1, RFC 7323 section 1.3, RFC 2018 section 2: only what both sides offer.
+// RFC 9293 section 3.7.1, RFC 7323 section 1.3, RFC 2018 section 2: only options that both sides offer are
+// used.
 #[test]
 fn options_that_the_peer_does_not_offer_are_not_used() {
     let mut s = Script::connecting(config(), 1);
@@ -435,14 +438,14 @@ fn options_that_the_peer_does_not_offer_are_not_used() {
     s.expect(ack(0, 1).no_timestamps());
     s.inject(ack(0, 1).data_ack(0).no_timestamps().window(5000));
     s.write(10_000);
-    // 640 less the room that the options of a data segment may take.
+    // 640 less the maximum length of a data segment's options.
     s.expect(data(0, 1, 600).no_timestamps());
     assert_eq!(s.sent().len(), 8 - 1);
     s.inject(data(0, 501, 500).data_ack(0).map(500, 501, 500).no_timestamps().window(5000));
     s.expect(ack(0, 1).sack(&[]).no_timestamps());
 }
 
-/// A listener that has answered a SYN with MP_CAPABLE.
+/// Returns a listener that has answered a SYN with MP_CAPABLE.
 fn half_open() -> Script {
     let mut s = Script::listening(config(), 1);
     s.inject(seg(0).flags(S).seq(0).option(capable(None, None, None)));
@@ -450,7 +453,8 @@ fn half_open() -> Script {
     s
 }
 
-// RFC 8684 section 3.1, rows I35, F21: the third ACK is lost, and a DSS comes in its place. The data may be out of order.
+// RFC 8684 section 3.1, rows I35, F21: the third ACK is lost, and a DSS arrives instead. The data may be out
+// of order.
 #[test]
 fn a_mapping_before_the_keys_makes_a_plain_tcp() {
     let mut s = half_open();
@@ -460,7 +464,7 @@ fn a_mapping_before_the_keys_makes_a_plain_tcp() {
     let mut s = half_open();
     s.inject(data(0, 1001, 1000).data_ack(0).map(1000, 1001, 1000));
     s.expect(ack(0, 1).sack(&[(1001, 2001)]).no_mptcp());
-    // The keys come too late.
+    // The keys arrive too late.
     let keys = capable(Some(KEY_A), s.own_key, Some(1000));
     s.inject(data(0, 1, 1000).option(keys));
     s.expect(ack(0, 2001).no_mptcp());
@@ -469,8 +473,9 @@ fn a_mapping_before_the_keys_makes_a_plain_tcp() {
     assert_eq!((s.stats().received, s.events.contains(&Event::Accepted)), (2000, true));
 }
 
-// The same for a client that closes at once: Linux prefers a DATA_FIN to the keys. The DATA_FIN takes no place in a TCP,
-// whose stream ends with the FIN; an acknowledgement without options shows the client which of them it has to send.
+// The same for a client that closes at once: Linux prefers a DATA_FIN to the keys. The DATA_FIN occupies no
+// place in a TCP stream, which ends with the FIN; an acknowledgement without options shows the client which
+// of them to send.
 #[test]
 fn a_data_fin_before_the_keys_makes_a_plain_tcp() {
     let mut s = half_open();
@@ -489,7 +494,7 @@ fn a_data_fin_before_the_keys_makes_a_plain_tcp() {
     assert!(s.events.contains(&Event::Closed(CloseReason::Finished)));
 }
 
-// With payload too: its bytes are the stream's, the DATA_FIN is not.
+// With payload too: its bytes belong to the stream, the DATA_FIN does not.
 #[test]
 fn a_data_fin_with_data_before_the_keys_makes_a_plain_tcp() {
     let mut s = half_open();
@@ -501,7 +506,7 @@ fn a_data_fin_with_data_before_the_keys_makes_a_plain_tcp() {
     assert!(s.events.contains(&Event::PeerClosed));
 }
 
-// RFC 9293 section 3.10.7.4, first: what lies outside the window completes no handshake.
+// RFC 9293 section 3.10.7.4, first: a segment outside the window completes no handshake.
 #[test]
 fn a_segment_outside_the_window_is_no_third_ack() {
     let mut s = half_open();
@@ -530,7 +535,8 @@ fn a_later_segment_of_the_first_flight_brings_the_keys() {
     assert_eq!(s.stats().received, 3000);
 }
 
-// RFC 8684 section 3.1, rows I13, I15: also what is written a little later, a tail probe, and what its loss brings.
+// RFC 8684 section 3.1, rows I13, I15: also data written slightly later, a tail probe, and the
+// retransmissions it triggers.
 #[test]
 fn every_segment_before_the_keys_are_confirmed_carries_them() {
     let mut s = Script::client_of(config(), 1);
@@ -542,7 +548,7 @@ fn every_segment_before_the_keys_are_confirmed_carries_them() {
     let probe = s.wait_until_sent(1000);
     assert_eq!(probe.len(), 1);
     assert_eq!((probe[0].payload_len, probe[0].options.mptcp), (500, [Some(both(&s, Some(800))), None]));
-    // The listener has taken the keys from it: from now on the mapping is said by a DSS.
+    // The listener has received the keys from it: from now on the mapping is in a DSS.
     s.inject(ack(0, 1).data_ack(0).sack(&[(301, 801)]));
     let again = s.wait_until_sent(1000);
     assert_eq!((again.len(), again[0].payload_len), (1, 300));
@@ -563,7 +569,7 @@ fn data_that_no_mp_capable_reaches_carries_a_dss() {
     }
 }
 
-// RFC 8684 section 3.3.1: with checksums a mapping has to be complete before any of it is delivered.
+// RFC 8684 section 3.3.1: with checksums a mapping must be complete before any of it is delivered.
 #[test]
 fn with_checksums_only_the_first_segment_has_the_keys() {
     let required = ConnectionConfig { checksums: Checksums::Required, ..config() };
@@ -573,8 +579,8 @@ fn with_checksums_only_the_first_segment_has_the_keys() {
     s.expect(data(0, 1001, 1000).map(1000, 1001, 1000).no_options());
 }
 
-// RFC 8684 sections 3.1 and 3.3.3: a DATA_FIN without data has no space for the keys, so that an acknowledgement repeats
-// them before it; each time, until a DSS has come.
+// RFC 8684 sections 3.1 and 3.3.3: a DATA_FIN without data has no space for the keys, so an acknowledgement
+// repeats them before it, each time until a DSS is received.
 #[test]
 fn the_keys_are_repeated_before_a_data_fin_without_data() {
     let mut s = Script::client_of(config(), 1);
@@ -582,7 +588,7 @@ fn the_keys_are_repeated_before_a_data_fin_without_data() {
     s.expect(ack(0, 1).seq(1).option(both(&s, None)).no_dss());
     s.expect(seg(0).seq(1).map(0, 0, 1).data_fin());
     let again = s.wait_until_sent(3000);
-    // A listener that has become a TCP answers a segment from before its window.
+    // A listener that has fallen back to TCP answers a segment from before its window.
     let start = s.subs[0].own_isn.unwrap();
     let kind = |sent: &Segment| {
         (sent.seq.0.wrapping_sub(start.0), sent.options.mptcp[0], sent.options.dss.is_some())
@@ -595,7 +601,7 @@ fn the_keys_are_repeated_before_a_data_fin_without_data() {
     assert!(s.sent().is_empty());
 }
 
-// Data has carried them.
+// Data has carried the keys.
 #[test]
 fn a_data_fin_follows_the_first_data_at_once() {
     let mut s = Script::client_of(config(), 1);
@@ -605,8 +611,8 @@ fn a_data_fin_follows_the_first_data_at_once() {
     s.expect(seg(0).seq(101).map(100, 0, 1).data_fin());
 }
 
-// RFC 8684 sections 3.1 and 3.9.2, rows I37, H9, B2: after three SYNs without an answer the next has no option 30,
-// and the connection is a TCP whatever the answer says.
+// RFC 8684 sections 3.1 and 3.9.2, rows I37, H9, B2: after three SYNs without an answer the next has no
+// option 30, and the connection is plain TCP whatever the answer contains.
 #[test]
 fn the_fourth_syn_is_a_plain_one() {
     let mut s = Script::connecting(config(), 1);

@@ -1,5 +1,5 @@
-//! Payload that has to wait: for its mapping, or for the rest of what its checksum covers (RFC 8684 section
-//! 3.3.1). No byte of it is readable before.
+//! Held payload: it waits for its mapping, or for the rest of the data covered by its checksum (RFC 8684
+//! section 3.3.1). No byte of it is readable before.
 
 use anabranch_stack::config::{Checksums, ConnectionConfig};
 use anabranch_stack::event::Event;
@@ -8,7 +8,7 @@ use anabranch_stack::seq::DataRange;
 
 use crate::kit::*;
 
-/// A client with two subflows; the stream is the peer's to send.
+/// Returns a client with two subflows; the peer sends the stream.
 fn two() -> Script {
     Script::two(config())
 }
@@ -17,18 +17,18 @@ fn required() -> ConnectionConfig {
     ConnectionConfig { checksums: Checksums::Required, ..config() }
 }
 
-/// A client that has agreed on checksums.
+/// Returns a client that has negotiated checksums.
 fn checked() -> Script {
     Script::client(required())
 }
 
-/// Data in a mapping of `len` bytes, with the right checksum.
+/// Returns data in a mapping of `len` bytes, with the correct checksum.
 fn part(seq: i64, len: u32, data_start: i64, ssn: u32, whole: u16) -> Seg {
     data(0, seq, len).data_ack(0).map(data_start, ssn, whole).checked()
 }
 
-// RFC 8684 section 3.3.1, rows M9, M10, M21: unmapped data is acknowledged on the subflow and held; the
-// mapping that comes with a later segment places it.
+// RFC 8684 section 3.3.1, rows M9, M10, M21: unmapped data is acknowledged on the subflow and held; a mapping
+// on a later segment places it.
 #[test]
 fn unmapped_data_is_held_until_its_mapping_comes() {
     let mut s = two();
@@ -41,9 +41,9 @@ fn unmapped_data_is_held_until_its_mapping_comes() {
     assert_eq!(s.released, [(DataRange::new(1, 101), DataRange::new(0, 100))]);
 }
 
-// RFC 8684 section 3.3.1, row M22: the head of a mapping is lost, and what lies behind it waits.
+// RFC 8684 section 3.3.1, row M22: the head of a mapping is lost, and the data after it is held.
 #[test]
-fn data_behind_a_lost_mapping_is_kept() {
+fn data_after_a_lost_mapping_is_held() {
     let mut s = two();
     s.inject(data(1, 101, 100));
     s.expect(ack(1, 1).sack(&[(101, 201)]));
@@ -52,8 +52,8 @@ fn data_behind_a_lost_mapping_is_kept() {
     assert_eq!((s.stats().received, s.held_bytes()), (200, 0));
 }
 
-// RFC 8684 section 3.3.1, rows M9, B13: a box has joined two segments and kept the options of the first; the
-// tail is acknowledged on the subflow, and the peer's data level sends it again.
+// RFC 8684 section 3.3.1, rows M9, B13: a middlebox has joined two segments and kept the options of the
+// first; the tail is acknowledged on the subflow, and retransmitted by the peer's data level.
 #[test]
 fn the_unmapped_tail_of_a_segment_is_held() {
     let mut s = two();
@@ -62,14 +62,14 @@ fn the_unmapped_tail_of_a_segment_is_held() {
     assert_eq!(s.held_bytes(), 100);
     s.inject(data(1, 1, 100).data_ack(0).map(100, 1, 100));
     s.expect(ack(1, 101).data_ack(200));
-    // Its mapping comes after all: it is not needed any more.
+    // Its mapping arrives late, and is no longer needed.
     s.inject(data(0, 201, 100).data_ack(0).map(100, 101, 200));
     s.expect(ack(0, 301).data_ack(300));
     assert_eq!((s.stats().received, s.held_bytes()), (300, 0));
 }
 
-// RFC 8684 sections 3.3.1 and 3.7, rows M11, F7, B5: no mapping within a receive window of data: the subflow is
-// broken, what was held is dropped silently, and the connection lives.
+// RFC 8684 sections 3.3.1 and 3.7, rows M11, F7, B5: without a mapping for a receive window of data the
+// subflow is broken, the held data is discarded silently, and the connection continues.
 #[test]
 fn without_a_mapping_in_a_window_the_subflow_is_broken() {
     let mut s = two();
@@ -94,7 +94,7 @@ fn without_a_mapping_in_a_window_the_subflow_is_broken() {
     s.expect(ack(0, 101));
 }
 
-// RFC 8684 section 3.3.1, row K9: what may be held is bounded.
+// RFC 8684 section 3.3.1, row K9: held data is bounded.
 #[test]
 fn unmapped_data_is_bounded() {
     let mut s = two();
@@ -106,7 +106,7 @@ fn unmapped_data_is_bounded() {
     assert!(s.held_bytes() >= 64_000);
 }
 
-// RFC 8684 section 3.3.1, row M25: of contradicting mappings the first counts, and the subflow is reset.
+// RFC 8684 section 3.3.1, row M25: of contradicting mappings the first is used, and the subflow is reset.
 #[test]
 fn a_contradicting_mapping_resets_its_subflow() {
     let mut s = two();
@@ -117,9 +117,9 @@ fn a_contradicting_mapping_resets_its_subflow() {
     assert_eq!((s.stats().out_of_order, s.stats().received), (0, 100));
 }
 
-// The same where the stream waits for just the bytes that the second mapping names.
+// The same if the second mapping names exactly the bytes that the stream expects next.
 #[test]
-fn a_contradicting_mapping_of_what_is_expected_resets_its_subflow() {
+fn a_contradicting_mapping_of_expected_data_resets_its_subflow() {
     let mut s = two();
     s.inject(data(1, 1, 100).data_ack(0).map(0, 1, 300));
     s.expect(ack(1, 101).data_ack(100));
@@ -130,8 +130,8 @@ fn a_contradicting_mapping_of_what_is_expected_resets_its_subflow() {
     assert_eq!(s.stats().received, 200);
 }
 
-// RFC 8684 section 3.3.1, rows M6, M20, T6: a mapping longer than a segment is readable when all of it is there
-// and right, whatever the order and the parity of its parts.
+// RFC 8684 section 3.3.1, rows M6, M20, T6: a mapping longer than a segment is readable when all of it has
+// arrived and is correct, for any order and parity of its parts.
 #[test]
 fn no_part_of_a_mapping_is_readable_before_all_of_it_is_verified() {
     let cuts = [(1, 333), (334, 1), (335, 500), (835, 67), (902, 99)];
@@ -150,7 +150,7 @@ fn no_part_of_a_mapping_is_readable_before_all_of_it_is_verified() {
     }
 }
 
-// RFC 8684 section 3.3.1, row M20: the option stands on the first segment only.
+// RFC 8684 section 3.3.1, row M20: the option is present only on the first segment.
 #[test]
 fn the_checksum_of_a_mapping_may_come_once() {
     let mut s = checked();
@@ -162,8 +162,8 @@ fn the_checksum_of_a_mapping_may_come_once() {
     s.expect(ack(0, 1001).data_ack(1000));
 }
 
-// RFC 8684 section 3.3.1, row M24: a box has joined the tail of one mapping and the head of the next: both
-// are verified together, with an odd boundary.
+// RFC 8684 section 3.3.1, row M24: a middlebox has joined the tail of one mapping and the head of the next:
+// both are verified together, with an odd boundary.
 #[test]
 fn mappings_that_share_a_segment_are_verified_together() {
     let mut s = checked();
@@ -174,7 +174,7 @@ fn mappings_that_share_a_segment_are_verified_together() {
     s.inject(part(251, 50, 151, 152, 149));
     s.expect(ack(0, 301).data_ack(300));
     assert_eq!(s.held_bytes(), 0);
-    // Damage in the shared segment is seen.
+    // Damage in the shared segment is detected.
     let mut s = checked();
     s.inject(part(1, 100, 0, 1, 151));
     s.expect(ack(0, 101));
@@ -183,7 +183,8 @@ fn mappings_that_share_a_segment_are_verified_together() {
     assert_eq!(s.stats().received, 0);
 }
 
-// RFC 8684 section 3.3.1: a retransmission that covers more than the hole counts if the sum of the hole follows.
+// RFC 8684 section 3.3.1: a retransmission that covers more than the hole is used if the sum of the hole can
+// be derived.
 #[test]
 fn a_retransmission_may_cover_more_than_the_hole() {
     let mut s = checked();
@@ -193,7 +194,7 @@ fn a_retransmission_may_cover_more_than_the_hole() {
     s.expect(ack(0, 667).data_ack(0));
     s.inject(part(667, 333, 0, 1, 999));
     s.expect(ack(0, 1000).data_ack(999));
-    // Over a verified mapping behind the hole, too.
+    // Also over a verified mapping after the hole.
     s.inject(part(1101, 101, 1100, 1101, 101));
     s.sent();
     s.inject(part(1000, 202, 999, 1000, 101).stream(999));
@@ -201,7 +202,7 @@ fn a_retransmission_may_cover_more_than_the_hole() {
     assert_eq!(s.stats().received, 1201);
 }
 
-// And one whose sum cannot be divided is ignored, and comes again from the acknowledgement on.
+// One whose sum cannot be divided is ignored, and retransmitted from the acknowledgement on.
 #[test]
 fn an_overlap_that_cannot_be_summed_is_ignored() {
     let mut s = checked();
@@ -213,7 +214,7 @@ fn an_overlap_that_cannot_be_summed_is_ignored() {
     s.expect(ack(0, 1001).data_ack(1000));
 }
 
-// RFC 8684 section 3.3, rows D3, D4, D5: a checksum that was not agreed on, or none where one was.
+// RFC 8684 section 3.3, rows D3, D4, D5: a checksum without negotiation, or a missing one.
 #[test]
 fn the_presence_of_a_checksum_must_be_as_agreed() {
     let mut s = Script::two(config());
@@ -225,7 +226,7 @@ fn the_presence_of_a_checksum_must_be_as_agreed() {
     assert_eq!(s.stats().received, 0);
 }
 
-// RFC 8684 section 3.3.3, rows X3, X5: the DATA_FIN is verified with the data in front of it, or alone.
+// RFC 8684 section 3.3.3, rows X3, X5: the DATA_FIN is verified with the data before it, or alone.
 #[test]
 fn a_data_fin_counts_when_it_is_verified() {
     let mut s = checked();
@@ -245,9 +246,9 @@ fn a_data_fin_counts_when_it_is_verified() {
     assert!(!s.events.contains(&Event::PeerClosed));
 }
 
-// RFC 8684 section 3.3.1, row K9: however much waits behind a hole, what fills the hole is taken.
+// RFC 8684 section 3.3.1, row K9: data that fills a hole is accepted, regardless of the amount held after it.
 #[test]
-fn a_hole_is_filled_when_no_more_may_wait_behind_it() {
+fn a_hole_is_filled_when_no_more_may_be_held_after_it() {
     let mut s = checked();
     for at in 1..2_000 {
         s.inject(part(1 + at * 10, 10, at * 10, 1 + at as u32 * 10, 10));
@@ -258,7 +259,7 @@ fn a_hole_is_filled_when_no_more_may_wait_behind_it() {
     assert!(s.stats().received >= 10_000, "{}", s.stats().received);
 }
 
-// The first byte that nothing maps may lie a whole window back, and no further.
+// The first unmapped byte may be a whole window old, and no more.
 #[test]
 fn exactly_a_window_of_unmapped_data_is_held() {
     let mut s = two();
@@ -277,11 +278,11 @@ fn exactly_a_window_of_unmapped_data_is_held() {
 }
 
 #[test]
-fn of_held_payload_what_is_mapped_goes_and_the_rest_stays() {
+fn mapped_held_payload_is_released_and_the_rest_stays() {
     let mut s = two();
     s.inject(data(1, 1, 300));
     s.expect(ack(1, 301).data_ack(0));
-    // The mapping of the middle, on data that it does not map.
+    // The mapping of the middle, on data outside of it.
     s.inject(data(1, 301, 100).data_ack(0).map(0, 101, 100));
     s.expect(ack(1, 401).data_ack(100));
     assert_eq!(s.released, [(DataRange::new(101, 201), DataRange::new(0, 100))]);
@@ -291,7 +292,7 @@ fn of_held_payload_what_is_mapped_goes_and_the_rest_stays() {
     assert_eq!((s.stats().received, s.held_bytes()), (400, 100));
 }
 
-// What lies before a mapping in its segment has none.
+// Data before a mapping in its segment is unmapped.
 #[test]
 fn a_mapping_that_begins_inside_its_segment_does_not_map_its_start() {
     let mut s = two();
@@ -310,7 +311,7 @@ fn a_mapping_that_begins_before_the_stream_holds_for_its_segment_alone() {
     assert_eq!((s.stats().received, s.held_bytes()), (50, 100));
 }
 
-// Row M9: the first octet of a subflow is 1, and no mapping reaches before it.
+// Row M9: the first octet of a subflow is 1, and no mapping begins before it.
 #[test]
 fn a_mapping_of_the_syn_or_of_nothing_maps_nothing() {
     let mut s = two();
@@ -322,9 +323,10 @@ fn a_mapping_of_the_syn_or_of_nothing_maps_nothing() {
     assert_eq!(s.stats().received, 0);
 }
 
-// RFC 8684 section 3.7: the peer goes back to TCP from the damage on; what comes before its answer is kept.
+// RFC 8684 section 3.7: the peer falls back to TCP from the damage on; data that arrives before its answer is
+// kept.
 #[test]
-fn what_arrives_while_a_failure_is_not_answered_is_not_judged() {
+fn data_that_arrives_before_the_answer_to_mp_fail_is_not_verified() {
     let mut s = checked();
     s.inject(damaged(part(1, 100, 0, 1, 100)));
     s.expect(ack(0, 101).data_ack(0).option(s.own_fails(0)));
@@ -334,9 +336,9 @@ fn what_arrives_while_a_failure_is_not_answered_is_not_judged() {
     assert_eq!((s.stats().checksum_failures, s.stats().received, s.held_bytes()), (1, 0, 200));
 }
 
-// It was acknowledged, so that the peer does not keep it.
+// It was acknowledged, so the peer does not keep it.
 #[test]
-fn what_is_held_beyond_the_window_is_the_streams_after_the_way_back_to_tcp() {
+fn held_data_beyond_the_window_belongs_to_the_stream_after_fallback() {
     let mut s = Script::client(config());
     let mut seq = 1;
     while seq < 66_001 {

@@ -18,8 +18,8 @@ fn join(option: Join) -> MptcpOption {
     MptcpOption::Join(option)
 }
 
-// RFC 8684 section 3.2, rows J2, J5, N1, H4 and section 2 of the reference: token, nonces and codes as
-// computed elsewhere, address ID 2, the port of the first subflow; no key on the wire (K2, I39).
+// RFC 8684 section 3.2, rows J2, J5, N1, H4 and section 2 of the reference: token, nonces and HMACs as
+// computed independently, address ID 2, the port of the first subflow; no key on the wire (K2, I39).
 #[test]
 fn the_initiator_joins_with_token_and_hmac() {
     choose_random(&[0, KEY_A.0, 0, 0, 0, u64::from(NONCE_A) << 32]);
@@ -33,8 +33,8 @@ fn the_initiator_joins_with_token_and_hmac() {
     s.expect(ack(1, 1).seq(1).option(join(Join::Ack { hmac: HMAC_A })).no_dss());
 }
 
-// RFC 8684 section 3.2, rows J3, J4, J10, J13: the listener's side, from another address and port; the
-// third ACK is answered at once, and with a DATA_ACK (trap T1).
+// RFC 8684 section 3.2, rows J3, J4, J10, J13: the listener's side, from another address and port; the third
+// ACK is answered at once, with a DATA_ACK (trap T1).
 #[test]
 fn the_listener_answers_a_join_by_its_token() {
     choose_random(&[0, KEY_B.0, 0, 0, 0, u64::from(PEER_NONCE) << 32]);
@@ -50,7 +50,7 @@ fn the_listener_answers_a_join_by_its_token() {
     assert_eq!(s.events, [Event::SubflowUp(SubflowId(1))]);
 }
 
-// RFC 8684 section 3.1, row I21: no join before a DSS has come.
+// RFC 8684 section 3.1, row I21: no join before a DSS is received.
 #[test]
 fn the_initiator_joins_only_after_a_dss() {
     let mut s = Script::client_of(mesh(), 2);
@@ -59,7 +59,7 @@ fn the_initiator_joins_only_after_a_dss() {
     s.expect(seg(1).flags(S));
 }
 
-// RFC 8684 section 3.1, row I21: and the listener takes none before the third ACK.
+// RFC 8684 section 3.1, row I21: the listener accepts none before the third ACK.
 #[test]
 fn a_join_before_the_third_ack_is_refused() {
     let mut s = Script::listening(config(), 1);
@@ -75,7 +75,7 @@ fn a_join_before_the_third_ack_is_refused() {
 
 // RFC 8684 section 3.2, rows J11, H1, K3: an unknown token.
 #[test]
-fn an_unknown_token_is_refused_and_harms_nobody() {
+fn an_unknown_token_is_refused_without_effect() {
     let mut s = Script::server(config());
     s.peer_opens(0, 3, 6000);
     let syn = Join::Syn { backup: false, address_id: 4, token: 99, nonce: NONCE_A };
@@ -85,7 +85,7 @@ fn an_unknown_token_is_refused_and_harms_nobody() {
     s.expect(ack(0, 101).data_ack(100));
 }
 
-// RFC 8684 section 3.2, rows J19, J24, H1: a wrong code in the SYN/ACK.
+// RFC 8684 section 3.2, rows J19, J24, H1: a wrong HMAC in the SYN/ACK.
 #[test]
 fn a_wrong_hmac_in_the_syn_ack_is_reset_and_the_connection_lives() {
     let mut s = Script::client_with(mesh(), 2);
@@ -96,7 +96,7 @@ fn a_wrong_hmac_in_the_syn_ack_is_reset_and_the_connection_lives() {
     s.write(1000);
     s.expect(data(0, 1, 1000).map(0, 1, 1000));
     s.inject(ack(0, 1001).data_ack(1000));
-    // Row N15, H11: nor is it tried again.
+    // Row N15, H11: it is not retried.
     s.advance(60_000);
 }
 
@@ -110,7 +110,7 @@ fn a_syn_ack_without_mp_join_is_reset() {
     s.advance(60_000);
 }
 
-// RFC 8684 section 3.2, rows J20, K5: a wrong code in the third ACK has one try.
+// RFC 8684 section 3.2, rows J20, K5: a wrong HMAC in the third ACK has one attempt.
 #[test]
 fn a_wrong_hmac_in_the_third_ack_is_reset() {
     let mut s = Script::server(config());
@@ -138,9 +138,10 @@ fn a_third_ack_without_mp_join_is_reset() {
     s.expect(seg(1).flags(RA).seq(1));
 }
 
-// RFC 8684 section 3.2, rows J14, J16: the third ACK is sent until the fourth comes, and no data before.
+// RFC 8684 section 3.2, rows J14, J16: the third ACK is repeated until the fourth arrives, and no data is
+// sent before.
 #[test]
-fn the_third_ack_is_repeated_until_the_fourth_and_no_data_goes_before() {
+fn the_third_ack_is_repeated_until_the_fourth_and_no_data_is_sent_before() {
     let mut s = Script::client_with(mesh(), 2);
     s.expect(seg(1).flags(S));
     s.advance(20);
@@ -163,7 +164,7 @@ fn the_third_ack_is_repeated_until_the_fourth_and_no_data_goes_before() {
     assert!(s.sent().iter().any(|segment| segment.source.ip == own_ip(1) && segment.payload_len > 0));
 }
 
-// RFC 8684 section 3.2, row J14: but not for ever.
+// RFC 8684 section 3.2, row J14: a limited number of times.
 #[test]
 fn a_join_without_a_fourth_ack_is_given_up() {
     let mut s = Script::client_with(mesh(), 2);
@@ -179,7 +180,7 @@ fn a_join_without_a_fourth_ack_is_given_up() {
     s.advance(200_000);
 }
 
-// RFC 8684 section 3.2, row J14: the SYN/ACK again shows that the third ACK was lost.
+// RFC 8684 section 3.2, row J14: a repeated SYN/ACK shows that the third ACK was lost.
 #[test]
 fn a_repeated_syn_ack_gets_the_third_ack_with_its_hmac_again() {
     let mut s = Script::client_with(mesh(), 2);
@@ -193,7 +194,7 @@ fn a_repeated_syn_ack_gets_the_third_ack_with_its_hmac_again() {
     assert_eq!(third.options.mptcp, again.options.mptcp);
 }
 
-// RFC 8684 section 3.2, row J15: the third ACK again shows that the fourth was lost.
+// RFC 8684 section 3.2, row J15: a repeated third ACK shows that the fourth was lost.
 #[test]
 fn a_repeated_third_ack_is_acknowledged_again() {
     let mut s = Script::server(config());
@@ -203,7 +204,7 @@ fn a_repeated_third_ack_is_acknowledged_again() {
     s.expect(ack(1, 1).seq(1).data_ack(0).no_options());
 }
 
-// RFC 8684 section 3.2, row J14: what acknowledges nothing that was sent is no fourth ACK.
+// RFC 8684 section 3.2, row J14: an acknowledgement of data never sent is no fourth ACK.
 #[test]
 fn a_wrong_acknowledgement_is_no_fourth_ack() {
     let mut s = Script::client_with(mesh(), 2);
@@ -237,7 +238,7 @@ fn the_listener_sends_data_on_a_join_only_after_the_third_ack() {
     assert!(sent.iter().any(|segment| segment.payload_len > 0));
 }
 
-// RFC 8684 section 3.3.1, rows J25, M4: the subflow's numbers start anew, the stream's go on.
+// RFC 8684 section 3.3.1, rows J25, M4: the subflow's numbers start anew, those of the stream continue.
 #[test]
 fn a_joins_first_byte_is_ssn_1_wherever_the_stream_is() {
     let mut s = Script::two(config());
@@ -261,7 +262,7 @@ fn joins_from_the_first_address_have_id_0_and_other_ports() {
         assert_eq!((address_id, syn.source.ip), (0, own_ip(0)));
         nonces.push((syn.source.port, nonce));
     }
-    // Row K1: fresh nonces, so that an old answer does not fit.
+    // Row K1: fresh nonces, so that an old answer is invalid.
     assert!(nonces[0].0 != nonces[1].0 && nonces[0].1 != nonces[1].1);
     let mut replay = s.join_answer(1, 0, false);
     replay = replay.on(2);
@@ -300,7 +301,7 @@ fn a_join_after_both_data_fins_is_refused() {
     s.expect(seg(1).flags(RA).ack(1));
 }
 
-// RFC 8684 section 3.2, rows J23, N15: a join that is refused leaves the connection as it was.
+// RFC 8684 section 3.2, rows J23, N15: a refused join leaves the connection unchanged.
 #[test]
 fn a_refused_join_is_not_tried_again() {
     let mut s = Script::client_with(mesh(), 2);
@@ -311,7 +312,7 @@ fn a_refused_join_is_not_tried_again() {
     s.expect(data(0, 1, 500).map(0, 1, 500));
 }
 
-// RFC 8684 section 3.2, row J1: the listener may join too; the roles of the codes are those of this join.
+// RFC 8684 section 3.2, row J1: the listener may join too; the roles in the HMACs are those of this join.
 #[test]
 fn the_listener_may_join() {
     let mut s = Script::server_with(config(), 2);
@@ -335,10 +336,10 @@ fn the_listener_may_join() {
     assert!(!s.endpoint.open_subflow(s.now, s.id(), peer_ip(1), remote));
 }
 
-// RFC 8684 section 3.2, row J26: joins that cross between the same two addresses make one subflow, the one that the
-// connection's initiator opens.
+// RFC 8684 section 3.2, row J26: joins that cross between the same two addresses make one subflow, the one
+// opened by the connection's initiator.
 #[test]
-fn of_two_joins_that_cross_one_stands() {
+fn of_two_joins_that_cross_one_is_kept() {
     let mut s = Script::server_with(config(), 2);
     let option = capable(Some(KEY_A), s.own_key, Some(10));
     s.inject(data(0, 1, 10).option(option));
@@ -360,9 +361,9 @@ fn of_two_joins_that_cross_one_stands() {
     s.expect(ack(1, 1).seq(1));
 }
 
-// RFC 6298 section 5.5: a join's SYN is sent again, and in the end given up.
+// RFC 6298 section 5.5: a join's SYN is retransmitted, and finally given up.
 #[test]
-fn a_joins_syn_is_sent_again_until_it_is_given_up() {
+fn a_joins_syn_is_retransmitted_until_it_is_given_up() {
     let mut s = Script::client_with(mesh(), 2);
     let first = s.expect(seg(1).flags(S));
     for wait in [1000, 2000, 4000, 8000, 16_000, 32_000] {
@@ -373,8 +374,8 @@ fn a_joins_syn_is_sent_again_until_it_is_given_up() {
     assert!(s.events.iter().all(|event| !matches!(event, Event::Closed(_))));
 }
 
-// definitions.md, profiles: `simultaneous` joins depart from the RFC: all handshakes start together, with keys
-// agreed beforehand, and the third segment of each may carry data; the one stream begins at IDSN + 1.
+// definitions.md, profiles: `simultaneous` joins depart from the RFC: all handshakes start together, with
+// keys agreed in advance, and the third segment of each may carry data; the one stream begins at IDSN + 1.
 #[test]
 fn simultaneous_joins_carry_data_one_round_trip_later() {
     let ns3 = ConnectionConfig { simultaneous: true, initial_window: 2, ..mesh() };

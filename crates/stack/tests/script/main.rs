@@ -30,7 +30,7 @@ mod turns;
 mod unheld;
 mod window;
 
-/// The table of rules names tests; none of them may be gone.
+/// The table of rules names tests; none of them may be missing.
 #[test]
 fn the_tests_that_the_table_of_rules_names_exist() {
     let table = include_str!("../../../../docs/rfc8684.md");

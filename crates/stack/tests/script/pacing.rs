@@ -1,4 +1,4 @@
-//! Pacing: segments leave at twice the window per round trip in slow start, at 1.2 times after.
+//! Pacing: segments are sent at twice the window per round trip in slow start, and at 1.2 times afterwards.
 
 use anabranch_stack::config::{ConnectionConfig, LossDetection};
 use anabranch_stack::congestion::CongestionKind;
@@ -9,7 +9,7 @@ fn paced() -> ConnectionConfig {
     ConnectionConfig { pacing: true, congestion: CongestionKind::NewReno, ..plain() }
 }
 
-// Linux's rule: ten segments per 10 ms, twice as fast: one each half millisecond.
+// Linux's rule: ten segments per 10 ms, twice as fast: one per half millisecond.
 #[test]
 fn slow_start_leaves_at_twice_the_window_per_round_trip() {
     let mut s = Script::client(paced());
@@ -39,7 +39,7 @@ fn congestion_avoidance_leaves_a_little_faster_than_the_window() {
     s.expect(data(0, 2001, 1000));
 }
 
-// An idle time earns no burst.
+// An idle time allows no burst.
 #[test]
 fn an_idle_time_earns_no_burst() {
     let mut s = Script::client(paced());
@@ -55,7 +55,7 @@ fn an_idle_time_earns_no_burst() {
     s.expect(data(0, 2001, 1000));
 }
 
-// The fast retransmission does not wait (as the window does not hold it back either).
+// The fast retransmission is not delayed (nor does the window block it).
 #[test]
 fn the_fast_retransmission_does_not_wait() {
     let mut s = Script::client(ConnectionConfig {

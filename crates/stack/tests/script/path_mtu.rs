@@ -1,12 +1,12 @@
 //! The path MTU: by ICMP (RFC 1191, RFC 8201, RFC 5927) and by probing (RFC 4821). All headers and the
-//! most that options take are 80 bytes here.
+//! maximum of options take 80 bytes here.
 
 use anabranch_stack::config::{ConnectionConfig, PathMtuDiscovery};
 use anabranch_stack::seq::Seq;
 
 use super::kit::*;
 
-/// A router reports the segment of subflow 0 at `offset`.
+/// Reports the segment of subflow 0 at `offset` as too big.
 fn report(s: &mut Script, offset: u32, mtu: u32) {
     let sub = s.subs[0];
     let seq = sub.own_isn.expect("a SYN was sent").add(u64::from(offset));
@@ -20,7 +20,7 @@ fn probing() -> ConnectionConfig {
 
 // RFC 1191 section 6.4; RFC 8684 section 3.3.1: the pieces repeat the mapping of the whole.
 #[test]
-fn what_is_too_big_is_cut_and_sent_again() {
+fn segments_that_are_too_big_are_cut_and_retransmitted() {
     let mut s = Script::client(config());
     s.write(2000);
     s.expect(data(0, 1, 1000).map(0, 1, 1000));
@@ -40,7 +40,7 @@ fn what_is_too_big_is_cut_and_sent_again() {
 
 // RFC 5927 section 7.2.
 #[test]
-fn a_report_of_what_is_not_under_way_is_ignored() {
+fn a_report_of_a_segment_not_in_flight_is_ignored() {
     let mut s = Script::client(config());
     s.write(2000);
     s.expect(data(0, 1, 1000));
@@ -58,7 +58,7 @@ fn a_report_of_what_is_not_under_way_is_ignored() {
     s.expect_nothing();
 }
 
-// RFC 5927 section 7: nobody can make segments tiny.
+// RFC 5927 section 7: an attacker cannot make segments tiny.
 #[test]
 fn a_report_of_a_tiny_mtu_counts_as_552() {
     let mut s = Script::client(config());
@@ -106,13 +106,13 @@ fn short_segments_that_vanish_say_nothing_of_the_path_mtu() {
     assert_eq!(s.subflow(0).mss, 1400);
 }
 
-// RFC 4821 section 7.6.2: a probe that is lost alone is too large, and no sign of congestion.
+// RFC 4821 section 7.6.2: if only the probe is lost it is too large; this is no sign of congestion.
 #[test]
 fn a_lost_probe_leaves_the_window_as_it_is() {
     let mut s = Script::client(ConnectionConfig { mss: 1400, ..probing() });
     s.write(100_000);
     s.sent();
-    // The path swallows what is long, until the segments are short.
+    // The path drops long segments until they are short enough.
     let mut sent = Vec::new();
     while s.subflow(0).mss > 984 {
         sent = s.wait_until_sent(10_000);

@@ -1,5 +1,5 @@
-//! What a driver hears of each payload, and how it is counted: every byte is delivered once, and the rest
-//! is a duplicate.
+//! The placements of each payload reported to a driver, and their counters: every byte is delivered once, and
+//! the rest is a duplicate.
 
 use anabranch_stack::event::{Event, Placement, SubflowId};
 use anabranch_stack::seq::DataRange;
@@ -14,7 +14,8 @@ fn server() -> Script {
     s
 }
 
-/// The last payload's parts: where in the payload, and where in the stream; none is a duplicate.
+/// Returns the parts of the last payload: offset in the payload, and range in the stream; `None` is a
+/// duplicate.
 fn parts(s: &Script) -> Vec<(u32, Option<(u64, u64)>)> {
     let part = |place: &Placement| match *place {
         Placement::Deliver { payload_offset, stream, subflow, .. } => {
@@ -27,7 +28,7 @@ fn parts(s: &Script) -> Vec<(u32, Option<(u64, u64)>)> {
     s.placed.iter().map(part).collect()
 }
 
-/// Segments with payload, bytes delivered, bytes that were there.
+/// Returns segments with payload, bytes delivered, duplicate bytes.
 fn counted(s: &Script) -> (u64, u64, u64) {
     let counters = s.subflow(0).counters;
     (counters.data_segments_received, counters.bytes_delivered, counters.bytes_duplicate)
@@ -42,7 +43,7 @@ fn each_byte_is_delivered_once_or_is_a_duplicate() {
     s.inject(data(0, 501, 1000));
     s.expect(ack(0, 1501));
     assert_eq!((parts(&s), counted(&s)), (vec![(500, Some((1000, 1500)))], (2, 1500, 500)));
-    // All of it is there: before the last acknowledgement, and up to it.
+    // All of it was received: before the last acknowledgement, and up to it.
     s.inject(data(0, 1, 1000));
     s.expect(ack(0, 1501));
     assert_eq!((parts(&s), counted(&s)), (vec![(0, None)], (3, 1500, 1500)));
@@ -52,7 +53,7 @@ fn each_byte_is_delivered_once_or_is_a_duplicate() {
 }
 
 #[test]
-fn what_has_no_payload_or_none_of_the_streams_is_not_counted() {
+fn segments_without_payload_or_stream_data_are_not_counted() {
     let mut s = Script::server(plain());
     s.inject(data(0, 1, 1000));
     s.expect(ack(0, 1001));
@@ -67,9 +68,9 @@ fn what_has_no_payload_or_none_of_the_streams_is_not_counted() {
     assert_eq!((parts(&s), counted(&s)), (vec![], (1, 1000, 0)));
 }
 
-// RFC 8684 section 3.3.1: a mapping that begins before the stream delivers what lies in it.
+// RFC 8684 section 3.3.1: a mapping that begins before the stream delivers its part inside the stream.
 #[test]
-fn what_is_mapped_before_the_stream_is_a_duplicate() {
+fn data_mapped_before_the_stream_is_a_duplicate() {
     let mut s = server();
     s.inject(data(0, 11, 1000).data_ack(0).map(-500, 11, 1000));
     s.expect(ack(0, 1011).data_ack(500));
@@ -82,7 +83,7 @@ fn what_is_mapped_before_the_stream_is_a_duplicate() {
     assert_eq!((parts(&s), counted(&s)), (vec![(0, None)], (4, 500, 2510)));
 }
 
-// RFC 8684 section 3.3.1: a box may have joined segments, so that several mappings touch one.
+// RFC 8684 section 3.3.1: a middlebox may have joined segments, so that several mappings touch one.
 #[test]
 fn each_part_of_a_segment_goes_where_its_mapping_says() {
     let mut s = server();
@@ -94,7 +95,7 @@ fn each_part_of_a_segment_goes_where_its_mapping_says() {
     assert_eq!(counted(&s), (3, 810, 100));
 }
 
-// RFC 8684 section 3.3.1: a mapping without payload means nothing, on a FIN as little as elsewhere.
+// RFC 8684 section 3.3.1: a mapping without payload is ignored, on a FIN too.
 #[test]
 fn a_fin_without_payload_brings_no_mapping() {
     let mut s = server();
@@ -105,7 +106,7 @@ fn a_fin_without_payload_brings_no_mapping() {
     assert_eq!(s.stats().received, 10);
 }
 
-// RFC 8684 section 3.3.3: the DATA_FIN takes one octet of the mapping's length; a length of 0 has none.
+// RFC 8684 section 3.3.3: the DATA_FIN occupies one octet of the mapping's length; a length of 0 has none.
 #[test]
 fn a_data_fin_needs_a_length() {
     let mut s = server();
@@ -116,7 +117,7 @@ fn a_data_fin_needs_a_length() {
     assert!(s.events.contains(&Event::PeerClosed));
 }
 
-// RFC 8684 section 3.3.1: held payload whose mapping comes is delivered where it is new, and dropped where
+// RFC 8684 section 3.3.1: held payload whose mapping arrives is delivered if it is new, and discarded if
 // another subflow was faster.
 #[test]
 fn held_payload_is_delivered_or_dropped_byte_by_byte() {
@@ -137,7 +138,7 @@ fn held_payload_is_delivered_or_dropped_byte_by_byte() {
     assert_eq!((counters.data_segments_received, s.held_bytes()), (2, 0));
 }
 
-// RFC 8684 section 3.3.1: what the mapping does not reach goes on waiting.
+// RFC 8684 section 3.3.1: data outside the mapping remains held.
 #[test]
 fn held_payload_is_released_as_far_as_it_is_mapped() {
     let mut s = Script::two(config());

@@ -1,4 +1,4 @@
-//! A plain TCP, whose stream is its only subflow's: windows, what is acknowledged, and its ends.
+//! Plain TCP, whose stream is that of its only subflow: windows, acknowledgements, and the ends of streams.
 
 use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::event::{CloseReason, Event};
@@ -13,7 +13,7 @@ fn closed(s: &Script) -> Option<CloseReason> {
     })
 }
 
-// RFC 9293 section 3.10.7.4, fifth: an acknowledgement of nothing may open the window.
+// RFC 9293 section 3.10.7.4, fifth: an acknowledgement without new data may open the window.
 #[test]
 fn a_window_may_open_before_anything_was_sent() {
     let mut s = Script::connecting(plain(), 1);
@@ -26,8 +26,8 @@ fn a_window_may_open_before_anything_was_sent() {
     s.expect_data(0, 1, 2);
 }
 
-// RFC 9293 section 3.10.7.4, first: a window that is filled to its edge, or but for an octet, is no reason
-// to answer at once; one octet beyond is.
+// RFC 9293 section 3.10.7.4, first: a window filled to its edge, or up to one octet less, is not answered at
+// once; one octet beyond is.
 #[test]
 fn a_window_may_be_filled_to_its_edge() {
     for (last, at_once) in [(399, false), (400, false), (401, true)] {
@@ -67,7 +67,7 @@ fn the_acknowledgement_of_the_fin_is_none_of_data() {
     assert!(s.events.contains(&Event::AllAcked));
 }
 
-// RFC 9293 section 3.6, case 3: both close at once; by way of CLOSING to TIME-WAIT, where a FIN is answered.
+// RFC 9293 section 3.6, case 3: both close at once, from CLOSING to TIME-WAIT, where a FIN is answered.
 #[test]
 fn both_sides_may_close_at_once() {
     let mut s = Script::client(plain());
@@ -82,7 +82,7 @@ fn both_sides_may_close_at_once() {
     s.expect(ack(0, 2));
 }
 
-// RFC 9293 section 3.10.7.4, second: a reset before both directions have ended is one.
+// RFC 9293 section 3.10.7.4, second: a reset before the end of both directions is reported as such.
 #[test]
 fn a_reset_of_a_half_closed_connection_is_a_reset() {
     let mut s = Script::client(plain());
@@ -100,7 +100,7 @@ fn a_reset_of_a_half_closed_connection_is_a_reset() {
     assert_eq!(closed(&s), Some(CloseReason::Reset));
 }
 
-// As Linux: a writer is woken when a third of the send buffer is free, and once.
+// As in Linux: a writer is woken once, when a third of the send buffer is free.
 #[test]
 fn a_writer_is_woken_when_a_third_is_free() {
     let mut s = Script::client(ConnectionConfig { send_buffer: Bytes(9000), ..plain() });
@@ -118,20 +118,20 @@ fn a_writer_is_woken_when_a_third_is_free() {
     assert!(!woken(9001));
 }
 
-// Linux's `tcp_wmem`: the send buffer begins small and holds twice what the window lets be under way, unless the
-// host is short of memory; the writer hears when a third of it is free.
+// Linux's `tcp_wmem`: the send buffer starts small and holds twice the data that the window allows in flight,
+// unless the host is short of memory; the writer is notified when a third of it is free.
 #[test]
 fn a_send_buffer_grows_with_the_window() {
     let grown =
         ConnectionConfig { send_buffer: Bytes(60_000), send_buffer_start: Some(Bytes(15_000)), ..plain() };
     let mut s = Script::client(grown);
-    // Twice the initial window of ten segments is more than the least.
+    // Twice the initial window of ten segments exceeds the minimum.
     assert_eq!(s.write(100_000), 20_000);
     s.expect_data(0, 1, 10);
     s.advance(10);
     s.inject(ack(0, 10_001));
     s.sent();
-    // Ten segments are left, and room for forty.
+    // Ten segments are left, and space for forty.
     assert_eq!(s.cwnd(0), 20);
     assert!(s.events.contains(&Event::Writable));
     assert_eq!(s.write(100_000), 30_000);
@@ -141,7 +141,7 @@ fn a_send_buffer_grows_with_the_window() {
     s.inject(ack(0, 30_001));
     s.sent();
     s.inject(ack(0, 40_001));
-    // Ten segments are left of what was written when there was memory.
+    // Ten segments are left of the data written when there was memory.
     assert_eq!(s.write(100_000), 5_000);
     s.sent();
     s.endpoint.set_send_buffers_grow(true);

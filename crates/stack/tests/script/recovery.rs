@@ -7,7 +7,7 @@ use anabranch_units::Duration;
 
 use crate::kit::*;
 
-/// NewReno as in profile `ns3`: three duplicate ACKs, no SACK.
+/// Returns NewReno as in profile `ns3`: three duplicate ACKs, no SACK.
 fn reno() -> ConnectionConfig {
     ConnectionConfig {
         loss_detection: LossDetection::DuplicateAcks,
@@ -18,12 +18,12 @@ fn reno() -> ConnectionConfig {
     }
 }
 
-/// RACK-TLP with SACK.
+/// Returns RACK-TLP with SACK.
 fn rack() -> ConnectionConfig {
     ConnectionConfig { congestion: CongestionKind::NewReno, ..plain() }
 }
 
-/// A client whose RTT is 10 ms and which has sent `count` segments, 10 ms ago.
+/// Returns a client whose RTT is 10 ms and which has sent `count` segments, 10 ms ago.
 fn sent(config: ConnectionConfig, count: i64) -> Script {
     let mut s = Script::client(config);
     s.inject(ack(0, 1));
@@ -33,7 +33,7 @@ fn sent(config: ConnectionConfig, count: i64) -> Script {
     s
 }
 
-/// What was sent again, by subflow offset.
+/// Returns the subflow offsets of retransmissions.
 fn offsets(s: &Script, sent: &[Segment]) -> Vec<i64> {
     let isn = s.subs[0].own_isn.unwrap().0;
     sent.iter().map(|segment| i64::from(segment.seq.0.wrapping_sub(isn) as i32)).collect()
@@ -45,7 +45,7 @@ fn counters(s: &Script) -> anabranch_stack::stats::SubflowCounters {
 
 // ---- Three duplicate ACKs and NewReno ----
 
-// RFC 5681 section 3.2, RFC 3042: the first two duplicate ACKs let new data out, the third the lost segment.
+// RFC 5681 section 3.2, RFC 3042: the first two duplicate ACKs trigger new data, the third the lost segment.
 #[test]
 fn the_third_duplicate_ack_sends_the_lost_segment() {
     let mut s = sent(reno(), 10);
@@ -56,12 +56,12 @@ fn the_third_duplicate_ack_sends_the_lost_segment() {
     s.expect(data(0, 11_001, 1000));
     s.inject(ack(0, 1));
     s.expect(data(0, 1, 1000));
-    // Half of the ten that were in flight: limited transmit does not count (RFC 3042 section 2).
+    // Half of the ten in flight: limited transmit does not count (RFC 3042 section 2).
     assert_eq!(s.cwnd(0), 5);
     assert_eq!(counters(&s).recoveries, 1);
 }
 
-// RFC 3042: a switch.
+// RFC 3042: configurable.
 #[test]
 fn without_limited_transmit_two_duplicates_send_nothing() {
     let mut s = sent(ConnectionConfig { limited_transmit: false, ..reno() }, 10);
@@ -73,8 +73,8 @@ fn without_limited_transmit_two_duplicates_send_nothing() {
     s.expect(data(0, 1, 1000));
 }
 
-// RFC 5681 section 3.2, steps 4 and 5: the window swells by a segment per duplicate; twelve in flight and a
-// threshold of five: the eighth lets new data out.
+// RFC 5681 section 3.2, steps 4 and 5: the window grows by a segment per duplicate; with twelve in flight and
+// a threshold of five, the eighth triggers new data.
 #[test]
 fn further_duplicates_let_new_data_out_when_the_window_has_swollen() {
     let mut s = sent(reno(), 10);
@@ -92,8 +92,8 @@ fn further_duplicates_let_new_data_out_when_the_window_has_swollen() {
     s.expect(data(0, 13_001, 1000));
 }
 
-// RFC 6582 section 3.2, step 3: a partial ACK shows the next loss, which goes at once; the window is not
-// halved a second time, and the full ACK ends recovery at the threshold.
+// RFC 6582 section 3.2, step 3: a partial ACK shows the next loss, which is retransmitted at once; the window
+// is not halved a second time, and the full ACK ends recovery at the threshold.
 #[test]
 fn a_partial_ack_repairs_the_next_loss_without_halving_again() {
     let mut s = sent(reno(), 10);
@@ -113,7 +113,7 @@ fn a_partial_ack_repairs_the_next_loss_without_halving_again() {
     s.expect_data(0, 10_001, 5);
 }
 
-// RFC 6582 section 3.2, step 1: duplicates for what was in flight at the last recovery begin no other one.
+// RFC 6582 section 3.2, step 1: duplicates for data in flight at the last recovery start no other.
 #[test]
 fn second_loss_in_one_window_does_not_halve_again() {
     let mut s = sent(ConnectionConfig { undo: false, ..reno() }, 10);
@@ -126,7 +126,7 @@ fn second_loss_in_one_window_does_not_halve_again() {
     assert_eq!(counters(&s).recoveries, 0);
 }
 
-// RFC 6582 section 3.2, step 1: nor do duplicates of the very ACK that has ended it.
+// RFC 6582 section 3.2, step 1: nor do duplicates of the ACK that ended it.
 #[test]
 fn duplicates_of_the_last_acks_of_a_recovery_begin_no_other() {
     let mut s = sent(reno(), 10);
@@ -138,14 +138,14 @@ fn duplicates_of_the_last_acks_of_a_recovery_begin_no_other() {
     s.inject_all([ack(0, 10_001), ack(0, 10_001), ack(0, 10_001), ack(0, 10_001)]);
     s.expect_nothing();
     assert_eq!((s.cwnd(0), counters(&s).recoveries), (5, 1));
-    // What comes after counts again.
+    // Later ones count again.
     s.inject(ack(0, 11_001));
     s.inject_all([ack(0, 11_001), ack(0, 11_001), ack(0, 11_001)]);
     s.expect(data(0, 11_001, 1000));
     assert_eq!(counters(&s).recoveries, 2);
 }
 
-// RFC 5681 section 2: what is no duplicate: with data, with a window that grew, with nothing outstanding.
+// RFC 5681 section 2: no duplicates: with data, with a larger window, with nothing outstanding.
 #[test]
 fn only_real_duplicates_count() {
     let mut s = sent(reno(), 10);
@@ -164,7 +164,7 @@ fn only_real_duplicates_count() {
     assert_eq!(counters(&s).recoveries, 0);
 }
 
-// RFC 8684 section 3, rows G1, C3, T28: an ACK that brings a signal is no duplicate; one with a DSS is.
+// RFC 8684 section 3, rows G1, C3, T28: an ACK with a signal is no duplicate; one with a DSS is.
 #[test]
 fn signals_are_no_duplicate_acks() {
     let mptcp = ConnectionConfig { mptcp: true, ..reno() };
@@ -185,7 +185,7 @@ fn signals_are_no_duplicate_acks() {
         s.inject(ack(0, 1).data_ack(0));
     }
     s.expect(data(0, 1, 1000));
-    // With the data the row of echoes is over.
+    // The data ends the row of echoes.
     s.expect(ack(0, 1).option(Script::echo(1, peer_ip(5), None)));
     assert_eq!(counters(&s).recoveries, 1);
 }
@@ -198,7 +198,7 @@ fn the_timeout_is_doubled_and_sends_one_segment() {
     let mut s = Script::client(ConnectionConfig { undo: false, ..reno() });
     s.write(10_000);
     s.expect_data(0, 1, 10);
-    // RTT 10 ms, so the variation is at its least: 10 ms + 200 ms.
+    // RTT 10 ms, so the variation is at its minimum: 10 ms + 200 ms.
     for wait in [210, 420, 840, 1680] {
         s.expect_after(wait, data(0, 1, 1000));
     }
@@ -206,7 +206,7 @@ fn the_timeout_is_doubled_and_sends_one_segment() {
     s.inject(ack(0, 1001));
     s.expect(data(0, 1001, 1000));
     s.expect(data(0, 2001, 1000));
-    // Slow start up to half of what was in flight at the first timeout.
+    // Slow start up to half of the data in flight at the first timeout.
     s.inject(ack(0, 3001));
     assert_eq!(s.sent().len(), 4);
     s.inject(ack(0, 7001));
@@ -215,7 +215,7 @@ fn the_timeout_is_doubled_and_sends_one_segment() {
     assert!((5..=6).contains(&s.cwnd(0)), "{}", s.cwnd(0));
 }
 
-// RFC 6298 section 5.7, and Linux: progress ends the backoff.
+// RFC 6298 section 5.7, and Linux: progress resets the backoff.
 #[test]
 fn progress_ends_the_backoff() {
     let mut s = Script::client(ConnectionConfig { undo: false, ..reno() });
@@ -252,7 +252,7 @@ fn profile_ns3_does_not_back_off() {
     }
 }
 
-// RFC 6298 section 3 (Karn): without timestamps a segment that was sent twice is no sample.
+// RFC 6298 section 3 (Karn): without timestamps a retransmitted segment is no sample.
 #[test]
 fn a_retransmitted_segment_is_no_rtt_sample() {
     let mut s = Script::client(ConnectionConfig { timestamps: false, undo: false, ..reno() });
@@ -271,7 +271,7 @@ fn a_retransmitted_segment_is_no_rtt_sample() {
     assert_eq!(s.subflow(0).srtt, Some(Duration::from_millis(20)));
 }
 
-// RFC 6298 section 5: the timer starts anew when new data is acknowledged.
+// RFC 6298 section 5: the timer restarts when new data is acknowledged.
 #[test]
 fn the_timer_starts_anew_with_progress() {
     let mut s = Script::client(ConnectionConfig { undo: false, ..reno() });
@@ -282,7 +282,7 @@ fn the_timer_starts_anew_with_progress() {
     s.expect_after(210, data(0, 1001, 1000));
 }
 
-// RFC 5681 section 3.1, RFC 6298 section 5: after so many timeouts a plain TCP gives up.
+// RFC 5681 section 3.1, RFC 6298 section 5: after the maximum number of timeouts a plain TCP gives up.
 #[test]
 fn too_many_timeouts_end_a_plain_tcp() {
     let rto = RtoConfig { max_timeouts: 3, ..reno().rto };
@@ -297,7 +297,8 @@ fn too_many_timeouts_end_a_plain_tcp() {
     assert_eq!(s.events.last(), Some(&Event::Closed(CloseReason::TimedOut)));
 }
 
-// RFC 3522, RFC 4015: the ACK echoes the time of the original: nothing was lost, all is as before.
+// RFC 3522, RFC 4015: the ACK echoes the timestamp of the original: nothing was lost, and the state is
+// restored.
 #[test]
 fn an_echo_of_the_original_undoes_a_timeout() {
     let mut s = Script::client(reno());
@@ -308,7 +309,7 @@ fn an_echo_of_the_original_undoes_a_timeout() {
     assert_eq!(s.cwnd(0), 1);
     s.advance(10);
     s.inject(ack(0, 1001).echo_us(original));
-    // What it was, and a segment more for the one acknowledged.
+    // The previous window, and one more segment for the one acknowledged.
     assert_eq!((s.cwnd(0), counters(&s).undos), (11, 1));
     s.expect_nothing();
     s.inject(ack(0, 10_001).echo_us(original));
@@ -330,7 +331,7 @@ fn an_echo_of_the_retransmission_undoes_nothing() {
 
 // ---- RACK ----
 
-// RFC 8985 section 6.2: three segments are selectively acknowledged and no reordering was ever seen: no wait.
+// RFC 8985 section 6.2: three segments are selectively acknowledged and no reordering was seen: no wait.
 #[test]
 fn without_reordering_three_sacked_segments_mean_a_loss_at_once() {
     let mut s = sent(rack(), 10);
@@ -339,7 +340,7 @@ fn without_reordering_three_sacked_segments_mean_a_loss_at_once() {
     assert_eq!(counters(&s).recoveries, 1);
 }
 
-// RFC 8985 sections 6.2 and 6.3: one alone waits a quarter of the least RTT, by a timer.
+// RFC 8985 sections 6.2 and 6.3: a single one waits a quarter of the minimum RTT, by a timer.
 #[test]
 fn one_sacked_segment_waits_for_the_reordering_window() {
     let mut s = sent(rack(), 10);
@@ -351,8 +352,8 @@ fn one_sacked_segment_waits_for_the_reordering_window() {
     assert_eq!(counters(&s).recoveries, 1);
 }
 
-// RFC 8985 section 6.2, step 3: what arrives late without having been sent again was reordered: from then on
-// three are not enough to do without the window.
+// RFC 8985 section 6.2, step 3: a segment that arrives late without a retransmission was reordered: from then
+// on three are not enough to skip the window.
 #[test]
 fn once_reordering_was_seen_the_window_is_waited_for() {
     let mut s = sent(rack(), 10);
@@ -364,9 +365,9 @@ fn once_reordering_was_seen_the_window_is_waited_for() {
     s.expect(data(0, 2001, 1000));
 }
 
-// RFC 8985 section 6.2, step 5: a lost retransmission is found by what was sent after it.
+// RFC 8985 section 6.2, step 5: a lost retransmission is detected by later transmissions.
 #[test]
-fn a_lost_retransmission_is_found_by_what_was_sent_later() {
+fn a_lost_retransmission_is_detected_by_later_transmissions() {
     let mut s = sent(rack(), 10);
     s.write(20_000);
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
@@ -379,9 +380,9 @@ fn a_lost_retransmission_is_found_by_what_was_sent_later() {
     assert_eq!((counters(&s).recoveries, counters(&s).segments_lost), (1, 2));
 }
 
-// RFC 8985 section 6.2, step 2: the ACK of an original behind its retransmission does not age the others.
+// RFC 8985 section 6.2, step 2: the ACK of an original after its retransmission does not age the others.
 #[test]
-fn the_ack_of_an_original_says_nothing_about_its_retransmission() {
+fn the_ack_of_an_original_does_not_concern_its_retransmission() {
     let mut s = sent(ConnectionConfig { undo: false, ..rack() }, 10);
     let original = s.subs[0].last_value;
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
@@ -392,7 +393,7 @@ fn the_ack_of_an_original_says_nothing_about_its_retransmission() {
     assert_eq!(counters(&s).segments_lost, 1);
 }
 
-// RFC 8985 section 6.2, step 4: each round trip with a DSACK widens the window by another quarter.
+// RFC 8985 section 6.2, step 4: each round trip with a DSACK increases the window by another quarter.
 #[test]
 fn a_dsack_widens_the_reordering_window() {
     let mut s = sent(ConnectionConfig { undo: false, ..rack() }, 10);
@@ -412,7 +413,7 @@ fn a_dsack_widens_the_reordering_window() {
     s.expect(data(0, 10_001, 1000));
 }
 
-// RFC 3708, RFC 8985: every retransmission was answered by a DSACK: the reduction is taken back.
+// RFC 3708, RFC 8985: every retransmission was answered by a DSACK: the reduction is undone.
 #[test]
 fn a_dsack_for_every_retransmission_undoes_the_reduction() {
     let mut s = sent(ConnectionConfig { timestamps: false, ..rack() }, 10);
@@ -424,7 +425,7 @@ fn a_dsack_for_every_retransmission_undoes_the_reduction() {
     assert_eq!((s.cwnd(0), counters(&s).undos), (10, 1));
 }
 
-// RFC 6675, RFC 8985: several holes are all lost and all sent again, in order.
+// RFC 6675, RFC 8985: several holes are all lost and all retransmitted, in order.
 #[test]
 fn every_hole_is_repaired_in_order() {
     let mut s = sent(rack(), 10);
@@ -444,7 +445,7 @@ fn every_hole_is_repaired_in_order() {
 
 // ---- Tail loss probes ----
 
-// RFC 8985 sections 7.2 and 7.3: two round trips after the last sending, with new data where there is some.
+// RFC 8985 sections 7.2 and 7.3: two round trips after the last transmission, with new data if there is some.
 #[test]
 fn a_tail_probe_sends_new_data_first() {
     let mut s = Script::client(ConnectionConfig { initial_window: 2, ..rack() });
@@ -466,7 +467,7 @@ fn a_tail_probe_repeats_the_last_segment_once() {
     assert_eq!((counters(&s).tail_probes, counters(&s).timeouts), (1, 1));
 }
 
-// RFC 8985 section 7.2: a lone segment allows for the peer's delayed ACK.
+// RFC 8985 section 7.2: a single segment allows for the peer's delayed ACK.
 #[test]
 fn a_tail_probe_of_a_lone_segment_waits_for_a_delayed_ack() {
     let mut s = Script::client(rack());
@@ -475,7 +476,7 @@ fn a_tail_probe_of_a_lone_segment_waits_for_a_delayed_ack() {
     s.expect_after(100, data(0, 1, 500));
 }
 
-/// Ten segments were sent, and after a round trip all but the last are acknowledged.
+/// Sends ten segments; after a round trip all but the last are acknowledged.
 fn last_of_ten_open() -> Script {
     let mut s = Script::client(rack());
     s.write(10_000);
@@ -503,7 +504,7 @@ fn a_loss_that_a_probe_repaired_reduces_the_window() {
     assert_eq!(counters(&s).recoveries, 0);
 }
 
-// RFC 8985 section 7.4: original and probe have both arrived: nothing was lost.
+// RFC 8985 section 7.4: original and probe have both arrived, so nothing was lost.
 #[test]
 fn a_probe_that_was_not_needed_reduces_nothing() {
     let mut s = last_of_ten_open();
@@ -515,8 +516,8 @@ fn a_probe_that_was_not_needed_reduces_nothing() {
     assert_eq!(counters(&s).recoveries, 0);
 }
 
-// RFC 8985 section 7.4: so it is if the acknowledgement of the original was only late, and the duplicate is
-// reported when nothing is under way any more.
+// RFC 8985 section 7.4: the same if the acknowledgement of the original was only late, and the duplicate is
+// reported when nothing is in flight any more.
 #[test]
 fn a_probe_that_crossed_the_acknowledgement_reduces_nothing() {
     let mut s = last_of_ten_open();
@@ -533,8 +534,8 @@ fn a_probe_that_crossed_the_acknowledgement_reduces_nothing() {
     assert!(s.cwnd(0) >= before);
 }
 
-/// Ten segments were sent, the last five are lost, and the last of them is repeated as a probe. Returns
-/// the timestamp of the originals.
+/// Sends ten segments; the last five are lost, and the last of them is retransmitted as a probe. Returns the
+/// timestamp of the originals.
 fn probed_after_five_lost() -> (Script, u32) {
     let mut s = Script::client(rack());
     s.write(10_000);
@@ -548,8 +549,9 @@ fn probed_after_five_lost() -> (Script, u32) {
     (s, original)
 }
 
-// RFC 8985 section 7.4.1: the SACK of a probe starts fast recovery. The probe arrives out of order, so that the
-// receiver echoes the timestamp of an earlier segment, the last one in order (RFC 7323 section 4.3, rule B.2).
+// RFC 8985 section 7.4.1: the SACK of a probe starts fast recovery. The probe arrives out of order, so the
+// receiver echoes the timestamp of an earlier segment, the last one in order (RFC 7323 section 4.3, rule
+// B.2).
 #[test]
 fn a_selectively_acknowledged_probe_starts_fast_recovery() {
     let (mut s, original) = probed_after_five_lost();
@@ -569,7 +571,7 @@ fn a_selectively_acknowledged_probe_starts_fast_recovery() {
     s.expect(data(0, 10_001, 1000));
 }
 
-// RFC 8985 section 7.4.2: the reduction was made when recovery started, and the probe is not counted again.
+// RFC 8985 section 7.4.2: the reduction took place when recovery started, and the probe is not counted again.
 #[test]
 fn a_probe_that_started_fast_recovery_reduces_the_window_once() {
     let (mut s, original) = probed_after_five_lost();
@@ -591,8 +593,8 @@ fn a_probe_that_started_fast_recovery_reduces_the_window_once() {
     assert!(s.cwnd(0) >= reduced, "{} of {reduced}", s.cwnd(0));
 }
 
-// RFC 8985 section 6.2, step 2: the SACK came sooner after the probe than any round trip takes, so it answers the
-// original.
+// RFC 8985 section 6.2, step 2: the SACK arrived sooner after the probe than any round trip takes, so it
+// answers the original.
 #[test]
 fn a_sack_of_the_original_does_not_stand_for_the_probe() {
     let mut s = Script::client(rack());
@@ -621,7 +623,7 @@ fn no_probe_in_recovery() {
 
 // ---- Proportional rate reduction ----
 
-// RFC 9937 section 6.2: ten in flight, the threshold at five: about one segment for each two delivered, and the
+// RFC 9937 section 6.2: ten in flight, the threshold at five: about one segment per two delivered, and the
 // window ends at the threshold.
 #[test]
 fn the_rate_is_reduced_in_proportion() {
@@ -643,7 +645,8 @@ fn the_rate_is_reduced_in_proportion() {
     assert_eq!(s.cwnd(0), 5);
 }
 
-// RFC 9937: a switch; without it the window is halved at once, and nothing leaves until half has.
+// RFC 9937: configurable; without it the window is halved at once, and nothing is sent until half is
+// acknowledged.
 #[test]
 fn without_prr_the_window_is_halved_at_once() {
     let mut s = sent(ConnectionConfig { prr: false, ..rack() }, 10);
@@ -660,9 +663,10 @@ fn without_prr_the_window_is_halved_at_once() {
 
 // ---- SACK ----
 
-// RFC 2018 section 8: a receiver may drop what it had selectively acknowledged: after timeouts all is sent again.
+// RFC 2018 section 8: a receiver may discard selectively acknowledged data: after timeouts all is
+// retransmitted.
 #[test]
-fn reneged_segments_are_sent_again() {
+fn reneged_segments_are_retransmitted() {
     let mut s = Script::client(ConnectionConfig { undo: false, ..rack() });
     s.write(5000);
     s.expect_data(0, 1, 5);
@@ -680,7 +684,7 @@ fn reneged_segments_are_sent_again() {
     assert_eq!(offsets(&s, &again), [1001, 2001, 3001, 4001]);
 }
 
-// RFC 2018 section 5.1, RFC 5961: blocks that cannot be are ignored.
+// RFC 2018 section 5.1, RFC 5961: impossible blocks are ignored.
 #[test]
 fn impossible_blocks_are_ignored() {
     let mut s = sent(rack(), 10);

@@ -7,7 +7,7 @@ use anabranch_units::Duration;
 
 use crate::kit::*;
 
-/// Two subflows, three segments sent on the first, and its first timeout past.
+/// Returns two subflows after the first timeout of the first, which has sent three segments.
 fn timed_out(config: ConnectionConfig) -> (Script, Vec<anabranch_stack::segment::Segment>) {
     let mut s = Script::two(config);
     s.write(3000);
@@ -19,7 +19,8 @@ fn timed_out(config: ConnectionConfig) -> (Script, Vec<anabranch_stack::segment:
     (s, sent)
 }
 
-// RFC 8684 section 3.3.6, rows R6, M2: after a timeout the data goes by another subflow as well, the same DSNs.
+// RFC 8684 section 3.3.6, rows R6, M2: after a timeout the data is also sent on another subflow, with the
+// same DSNs.
 #[test]
 fn after_a_timeout_data_goes_by_the_other_subflow_too() {
     let (_s, sent) = timed_out(config());
@@ -30,8 +31,8 @@ fn after_a_timeout_data_goes_by_the_other_subflow_too() {
     assert_eq!(own, 1);
 }
 
-// RFC 8684 section 3.3.6, rows R1, M1: what the other has delivered is still sent again on the first subflow,
-// with the same bytes for the same numbers, and only then forgotten (A6).
+// RFC 8684 section 3.3.6, rows R1, M1: data delivered on the other is still retransmitted on the first
+// subflow, with the same bytes for the same numbers, and only then discarded (A6).
 #[test]
 fn reinjected_data_is_still_repaired_on_its_own_subflow() {
     let (mut s, sent) = timed_out(config());
@@ -51,16 +52,17 @@ fn reinjected_data_is_still_repaired_on_its_own_subflow() {
     assert_eq!(s.endpoint.freed(s.id()), 3000);
 }
 
-// RFC 8684 section 3.3.6, row R3: local policy: only what a dead subflow carried, if so configured.
+// RFC 8684 section 3.3.6, row R3: local policy: only data of an ended subflow, if so configured.
 #[test]
 fn reinjection_may_wait_for_the_death() {
     let (_s, sent) = timed_out(ConnectionConfig { reinjection: Reinjection::OnDeath, ..config() });
     assert!(sent.iter().all(|segment| segment.source.ip == own_ip(0)));
 }
 
-// RFC 8684 section 3.3.6, rows R4, A5, B9: acknowledged by the subflow but not at the data level: sent again.
+// RFC 8684 section 3.3.6, rows R4, A5, B9: data acknowledged on the subflow but not at the data level is
+// retransmitted.
 #[test]
-fn what_a_box_has_acknowledged_and_dropped_is_sent_again() {
+fn data_that_a_middlebox_acknowledged_and_dropped_is_retransmitted() {
     let mut s = Script::client(config());
     s.write(2000);
     s.expect_data(0, 1, 2);
@@ -69,13 +71,13 @@ fn what_a_box_has_acknowledged_and_dropped_is_sent_again() {
     let map = again[0].options.dss.unwrap().mapping.unwrap();
     assert_eq!((map.ssn, again[0].payload_len), (2001, 1000));
     s.inject(ack(0, 3001).data_ack(1000));
-    // What was dropped with it needs no timer.
+    // Data dropped with it needs no timer.
     s.expect(data(0, 3001, 1000).map(1000, 3001, 1000));
     s.inject(ack(0, 4001).data_ack(2000));
     s.advance(10_000);
 }
 
-// RFC 8684 section 3.3.6, row R7: a subflow that fails too often is given up, and the connection is not.
+// RFC 8684 section 3.3.6, row R7: a subflow that fails too often is given up, and the connection continues.
 #[test]
 fn a_failing_subflow_is_reset_and_the_connection_lives() {
     let rto = RtoConfig { max_timeouts: 2, ..config().rto };
@@ -100,8 +102,8 @@ fn a_failing_subflow_is_reset_and_the_connection_lives() {
 }
 
 // RFC 8684 section 3.3.6, row R2: the receiver of a late copy acknowledges it on its subflow: see
-// `dss::a_second_copy_is_acknowledged_and_not_delivered`. Section 3.3.8: a subflow that fails carries no
-// new data while another works.
+// `dss::a_second_copy_is_acknowledged_and_not_delivered`. Section 3.3.8: a failing subflow carries no new
+// data while another works.
 #[test]
 fn a_failing_subflow_gets_no_new_data() {
     let (mut s, _) = timed_out(config());
@@ -113,16 +115,16 @@ fn a_failing_subflow_gets_no_new_data() {
     assert_eq!(sent.len(), 5);
 }
 
-// RFC 8684 section 3.3.6: what waits on a subflow for a window that has shrunk was sent nowhere. Once that subflow
-// has timed out, it goes by the other: were it to wait, a path that swallows everything would hold the stream for
-// as long as its subflow lives.
+// RFC 8684 section 3.3.6: data queued on a subflow for a window that has shrunk was not sent. After that
+// subflow has timed out, it is sent on the other: otherwise a path that drops everything would delay the
+// stream for the lifetime of its subflow.
 #[test]
-fn what_a_failing_subflow_has_not_sent_goes_by_the_other() {
+fn unsent_data_of_a_failing_subflow_is_sent_on_the_other() {
     const SEGMENTS: usize = 20;
     let mut s = Script::two(ConnectionConfig { pacing: true, ..config() });
     s.write(SEGMENTS as u64 * 1000);
     let mut here = [false; SEGMENTS];
-    // The first segments leave one by one; the first of all is lost, which shrinks the window.
+    // The first segments are sent one by one; the first of all is lost, which shrinks the window.
     let mut sent = 0;
     while sent < 5 {
         sent += s.sent().iter().filter(|segment| segment.source.ip == own_ip(0)).count();
@@ -131,7 +133,7 @@ fn what_a_failing_subflow_has_not_sent_goes_by_the_other() {
     s.sent();
     s.inject(ack(0, 1).sack(&[(1001, 5001)]).data_ack(0));
     here[1..5].fill(true);
-    // From now on the first path swallows everything, and the second one loses nothing.
+    // From now on the first path drops everything, and the second loses nothing.
     for _ in 0..2000 {
         let mut next = None;
         for segment in s.sent().iter().filter(|segment| segment.source.ip == own_ip(1)) {
@@ -151,7 +153,7 @@ fn what_a_failing_subflow_has_not_sent_goes_by_the_other() {
     assert_eq!(here, [true; SEGMENTS]);
 }
 
-/// A download's beginning over two subflows: `segments` of them on each.
+/// Starts a download over two subflows: `segments` segments on each.
 fn spread(segments: u64) -> Script {
     let mut s = Script::two(ConnectionConfig { initial_window: segments as u32, ..config() });
     s.write(2 * segments * 1000);
@@ -164,13 +166,14 @@ fn spread(segments: u64) -> Script {
     s
 }
 
-// RFC 8684 section 3.3.6: Linux acknowledges on the subflow, and drops, what comes out of order before it has sent
-// its first DSS. That the head of the stream is carried by nobody is known with the acknowledgement, and it is sent
-// again a round trip and a delayed acknowledgement later; what is missing behind it follows without another wait.
+// RFC 8684 section 3.3.6: Linux acknowledges on the subflow, and discards, data that arrives out of order
+// before it has sent its first DSS. The acknowledgement shows that no subflow carries the head of the stream,
+// which is retransmitted a round trip and a delayed acknowledgement later; data missing after it follows without
+// another wait.
 #[test]
-fn a_head_that_was_dropped_is_sent_again_after_a_round_trip() {
+fn a_dropped_head_is_retransmitted_after_a_round_trip() {
     let mut s = spread(10);
-    // The second subflow's part comes first, and is dropped.
+    // The second subflow's part arrives first, and is discarded.
     s.inject(ack(1, 10_001).data_ack(0));
     s.inject(ack(0, 10_001).data_ack(10_000));
     let (since, srtt) = (s.now, s.subflow(0).srtt.max(s.subflow(1).srtt));
@@ -193,9 +196,10 @@ fn a_head_that_was_dropped_is_sent_again_after_a_round_trip() {
     assert_eq!((s.stats().data_acked, s.stats().head_timeouts), (20_000, 1));
 }
 
-// The same, again and again in vain: the waits grow as those of a timeout, up to that of the data level.
+// The same, repeatedly without success: the intervals grow like those of a timeout, up to that of the data
+// level.
 #[test]
-fn a_head_that_is_always_dropped_is_sent_again_ever_later() {
+fn a_head_that_is_always_dropped_is_retransmitted_with_backoff() {
     let mut s = Script::client(config());
     s.write(1000);
     s.expect(data(0, 1, 1000));
@@ -205,7 +209,7 @@ fn a_head_that_is_always_dropped_is_sent_again_ever_later() {
         let (since, once) = (s.now, s.subflow(0).srtt.unwrap() + config().ack.delay);
         assert_eq!(s.wait_until_sent(5000).len(), 1);
         let wait = s.now.since(since);
-        // The script waits for whole microseconds.
+        // The script advances in whole microseconds.
         let meant = (once * (1 << (at - 1))).as_micros();
         assert!(at > 3 || wait.as_micros() - meant <= 1, "{wait:?} for the {at}th");
         waits.push(wait);
@@ -214,8 +218,9 @@ fn a_head_that_is_always_dropped_is_sent_again_ever_later() {
     assert!(waits[4..].iter().all(|wait| data_level.contains(wait)), "{waits:?}");
 }
 
-// RFC 8684 section 3.7: a peer that has gone back to TCP would take for new what is sent again, and where two SACK blocks
-// leave no room for a data acknowledgement little tells it from one that has not. It waits for the long timer.
+// RFC 8684 section 3.7: a peer that has fallen back to TCP would take retransmitted data for new data, and if
+// two SACK blocks leave no space for a data acknowledgement it can hardly be distinguished from one that has
+// not. The long timer is used.
 #[test]
 fn without_a_data_acknowledgement_nothing_counts_as_dropped() {
     let mut s = Script::client(config());
@@ -224,7 +229,7 @@ fn without_a_data_acknowledgement_nothing_counts_as_dropped() {
     s.inject(ack(0, 3001).no_dss().sack(&[(1, 1001), (1001, 2001)]));
     s.advance(300);
     s.expect_nothing();
-    // Nothing is sent again then: the peer is followed.
+    // Nothing is retransmitted then: the connection falls back with the peer.
     let sent = s.wait_until_sent(200);
     assert!(sent.iter().all(|segment| segment.payload_len == 0), "{sent:?}");
     assert_eq!(s.stats().fallbacks, 1);

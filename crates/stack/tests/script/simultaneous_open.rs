@@ -1,10 +1,10 @@
-//! Simultaneous open: RFC 9293 section 3.5, figure 8. A connection that opens so is a plain TCP, as in Linux.
+//! Simultaneous open: RFC 9293 section 3.5, figure 8. Such a connection is plain TCP, as in Linux.
 
 use anabranch_stack::event::{CloseReason, Event};
 
 use crate::kit::*;
 
-/// Our SYN has left, and the peer's has come.
+/// Returns a connection that has sent its SYN and received the peer's.
 fn crossed(mptcp: bool) -> Script {
     let mut s = Script::connecting(if mptcp { config() } else { plain() }, 1);
     s.expect(seg(0).flags(S).seq(0));
@@ -35,7 +35,7 @@ fn crossing_syns_open_a_plain_tcp() {
     }
 }
 
-// The peer's SYN/ACK is lost, and what follows it completes the handshake.
+// The peer's SYN/ACK is lost, and the next segment completes the handshake.
 #[test]
 fn data_completes_a_simultaneous_open() {
     let mut s = crossed(true);
@@ -45,7 +45,8 @@ fn data_completes_a_simultaneous_open() {
     s.sent();
 }
 
-// RFC 9293 section 3.8.1: our SYN/ACK is repeated until it is acknowledged, and again for each SYN of the peer's.
+// RFC 9293 section 3.8.1: the local SYN/ACK is repeated until it is acknowledged, and for each SYN of the
+// peer.
 #[test]
 fn the_syn_ack_of_a_simultaneous_open_is_repeated() {
     let mut s = crossed(true);
@@ -55,7 +56,7 @@ fn the_syn_ack_of_a_simultaneous_open_is_repeated() {
     s.expect(again);
     s.inject(seg(0).flags(SA).seq(0).ack(1));
     assert!(s.events.contains(&Event::Connected));
-    // Once more, as ours was lost: it is answered by an acknowledgement.
+    // A repetition, as the local one was lost: it is answered by an acknowledgement.
     s.inject(seg(0).flags(SA).seq(0).ack(1));
     s.expect(ack(0, 1).seq(1).no_mptcp());
 }
@@ -81,7 +82,8 @@ fn a_syn_ack_for_something_else_completes_nothing() {
     assert!(s.events.is_empty());
 }
 
-// RFC 8684 section 3.9.2, row H8: joins that cross between the same ports: neither is taken, and the connection goes on.
+// RFC 8684 section 3.9.2, row H8: joins that cross between the same ports: neither is accepted, and the
+// connection continues.
 #[test]
 fn a_join_that_meets_another_between_the_same_ports_is_refused() {
     let mut s = Script::client_with(mesh(), 2);
@@ -89,7 +91,7 @@ fn a_join_that_meets_another_between_the_same_ports_is_refused() {
     let syn = s.join_syn(1, 3, false);
     s.inject(syn);
     s.expect(seg(1).flags(RA).ack(1));
-    // The peer has refused ours likewise.
+    // The peer has also refused the local one.
     s.inject(seg(1).flags(RA).seq(0).ack(1));
     s.write(100);
     s.expect(data(0, 1, 100));

@@ -20,8 +20,8 @@ fn closed(s: &Script) -> Option<CloseReason> {
     })
 }
 
-// RFC 9293 section 3.10.7.4, first: what is old is acknowledged, with a DSACK (RFC 2883 section 4), and not
-// delivered again.
+// RFC 9293 section 3.10.7.4, first: an old segment is acknowledged, with a DSACK (RFC 2883 section 4), and
+// not delivered again.
 #[test]
 fn an_old_segment_is_acknowledged_and_reported() {
     let mut s = Script::server(plain());
@@ -34,7 +34,7 @@ fn an_old_segment_is_acknowledged_and_reported() {
     assert_eq!(s.stats().received, 700);
 }
 
-// RFC 9293 section 3.10.7.4, first: what lies beyond the window is acknowledged and dropped.
+// RFC 9293 section 3.10.7.4, first: a segment beyond the window is acknowledged and dropped.
 #[test]
 fn a_segment_beyond_the_window_is_dropped() {
     let mut s = Script::server(plain());
@@ -45,7 +45,7 @@ fn a_segment_beyond_the_window_is_dropped() {
     assert_eq!(s.stats().out_of_order, 500);
 }
 
-// RFC 9293 section 3.8.6.1: a probe of one octet beyond a closed window is answered and not taken.
+// RFC 9293 section 3.8.6.1: a probe of one octet beyond a closed window is answered and not accepted.
 #[test]
 fn a_probe_beyond_a_closed_window_is_not_taken() {
     let mut s = Script::server(plain());
@@ -72,7 +72,8 @@ fn a_segment_without_ack_is_dropped() {
     assert_eq!(s.stats().received, 0);
 }
 
-// RFC 5961 section 3.2: a reset counts at the next octet exactly; inside the window it is challenged.
+// RFC 5961 section 3.2: a reset is accepted only at exactly the next octet; inside the window it is
+// challenged.
 #[test]
 fn a_reset_counts_at_the_next_octet_only() {
     let mut s = Script::server(plain());
@@ -86,7 +87,7 @@ fn a_reset_counts_at_the_next_octet_only() {
     assert_eq!(closed(&s), Some(CloseReason::Reset));
 }
 
-// RFC 5961 section 4.2: a SYN on an established connection is challenged, wherever it is.
+// RFC 5961 section 4.2: a SYN on an established connection is challenged, at any sequence number.
 #[test]
 fn a_syn_is_challenged() {
     let mut s = Script::server(plain());
@@ -97,7 +98,7 @@ fn a_syn_is_challenged() {
     assert_eq!(closed(&s), None);
 }
 
-// RFC 9293 section 3.10.7.4, fifth: an ACK of something not yet sent is answered, and its data dropped.
+// RFC 9293 section 3.10.7.4, fifth: an ACK of data not yet sent is answered, and its data dropped.
 #[test]
 fn an_ack_of_the_future_is_answered_and_dropped() {
     let mut s = Script::server(plain());
@@ -106,7 +107,7 @@ fn an_ack_of_the_future_is_answered_and_dropped() {
     assert_eq!(s.stats().received, 0);
 }
 
-// RFC 5961 section 5.2: nor one that is older than the largest window.
+// RFC 5961 section 5.2: so is one older than the largest window.
 #[test]
 fn an_ack_of_the_distant_past_is_answered_and_dropped() {
     let mut s = Script::client(ConnectionConfig { initial_window: 20, ..plain() });
@@ -156,7 +157,7 @@ fn an_acknowledgement_rides_on_data() {
     s.advance(100);
 }
 
-// RFC 5681 section 4.2: out of order, and what fills a hole, is acknowledged at once.
+// RFC 5681 section 4.2: data out of order, or filling a hole, is acknowledged at once.
 #[test]
 fn holes_are_acknowledged_at_once() {
     let mut s = Script::server(delayed());
@@ -170,7 +171,7 @@ fn holes_are_acknowledged_at_once() {
     s.expect(ack(0, 4001).sack(&[]));
 }
 
-// RFC 9293 section 3.8.6.3: a super-packet, which offload has joined, is several full segments.
+// RFC 9293 section 3.8.6.3: a super-packet joined by offload counts as several full segments.
 #[test]
 fn segments_that_offload_has_joined_are_acknowledged_at_once() {
     let mut s = Script::server(delayed());
@@ -182,7 +183,7 @@ fn segments_that_offload_has_joined_are_acknowledged_at_once() {
     s.expect(ack(0, 21_001));
 }
 
-// The quick start of the delayed ACKs, as Linux: the first segments are acknowledged one by one.
+// The quick start of delayed ACKs, as in Linux: the first segments are acknowledged one by one.
 #[test]
 fn the_first_segments_are_acknowledged_one_by_one() {
     let mut s = Script::server(plain());
@@ -207,7 +208,8 @@ fn sack_blocks_begin_with_the_newest() {
     s.expect(ack(0, 1).sack(&[(2001, 2601), (4001, 4501), (3001, 3501)]));
 }
 
-// RFC 2883 sections 4.1 and 4.2: a duplicate above the ACK is reported first, then the block it lies in.
+// RFC 2883 sections 4.1 and 4.2: a duplicate above the ACK is reported first, then the block that contains
+// it.
 #[test]
 fn a_duplicate_above_the_ack_is_reported_inside_its_block() {
     let mut s = Script::server(plain());
@@ -219,8 +221,8 @@ fn a_duplicate_above_the_ack_is_reported_inside_its_block() {
     s.expect(ack(0, 1).sack(&[(5001, 6001), (1001, 2001)]));
 }
 
-// RFC 8684 appendix A, rows O2, O3: beside timestamps and a DATA_ACK one block fits, beside a wide mapping
-// none; and no header is longer than 40 bytes (asserted on every segment).
+// RFC 8684 appendix A, rows O2, O3: one block fits with timestamps and a DATA_ACK, none with a wide mapping;
+// and no header exceeds 40 bytes (asserted on every segment).
 #[test]
 fn sack_blocks_share_the_option_space() {
     let mut s = Script::client(config());
@@ -230,7 +232,8 @@ fn sack_blocks_share_the_option_space() {
     s.expect(data(0, 1, 10).map(0, 1, 10).data_ack(0).sack(&[]));
 }
 
-// RFC 7323 section 4.3: the echo is that of the segment which the delayed ACK waits for, never of one out of order.
+// RFC 7323 section 4.3: the echo is that of the segment for which the delayed ACK waits, never of one out of
+// order.
 #[test]
 fn the_timestamp_echoed_is_that_of_the_oldest_unacknowledged_segment() {
     let mut s = Script::server(delayed());
@@ -243,8 +246,8 @@ fn the_timestamp_echoed_is_that_of_the_oldest_unacknowledged_segment() {
     s.expect(ack(0, 4001).echo_us(2_006500));
 }
 
-// RFC 7323 section 5: what is in the window but carries an older timestamp is an old duplicate: acknowledged
-// and dropped. A pure ACK may have been overtaken; and after half an hour the clock may have wrapped.
+// RFC 7323 section 5: a segment in the window with an older timestamp is an old duplicate: acknowledged and
+// dropped. A pure ACK may have been overtaken; and after half an hour the clock may have wrapped.
 #[test]
 fn an_older_timestamp_is_an_old_duplicate() {
     let mut s = Script::server(plain());
@@ -264,7 +267,7 @@ fn an_older_timestamp_is_an_old_duplicate() {
     assert_eq!(s.stats().received, 2000);
 }
 
-// RFC 5681 section 4.1: after an idle time of one timeout the window falls back to its initial value.
+// RFC 5681 section 4.1: after an idle time of one timeout the window is reset to its initial value.
 #[test]
 fn the_window_restarts_after_an_idle_time() {
     for (idle_restart, after) in [(true, 4), (false, 8)] {
@@ -293,7 +296,8 @@ fn the_window_restarts_after_an_idle_time() {
     }
 }
 
-// RFC 9293 section 3.6: half close: after our FIN the peer may send on; states to TIME-WAIT and out of it.
+// RFC 9293 section 3.6: half-close: after the local FIN the peer may continue; the states to TIME-WAIT and
+// its end.
 #[test]
 fn a_plain_tcp_closes_one_direction_at_a_time() {
     let mut s = Script::client(plain());
@@ -327,7 +331,7 @@ fn a_plain_tcp_goes_on_after_the_peers_fin() {
     assert_eq!(closed(&s), Some(CloseReason::Finished));
 }
 
-// RFC 9293 section 3.10.7.4, eighth: a FIN out of order waits for the hole; nothing counts behind it.
+// RFC 9293 section 3.10.7.4, eighth: a FIN out of order waits for the hole; nothing after it is accepted.
 #[test]
 fn a_fin_waits_for_the_data_before_it() {
     let mut s = Script::server(plain());
@@ -342,9 +346,9 @@ fn a_fin_waits_for_the_data_before_it() {
     assert_eq!(s.stats().received, 200);
 }
 
-// RFC 6298, RFC 9293 section 3.10.4: a lost FIN is sent again.
+// RFC 6298, RFC 9293 section 3.10.4: a lost FIN is retransmitted.
 #[test]
-fn a_fin_is_sent_again() {
+fn a_fin_is_retransmitted() {
     let mut s = Script::client(plain());
     s.close();
     s.expect(seg(0).flags(FA).seq(1));

@@ -8,12 +8,13 @@ use crate::kit::*;
 
 const HOUR_US: u64 = 3_600_000_000;
 
-/// Without undo, which would tell the retransmissions of these scripts from the originals.
+/// Returns a configuration without undo, which would distinguish retransmissions from originals in these
+/// scripts.
 fn plain_without_undo() -> ConnectionConfig {
     ConnectionConfig { undo: false, ..plain() }
 }
 
-// RFC 7323 section 5.3: the peer drops what is older than the last by less than half of 32 bits.
+// RFC 7323 section 5.3: the peer discards timestamps older than the last by less than half of 32 bits.
 #[test]
 fn after_an_hour_of_silence_a_peer_takes_us_for_newer_if_we_tick_in_milliseconds() {
     for (tick, newer) in [(TimestampTick::Millisecond, true), (TimestampTick::Microsecond, false)] {
@@ -34,8 +35,8 @@ fn after_an_hour_of_silence_a_peer_takes_us_for_newer_if_we_tick_in_milliseconds
     }
 }
 
-// RFC 7323 section 5.5: what was remembered is invalid then, so that the next timestamp is remembered in its place
-// and echoed, and protects again.
+// RFC 7323 section 5.5: the stored timestamp is then invalid, so the next one replaces it, is echoed, and
+// protects again.
 #[test]
 fn after_a_long_silence_the_peers_timestamps_begin_anew() {
     for tick in [TimestampTick::Millisecond, TimestampTick::Microsecond] {
@@ -52,8 +53,8 @@ fn after_a_long_silence_the_peers_timestamps_begin_anew() {
     }
 }
 
-// RFC 7323 section 4.2, RFC 6298 section 3: which transmission was answered the echo tells, and when it left we
-// know better than a clock of milliseconds.
+// RFC 7323 section 4.2, RFC 6298 section 3: the echo identifies the transmission that was answered; its time
+// is known locally, more precisely than from a clock of milliseconds.
 #[test]
 fn the_round_trip_of_a_retransmission_is_measured_by_our_own_clock() {
     choose_tick(TimestampTick::Millisecond);
@@ -68,8 +69,8 @@ fn the_round_trip_of_a_retransmission_is_measured_by_our_own_clock() {
     assert_eq!(s.subflow(0).srtt.unwrap(), Duration((7 * before + 12_345_000) / 8));
 }
 
-// RFC 8985 section 6.2, step 2: the next retransmission that takes as long as this one is no faster than any round trip,
-// which a sample rounded to a microsecond more would make it.
+// RFC 8985 section 6.2, step 2: the next retransmission that takes as long as this one is not faster than any
+// round trip, which it would be if the sample were rounded up to the next microsecond.
 #[test]
 fn the_round_trip_of_a_retransmission_is_not_rounded() {
     choose_tick(TimestampTick::Microsecond);
@@ -78,13 +79,14 @@ fn the_round_trip_of_a_retransmission_is_not_rounded() {
     s.expect(data(0, 1, 1000));
     s.wait_until_sent(2000);
     s.sent();
-    // Just before the microsecond ends, so that the clocks' difference is one more than what has passed.
+    // Just before the end of the microsecond, so that the difference of the clocks is one more than the
+    // elapsed time.
     s.now += Duration(1_500);
     s.inject(ack(0, 1001));
     assert_eq!(s.subflow(0).min_rtt.unwrap(), Duration(1_500));
 }
 
-// Of a transmission that is not known any more the echo alone remains: a sample, and no new minimum, as it may be a
+// For a transmission no longer recorded only the echo remains: a sample, but no new minimum, as it may be a
 // millisecond too short.
 #[test]
 fn a_sample_from_the_echo_alone_is_no_new_minimum() {

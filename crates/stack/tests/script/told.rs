@@ -1,5 +1,5 @@
-//! What the congestion control and the scheduler hear of an acknowledgement. Both are replaced by some
-//! that write down what they are told; the window is ten segments, whatever happens.
+//! The information that the congestion control and the scheduler receive from an acknowledgement. Both are
+//! replaced by recorders; the window is always ten segments.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -22,12 +22,12 @@ struct Heard {
     acks: Vec<Ack>,
     reductions: Vec<CongestionEvent>,
     events: Vec<SchedulerEvent>,
-    /// The view that went with the last event: its subflows and the peer's window.
+    /// The view passed with the last event: its subflows and the peer's window.
     subflows: Vec<SubflowView>,
     peer_window: u64,
 }
 
-/// What was heard since the start of the script, in the order of time.
+/// The recorded calls since the start of the script, in the order of time.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Heard>>);
 
@@ -36,7 +36,7 @@ impl Ear {
         self.0.lock().unwrap()
     }
 
-    /// Bytes and segments of each acknowledgement.
+    /// Returns the bytes and segments of each acknowledgement.
     fn acked(&self) -> Vec<(u64, u32)> {
         self.heard().acks.iter().map(|ack| (ack.acked_bytes, ack.acked_segments)).collect()
     }
@@ -107,7 +107,7 @@ impl CustomScheduler for Ear {
     }
 }
 
-/// A client whose RTT is 10 ms and which has sent `count` segments, 10 ms ago.
+/// Returns a client whose RTT is 10 ms and which has sent `count` segments, 10 ms ago.
 fn sent(config: ConnectionConfig, count: i64) -> (Script, Ear) {
     let ear = Ear::default();
     let (congestion, scheduler) = (ear.clone(), ear.clone());
@@ -127,7 +127,7 @@ fn sent(config: ConnectionConfig, count: i64) -> (Script, Ear) {
     (s, ear)
 }
 
-/// Three duplicate ACKs and NewReno, without SACK.
+/// Returns three duplicate ACKs and NewReno, without SACK.
 fn reno() -> ConnectionConfig {
     ConnectionConfig { loss_detection: LossDetection::DuplicateAcks, sack: false, prr: false, ..plain() }
 }
@@ -138,7 +138,7 @@ fn each_segment_counts_when_it_is_acknowledged_first() {
     s.inject(ack(0, 3001));
     s.inject(ack(0, 3001).sack(&[(8001, 9001)]));
     s.inject(ack(0, 3001).sack(&[(7001, 9001)]));
-    // Where a hole before is filled, a block grows to the left and takes in another.
+    // If an earlier hole is filled, a block grows to the left and merges with another.
     s.inject(ack(0, 3001).sack(&[(5001, 6001), (7001, 9001)]));
     s.sent();
     s.inject(ack(0, 3001).sack(&[(4001, 9001)]));
@@ -149,7 +149,7 @@ fn each_segment_counts_when_it_is_acknowledged_first() {
 }
 
 #[test]
-fn an_acknowledgement_of_nothing_is_not_heard() {
+fn an_acknowledgement_of_nothing_is_not_reported() {
     let (mut s, ear) = sent(plain(), 5);
     s.inject(ack(0, 1));
     s.inject(ack(0, 1).window(64_000));
@@ -161,7 +161,7 @@ fn an_acknowledgement_of_nothing_is_not_heard() {
     assert!(!ear.last().round_start && ear.last().una_advanced);
     s.inject(ack(0, 2001).sack(&[(3001, 4001)]));
     assert!(!ear.last().round_start && !ear.last().una_advanced);
-    // The second when all is acknowledged that was sent before the first began.
+    // The second, when all data sent before the start of the first is acknowledged.
     s.inject(ack(0, 4001));
     assert!(!ear.last().round_start);
     s.inject(ack(0, 5001));
@@ -173,7 +173,7 @@ fn an_acknowledgement_of_nothing_is_not_heard() {
 }
 
 #[test]
-fn a_loss_is_heard_once_and_nothing_else_is_a_loss() {
+fn a_loss_is_reported_once_and_nothing_else_is_a_loss() {
     let (mut s, ear) = sent(rack(), 10);
     s.inject(ack(0, 1).sack(&[(1001, 3001)]));
     assert!(ear.lost().is_empty());
@@ -181,14 +181,14 @@ fn a_loss_is_heard_once_and_nothing_else_is_a_loss() {
     s.expect(data(0, 1, 1000));
     let last = ear.last();
     assert_eq!((last.acked_bytes, last.lost_bytes, last.in_recovery), (1000, 1000, true));
-    // Ten were under way, of which three had arrived.
+    // Ten were in flight, of which three had arrived.
     let reduction = ear.heard().reductions[0];
     assert_eq!((reduction.flight_bytes, reduction.recover_bytes), (10_000, 8000));
     s.inject(ack(0, 1).sack(&[(1001, 5001)]));
     s.inject(ack(0, 10_001));
     assert_eq!(ear.lost(), [1]);
     assert_eq!((ear.heard().reductions.len(), s.subflow(0).counters.recoveries), (1, 1));
-    // The acknowledgement that ends the recovery still belongs to it.
+    // The acknowledgement that ends the recovery is part of it.
     assert!(ear.last().in_recovery);
     s.write(1000);
     s.expect_data(0, 10_001, 1);
@@ -200,7 +200,8 @@ fn rack() -> ConnectionConfig {
     ConnectionConfig { timestamps: false, ..plain() }
 }
 
-// RFC 6298 section 3 (Karn): what was sent twice measures nothing, acknowledged one way or the other.
+// RFC 6298 section 3 (Karn): a retransmitted segment measures nothing, acknowledged cumulatively or
+// selectively.
 #[test]
 fn a_retransmission_gives_no_rtt() {
     let (mut s, ear) = sent(rack(), 10);
@@ -215,8 +216,8 @@ fn a_retransmission_gives_no_rtt() {
     assert_eq!(s.subflow(0).srtt, srtt);
 }
 
-// RFC 7323 section 4.1: an echo measures where the segment itself cannot; one that lies in the future, by up
-// to half of the numbers, does not.
+// RFC 7323 section 4.1: an echo is used if the segment itself gives no measurement; an echo from the future,
+// by up to half of the number space, is not.
 #[test]
 fn an_echo_of_the_future_measures_nothing() {
     let rtt_of = |echo_of: fn(u32) -> u32| {
@@ -236,7 +237,7 @@ fn an_echo_of_the_future_measures_nothing() {
     assert_eq!(rtt_of(|_| 0), None);
 }
 
-// RFC 5681 section 3.2, step 4: without SACK each duplicate in recovery says that a segment has arrived.
+// RFC 5681 section 3.2, step 4: without SACK each duplicate in recovery means that a segment has arrived.
 #[test]
 fn each_duplicate_in_recovery_counts_as_a_segment() {
     let (mut s, ear) = sent(reno(), 10);
@@ -247,7 +248,7 @@ fn each_duplicate_in_recovery_counts_as_a_segment() {
     s.expect(data(0, 1, 1000));
     s.inject(ack(0, 1));
     assert_eq!(ear.acked(), [(1000, 1), (1000, 1)]);
-    // With SACK the blocks say it.
+    // With SACK the blocks report it.
     let (mut s, ear) = sent(rack(), 10);
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
     s.expect(data(0, 1, 1000));
@@ -255,7 +256,7 @@ fn each_duplicate_in_recovery_counts_as_a_segment() {
     assert_eq!(ear.acked(), [(3000, 3), (0, 0)]);
 }
 
-// RFC 2018 section 2: blocks of a peer that was not permitted to send them mean nothing.
+// RFC 2018 section 2: blocks of a peer without SACK-permitted are ignored.
 #[test]
 fn blocks_that_were_not_agreed_on_mean_nothing() {
     let (mut s, ear) = sent(reno(), 10);
@@ -265,8 +266,8 @@ fn blocks_that_were_not_agreed_on_mean_nothing() {
     assert_eq!(ear.acked(), [(5000, 5)]);
 }
 
-// RFC 2018 section 3, RFC 2883: a block that begins at the SYN, or ends where it begins or before, means
-// nothing, neither data nor a duplicate.
+// RFC 2018 section 3, RFC 2883: a block that begins at the SYN, or ends at or before its beginning, is
+// ignored, as data and as a duplicate.
 #[test]
 fn impossible_blocks_tell_of_no_duplicate() {
     let (mut s, _) = sent(rack(), 10);
@@ -282,9 +283,9 @@ fn impossible_blocks_tell_of_no_duplicate() {
     assert_eq!(s.subflow(0).counters.undos, 1);
 }
 
-// RFC 8684 section 3.3.6: the subflow's acknowledgement is one of data too, whatever the data level says.
+// RFC 8684 section 3.3.6: the subflow's acknowledgement also acknowledges data, regardless of the data level.
 #[test]
-fn what_a_subflow_acknowledges_is_progress() {
+fn an_acknowledgement_of_a_subflow_is_progress() {
     let (mut s, _) = sent(config(), 2);
     s.inject(ack(0, 1001));
     let then = s.now;
@@ -296,7 +297,7 @@ fn what_a_subflow_acknowledges_is_progress() {
     assert_eq!((s.stats().last_data_ack, s.stats().data_acked), (s.now, 1000));
 }
 
-// RFC 8684 section 3.3.4: the newest data acknowledgement has the peer's window, an old one does not.
+// RFC 8684 section 3.3.4: the newest data acknowledgement contains the peer's window, an old one does not.
 #[test]
 fn the_peers_window_is_that_of_the_newest_data_ack() {
     let (mut s, ear) = sent(config(), 10);
@@ -321,17 +322,18 @@ fn the_loss_rate_follows_the_round_trips() {
     s.inject(ack(0, 1).sack(&[(1001, 4001)]));
     s.expect(data(0, 1, 1000));
     assert_eq!(ear.view().loss_rate, 0.0);
-    // Ten were sent in the first round trip, of which one was lost and sent again; an eighth of that counts.
+    // Ten were sent in the first round trip, of which one was lost and retransmitted; an eighth of that
+    // counts.
     s.inject(ack(0, 9001).sack(&[(9001, 10_001)]));
     let first = 1.0 / 11.0 / 8.0;
     assert!((ear.view().loss_rate - first).abs() < 1e-12, "{}", ear.view().loss_rate);
     s.write(3000);
     s.expect_data(0, 10_001, 3);
-    // The second ends when all is acknowledged that was sent before it began; nothing was lost in it.
+    // The second ends when all data sent before its beginning is acknowledged; nothing was lost in it.
     s.inject(ack(0, 11_001));
     let second = first * 7.0 / 8.0;
     assert!((ear.view().loss_rate - second).abs() < 1e-12, "{}", ear.view().loss_rate);
-    // In a round without data nothing is learnt.
+    // A round without data changes nothing.
     s.inject(ack(0, 13_001));
     assert!((ear.view().loss_rate - second).abs() < 1e-12, "{}", ear.view().loss_rate);
 }
@@ -339,26 +341,27 @@ fn the_loss_rate_follows_the_round_trips() {
 #[test]
 fn the_relative_one_way_delay_is_that_of_the_newest_segment_that_arrived() {
     let (mut s, ear) = sent(plain(), 8);
-    // Their clock is 5 s ahead of ours, or behind; all was sent at 1.01 s.
+    // The peer's clock is 5 s ahead of the local one; all was sent at 1.01 s.
     let first = 1_010_000;
     s.inject(ack(0, 2001).value_us(6_000_000).echo_us(first));
     assert_eq!(ear.last().one_way_delay_us, Some(4_990_000));
-    // One segment in order: the acknowledgement may have waited for a second one.
+    // One segment in order: the acknowledgement may have been delayed for a second one.
     s.inject(ack(0, 3001).value_us(6_000_100).echo_us(first));
     assert_eq!(ear.last().one_way_delay_us, None);
-    // 10 ms later more is sent, of which a part arrives while an older segment is missing. The echo stays behind.
+    // 10 ms later more is sent, of which a part arrives while an older segment is missing. The echo remains
+    // the old one.
     s.write(3000);
     s.expect_data(0, 8001, 3);
     s.advance(7);
     let hole = ack(0, 3001).echo_us(first);
     s.inject(hole.clone().sack(&[(8001, 9001)]).value_us(6_011_000));
     assert_eq!(ear.last().one_way_delay_us, Some(4_991_000));
-    // What is older by a quarter of a round trip is sent again.
+    // Segments older by a quarter of a round trip are retransmitted.
     assert_eq!(s.sent().len(), 5);
     // Nothing new, later.
     s.inject(hole.clone().sack(&[(8001, 9001)]).value_us(6_014_000));
     assert_eq!(ear.last().one_way_delay_us, None);
-    // An acknowledgement that has waited for its second segment echoes the first.
+    // An acknowledgement that waited for its second segment echoes the first.
     s.inject(ack(0, 10_001).value_us(6_012_000).echo_us(first));
     assert_eq!(ear.last().one_way_delay_us, Some(4_992_000));
 }
@@ -366,13 +369,13 @@ fn the_relative_one_way_delay_is_that_of_the_newest_segment_that_arrived() {
 #[test]
 fn a_delivery_rate_spans_a_round_trip() {
     let (mut s, ear) = sent(plain(), 10);
-    // Ten segments in the 10 ms since they were sent.
+    // Ten segments in the 10 ms since their transmission.
     s.inject(ack(0, 10_001));
     assert_eq!(ear.last().delivery_rate, Some(Rate::from_mbps(8)));
     assert_eq!(ear.view().delivery_rate, Rate::from_mbps(8));
 }
 
-// RFC 4821 section 7.6.1: a probe that arrives makes all segments larger.
+// RFC 4821 section 7.6.1: a probe that arrives increases the size of all segments.
 #[test]
 fn a_path_mtu_probe_that_arrives_raises_the_size() {
     let (mut s, ear) = sent(config(), 1);
@@ -383,7 +386,7 @@ fn a_path_mtu_probe_that_arrives_raises_the_size() {
     s.expect(data(0, 1, 600));
     s.expect(data(0, 601, 400));
     s.inject(ack(0, 1001).data_ack(1000));
-    // Larger segments are tried again after ten minutes.
+    // Larger segments are probed again after ten minutes.
     s.advance(600_000);
     s.write(4000);
     let sizes: Vec<u32> = s.sent().iter().map(|segment| segment.payload_len).collect();

@@ -1,4 +1,4 @@
-//! Whose turn it is to send, with a driver that takes segments more slowly than they become due.
+//! The order of transmissions with a driver that takes segments more slowly than they become due.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use anabranch_stack::segment::{Address, Flags};
 
 use crate::kit::*;
 
-/// The next segments of `s` that the driver takes: where each comes from, and its flags.
+/// Returns the next segments of `s` that the driver takes: source address and flags.
 fn take(s: &mut Script, count: usize) -> Vec<(IpAddr, Flags)> {
     let taken = (0..count).map_while(|_| s.endpoint.poll_transmit(s.now));
     taken.map(|transmit| (transmit.segment.source.ip, transmit.segment.flags)).collect()
@@ -17,8 +17,8 @@ fn wide() -> ConnectionConfig {
     ConnectionConfig { initial_window: 300, ..config() }
 }
 
-// Acknowledgements and retransmissions of a subflow cannot wait until another has nothing more to send, which may be
-// never: its peer would take for lost what has arrived (RFC 9293 section 3.8.6.3: within 0.5 s).
+// Acknowledgements and retransmissions of a subflow cannot wait until another has nothing more to send, which
+// may be never: its peer would mark segments lost that have arrived (RFC 9293 section 3.8.6.3: within 0.5 s).
 #[test]
 fn a_busy_subflow_leaves_the_others_their_turn() {
     let mut s = Script::two(wide());

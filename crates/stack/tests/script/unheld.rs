@@ -1,5 +1,5 @@
-//! Rules of several topics that could once be broken by hand without any other test noticing
-//! (`docs/testing.md`, "Rules broken by hand").
+//! Rules on several topics that could once be broken without any other test failing (`docs/testing.md`,
+//! "Rules broken by hand").
 
 use anabranch_stack::config::{ConnectionConfig, OpportunisticRetransmission, PathMtuDiscovery};
 use anabranch_stack::event::{CloseReason, Event, SubflowId};
@@ -12,7 +12,7 @@ use anabranch_units::Duration;
 
 use crate::kit::*;
 
-// RFC 8684 section 3.2, rows J20, K5: all 160 bits of the third ACK's code count.
+// RFC 8684 section 3.2, rows J20, K5: all 160 bits of the third ACK's HMAC are checked.
 #[test]
 fn each_byte_of_a_joins_code_counts() {
     for wrong in 0..20 {
@@ -28,8 +28,8 @@ fn each_byte_of_a_joins_code_counts() {
     }
 }
 
-// RFC 8684 section 3.7: the peer of a join that was answered may have sent data by it, and the first subflow is no
-// whole stream any more. Whether its third ACK was lost is not known here.
+// RFC 8684 section 3.7: after a join was answered the peer may have sent data on it, so the first subflow may
+// not carry the whole stream. It is not known here whether the third ACK was lost.
 #[test]
 fn after_a_join_was_answered_data_without_a_mapping_is_not_the_stream() {
     let mut s = Script::confirmed_server(config());
@@ -39,7 +39,7 @@ fn after_a_join_was_answered_data_without_a_mapping_is_not_the_stream() {
     assert_eq!((s.stats().fallbacks, s.stats().received, s.held_bytes()), (0, 10, 100));
 }
 
-// The same where the join was ours: once its third ACK was sent the peer may use it, and what became of it then is
+// The same for a local join: after its third ACK was sent the peer may use it, and what then became of it is
 // not known here.
 #[test]
 fn after_a_joins_third_ack_data_without_a_mapping_is_not_the_stream() {
@@ -54,8 +54,8 @@ fn after_a_joins_third_ack_data_without_a_mapping_is_not_the_stream() {
     assert_eq!((s.stats().fallbacks, s.stats().received, s.held_bytes()), (0, 0, 100));
 }
 
-// RFC 8684 section 3.4.2, row E5: any segment shows that the path of a withdrawn address lives, also the data that
-// everybody expects next.
+// RFC 8684 section 3.4.2, row E5: any segment shows that the path of a withdrawn address works, including
+// data that is expected next.
 #[test]
 fn a_withdrawn_address_that_sends_data_keeps_its_subflow() {
     let mut s = Script::client_with(mesh(), 1);
@@ -95,8 +95,8 @@ fn a_fourth_ack_after_a_repeated_third_is_no_rtt_sample() {
     assert_eq!(s.subflow(1).srtt, rtt);
 }
 
-// RFC 8684 section 3.3.6: the timers of the data level wait for the slowest subflow, whose timeout is the backed-off one
-// (RFC 6298 section 5.5).
+// RFC 8684 section 3.3.6: the timers of the data level wait for the slowest subflow, whose timeout is backed
+// off (RFC 6298 section 5.5).
 #[test]
 fn the_data_fin_is_repeated_after_the_backed_off_timeout() {
     let mut s = Script::two(config());
@@ -123,8 +123,8 @@ fn the_data_fin_is_repeated_after_the_backed_off_timeout() {
     assert!(waited >= Duration::from_millis(8 * 210), "{waited:?}");
 }
 
-// RFC 2018 section 8: what was selectively acknowledged counts as missing after timeouts, until the receiver reports it
-// once more.
+// RFC 2018 section 8: selectively acknowledged data counts as missing after timeouts, until the receiver
+// reports it again.
 #[test]
 fn what_is_reported_again_after_timeouts_is_not_sent_again() {
     let mut s = Script::client(ConnectionConfig { undo: false, timestamps: false, ..plain() });
@@ -147,7 +147,7 @@ fn what_is_reported_again_after_timeouts_is_not_sent_again() {
     assert_eq!(again, [1001]);
 }
 
-// RFC 4821 section 7.3: a probe takes the place of a segment, also while others are in flight.
+// RFC 4821 section 7.3: a probe replaces a segment, also while others are in flight.
 #[test]
 fn a_larger_segment_is_tried_while_others_are_in_flight() {
     let probing = ConnectionConfig { mss: 1400, path_mtu: PathMtuDiscovery::Probe, ..config() };
@@ -178,7 +178,8 @@ fn a_larger_segment_is_tried_while_others_are_in_flight() {
     panic!("no probe in 50 round trips");
 }
 
-/// All of the stream goes to one subflow, whatever room it has, and if wanted 10,000..12,000 to subflow 1 as well.
+/// Assigns the whole stream to one subflow, regardless of free window, and optionally 10,000..12,000 to
+/// subflow 1 as well.
 #[derive(Clone)]
 struct Ahead {
     to: SubflowId,
@@ -211,7 +212,8 @@ fn ahead(to: u8, copies: bool) -> SchedulerKind {
     SchedulerKind::Custom(CustomSchedulerKind::new("ahead", build))
 }
 
-// RFC 8684 section 3.3.2: what is DATA_ACKed by way of another subflow leaves the queue, and is not sent.
+// RFC 8684 section 3.3.2: queued data that is DATA_ACKed on another subflow is removed from the queue, and
+// not sent.
 #[test]
 fn queued_data_that_is_data_acked_is_not_sent() {
     let mut s = Script::two(ConnectionConfig { scheduler: ahead(0, true), ..config() });
@@ -221,14 +223,14 @@ fn queued_data_that_is_data_acked_is_not_sent() {
     s.expect(data(1, 1, 1000).map(10_000, 1, 1000));
     s.expect(data(1, 1001, 1000).map(11_000, 1001, 1000));
     s.advance(10);
-    // The acknowledgement of the other subflow is still under way.
+    // The acknowledgement of the other subflow is still in flight.
     s.inject(ack(0, 9001).data_ack(12_000));
     s.expect(data(0, 10_001, 1000).map(12_000, 10_001, 1000));
     s.expect(data(0, 11_001, 1000).map(13_000, 11_001, 1000));
 }
 
-// RFC 9293 section 3.8.6.2.1: a subflow's own window that has less than a segment left is not filled while something is
-// in flight that will open it.
+// RFC 9293 section 3.8.6.2.1: a subflow's own window with less than a segment left is not filled while data
+// in flight will open it.
 #[test]
 fn the_rest_of_a_subflows_own_window_is_not_filled() {
     let config = ConnectionConfig { scheduler: ahead(1, false), initial_window: 20, ..mesh() };
@@ -245,7 +247,7 @@ fn the_rest_of_a_subflows_own_window_is_not_filled() {
     s.expect_data(1, 10_001, 4);
 }
 
-// RFC 8985 section 7.3: a probe may send new data. Of several subflows one that is silent is no place for new data.
+// RFC 8985 section 7.3: a probe may send new data. With several subflows a silent one gets no new data.
 #[test]
 fn a_tail_probe_of_one_of_several_subflows_repeats_what_it_has_sent() {
     let mut s = Script::two(config());
@@ -264,8 +266,8 @@ fn a_tail_probe_of_one_of_several_subflows_repeats_what_it_has_sent() {
     }
 }
 
-/// Two subflows with round trips of 10 ms and `slow_ms` fill a receive window of 20,000 bytes, of which the slow one has the
-/// second half, and the first half has arrived.
+/// Returns two subflows with round trips of 10 ms and `slow_ms` that fill a receive window of 20,000 bytes;
+/// the slow one carries the second half, and the first half has arrived.
 fn blocked_by_the_slow_one(slow_ms: u64) -> Script {
     let opportunistic = OpportunisticRetransmission::RetransmitAndPenalise;
     let mut s = Script::connecting(ConnectionConfig { opportunistic, ..mesh() }, 2);
@@ -289,8 +291,8 @@ fn blocked_by_the_slow_one(slow_ms: u64) -> Script {
     s
 }
 
-// NSDI 2012, section 4.2, and the out-of-tree kernel: a slow subflow whose data blocks the receive window loses half of its
-// congestion window, once in a round trip of the fast one, which sends the head.
+// NSDI 2012, section 4.2, and the out-of-tree kernel: a slow subflow whose data blocks the receive window has
+// its congestion window halved, once per round trip of the fast one, which sends the head.
 #[test]
 fn a_subflow_that_blocks_the_window_is_penalised_once_in_a_round_trip() {
     let mut s = blocked_by_the_slow_one(100);
@@ -304,7 +306,7 @@ fn a_subflow_that_blocks_the_window_is_penalised_once_in_a_round_trip() {
     assert_eq!((s.stats().penalisations, s.cwnd(1)), (2, 2));
 }
 
-// The out-of-tree kernel: but it is sent there only if that is four times as fast.
+// The out-of-tree kernel: the head is reinjected only on a subflow that is four times as fast.
 #[test]
 fn the_head_stays_with_a_subflow_that_is_not_much_slower() {
     let mut s = blocked_by_the_slow_one(30);
@@ -312,7 +314,7 @@ fn the_head_stays_with_a_subflow_that_is_not_much_slower() {
     assert_eq!(s.stats().opportunistic_retransmissions, 0);
 }
 
-// What is not about one subflow is signalled on one that has not failed.
+// Signals that concern no particular subflow are sent on one that has not failed.
 #[test]
 fn a_withdrawal_is_not_sent_on_a_subflow_that_has_failed() {
     let mut s = Script::client_with(mesh(), 3);
@@ -338,8 +340,8 @@ fn a_withdrawal_is_not_sent_on_a_subflow_that_has_failed() {
     assert_eq!(sent.iter().find(removal).expect("a withdrawal").source.ip, own_ip(0));
 }
 
-// RFC 9293 section 3.8.6.1: a peer that answers the probes of its closed window may take its time. One that does not is
-// given up after the user timeout.
+// RFC 9293 section 3.8.6.1: a peer that answers the probes of its closed window is waited for. A silent one
+// is given up after the user timeout.
 #[test]
 fn a_silent_peer_behind_a_closed_window_is_given_up() {
     let mut s = Script::connecting(ConnectionConfig { user_timeout: Duration::from_secs(20), ..config() }, 1);
@@ -353,18 +355,18 @@ fn a_silent_peer_behind_a_closed_window_is_given_up() {
     while !s.events.contains(&Event::Closed(CloseReason::TimedOut)) {
         s.wait_until_sent(30_000);
     }
-    // The user timeout begins with the last probe that was answered, or the write.
+    // The user timeout begins with the last answered probe, or the write.
     let waited = s.now.since(start);
     assert!(waited >= Duration::from_secs(20) && waited < Duration::from_secs(60), "{waited:?}");
 }
 
-/// A plain TCP with a round trip of 10 ms, without anything that tells retransmissions apart.
+/// Returns plain TCP with a round trip of 10 ms, without anything that distinguishes retransmissions.
 fn ambiguous() -> ConnectionConfig {
     ConnectionConfig { timestamps: false, sack: false, undo: false, ..plain() }
 }
 
-// RFC 6298 section 3: an acknowledgement of segments of which one was sent twice is no sample, as the others have waited
-// for that one.
+// RFC 6298 section 3: an acknowledgement of several segments of which one was retransmitted is no sample, as
+// the others have waited for that one.
 #[test]
 fn an_acknowledgement_of_more_than_a_retransmission_is_no_rtt_sample() {
     let mut s = Script::client(ambiguous());
@@ -378,7 +380,7 @@ fn an_acknowledgement_of_more_than_a_retransmission_is_no_rtt_sample() {
     assert_eq!(s.subflow(0).srtt, before);
 }
 
-// RFC 6298 section 3: nor is the answer to a SYN that was sent twice.
+// RFC 6298 section 3: nor is the answer to a retransmitted SYN.
 #[test]
 fn the_answer_to_a_repeated_syn_is_no_rtt_sample() {
     let mut s = Script::connecting(ambiguous(), 1);
@@ -390,7 +392,7 @@ fn the_answer_to_a_repeated_syn_is_no_rtt_sample() {
     assert_eq!(s.subflow(0).srtt, None);
 }
 
-// RFC 6298 section 3: nor the third ACK after a SYN/ACK that was sent twice.
+// RFC 6298 section 3: nor the third ACK after a retransmitted SYN/ACK.
 #[test]
 fn the_answer_to_a_repeated_syn_ack_is_no_rtt_sample() {
     let mut s = Script::listening(ambiguous(), 1);
@@ -403,7 +405,7 @@ fn the_answer_to_a_repeated_syn_ack_is_no_rtt_sample() {
     assert_eq!(s.subflow(0).srtt, None);
 }
 
-// RFC 6056 section 3.3: a port that is in use towards the same peer is not used again, also when the ports begin anew.
+// RFC 6056 section 3.3: a port in use for the same peer is not reused, also when the port numbers start over.
 #[test]
 fn a_port_in_use_is_not_used_again() {
     let mut s = Script::connecting(plain(), 1);
@@ -418,7 +420,7 @@ fn a_port_in_use_is_not_used_again() {
     }
 }
 
-// One connection sends a turn of segments, and then the next: a long queue of one keeps no other waiting.
+// Each connection sends a turn of segments: a long queue of one does not delay another.
 #[test]
 fn two_connections_send_in_turn() {
     let mut s = Script::connecting(ConnectionConfig { initial_window: 200, ..plain() }, 1);

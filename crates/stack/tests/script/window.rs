@@ -19,7 +19,7 @@ fn all_subflows_show_one_window() {
     s.expect(ack(0, 1011).data_ack(1010).window(10_000 - 1010));
     s.inject(mapped(sub, 1, 1010, 1000));
     s.expect(ack(sub, 1001).data_ack(2010).window(10_000 - 2010));
-    // Data out of order at the data level takes nothing from the window.
+    // Data out of order at the data level does not reduce the window.
     s.inject(mapped(sub, 1001, 5000, 1000));
     s.expect(ack(sub, 2001).data_ack(2010).window(10_000 - 2010));
     s.read(2010);
@@ -58,12 +58,12 @@ fn the_right_edge_never_moves_left() {
     assert!(edge > 200_000);
 }
 
-// RFC 8684 section 3.3.4, row W4, T24: the TCP window of a subflow admits nothing and refuses nothing.
+// RFC 8684 section 3.3.4, row W4, T24: the TCP window of a subflow neither admits nor refuses data.
 #[test]
 fn data_is_accepted_by_its_dsn() {
     let mut s = Script::confirmed_server(buffer(4000));
     let sub = s.peer_joins(0, 3, 4, false);
-    // Subflow 0 is 3000 bytes behind, so that this lies beyond what its own ACK and window admit.
+    // Subflow 0 has 3000 bytes missing, so this is beyond its own ACK and window.
     for at in 0..3 {
         s.inject(mapped(sub, 1 + at * 1000, 10 + i64::from(at) * 1000, 1000));
         s.sent();
@@ -75,8 +75,8 @@ fn data_is_accepted_by_its_dsn() {
     assert_eq!(s.stats().received, 4010);
 }
 
-// RFC 8684 section 3.3.5, rows W8, W9, B14, H13: an old DATA_ACK with an old window, by a slow path, changes
-// nothing; nor does a box that shows less.
+// RFC 8684 section 3.3.5, rows W8, W9, B14, H13: an old DATA_ACK with an old window, over a slow path,
+// changes nothing; nor does a middlebox that advertises less.
 #[test]
 fn an_older_or_smaller_window_does_not_shrink_the_connections() {
     let mut s = Script::two(config());
@@ -88,7 +88,7 @@ fn an_older_or_smaller_window_does_not_shrink_the_connections() {
     s.expect_data(1, 1, 10);
 }
 
-// RFC 8684 section 3.3.5, rows W10, W11: a subflow's own window holds too.
+// RFC 8684 section 3.3.5, rows W10, W11: a subflow's own window limits it too.
 #[test]
 fn a_subflows_own_window_holds() {
     let mut s = Script::connecting(config(), 1);
@@ -98,7 +98,7 @@ fn a_subflows_own_window_holds() {
     s.inject(ack(0, 1).data_ack(0).window(3840));
     s.write(20_000);
     s.expect_data(0, 1, 3);
-    // The connection's edge moves by way of the DATA_ACK, the subflow's by its ACK.
+    // The connection's edge moves with the DATA_ACK, the subflow's with its ACK.
     s.inject(ack(0, 1001).data_ack(1000).window(3840));
     s.expect_data(0, 3001, 1);
     s.inject(ack(0, 2001).data_ack(2000).window(2816));
@@ -150,7 +150,7 @@ fn a_closed_window_is_probed_until_it_opens() {
         s.write(10_000);
         s.expect_data(0, 1, 2);
         s.inject(acked(2000).window(0));
-        // A sliver of 48 bytes is left, which is sent as nothing else moves.
+        // A remainder of 48 bytes is left, which is sent as nothing else is in flight.
         s.expect(data(0, 2001, 48));
         s.inject(acked(2048).window(0));
         let mut waits = Vec::new();
@@ -170,7 +170,8 @@ fn a_closed_window_is_probed_until_it_opens() {
     }
 }
 
-// RFC 9293 section 3.8.6.1: while the peer answers, a closed window ends nothing, whatever the user timeout.
+// RFC 9293 section 3.8.6.1: while the peer answers, a closed window does not end the connection, whatever the
+// user timeout.
 #[test]
 fn a_closed_window_is_no_reason_to_give_up() {
     let impatient = ConnectionConfig { user_timeout: anabranch_units::Duration::from_secs(20), ..config() };
@@ -191,7 +192,8 @@ fn a_closed_window_is_no_reason_to_give_up() {
     s.expect(data(0, 1, 1000));
 }
 
-// The Linux way to probe, trap T53: an old octet mapped to an old DSN is a duplicate, and is answered with the DATA_ACK.
+// Linux's window probe, trap T53: an old octet mapped to an old DSN is a duplicate, and is answered with the
+// DATA_ACK.
 #[test]
 fn a_probe_with_an_old_octet_is_answered() {
     let mut s = Script::confirmed_server(buffer(4000));
@@ -201,7 +203,7 @@ fn a_probe_with_an_old_octet_is_answered() {
     s.expect(ack(0, 11).data_ack(10));
 }
 
-// RFC 9293 section 3.8.6.2.2: the window is not opened by slivers.
+// RFC 9293 section 3.8.6.2.2: the window is not opened in small steps.
 #[test]
 fn a_window_is_opened_by_two_segments_or_half_the_buffer() {
     let mut s = Script::confirmed_server(buffer(10_010));
@@ -220,10 +222,11 @@ fn a_window_is_opened_by_two_segments_or_half_the_buffer() {
     s.expect(ack(0, 10_011).data_ack(10_010).window(2100));
 }
 
-// RFC 8684 section 3.3.4, row W7: the buffer grows to twice what a round trip of the slowest path brings.
+// RFC 8684 section 3.3.4, row W7: the buffer grows to twice the data received in a round trip of the slowest
+// path.
 #[test]
 fn the_receive_buffer_grows_with_the_bandwidth() {
-    // As Linux twice what is read in a round trip; else somewhat more.
+    // Like Linux, twice the data read in a round trip; otherwise somewhat more.
     grows(true, 30_000..=35_000);
     grows(false, 40_000..=100_000);
 }
@@ -253,7 +256,7 @@ fn grows(growth: bool, range: core::ops::RangeInclusive<u64>) {
     assert!(range.contains(&largest), "{largest}");
 }
 
-// RFC 8684 section 3.3.5, row W12: what may be sent is not less than what may be received.
+// RFC 8684 section 3.3.5, row W12: the send buffer is at least as large as the receive buffer.
 #[test]
 fn the_send_buffer_is_not_smaller_than_the_receive_buffer() {
     for config in [ConnectionConfig::linux(), ConnectionConfig::ns3()] {
@@ -272,29 +275,31 @@ fn a_flood_out_of_order_is_bounded_by_the_window() {
     assert!(s.stats().out_of_order <= 9000);
 }
 
-// RFC 8684 section 3.3.4 as Linux reads it: the window that it holds for a subflow is kept by an acknowledgement that
-// repeats its number, and counts from that one's DATA_ACK. So that repeats the window, and its DATA_ACK lags.
+// RFC 8684 section 3.3.4 as implemented in Linux: the window it stores for a subflow is kept by an
+// acknowledgement that repeats its number, and counts from the DATA_ACK of that acknowledgement. So such an
+// acknowledgement repeats the window, and its DATA_ACK lags.
 #[test]
 fn a_repeated_acknowledgement_moves_no_edge_for_a_peer_that_keeps_the_larger_window() {
     let mut s = Script::confirmed_server(buffer(10_000));
     let sub = s.peer_joins(0, 3, 4, false);
     s.inject(mapped(0, 11, 10, 1000));
     s.expect(ack(0, 1011).data_ack(1010).window(10_000 - 1010));
-    // The data level moves by the other subflow, and nobody reads.
+    // The data level advances on the other subflow, and the application does not read.
     s.inject(mapped(sub, 1, 1010, 3000));
     s.expect(ack(sub, 3001).data_ack(4010).window(10_000 - 4010));
     // Subflow 0 repeats its number: the same window, the same DATA_ACK, the same edge.
     s.inject(mapped(0, 11, 10, 1000));
     s.expect(ack(0, 1011).data_ack(1010).window(10_000 - 1010));
-    // With a new number it is all said.
+    // A new number carries the current state.
     s.inject(mapped(0, 1011, 4010, 1000));
     s.expect(ack(0, 2011).data_ack(5010).window(10_000 - 5010));
-    // Read in part, the window is larger than what this one shows, and smaller than what the other holds.
+    // After a partial read, the window is larger than this subflow has advertised, and smaller than the other
+    // one's.
     s.inject(mapped(0, 2011, 5010, 4000));
     s.expect(ack(0, 6011).data_ack(9010).window(990));
     s.read(4000);
     s.expect(ack(0, 6011).data_ack(9010).window(4990));
-    // Each subflow says the same edge, as another one may not get through.
+    // Each subflow advertises the same edge, as another one may be lost.
     s.expect(ack(sub, 3001).data_ack(9010 - 1000).window(5990));
     s.read(4000);
     for at in [sub, 0] {
@@ -302,7 +307,7 @@ fn a_repeated_acknowledgement_moves_no_edge_for_a_peer_that_keeps_the_larger_win
     }
 }
 
-// The end of the stream is acknowledged whatever the windows: behind it nothing comes.
+// The end of the stream is acknowledged regardless of the windows: nothing follows it.
 #[test]
 fn the_end_of_the_stream_does_not_lag() {
     let mut s = Script::confirmed_server(buffer(10_000));
@@ -315,21 +320,22 @@ fn the_end_of_the_stream_does_not_lag() {
     s.expect(ack(0, 1011).data_ack(4011).window(10_000 - 4010));
 }
 
-// Linux lends a subflow the room of the connection (`SndWndShared`): what another one has shown may be held too.
+// Linux lets a subflow use the window of the connection (`SndWndShared`): it may store the window advertised
+// on another.
 #[test]
-fn what_another_subflow_has_shown_may_be_held() {
+fn the_window_of_another_subflow_may_be_held() {
     let mut s = Script::confirmed_server(buffer(10_000));
     let sub = s.peer_joins(0, 3, 4, false);
     s.inject(mapped(sub, 1, 10, 3990));
     s.expect(ack(sub, 3991).data_ack(4000).window(6000));
-    // Half is free still: nobody has to hear of it.
+    // Half is still free: no update is necessary.
     s.read(3000);
     s.expect_nothing();
     s.inject(mapped(0, 11, 4000, 1000));
     s.expect(ack(0, 1011).data_ack(5000).window(8000));
     s.inject(mapped(0, 1011, 5000, 1000));
     s.expect(ack(0, 2011).data_ack(6000).window(7000));
-    // More than this subflow has shown, and less than the other has.
+    // More than this subflow has advertised, and less than the other has.
     s.inject(mapped(sub, 1, 10, 1000));
     s.expect(ack(sub, 3991).data_ack(5000).window(8000));
 }

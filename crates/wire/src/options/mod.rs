@@ -22,7 +22,7 @@ const MAX_WINDOW_SCALE: u8 = 14;
 
 /// Reads the options of `segment`, whose flags and payload length are known already.
 ///
-/// An option whose length cannot be true ends the list: what follows it could be anything.
+/// An option with an impossible length ends the list, since the bytes that follow cannot be interpreted.
 pub(crate) fn parse(bytes: &[u8], segment: &mut Segment) {
     let syn = segment.flags.has(Flags::SYN);
     if syn {
@@ -47,7 +47,7 @@ pub(crate) fn parse(bytes: &[u8], segment: &mut Segment) {
         if kind == MPTCP {
             mptcp::parse(body, segment);
         } else {
-            // One of a wrong length says nothing.
+            // An option of a wrong length is skipped.
             let _ = parse_one(kind, Reader(body), &mut segment.options);
         }
     }
@@ -57,7 +57,7 @@ fn parse_one(kind: u8, mut body: Reader<'_>, options: &mut Options) -> Option<()
     match (kind, body.0.len()) {
         (MSS, 2) => {
             let mss = body.u16()?;
-            // No segment could be sent to somebody who takes none.
+            // An MSS of zero would allow no segment.
             if mss > 0 {
                 options.syn.as_mut()?.mss = mss;
             }
@@ -81,15 +81,16 @@ fn parse_one(kind: u8, mut body: Reader<'_>, options: &mut Options) -> Option<()
     Some(())
 }
 
-/// RFC 9293 section 3.7.1: what an end takes that does not say.
+/// Returns the MSS of a peer that sends no MSS option (RFC 9293 section 3.7.1).
 fn default_mss(segment: &Segment) -> u16 {
     if segment.source.ip.is_ipv4() { 536 } else { 1220 }
 }
 
-/// The bytes of the options of `segment` and how many they are, a multiple of four; none if they do not fit.
+/// Returns the bytes of the options of `segment` and their length, a multiple of four; none if they do not
+/// fit.
 ///
-/// They stand where Linux puts them, MPTCP last, each TCP option aligned with NOPs in front as
-/// [`Options::wire_len`] counts them. Where that is too long they are packed without.
+/// The order is that of Linux, MPTCP last, each TCP option preceded by NOPs for alignment as
+/// [`Options::wire_len`] counts them. If that is too long the options are packed without NOPs.
 pub(crate) fn emit(segment: &Segment) -> Option<([u8; OPTION_SPACE as usize], usize)> {
     let mut space = [0; OPTION_SPACE as usize];
     let mut len = write(&segment.options, None, &mut space);
@@ -99,7 +100,7 @@ pub(crate) fn emit(segment: &Segment) -> Option<([u8; OPTION_SPACE as usize], us
     len.map(|len| (space, len))
 }
 
-/// Writes `options`; packed, and without the MSS that `packed` says is understood.
+/// Writes `options`. If packed, the MSS is left out when it equals the default, `packed`.
 fn write(options: &Options, packed: Option<u16>, space: &mut [u8]) -> Option<usize> {
     let mut out = Writer::new(space);
     let align = packed.is_none();
@@ -116,7 +117,7 @@ fn write(options: &Options, packed: Option<u16>, space: &mut [u8]) -> Option<usi
         }
         sack_permitted = syn.sack_permitted;
         if sack_permitted {
-            // Shares its alignment with the timestamps, where there are any.
+            // Shares its alignment with the timestamps if there are any.
             nops(&mut out, if options.timestamps.is_none() { 2 } else { 0 });
             out.put([SACK_PERMITTED, 2]);
         }

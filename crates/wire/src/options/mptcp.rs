@@ -32,17 +32,17 @@ const DSS_MAPPING: u8 = 0x04;
 const DSS_ACK_8: u8 = 0x02;
 const DSS_ACK: u8 = 0x01;
 
-/// Reads one option into `segment`; `body` is what follows kind and length.
+/// Reads one option into `segment`; `body` is the option without kind and length.
 ///
-/// An unknown subtype, a wrong length, a form that does not belong on this segment: the option is
-/// skipped as if it were not there (section 3). Of several that say the same the first counts; more
-/// than the segment has places for are skipped too.
+/// An option with an unknown subtype, a wrong length, or a form that does not belong on this segment is
+/// skipped as if it were absent (section 3). Of several options with the same meaning the first counts;
+/// options beyond the number that a segment can hold are skipped too.
 pub(super) fn parse(body: &[u8], segment: &mut Segment) {
     let mut reader = Reader(body);
     let Some(first) = reader.u8() else { return };
     let (subtype, low) = (first >> 4, first & 0x0f);
     if subtype == DSS {
-        // On a SYN there is nothing to map or to acknowledge.
+        // A SYN has nothing to map or to acknowledge.
         if !segment.flags.has(Flags::SYN) && segment.options.dss.is_none() {
             segment.options.dss = parse_dss(reader);
         }
@@ -53,7 +53,7 @@ pub(super) fn parse(body: &[u8], segment: &mut Segment) {
         MP_JOIN => parse_join(reader, low, segment.flags).map(MptcpOption::Join),
         ADD_ADDR => parse_add_address(reader, low).map(MptcpOption::AddAddress),
         REMOVE_ADDR => parse_remove_address(reader).map(MptcpOption::RemoveAddress),
-        // Version 0 had a form with an address ID, which must not be acted on.
+        // Version 0 had a form with an address ID, which must be ignored.
         MP_PRIO if body.len() == 1 => Some(MptcpOption::Priority { backup: low & FLAG != 0 }),
         MP_FAIL if body.len() == 10 => parse_64(reader).map(|dsn| MptcpOption::Fail(Dsn(dsn))),
         MP_FASTCLOSE if body.len() == 10 => parse_64(reader).map(|key| MptcpOption::FastClose(Key(key))),
@@ -67,8 +67,8 @@ pub(super) fn parse(body: &[u8], segment: &mut Segment) {
     }
 }
 
-/// Section 3.1. The bits of the segment and the length together say which form it is; version 0
-/// had other forms of the same lengths.
+/// Reads MP_CAPABLE (section 3.1). The flags of the segment and the length together determine the form;
+/// version 0 had other forms of the same lengths.
 fn parse_capable(mut body: Reader<'_>, version: u8, flags: Flags) -> Option<Capable> {
     let form = (flags.has(Flags::SYN), flags.has(Flags::ACK), body.0.len() + 3);
     if !matches!(form, (true, false, 4) | (true, true, 12) | (false, true, 20 | 22 | 24)) {
@@ -89,7 +89,7 @@ fn parse_capable(mut body: Reader<'_>, version: u8, flags: Flags) -> Option<Capa
     Some(capable)
 }
 
-/// Section 3.2. Reserved bits are not looked at.
+/// Reads MP_JOIN (section 3.2). Reserved bits are ignored.
 fn parse_join(mut body: Reader<'_>, low: u8, flags: Flags) -> Option<Join> {
     let (len, address_id) = (body.0.len() + 3, body.u8()?);
     let backup = low & FLAG != 0;
@@ -101,10 +101,11 @@ fn parse_join(mut body: Reader<'_>, low: u8, flags: Flags) -> Option<Join> {
     }
 }
 
-/// Section 3.3. The flags say what is there; two bytes more are the checksum of a mapping.
+/// Reads the DSS option (section 3.3). The flags say which fields are present; two more bytes are the
+/// checksum of a mapping.
 fn parse_dss(mut body: Reader<'_>) -> Option<Dss> {
     let flags = body.u8()?;
-    // "a" counts only with "A", "m" only with "M".
+    // Flag "a" counts only with "A", "m" only with "M".
     let data_ack = match (flags & DSS_ACK != 0, flags & DSS_ACK_8 != 0) {
         (false, _) => None,
         (true, false) => Some(DataAck::Narrow(body.u32()?)),
@@ -120,12 +121,12 @@ fn parse_dss(mut body: Reader<'_>) -> Option<Dss> {
     } else {
         None
     };
-    // One that neither acknowledges nor maps has no length in the table of section 3.3.
+    // A DSS option that neither acknowledges nor maps has no length in the table of section 3.3.
     let whole = body.0.is_empty() && (data_ack.is_some() || mapping.is_some());
     whole.then_some(Dss { data_ack, mapping, data_fin: flags & DSS_FIN != 0 })
 }
 
-/// Section 3.4.1. The length says which family it is and whether there is a port.
+/// Reads ADD_ADDR (section 3.4.1). The length determines the address family and whether there is a port.
 fn parse_add_address(mut body: Reader<'_>, low: u8) -> Option<AddAddress> {
     let echo = low & FLAG != 0;
     let (v6, with_port) = match (body.0.len() + 3, echo) {
@@ -146,7 +147,7 @@ fn parse_add_address(mut body: Reader<'_>, low: u8) -> Option<AddAddress> {
     Some(AddAddress { id, ip, port, hmac })
 }
 
-/// Section 3.4.2. Of a longer list than the stack keeps the first IDs count.
+/// Reads REMOVE_ADDR (section 3.4.2). Of a list longer than the stack can hold, the first IDs count.
 fn parse_remove_address(mut body: Reader<'_>) -> Option<AddressIds> {
     let mut ids = AddressIds::one(body.u8()?);
     while let Some(id) = body.u8() {
@@ -155,13 +156,13 @@ fn parse_remove_address(mut body: Reader<'_>) -> Option<AddressIds> {
     Some(ids)
 }
 
-/// A reserved octet and 64 bits.
+/// Reads a reserved octet and 64 bits.
 fn parse_64(mut body: Reader<'_>) -> Option<u64> {
     body.u8()?;
     body.u64()
 }
 
-/// Section 3.6: a value without a meaning counts as unspecified.
+/// Returns the reset reason (section 3.6); a value without a meaning is unspecified.
 fn reset_reason(value: u8) -> ResetReason {
     match value {
         0x01 => ResetReason::MptcpError,
@@ -190,7 +191,7 @@ fn start(out: &mut Writer<'_>, len: u32, subtype: u8, low: u8) {
     out.put([MPTCP, len as u8, subtype << 4 | low]);
 }
 
-/// Writes the data sequence signal; reserved bits are zero.
+/// Writes the DSS option; reserved bits are zero.
 pub(super) fn write_dss(dss: &Dss, out: &mut Writer<'_>) {
     start(out, dss.wire_len(), DSS, 0);
     let ack = match dss.data_ack {
@@ -230,7 +231,7 @@ pub(super) fn write(option: &MptcpOption, out: &mut Writer<'_>) {
         MptcpOption::Capable(capable) => {
             start(out, len, MP_CAPABLE, capable.version & 0x0f);
             out.u8(capable.flags);
-            // What is behind a field that is missing is not there either.
+            // The fields that follow a missing field are missing too.
             if let Some(key) = capable.sender_key {
                 out.u64(key.0);
                 if let Some(key) = capable.receiver_key {

@@ -1,10 +1,10 @@
-//! What must hold for any bytes; shared with the fuzz target.
+//! Properties that hold for any bytes; shared with the fuzz target.
 
 use anabranch_wire::{
     Checksum, Checksums, IpFields, complete_checksum, echo_reply, echo_request, emit, parse, parse_icmp,
 };
 
-/// Reads `packet`; if that goes well, the segment is written and read again.
+/// Parses `packet`; if that succeeds, writes the segment and parses it again.
 pub fn chew(packet: &[u8]) {
     let _ = parse(packet, Checksums::Verify);
     let _ = parse_icmp(packet);

@@ -1,11 +1,11 @@
-//! The corpus of the fuzz target, and what comes of it by chance changes.
+//! The corpus of the fuzz target, with random mutations.
 
 use anabranch_units::RandomStream;
 use anabranch_wire::{Checksums, parse, parse_icmp};
 
 use crate::chew::chew;
 
-/// The packets in `fuzz/corpus/packet`, in the order of their names.
+/// Returns the packets in `fuzz/corpus/packet`, in the order of their names.
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/packet");
     let mut packets: Vec<(String, Vec<u8>)> = std::fs::read_dir(directory)
@@ -26,7 +26,7 @@ fn every_packet_of_the_corpus() {
     assert!(packets.len() > 30, "{}", packets.len());
     for (name, packet) in &packets {
         chew(packet);
-        // The seeds are whole packets, so that changes begin behind the checksums.
+        // The seeds are whole packets, so that mutations begin after the checksums.
         let read = parse(packet, Checksums::Verify).is_ok() || parse_icmp(packet).is_some();
         assert!(read || name == "v4-fragment" || name.len() == 40, "{name}");
     }
@@ -59,7 +59,7 @@ fn two_hundred_thousand_changes_of_the_corpus() {
                     packet.splice(at..at, part);
                 }
             }
-            // Lengths that fit are changed into such too.
+            // Consistent lengths are produced too.
             if below(2) == 0 && packet.len() > 20 && packet[0] >> 4 == 4 {
                 let total = (packet.len() as u16).to_be_bytes();
                 packet[2..4].copy_from_slice(&total);

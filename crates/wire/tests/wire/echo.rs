@@ -4,7 +4,8 @@ use anabranch_wire::{checksum, echo_reply, echo_request};
 
 use crate::kit::{ACK, packet_of, segment};
 
-/// `ping` from 192.0.2.1 to 198.51.100.2, with a mark of differentiated services and 9 bytes of data.
+/// Returns a `ping` from 192.0.2.1 to 198.51.100.2, with a differentiated services code point and 9 bytes of
+/// data.
 fn v4() -> Vec<u8> {
     let mut packet = vec![0x45, 0xb8, 0, 37, 0xab, 0xcd, 0x40, 0, 61, 1, 0, 0];
     packet.extend([192, 0, 2, 1, 198, 51, 100, 2]);
@@ -47,7 +48,7 @@ fn a_ping_over_ipv4_is_answered() {
     assert_eq!(checksum::sum(&reply[..20]), 0xffff);
     assert_eq!(reply[12..20], [198, 51, 100, 2, 192, 0, 2, 1]);
     assert_eq!(reply[20..22], [0, 0]);
-    // The type has gone from 8 to 0, and the sum rises by as much.
+    // The type has changed from 8 to 0, and the sum rises by as much.
     assert_eq!(word(&reply, 22), checksum::combine(word(&request, 22), 0x0800));
     assert_eq!(reply[24..], request[24..]);
     assert!(!echo_reply(&mut reply), "a reply has none");
@@ -91,7 +92,7 @@ fn nothing_else_is_answered() {
     };
     let mut same = header(&|_| {});
     assert!(echo_reply(&mut same));
-    // To or from many, from nobody, a fragment, another protocol.
+    // Multicast and broadcast addresses, the unspecified address, a fragment, another protocol.
     stays(header(&|packet| packet[16] = 224));
     stays(header(&|packet| packet[16..20].fill(255)));
     stays(header(&|packet| packet[12] = 224));

@@ -6,7 +6,7 @@ use anabranch_wire::{IcmpError, IcmpKind, checksum, parse_icmp};
 
 use crate::kit::{ACK, packet_of, segment, v6};
 
-/// An ICMP message from a router about the first `quoted` bytes of `packet`.
+/// Returns an ICMP message from a router about the first `quoted` bytes of `packet`.
 fn error_v4(kind: u8, code: u8, rest: u32, packet: &[u8], quoted: usize) -> Vec<u8> {
     let mut message = vec![kind, code, 0, 0];
     message.extend(rest.to_be_bytes());
@@ -78,7 +78,7 @@ fn other_errors_say_what_they_are() {
     assert_eq!(of(3, 1), Some(IcmpKind::Unreachable { code: 1 }));
     assert_eq!(of(3, 13), Some(IcmpKind::Unreachable { code: 13 }));
     assert_eq!(of(11, 0), Some(IcmpKind::Other));
-    // Source quench and redirects are no errors to act on; an echo is none at all.
+    // Source quench and redirects are not acted on; an echo is not an error.
     assert_eq!(of(4, 0), None);
     assert_eq!(of(5, 0), None);
     assert_eq!(of(8, 0), None);

@@ -1,4 +1,4 @@
-//! Packets by hand.
+//! Hand-made packets.
 
 use anabranch_stack::segment::{Address, Flags, Options, Segment};
 use anabranch_stack::seq::Seq;
@@ -27,13 +27,13 @@ pub fn segment(flags: Flags) -> Segment {
     segment
 }
 
-/// Bytes from hexadecimal digits; blanks are skipped.
+/// Returns the bytes of hexadecimal digits; blanks are skipped.
 pub fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// The packet of `segment` with the payload `fill(0), fill(1), ...`.
+/// Returns the packet of `segment` with the payload `fill(0), fill(1), ...`.
 pub fn packet_of(segment: &Segment) -> Vec<u8> {
     let mut out = vec![0; 70_000];
     let len = emit(segment, &IpFields::default(), Checksum::Full, &mut out, |payload| {
@@ -46,7 +46,7 @@ pub fn packet_of(segment: &Segment) -> Vec<u8> {
     out
 }
 
-/// An IPv4 packet with these option bytes, padded with NOPs, and this much payload.
+/// Returns an IPv4 packet with these option bytes, padded with NOPs, and this much payload.
 pub fn packet_with(flags: Flags, options: &[u8], payload: usize) -> Vec<u8> {
     let mut padded = options.to_vec();
     padded.resize(options.len().div_ceil(4) * 4, 1);
@@ -60,7 +60,7 @@ pub fn packet_with(flags: Flags, options: &[u8], payload: usize) -> Vec<u8> {
     packet
 }
 
-/// Puts the checksums of an IPv4 packet with TCP right.
+/// Corrects the checksums of an IPv4 packet with TCP.
 pub fn reseal(packet: &mut [u8]) {
     let ip_len = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
@@ -73,13 +73,13 @@ pub fn reseal(packet: &mut [u8]) {
     packet[ip_len + 16..ip_len + 18].copy_from_slice(&tcp.to_be_bytes());
 }
 
-/// What option bytes on a segment with these flags are read as.
+/// Returns the options that are parsed from these option bytes on a segment with these flags.
 pub fn read(flags: Flags, options: &[u8], payload: usize) -> Options {
     let packet = packet_with(flags, options, payload);
     parse(&packet, Checksums::Verify).expect("a whole packet").segment.options
 }
 
-/// The bytes that options are written as, padding included.
+/// Returns the bytes of the options as they are written, padding included.
 pub fn written(flags: Flags, options: Options) -> Vec<u8> {
     let packet = packet_of(&Segment { options, ..segment(flags) });
     packet[40..].to_vec()

@@ -1,4 +1,4 @@
-//! The codec from outside: vectors, properties, and what no honest host would send.
+//! The codec through its public interface: vectors, properties, and malformed input.
 
 mod chew;
 mod corpus;
@@ -11,7 +11,7 @@ mod packets;
 mod remarks;
 mod roundtrip;
 
-/// The table of rules names tests; none of them may be gone.
+/// The table of rules names tests; each must exist.
 #[test]
 fn the_tests_that_the_table_of_rules_names_exist() {
     let table = include_str!("../../../../docs/rfc8684.md");

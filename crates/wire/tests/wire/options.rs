@@ -31,7 +31,7 @@ fn signal(data_ack: Option<DataAck>, mapping: Option<Mapping>, data_fin: bool) -
     Options { dss: Some(Dss { data_ack, mapping, data_fin }), ..Options::NONE }
 }
 
-/// `bytes` on a segment are read as `options`, and written again they are the same, padded.
+/// Asserts that `bytes` are parsed as `options`, and are the same, padded, when written again.
 #[track_caller]
 fn same(flags: Flags, payload: usize, bytes: &str, mut options: Options) {
     let bytes = hex(bytes);
@@ -46,7 +46,7 @@ fn same(flags: Flags, payload: usize, bytes: &str, mut options: Options) {
     assert_eq!(written(flags, options), padded);
 }
 
-/// `bytes` on a segment are as if they were not there.
+/// Asserts that `bytes` are ignored.
 #[track_caller]
 fn skipped(flags: Flags, payload: usize, bytes: &str) {
     let mut options = read(flags, &hex(bytes), payload);
@@ -67,7 +67,7 @@ fn mp_capable_in_its_five_forms() {
     same(ACK, 5, "1e160101 0001020304050607 08090a0b0c0d0e0f 0005", form(data));
     let checked = Capable { flags: 0x81, checksum: Some(0x2fe5), ..data };
     same(ACK, 5, "1e180181 0001020304050607 08090a0b0c0d0e0f 0005 2fe5", form(checked));
-    // A version to come is for the stack to answer (section 3.1).
+    // A future version is for the stack to answer (section 3.1).
     same(SYN, 0, "1e040201", form(Capable { version: 2, ..capable(0x01) }));
 }
 
@@ -177,7 +177,7 @@ fn add_addr_of_both_families_with_and_without_port_and_its_echo() {
     same(ACK, 0, &format!("1e1e3002 {long} 1f90 b31fd832466a8135"), add(2, v6, Some(8080), code));
     same(ACK, 0, &format!("1e143102 {long}"), add(2, v6, None, None));
     same(ACK, 0, &format!("1e163102 {long} 1f90"), add(2, v6, Some(8080), None));
-    // Version 0 said the family in these bits, and had no code; an echo has none, an announcement one.
+    // Version 0 encoded the family in these bits, and had no HMAC; an echo has none, an announcement has one.
     skipped(ACK, 0, "1e083401 c0000201");
     skipped(ACK, 0, "1e103101 c0000201 409d8bf21f5d4bc3");
 }
@@ -199,7 +199,7 @@ fn the_smaller_signals() {
     same(RST, 0, "1e048104", reset(true, ResetReason::TooMuchOutstanding));
     same(RST, 0, "1e048005", reset(false, ResetReason::BadPerformance));
     same(RST, 0, "1e048006", reset(false, ResetReason::Middlebox));
-    // A reason to come means no more than that.
+    // An unassigned reason is unspecified.
     assert_eq!(read(RST, &hex("1e0480aa"), 0), reset(false, ResetReason::Unspecified));
 }
 
@@ -208,7 +208,7 @@ fn unknown_subtypes_and_wrong_lengths_are_skipped_and_the_rest_is_read() {
     for subtype in [0x9, 0xa, 0xb, 0xc, 0xd, 0xe, 0xf] {
         skipped(ACK, 10, &format!("1e04{subtype:x}000"));
     }
-    // Every other length of every subtype, on the segment where the right one counts.
+    // Every other length of every subtype, on the segment on which the correct one counts.
     let right: [(u8, Flags, &[usize]); 9] = [
         (0x0, SYN, &[4]),
         (0x1, SYN, &[12]),
@@ -224,14 +224,14 @@ fn unknown_subtypes_and_wrong_lengths_are_skipped_and_the_rest_is_read() {
         for len in 3..=38 {
             let mut option = vec![30, len as u8, subtype << 4];
             option.resize(len, 0);
-            // For DSS this says neither field, and for REMOVE_ADDR every length has a meaning.
+            // For DSS this means neither field, and for REMOVE_ADDR every length has a meaning.
             let read = read(flags, &option, 0);
             let nothing = read.dss.is_none() && read.mptcp[0].is_none();
             let meant = right.contains(&len) || (subtype == 4 && len > 3);
             assert_eq!(nothing, !meant, "subtype {subtype}, length {len}");
         }
     }
-    // A DSS of each combination of flags has two right lengths with a mapping, else one.
+    // A DSS of each combination of flags has two valid lengths with a mapping, and one without.
     for flags in 0_u8..16 {
         let ack = [0, 4, 0, 8][usize::from(flags & 3)];
         let map = [0, 10, 0, 14][usize::from(flags >> 2 & 3)];
@@ -253,7 +253,7 @@ fn several_options_share_a_segment() {
     let read = read(ACK, &hex("1e082001 00000007 1e0351 01 1e05400102 1e0350"), 0);
     assert_eq!(read.dss.and_then(|dss| dss.data_ack), Some(DataAck::Narrow(7)));
     assert_eq!(read.mptcp[0], Some(MptcpOption::Priority { backup: true }));
-    // The third has no place.
+    // The segment has no place for the third.
     assert!(matches!(read.mptcp[1], Some(MptcpOption::RemoveAddress(_))));
 }
 
@@ -292,16 +292,16 @@ fn tcps_own_options_are_read_wherever_they_stand() {
     let skip = "2206aabbccdd fd040001 030301 0402 02041000";
     let syn = SynOptions { mss: 4096, window_scale: Some(1), sack_permitted: true };
     assert_eq!(read(SYN, &hex(skip), 0).syn, Some(syn));
-    // What belongs on a SYN says nothing elsewhere.
+    // An option of a SYN is ignored on other segments.
     assert_eq!(read(ACK, &hex("020405b4 030307 0402"), 0), Options::NONE);
-    // After the end of the list nothing counts.
+    // Options after the end of the list are ignored.
     assert_eq!(read(ACK, &hex("0101 00 1e0351"), 0), Options::NONE);
 }
 
 #[test]
 fn values_out_of_range_get_a_sane_meaning() {
     let syn = |bytes: &str| read(SYN, &hex(bytes), 0).syn.expect("on a SYN");
-    // RFC 9293 section 3.7.1: 536 where nothing is said; no segment could go to who takes none.
+    // RFC 9293 section 3.7.1: 536 without the option; an MSS of zero is ignored.
     assert_eq!(syn("0101").mss, 536);
     assert_eq!(syn("02040000").mss, 536);
     // RFC 7323 section 2.3.

@@ -8,7 +8,7 @@ use anabranch_wire::{
 
 use crate::kit::{ACK, SYN, hex, packet_of, packet_with, reseal, segment, v4, v6};
 
-/// A SYN with MP_CAPABLE in the layout of a Linux client; its checksums are put right below.
+/// A SYN with MP_CAPABLE in the layout of a Linux client; its checksums are corrected below.
 const LINUX_SYN: &str = "4500 0040 1c46 4000 4006 d28e c0a8 0001 c0a8 00c7 \
     a3c4 0050 5ad3 1a25 0000 0000 b002 faf0 0000 0000 \
     0204 05b4 0402 080a 9d1c 3ab5 0000 0000 0103 0307 1e04 0101";
@@ -91,7 +91,7 @@ fn the_offloaded_checksum_is_completed_by_summing_from_the_tcp_header() {
         let header = emit_header(&segment, &IpFields::default(), &mut packet).expect("room");
         header.finish(&mut packet, Checksum::Offload);
         assert_ne!(packet, full);
-        // What the device does (virtio 1.2 section 5.1.6.2).
+        // The device completes the checksum (virtio 1.2 section 5.1.6.2).
         let start = header.ip_len();
         let sum = !checksum::sum(&packet[start..]);
         packet[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
@@ -183,7 +183,7 @@ fn what_is_not_tcp_says_so() {
     packet[9] = 17;
     reseal(&mut packet);
     assert_eq!(parse(&packet, Checksums::Verify), Err(ParseError::Protocol(17)));
-    // A router solicitation is the first thing that a TUN device delivers.
+    // A router solicitation is the first packet that a TUN device delivers.
     let solicitation =
         hex("6000000000083aff fe800000000000000000000000000001 ff020000000000000000000000000002 \
          8500 7bb8 00000000");
@@ -211,7 +211,7 @@ fn congestion_bits_travel_in_both_families() {
             assert_eq!(parsed.map(|parsed| parsed.segment), Ok(segment));
         }
     }
-    // ECT(1) is as good (RFC 3168 section 5).
+    // ECT(1) is equivalent (RFC 3168 section 5).
     let mut packet = packet_of(&segment(ACK));
     packet[1] = 1;
     reseal(&mut packet);

@@ -12,7 +12,7 @@ use anabranch_wire::remarks::Remarks;
 
 use crate::kit::v4;
 
-/// Only an endpoint can name a connection.
+/// Returns the identifier of a connection, which only an endpoint can make.
 fn a_connection() -> ConnectionId {
     let (own, peer) = v4();
     let local = LocalAddress { ip: own.ip, path: PathId(0), backup: false };
@@ -21,7 +21,7 @@ fn a_connection() -> ConnectionId {
     endpoint.connect(Time::ZERO, own.ip, peer, ConnectionConfig::linux()).expect("a port")
 }
 
-// A queue is first in, first out: what is passed over was taken back, and its reason counts no more.
+// A queue is first in, first out: a skipped range was taken back, and its reason no longer counts.
 #[test]
 fn the_reason_is_that_of_the_data_which_is_sent() {
     let (connection, subflow) = (a_connection(), SubflowId(0));

@@ -1,4 +1,4 @@
-//! What is written is read back the same, and what was read can be written.
+//! Every written segment is parsed to the same segment, and every parsed segment can be written.
 
 use anabranch_stack::segment::{
     AddAddress, Address, AddressIds, Capable, DataAck, Dss, Ecn, Flags, Join, Key, MappedDsn, Mapping,

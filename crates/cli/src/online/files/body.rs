@@ -1,4 +1,4 @@
-//! The body of a response: a text, or a part of a file that is read as the client takes it.
+//! The body of a response: a text, or a part of a file that is read at the client's pace.
 
 use std::fs::File;
 use std::io;
@@ -10,19 +10,19 @@ use anabranch_net::Charge;
 use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-/// How much of a file is read at first; then twice as much each time.
+/// The number of bytes of a file that are read first; each further read is twice as large.
 const FIRST: u64 = 16 << 10;
-/// How much of a file is read at a time at most.
+/// The largest read.
 const MOST: u64 = 256 << 10;
 
-/// Grants up to a number of bytes of memory for a part of a file, or registers whoever asks.
+/// Grants up to a number of bytes of memory for a part of a file, or registers the caller.
 pub type Grant = Arc<dyn Fn(&mut Context<'_>, u64) -> Poll<io::Result<Granted>> + Send + Sync>;
 
 /// Memory that was granted.
 pub struct Granted {
-    /// How much.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Where it is counted, until this is dropped.
+    /// The charge, which is released on drop.
     pub charge: Option<Charge>,
 }
 
@@ -46,7 +46,7 @@ impl Buf for Chunk {
     }
 }
 
-/// A part of a file that is yet to be read.
+/// The unread part of a file.
 pub struct Rest {
     pub file: Arc<File>,
     pub at: u64,
@@ -66,7 +66,7 @@ pub enum FileBody {
 }
 
 impl FileBody {
-    /// The bytes of `file` from `at` on, `left` of them.
+    /// Returns `left` bytes of `file` from `at` on.
     pub fn part(file: Arc<File>, at: u64, left: u64, grant: Grant) -> FileBody {
         FileBody::File(Box::new(Rest { file, at, left, next: FIRST, grant, reading: None }))
     }
@@ -86,7 +86,7 @@ impl Rest {
             let granted = ready!((self.grant)(cx, self.left.min(self.next)))?;
             let (file, at, len) = (Arc::clone(&self.file), self.at, granted.bytes.min(self.left) as usize);
             self.next = (self.next * 2).min(MOST);
-            // Made here and not by the other thread: what a thread allocates is returned to the system last.
+            // Allocated here and not by the other thread, whose allocations are returned to the system last.
             let mut bytes = Vec::with_capacity(len);
             let reading = tokio::task::spawn_blocking(move || {
                 while bytes.len() < len {

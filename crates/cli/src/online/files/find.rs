@@ -1,4 +1,4 @@
-//! The file that a path names.
+//! Finds the file of a request's path.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 pub struct Root {
     path: PathBuf,
     directory: File,
-    /// The files that are open, by device and inode: however many clients fetch one, it takes one descriptor.
+    /// The open files, by device and inode: any number of clients that download one share a descriptor.
     open: Mutex<HashMap<(u64, u64), Weak<File>>>,
 }
 
@@ -28,17 +28,17 @@ pub enum Found {
     Listing(String),
     /// A directory, named without a slash at the end.
     Directory,
-    /// Nothing that may be seen.
+    /// Nothing that may be served.
     Nothing,
-    /// What this process may not read.
+    /// A file that this process may not read.
     Forbidden,
-    /// There are no descriptors or no memory for it now.
+    /// No descriptors or no memory are available now.
     Busy,
 }
 
-/// A regular file that is open.
+/// An open regular file.
 pub struct Opened {
-    /// To be read at a place, as others read it too.
+    /// The file, read at explicit offsets, because it is shared.
     pub file: Arc<File>,
     pub name: PathBuf,
     pub len: u64,
@@ -56,10 +56,10 @@ impl From<io::Error> for Found {
 }
 
 impl Root {
-    /// Serves what is under `path`.
+    /// Opens the directory `path`.
     ///
     /// # Errors
-    /// If it is no directory that can be read.
+    /// If it is not a readable directory.
     pub fn open(path: &Path) -> io::Result<Root> {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -67,12 +67,13 @@ impl Root {
         Ok(Root { path, directory, open: Mutex::default() })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the path of a request names. Neither `..` nor a link leads out of the root. Blocks on slow disks.
+    /// Finds the file or directory that the path of a request names. Neither `..` nor a link leads out of the
+    /// root. Blocks on slow disks.
     pub fn find(&self, path: &str) -> Found {
         let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return Found::Nothing };
         if decoded.contains('\0') {
@@ -93,7 +94,7 @@ impl Root {
             true if !slash => Ok(Found::Directory),
             true => match self.resolve(&full.join("index.html")) {
                 Ok((index, _)) => self.open_file(&index).map(Found::File),
-                // A link that leads out is not passed over.
+                // A link that leads out is an error.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !is_link(&full) => {
                     list(&full, &decoded).map(Found::Listing)
                 }
@@ -103,8 +104,8 @@ impl Root {
         found.unwrap_or_else(Found::from)
     }
 
-    /// Where `path` is without links, and whether it is a directory. Nothing is opened that is neither directory nor
-    /// regular file: opening alone may wake the writer of a FIFO, or move a device.
+    /// Returns `path` without links, and whether it is a directory. Only directories and regular files are
+    /// opened: opening alone may wake the writer of a FIFO, or move a device.
     fn resolve(&self, path: &Path) -> io::Result<(PathBuf, bool)> {
         let full = path.canonicalize()?;
         if !full.starts_with(&self.path) {
@@ -117,14 +118,15 @@ impl Root {
         Ok((full, metadata.is_dir()))
     }
 
-    /// Opens a path without links, as [`Root::resolve`] gives it; what has taken its place since is refused.
+    /// Opens a path without links, as [`Root::resolve`] returns it; a file that was replaced since is
+    /// rejected.
     fn open_file(&self, path: &Path) -> io::Result<Opened> {
         let relative = path.strip_prefix(&self.path).map_err(io::Error::other)?;
         // A FIFO or a device must not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let opened = match rustix::fs::openat2(&self.directory, relative, flags, Mode::empty(), resolve) {
-            // Before Linux 5.6, and in containers that do not know the call.
+            // Linux before 5.6, and containers that do not permit the call.
             Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(CWD, path, flags, Mode::empty()),
             opened => opened,
         };
@@ -141,7 +143,7 @@ impl Root {
         })
     }
 
-    /// The descriptor of this file that is open already, if there is one.
+    /// Returns the open descriptor of this file, if there is one.
     fn share(&self, file: File, id: (u64, u64)) -> Arc<File> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = open.get(&id).and_then(Weak::upgrade) {
@@ -157,7 +159,7 @@ impl Root {
     }
 }
 
-/// Whether the directory has an `index.html` that is a link.
+/// True if the directory has an `index.html` that is a link.
 fn is_link(directory: &Path) -> bool {
     directory.join("index.html").is_symlink()
 }
@@ -168,7 +170,7 @@ fn list(directory: &Path, name: &str) -> io::Result<String> {
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let meta = entry.path().metadata().ok()?;
-            // Nothing else can be fetched.
+            // Nothing else can be downloaded.
             (meta.is_dir() || meta.is_file()).then(|| (name, meta.is_file().then_some(meta.len())))
         })
         .collect();
@@ -246,7 +248,7 @@ mod tests {
         for path in nothing {
             assert_eq!(found(path), "nothing", "{path}");
         }
-        // What has taken a file's place between the two looks is refused as well.
+        // A replacement between the two steps is rejected as well.
         for other in ["fifo", "zero", "out", "dir"] {
             assert!(root.open_file(&root.path().join(other)).is_err(), "{other}");
         }
@@ -265,7 +267,7 @@ mod tests {
         };
         let (first, second) = (open(), open());
         assert!(Arc::ptr_eq(&first, &second));
-        // Another file under the same name is another.
+        // Another file with the same name.
         std::fs::remove_file(directory.path().join("file")).unwrap();
         std::fs::write(directory.path().join("file"), "other").unwrap();
         assert!(!Arc::ptr_eq(&first, &open()));

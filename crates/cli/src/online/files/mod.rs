@@ -1,4 +1,4 @@
-//! Serves the files of a directory over HTTP: which file, which part of it, and with which status (RFC 9110).
+//! Serves the files of a directory over HTTP: selects the file, its part, and the status (RFC 9110).
 
 mod body;
 mod find;
@@ -27,20 +27,20 @@ pub struct Files {
 }
 
 impl Files {
-    /// Serves what is under `path`.
+    /// Serves the directory `path`.
     ///
     /// # Errors
-    /// If it is no directory that can be read.
+    /// If it is not a readable directory.
     pub fn open(path: &Path) -> std::io::Result<Files> {
         Ok(Files { root: Arc::new(Root::open(path)?) })
     }
 
-    /// Where they are.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.root.path()
     }
 
-    /// Answers a request. The body asks `grant` for the memory that it takes.
+    /// Answers a request. The body requests its memory from `grant`.
     pub async fn answer(&self, request: &Parts, grant: Grant) -> Response<FileBody> {
         let mut response = match refuse(request) {
             Some(refused) => refused,
@@ -76,12 +76,12 @@ impl Files {
     }
 }
 
-/// The answer to a request that is malformed, or asks for something other than a file.
+/// Returns the response to a request that is malformed, or does not ask for a file.
 fn refuse(request: &Parts) -> Option<Response<FileBody>> {
     let hosts = request.headers.get_all(HOST).iter().count();
     // RFC 9112 section 3.2: exactly one, since HTTP/1.1.
     let wrong_host = hosts > 1 || (hosts == 0 && request.version >= HttpVersion::HTTP_11);
-    // RFC 9112 section 3.2.1: a path, or a whole URL. A name without a slash is read as an authority.
+    // RFC 9112 section 3.2.1: a path, or a whole URL. A name without a slash is parsed as an authority.
     let no_path = !request.uri.path().starts_with('/')
         || (request.uri.scheme().is_none() && request.uri.authority().is_some());
     let problem = match () {
@@ -99,7 +99,7 @@ fn refuse(request: &Parts) -> Option<Response<FileBody>> {
     Some(response)
 }
 
-/// The answer with a file, a part of it, or why there is none.
+/// Returns the response with a file or a part of it, or with an error.
 fn file(opened: &Opened, request: &HeaderMap, head: bool, grant: Grant) -> Response<FileBody> {
     let version = Version::of(opened.len, opened.modified);
     let mut response = match version.objection(request) {
@@ -127,7 +127,7 @@ fn part(
     head: bool,
     grant: Grant,
 ) -> Response<FileBody> {
-    // RFC 9110 section 14.2: ranges are for GET alone.
+    // RFC 9110 section 14.2: ranges apply only to GET.
     let range = request.get(RANGE).filter(|_| !head && version.is_same_for_range(request));
     let wanted = range.map_or(Wanted::Whole, |range| range::wanted(range.as_bytes(), opened.len));
     let (range, status) = match wanted {
@@ -155,7 +155,7 @@ fn part(
     response
 }
 
-/// Sends the client to the directory's name with a slash at the end.
+/// Redirects the client to the directory's name with a trailing slash.
 fn redirect(request: &Parts) -> Response<FileBody> {
     // Two slashes at the beginning would name another host.
     let path = request.uri.path().trim_start_matches('/');

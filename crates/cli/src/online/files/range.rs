@@ -1,4 +1,4 @@
-//! Which part of a file a request asks for.
+//! The requested part of a file.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ pub enum Wanted {
     Whole,
     /// These bytes, at least one.
     Part(Range<u64>),
-    /// Nothing that the file has: 416.
+    /// A range outside of the file: 416.
     Unsatisfiable,
 }
 
-/// The part of a file of `len` bytes that `header` asks for.
+/// Returns the part of a file of `len` bytes that `header` requests.
 ///
-/// A range in an unknown unit is ignored (RFC 9110 section 14.2), and so is one that is malformed or names several parts,
-/// as the section allows: a client of either sees that by the status, 200.
+/// A range in an unknown unit is ignored (RFC 9110 section 14.2), and so is one that is malformed or names
+/// several parts, as the section permits: the client recognises that by the status 200.
 pub fn wanted(header: &[u8], len: u64) -> Wanted {
     let parts = std::str::from_utf8(header).ok().and_then(|text| text.split_once('='));
     let Some((_, spec)) = parts.filter(|(unit, _)| unit.trim().eq_ignore_ascii_case("bytes")) else {
@@ -36,7 +36,8 @@ pub fn wanted(header: &[u8], len: u64) -> Wanted {
     };
     match () {
         () if start < end => Wanted::Part(start..end),
-        // No Content-Range can name a part of an empty file. All of it is as good, and what nginx answers.
+        // No Content-Range can name a part of an empty file. The whole file is equivalent, and nginx returns
+        // it too.
         () if len == 0 && start == 0 => Wanted::Whole,
         () => Wanted::Unsatisfiable,
     }
@@ -52,7 +53,7 @@ fn number(text: &str) -> Number {
     match text {
         "" => Number::None,
         digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            // A number that does not fit lies beyond the end of any file.
+            // A number that overflows is beyond the end of any file.
             Number::Of(digits.parse().unwrap_or(u64::MAX))
         }
         _ => Number::Bad,

@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{Files, Grant, Granted};
 use crate::online::conversation;
 
-/// All that is asked for.
+/// Returns a grant of any amount.
 fn plenty() -> Grant {
     Arc::new(|_, most| Poll::Ready(Ok(Granted { bytes: most, charge: None })))
 }
 
-/// What the server sends for `request`, after which the client sends nothing more.
+/// Returns the server's answer to `request`, after which the client sends nothing more.
 async fn ask(files: &Files, request: impl AsRef<[u8]>) -> String {
     let (mut near, far) = tokio::io::duplex(1 << 20);
     let files = files.clone();
@@ -22,7 +22,7 @@ async fn ask(files: &Files, request: impl AsRef<[u8]>) -> String {
         async move { files.answer(&request, plenty()).await }
     }));
     near.write_all(request.as_ref()).await.unwrap();
-    // As `nc -N`: the answer comes all the same.
+    // Like `nc -N`: the server answers nevertheless.
     near.shutdown().await.unwrap();
     let mut answer = Vec::new();
     near.read_to_end(&mut answer).await.unwrap();
@@ -30,7 +30,7 @@ async fn ask(files: &Files, request: impl AsRef<[u8]>) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// Status, `Content-Range` and body.
+/// Returns status, `Content-Range` and body.
 async fn get(files: &Files, target: &str, headers: &str) -> (u16, Option<String>, String) {
     let answer = ask(files, format!("GET {target} HTTP/1.1\r\nHost: a\r\n{headers}\r\n")).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -73,7 +73,8 @@ async fn ranges_are_served_as_nginx_serves_them() {
     };
     assert_eq!(unsatisfiable("bytes=1000-").await, (416, "bytes */1000".into()));
     assert_eq!(unsatisfiable("bytes=-0").await, (416, "bytes */1000".into()));
-    // Of several parts nginx makes a multipart answer; all of the file is allowed too (RFC 9110 section 14.2).
+    // For several parts nginx sends a multipart response; the whole file is permitted too (RFC 9110 section
+    // 14.2).
     assert_eq!(thousand("bytes=0-1,4-5").await, (200, String::new(), 1000));
     assert_eq!(answer("/empty", "bytes=0-").await, (200, String::new(), 0));
     assert_eq!(answer("/empty", "bytes=-5").await, (200, String::new(), 0));

@@ -1,4 +1,4 @@
-//! Which version of a file a client has, and whether it wants another (RFC 9110 section 13).
+//! The versions of a file, and conditional requests (RFC 9110 section 13).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,30 +12,30 @@ use hyper::header::{
 pub struct Version {
     /// The entity tag.
     pub tag: String,
-    /// When it was last changed, to the second.
+    /// The time of the last change, to the second.
     modified: Option<SystemTime>,
 }
 
 impl Version {
-    /// The version of a file of `len` bytes that was last changed at `modified`.
+    /// Returns the version of a file of `len` bytes that was last changed at `modified`.
     pub fn of(len: u64, modified: Option<SystemTime>) -> Version {
         let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         Version {
             tag: format!("\"{:x}-{:x}-{len:x}\"", since.as_secs(), since.subsec_nanos()),
-            // A time that is to come must not be given (RFC 9110 section 8.8.2.1).
+            // A future time must not be sent (RFC 9110 section 8.8.2.1).
             modified: modified
                 .filter(|at| *at <= SystemTime::now())
                 .map(|_| UNIX_EPOCH + Duration::from_secs(since.as_secs())),
         }
     }
 
-    /// The value of `Last-Modified`.
+    /// Returns the value of `Last-Modified`.
     pub fn last_modified(&self) -> Option<String> {
         self.modified.map(httpdate::fmt_http_date)
     }
 
-    /// The status that the conditions of a GET or HEAD lead to in place of the file, in the order of RFC 9110 section
-    /// 13.2.2.
+    /// Returns the status that the conditions of a GET or HEAD lead to instead of the file, in the order of
+    /// RFC 9110 section 13.2.2.
     pub fn objection(&self, headers: &HeaderMap) -> Option<StatusCode> {
         if let Some(tags) = text(headers, IF_MATCH) {
             if !self.is_among(&tags, false) {
@@ -53,7 +53,8 @@ impl Version {
         (modified <= since).then_some(StatusCode::NOT_MODIFIED)
     }
 
-    /// Whether a range is to be served: not if the client has the part of another version (RFC 9110 section 13.1.5).
+    /// True if a range is to be served: not if the client has a part of another version (RFC 9110 section
+    /// 13.1.5).
     pub fn is_same_for_range(&self, headers: &HeaderMap) -> bool {
         text(headers, IF_RANGE).is_none_or(|condition| {
             condition == self.tag || self.last_modified().is_some_and(|date| date == condition)

@@ -29,12 +29,12 @@ pub(super) fn endpoints(facts: &Facts) -> Check {
     warn(id, all.join("; "), remedy)
 }
 
-/// What is wrong with one, and what would help.
+/// Returns the problem with an endpoint and its remedy.
 fn trouble(facts: &Facts, host: &Host, endpoint: &MptcpEndpoint) -> Option<(String, String)> {
     let (name, delete) = (name(endpoint), format!("ip mptcp endpoint delete id {}", endpoint.id));
     let again = |interface: &str| format!("{delete}; {}", command(endpoint, interface));
     let Some(owner) = owner(host, endpoint) else {
-        // An address may be announced that a gateway translates to one of this host.
+        // An announced address may be translated to one of this host by a gateway.
         return endpoint.subflow.then(|| (format!("{name}: no interface has this address"), delete.clone()));
     };
     let own = owner.ifname.as_str();
@@ -46,7 +46,7 @@ fn trouble(facts: &Facts, host: &Host, endpoint: &MptcpEndpoint) -> Option<(Stri
     if !owner.is("UP") {
         return Some((format!("{name}: {own} is down"), format!("ip link set {own} up")));
     }
-    // A subflow that is bound to its interface does not mind the routes of the others.
+    // A subflow that is bound to its interface is not affected by other interfaces' routes.
     let source = facts.sources.iter().find(|source| source.address == endpoint.address)?;
     if endpoint.dev.is_none() && source.leaves_by.as_deref() != Some(own) {
         let by = source.leaves_by.as_deref().map_or("by no interface".into(), |dev| format!("by {dev}"));
@@ -64,7 +64,7 @@ fn name(endpoint: &MptcpEndpoint) -> String {
     format!("{}{dev}", endpoint.address)
 }
 
-/// How it would be made at `interface`.
+/// Returns the command that makes the endpoint at `interface`.
 fn command(endpoint: &MptcpEndpoint, interface: &str) -> String {
     let flags = [
         (endpoint.subflow, " subflow"),

@@ -1,10 +1,10 @@
-//! The kernel as a peer. Anabranch's endpoint needs none of it.
+//! The kernel as a peer. Anabranch's own endpoint needs none of this.
 
 use super::{ok, warn};
 use crate::doctor::{Check, Facts};
 use crate::install;
 
-/// The two numbers of a release such as `6.1.0-13-amd64`.
+/// Returns the major and minor version of a release such as `6.1.0-13-amd64`.
 fn release(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
@@ -30,7 +30,7 @@ pub(super) fn kernel(facts: &Facts) -> Check {
     }
 }
 
-/// The kernel as a peer. Anabranch's endpoint needs none of it.
+/// Checks the kernel's Multipath TCP.
 pub(super) fn mptcp(facts: &Facts) -> Vec<Check> {
     let value = |name: &str| facts.sysctls.get(&format!("net/mptcp/{name}")).map(String::as_str);
     let enabled = match value("enabled") {
@@ -99,7 +99,7 @@ pub(super) fn mptcp(facts: &Facts) -> Vec<Check> {
 /// Linux' default for `tcp_wmem`, which fills 335 Mbit/s at a round trip of 100 ms.
 const BUFFER: u64 = 4 << 20;
 
-/// The kernel as a peer: its windows bound what goes over a path.
+/// Checks the kernel's buffers, whose size limits the rate of a peer.
 pub(super) fn buffers(facts: &Facts) -> Check {
     let id = "buffers";
     let most = |key: &str| -> Option<u64> {

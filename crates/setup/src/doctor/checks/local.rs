@@ -1,4 +1,4 @@
-//! What anabranch itself needs of the machine.
+//! Checks of what anabranch itself needs.
 
 use super::{fail, ok, warn};
 use crate::doctor::{Check, Facts, TunFile};
@@ -102,7 +102,7 @@ pub(super) fn setup(facts: &Facts) -> Check {
     ok(id, current.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
-/// Enough for a few hundred files served at once; a connection itself needs none.
+/// Enough for a few hundred files served at once; a connection needs none.
 const OPEN_FILES: u64 = 1024;
 
 pub(super) fn open_files(facts: &Facts) -> Check {

@@ -1,5 +1,5 @@
-//! What is judged, and how. Fails is what stops `anabranch serve` and `anabranch get`; all else that is not as
-//! it could be is a warning.
+//! The checks. A check fails if its problem stops `anabranch serve` and `anabranch get`; any other problem is
+//! a warning.
 
 mod endpoints;
 mod kernel;

@@ -1,10 +1,10 @@
-//! Interfaces, addresses, routes, filters: what paths need.
+//! Checks of interfaces, addresses, routes and filters.
 
 use super::{fail, ok, warn};
 use crate::doctor::{Check, Facts, Source};
 use crate::{Host, Link, install};
 
-/// Interfaces that could carry a path.
+/// Returns the interfaces that could carry a path.
 fn candidates(host: &Host) -> Vec<&Link> {
     let fit = |link: &&Link| {
         let addressed = [false, true].iter().any(|ipv6| link.global(*ipv6).next().is_some());
@@ -81,7 +81,7 @@ fn default_routes(host: &Host, links: &[&Link]) -> Check {
     )
 }
 
-/// Which concerns the kernel's own Multipath TCP: anabranch's addresses have rules of their own.
+/// Checks source routes for the kernel's own Multipath TCP: anabranch's addresses have their own rules.
 fn source_routes(facts: &Facts, host: &Host) -> Check {
     let id = "source-routes";
     let astray: Vec<&Source> =
@@ -106,13 +106,14 @@ fn source_routes(facts: &Facts, host: &Host) -> Check {
     )
 }
 
-/// The addresses of interfaces; those of TUN devices have whatever routes their program gives them.
+/// Returns the addresses of interfaces, without TUN devices, whose routes belong to the program that owns
+/// them.
 fn sources<'a>(facts: &'a Facts, host: &'a Host) -> impl Iterator<Item = &'a Source> {
     let tuns = |name: &str| host.link(name).is_some_and(|link| link.linkinfo.info_kind == "tun");
     facts.sources.iter().filter(move |source| !tuns(&source.interface))
 }
 
-/// How an address gets a route of its own.
+/// Returns the commands that give an address its own route.
 fn own_route(source: &Source) -> String {
     let family = if source.address.is_ipv6() { "-6" } else { "-4" };
     format!(
@@ -121,7 +122,8 @@ fn own_route(source: &Source) -> String {
     )
 }
 
-/// A strict filter drops what comes in by another interface than the one that an answer would leave by.
+/// Checks reverse path filters: a strict filter drops packets that arrive by an interface other than the one
+/// that an answer would take.
 fn reverse_path(facts: &Facts, host: &Host) -> Check {
     let id = "rp-filter";
     let strict: Vec<&Source> = sources(facts, host)
@@ -151,7 +153,8 @@ fn reverse_path(facts: &Facts, host: &Host) -> Check {
     )
 }
 
-/// Linux' ip-sysctl: the higher of the interface's and of all's counts; 1 is strict.
+/// True if the filter of `interface` is strict: the higher value of the interface and of `all` counts, and 1
+/// is strict (Linux' ip-sysctl).
 fn strict(host: &Host, interface: &str) -> bool {
     let value = |name: &str| -> u32 {
         let key = format!("net/ipv4/conf/{name}/rp_filter");
@@ -208,7 +211,7 @@ fn forwarding(facts: &Facts, host: &Host) -> Check {
     )
 }
 
-/// A packet that any chain drops is dropped, whatever ours say.
+/// Checks base chains: a packet that any chain drops is dropped, whatever anabranch's chains do.
 fn firewall(facts: &Facts, host: &Host) -> Check {
     let id = "firewall";
     if host.nft_tables.is_none() {

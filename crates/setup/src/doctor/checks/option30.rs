@@ -1,12 +1,12 @@
-//! Whether option 30 gets through, as far as one end can tell.
+//! Checks whether option 30 passes the network, as far as one end can observe.
 
 use super::{fail, ok};
 use crate::doctor::{Check, Probe, ProbeOutcome};
 use crate::install;
 
-/// What helps where something on the way is in it.
+/// The remedy if the network interferes.
 const DETOUR: &str = "use another path for this peer, or a tunnel";
-/// How far what was found holds.
+/// The scope of a finding.
 const SCOPE: &str = "This tells of the way that the kernel took, and not of the other interfaces";
 
 pub(super) fn probe(probe: &Probe) -> Check {

@@ -1,4 +1,4 @@
-//! What a flow of BBR controls: its pacing rate and its window, from the state and the model.
+//! The controls of a BBR flow: pacing rate and window, from the state and the model.
 
 use super::flow::{Flow, STARTUP_PACING_GAIN, Sample, State};
 use super::probe_rtt::PROBE_RTT_CWND_GAIN;
@@ -7,11 +7,11 @@ use super::probe_rtt::PROBE_RTT_CWND_GAIN;
 const DRAIN_PACING_GAIN: f64 = 0.5;
 /// `DefaultCwndGain`.
 const DEFAULT_CWND_GAIN: f64 = 2.0;
-/// `PacingMarginPercent`, as what is left.
+/// `PacingMarginPercent`, as the remaining fraction.
 const PACING_MARGIN: f64 = 0.99;
 /// `MinPipeCwnd`, in segments.
 const MIN_PIPE_CWND: f64 = 4.0;
-/// The longest quantum, in bytes.
+/// The maximum quantum, in bytes.
 const MAX_QUANTUM: f64 = 65_536.0;
 
 impl Flow {

@@ -1,4 +1,4 @@
-//! One flow of BBR: its state, and what each acknowledgement changes.
+//! One flow of BBR: its state, and its update by each acknowledgement.
 
 use anabranch_units::{Duration, Rate, Time};
 
@@ -18,17 +18,17 @@ const EXTRA_ACKED_FILTER_LEN: usize = 10;
 pub enum State {
     /// Doubles its rate each round.
     Startup,
-    /// Empties the queue that this has made.
+    /// Drains the queue made by Startup.
     Drain,
-    /// Sends a little less than it can.
+    /// Sends slightly below the estimated bandwidth.
     ProbeBwDown,
-    /// Sends as fast as it can.
+    /// Sends at the estimated bandwidth.
     ProbeBwCruise,
-    /// Fills the path again.
+    /// Refills the path.
     ProbeBwRefill,
-    /// Tries for more.
+    /// Probes for more bandwidth.
     ProbeBwUp,
-    /// Sends little, to see the least RTT.
+    /// Sends little, to measure the minimum RTT.
     ProbeRtt,
 }
 
@@ -47,7 +47,8 @@ pub(super) struct Flow {
     pub(super) inflight: u64,
     /// `C.delivered`.
     pub(super) delivered: u64,
-    /// The samples of what was sent before so much was delivered are limited, as this flow held back itself.
+    /// Samples of segments sent before this many bytes were delivered are limited, because the flow limited
+    /// itself.
     pub(super) limited_until: u64,
     pub(super) in_recovery: bool,
     pub(super) recovery_round: u64,
@@ -184,7 +185,7 @@ impl Flow {
         Rate((self.pacing_rate * 8.0).clamp(1.0, u64::MAX as f64 / 2.0) as u64)
     }
 
-    /// `UpdateOnACK`, with the losses that the acknowledgement has told.
+    /// `UpdateOnACK`, including the losses detected by the acknowledgement.
     pub(super) fn update_on_ack(&mut self, ack: &Ack) {
         self.inflight = ack.inflight_bytes;
         let delivery = ack.delivery;
@@ -268,7 +269,7 @@ impl Flow {
         self.extra_acked = self.extra_acked_filter.update(extra, self.round_count, len);
     }
 
-    /// `OnTransmit`: a flow that starts again from idle.
+    /// `OnTransmit`: handles a flow that restarts from idle.
     pub(super) fn on_transmit(&mut self, now: Time, bytes: u64) {
         if self.inflight == 0 && self.delivered > 0 {
             self.idle_restart = true;

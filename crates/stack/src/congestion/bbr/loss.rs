@@ -1,4 +1,4 @@
-//! What a flow of BBR makes of losses: the bounds that they set, and their undoing where they were none.
+//! The reaction of a BBR flow to losses: the bounds they set, and undoing them if the losses were spurious.
 
 use super::flow::{Flow, Sample, State};
 
@@ -52,7 +52,7 @@ impl Flow {
         rs.lost > rs.tx_in_flight * self.options.loss_threshold || (rs.lost > 0.0 && !self.sack)
     }
 
-    /// `HandleLostPacket`, of the last of several segments, which has `size` bytes.
+    /// `HandleLostPacket` for the last of several segments, which has `size` bytes.
     pub(super) fn handle_lost_packet(&mut self, rs: &Sample, size: f64) {
         self.note_loss();
         if !self.cycle.is_bw_probe_sample || !self.is_inflight_too_high(rs) {
@@ -138,7 +138,7 @@ impl Flow {
             self.save_cwnd();
         }
         self.in_recovery = false;
-        // All that was in flight is taken for lost.
+        // All data in flight is marked lost.
         self.inflight = 0;
         self.cwnd = self.mss;
     }

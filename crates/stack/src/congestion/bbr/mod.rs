@@ -1,25 +1,25 @@
-//! BBR version 3: keeps as much in flight as the path carries, from a model of its bandwidth and least RTT,
-//! and not from losses alone. Every subflow by itself.
+//! BBR version 3: keeps as much data in flight as the path carries, using a model of its bandwidth and
+//! minimum RTT rather than losses alone. Subflows are independent.
 //!
-//! **Decides** pacing rate and window of a subflow from the delivery rates, RTTs and losses that each
-//! acknowledgement tells.
+//! **Decides** pacing rate and window of a subflow from the delivery rates, RTTs and losses of each
+//! acknowledgement.
 //!
-//! **Source**: draft-ietf-ccwg-bbr in the version of July 2026 (-06); functions have the names that they have there.
+//! **Source**: draft-ietf-ccwg-bbr in the version of July 2026 (-06); functions have the draft's names.
 //!
 //! **Constants**: [`BbrOptions`], and in the files below, with the draft's names.
 //!
-//! **Read differently**
-//! * Losses that one acknowledgement tells are judged together, by the last segment among them; those that a
-//!   timer finds, by the next acknowledgement.
-//! * A cycle that ProbeRTT cuts short ends with the first unlimited round after it; in the draft it does not
+//! **Departures from the source**
+//! * Losses detected by one acknowledgement are evaluated together, by the last segment among them; those
+//!   detected by a timer, by the next acknowledgement.
+//! * A cycle interrupted by ProbeRTT ends with the first unlimited round after it; in the draft it does not
 //!   end, and the bandwidth is forgotten by cycles.
-//! * How long to wait for the next probe is no random number but a hash of the subflow and of what it has
-//!   delivered, as the stack draws none. That is the same in two runs and differs between two flows.
-//! * What was in flight when a segment was sent is not stored with it, but is what has been delivered and lost
-//!   since.
-//! * A subflow with nothing in flight is taken for limited by the application.
-//! * No offload: a quantum is what the draft computes, and segments leave one by one all the same.
-//! * A penalty (opportunistic retransmission) halves the window, which grows back as after a restart.
+//! * The wait until the next probe is not random but a hash of the subflow and its delivered data, as the
+//!   stack draws no random numbers. It is the same in two runs and differs between two flows.
+//! * The data in flight when a segment was sent is not stored with it; it is computed from the data delivered
+//!   and lost since.
+//! * A subflow with nothing in flight counts as limited by the application.
+//! * No offload: the quantum is the draft's, but segments are sent one by one.
+//! * A penalty (opportunistic retransmission) halves the window, which then grows back as after a restart.
 //! * No response to marks: the draft has none.
 
 mod control;
@@ -41,25 +41,25 @@ use crate::parameter::{Options, Parameter};
 use flow::Flow;
 pub use flow::State;
 
-/// What the draft names as constants that one may want to choose.
+/// Constants of the draft that are configurable.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BbrOptions {
-    /// `LossThresh`: the part of what was in flight whose loss is too much.
+    /// `LossThresh`: the maximum tolerated fraction of lost data in flight.
     pub loss_threshold: f64,
-    /// `Beta`: the part of the bounds that a loss leaves at least.
+    /// `Beta`: the minimum fraction of the bounds that remains after a loss.
     pub beta: f64,
-    /// `Headroom`: the part of the long-term bound that is left to others.
+    /// `Headroom`: the fraction of the long-term bound left to other flows.
     pub headroom: f64,
-    /// `ProbeRTTInterval`: from one ProbeRTT to the next.
+    /// `ProbeRTTInterval`: the interval between two ProbeRTT.
     pub probe_rtt_interval: Duration,
-    /// `ProbeRTTDuration`: how long one lasts at least.
+    /// `ProbeRTTDuration`: the minimum duration of ProbeRTT.
     pub probe_rtt_duration: Duration,
-    /// `MinRTTFilterLen`: how long the least RTT is remembered.
+    /// `MinRTTFilterLen`: the lifetime of the minimum RTT.
     pub min_rtt_window: Duration,
 }
 
 impl BbrOptions {
-    /// The draft's.
+    /// The draft's values.
     pub const DEFAULT: BbrOptions = BbrOptions {
         loss_threshold: 0.02,
         beta: 0.7,
@@ -76,12 +76,12 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Options for BbrOptions {
     const PARAMETERS: &'static [Parameter<BbrOptions>] = &[
-        parameter!(BbrOptions, "loss-threshold", "loss in a round trip that is too much", number 0.0, 0.9, loss_threshold),
-        parameter!(BbrOptions, "beta", "what a loss leaves of the bounds", number 0.0, 1.0, beta),
-        parameter!(BbrOptions, "headroom", "part of the long-term bound that is left to others", number 0.0, 0.9, headroom),
-        parameter!(BbrOptions, "probe-rtt-interval", "time from one ProbeRTT to the next", time LEAST_PROBE, LONGEST_PROBE, probe_rtt_interval),
-        parameter!(BbrOptions, "probe-rtt-duration", "how long ProbeRTT lasts at least", time Duration::ZERO, LONGEST_INTERVAL, probe_rtt_duration),
-        parameter!(BbrOptions, "min-rtt-window", "how long the least RTT is remembered", time LEAST_PROBE, LONGEST_PROBE, min_rtt_window),
+        parameter!(BbrOptions, "loss-threshold", "maximum tolerated loss rate in a round trip", number 0.0, 0.9, loss_threshold),
+        parameter!(BbrOptions, "beta", "fraction of the bounds that remains after a loss", number 0.0, 1.0, beta),
+        parameter!(BbrOptions, "headroom", "fraction of the long-term bound left to other flows", number 0.0, 0.9, headroom),
+        parameter!(BbrOptions, "probe-rtt-interval", "interval between two ProbeRTT", time LEAST_PROBE, LONGEST_PROBE, probe_rtt_interval),
+        parameter!(BbrOptions, "probe-rtt-duration", "minimum duration of ProbeRTT", time Duration::ZERO, LONGEST_INTERVAL, probe_rtt_duration),
+        parameter!(BbrOptions, "min-rtt-window", "lifetime of the minimum RTT", time LEAST_PROBE, LONGEST_PROBE, min_rtt_window),
     ];
 }
 
@@ -91,7 +91,7 @@ impl Default for BbrOptions {
     }
 }
 
-/// The congestion control of a connection each subflow of which has a BBR of its own.
+/// The congestion control of a connection whose subflows have independent BBR flows.
 #[derive(Clone, Debug, Default)]
 pub struct Bbr {
     options: BbrOptions,
@@ -99,17 +99,17 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// A connection without subflows.
+    /// Returns a congestion control without subflows.
     pub fn new() -> Bbr {
         Bbr::default()
     }
 
-    /// The same with these constants.
+    /// Returns a congestion control with the given options.
     pub fn with_options(options: BbrOptions) -> Bbr {
         Bbr { options, ..Bbr::default() }
     }
 
-    /// What a subflow is doing; none if there is no such subflow.
+    /// Returns the state of a subflow; `None` if there is no such subflow.
     pub fn state(&self, id: SubflowId) -> Option<State> {
         self.flow(id).map(Flow::state)
     }
@@ -200,7 +200,7 @@ impl CongestionControl for Bbr {
         self.flow(id).map(Flow::pacing_rate)
     }
 
-    /// Startup doubles the rate in a round trip; after it the model of the path decides.
+    /// Startup doubles the rate in a round trip; afterwards the model of the path decides.
     fn growth(&self, id: SubflowId) -> Growth {
         match self.state(id) {
             Some(State::Startup) | None => Growth::SlowStart,

@@ -1,9 +1,9 @@
 //! The windowed maxima of BBR's model of a path.
 
-/// The most rounds that a maximum is taken over.
+/// The maximum number of rounds in a filter.
 const ROUNDS: usize = 10;
 
-/// The greatest delivery rate of the present and the last cycle of probing: `max_bw_filter`.
+/// The maximum delivery rate of the current and the previous probing cycle: `max_bw_filter`.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct MaxBandwidth {
     last: f64,
@@ -11,7 +11,7 @@ pub(super) struct MaxBandwidth {
 }
 
 impl MaxBandwidth {
-    /// Bytes per second; 0 before a sample.
+    /// Returns the bandwidth in bytes per second; 0 before the first sample.
     pub(super) fn get(&self) -> f64 {
         self.last.max(self.present)
     }
@@ -20,7 +20,7 @@ impl MaxBandwidth {
         self.present = self.present.max(rate);
     }
 
-    /// `AdvanceMaxBwFilter`: the next cycle. One without a sample is none.
+    /// `AdvanceMaxBwFilter`: starts the next cycle. A cycle without a sample does not count.
     pub(super) fn advance(&mut self) {
         if self.present > 0.0 {
             *self = MaxBandwidth { last: self.present, present: 0.0 };
@@ -28,7 +28,7 @@ impl MaxBandwidth {
     }
 }
 
-/// The greatest of what was acknowledged beyond the expected, over the last rounds: `extra_acked_filter`.
+/// The maximum of data acknowledged beyond the expected, over the last rounds: `extra_acked_filter`.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct MaxExtra {
     rounds: [f64; ROUNDS],
@@ -36,8 +36,8 @@ pub(super) struct MaxExtra {
 }
 
 impl MaxExtra {
-    /// Takes a sample of round `round`, and returns the greatest of the last `len` rounds, the present one
-    /// among them.
+    /// Adds a sample of round `round`, and returns the maximum of the last `len` rounds, including the
+    /// current one.
     pub(super) fn update(&mut self, extra: f64, round: u64, len: usize) -> f64 {
         let passed = (round - self.round.min(round)).min(ROUNDS as u64);
         for n in 0..passed {
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(filter.get(), 5.0);
         filter.advance();
         assert_eq!(filter.get(), 4.0);
-        // A cycle without a sample forgets nothing.
+        // A cycle without a sample keeps the filter's contents.
         filter.advance();
         filter.advance();
         assert_eq!(filter.get(), 4.0);

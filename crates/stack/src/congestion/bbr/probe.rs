@@ -4,12 +4,12 @@ use anabranch_units::{Duration, Time};
 
 use super::flow::{Flow, Sample, State};
 
-/// The most round trips between two probes.
+/// The maximum number of round trips between two probes.
 const MOST_ROUNDS: f64 = 63.0;
-/// The least time between two probes; at most a second is added.
+/// The minimum time between two probes; at most one second is added.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
 
-/// What an acknowledgement means for the probing: `ack_phase`.
+/// The meaning of an acknowledgement for probing: `ack_phase`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AckPhase {
     Init,
@@ -19,7 +19,7 @@ pub(super) enum AckPhase {
     Stopping,
 }
 
-/// Where a flow is in its cycle.
+/// The position of a flow in its cycle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Cycle {
     pub(super) ack_phase: AckPhase,
@@ -32,7 +32,7 @@ pub(super) struct Cycle {
     pub(super) cycle_stamp: Time,
     pub(super) prev_probe_too_high: bool,
     pub(super) prev_probe_precautionary: bool,
-    /// ProbeRTT has come before the end of a probe, and the cycle is still to be ended.
+    /// True if ProbeRTT interrupted a probe, so that the cycle has not ended yet.
     pub(super) unfinished: bool,
     pub(super) probe_rtt_expired: bool,
 }
@@ -55,12 +55,12 @@ impl Cycle {
         }
     }
 
-    /// What comes now is the last of the probe.
+    /// Ends the feedback phase of a probe.
     fn stop_feedback(&mut self) {
         self.ack_phase = AckPhase::Stopping;
     }
 
-    /// ProbeRTT begins.
+    /// Interrupts the cycle for ProbeRTT.
     pub(super) fn interrupt(&mut self) {
         self.unfinished |= self.ack_phase != AckPhase::Init;
         self.stop_feedback();
@@ -89,7 +89,7 @@ impl Flow {
         self.state = State::ProbeBwDown;
     }
 
-    /// `PickProbeWait`; the numbers are those of SplitMix64.
+    /// `PickProbeWait`; the mixing constants are those of SplitMix64.
     fn pick_probe_wait(&mut self, now: Time) {
         let mut hash = now.0 ^ self.delivered.rotate_left(32) ^ (self.id.index() as u64) << 56;
         hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -198,7 +198,7 @@ impl Flow {
         }
     }
 
-    /// Whether it has decided on the next state.
+    /// Returns true if it has chosen the next state.
     fn adapt_long_term_model(&mut self, rs: &Sample) -> bool {
         if self.cycle.ack_phase == AckPhase::Starting && self.round_start {
             self.cycle.ack_phase = AckPhase::Feedback;
@@ -215,9 +215,9 @@ impl Flow {
                 return true;
             }
         }
-        // Not in the draft: a cycle that ProbeRTT has cut short ends with the first round after it that shows
-        // something. There it does not end at all, as the first is marked as limited; and where round trips are so
-        // long that every cycle is cut short, no bandwidth is ever forgotten.
+        // Not in the draft: a cycle interrupted by ProbeRTT ends with the first informative round after it.
+        // In the draft it does not end, as the first round is marked as limited; if round trips are so long
+        // that every cycle is interrupted, no bandwidth is ever forgotten.
         if self.cycle.unfinished && self.round_start && self.is_in_a_probe_bw_state() && !rs.app_limited {
             self.end_cycle();
         }

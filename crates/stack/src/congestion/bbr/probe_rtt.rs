@@ -1,4 +1,4 @@
-//! ProbeRTT: the least RTT, and how a flow sends little for a moment to see it.
+//! ProbeRTT: the minimum RTT, measured by sending little for a short time.
 
 use anabranch_units::{Duration, Time};
 

@@ -1,11 +1,11 @@
-//! Startup and Drain: how a flow finds out that it has filled the path, and empties the queue that this has made.
+//! Startup and Drain: a flow detects that it has filled the path, and drains the resulting queue.
 
 use super::flow::{Flow, Sample, State};
 
-/// Growth by less than this factor, in three rounds, is a plateau.
+/// Growth by less than this factor over three rounds is a plateau.
 const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
-/// `BBRStartupFullLossCnt`: so many ranges lost in one round end Startup.
+/// `BBRStartupFullLossCnt`: the number of ranges lost in one round that ends Startup.
 const STARTUP_FULL_LOSS_COUNT: u32 = 6;
 
 impl Flow {

@@ -1,5 +1,5 @@
-//! The rules of BBR one by one, each on a flow whose path carries a million bytes a second in 100 ms: 100 segments of
-//! 1000 bytes.
+//! The rules of BBR individually, each on a flow whose path carries a million bytes per second in 100 ms: 100
+//! segments of 1000 bytes.
 
 use anabranch_units::{Duration, Time};
 
@@ -38,7 +38,7 @@ fn flow(state: State) -> Flow {
     flow
 }
 
-/// An acknowledgement of a segment, with a full path in flight.
+/// Returns the acknowledgement of a segment, with a full path in flight.
 fn sample() -> Sample {
     Sample {
         now: NOW,
@@ -55,7 +55,7 @@ fn sample() -> Sample {
     }
 }
 
-// ---- What is too much ----
+// ---- Loss threshold ----
 
 #[test]
 fn more_than_two_per_cent_lost_is_too_much() {
@@ -67,7 +67,7 @@ fn more_than_two_per_cent_lost_is_too_much() {
 }
 
 #[test]
-fn too_much_in_a_probe_bounds_what_is_in_flight_at_seven_tenths_at_least() {
+fn too_much_loss_in_a_probe_bounds_the_flight_at_no_less_than_seven_tenths() {
     for (tx_in_flight, bound) in [(1.5 * BDP, 1.5 * BDP), (0.5 * BDP, 0.7 * BDP)] {
         let mut flow = flow(State::ProbeBwUp);
         flow.handle_inflight_too_high(&Sample { tx_in_flight, ..sample() });
@@ -114,7 +114,7 @@ fn three_rounds_without_a_quarter_more_fill_the_pipe() {
         flow.check_full_bw_reached(&Sample { delivery_rate: rate, ..sample() });
         flow.full_bw_reached
     };
-    // A quarter more begins the count anew.
+    // A growth by a quarter restarts the count.
     assert!(![1.0, 1.2, 1.24, 1.25, 1.5, 1.5].map(|times| round(times * RATE)).contains(&true));
     assert!(round(1.5 * RATE));
 }
@@ -136,7 +136,7 @@ fn each_constant_that_may_be_chosen_counts() {
     let tolerant = with(State::ProbeBwUp, BbrOptions { loss_threshold: 0.1, ..draft });
     assert!(!tolerant.is_inflight_too_high(&Sample { lost: 10.0 * SEGMENT, ..sample() }));
     assert!(tolerant.is_inflight_too_high(&Sample { lost: 10.0 * SEGMENT + 1.0, ..sample() }));
-    // Of 99 segments in flight 9.9 may be lost, and 10 were: a ninth of a segment before.
+    // With 99 segments in flight 9.9 may be lost, and 10 were: a ninth of a segment before the last.
     let mut late = with(State::ProbeBwUp, BbrOptions { loss_threshold: 0.1, ..draft });
     late.cycle.is_bw_probe_sample = true;
     late.handle_lost_packet(&Sample { lost: 11.0 * SEGMENT, ..sample() }, SEGMENT);
@@ -238,12 +238,12 @@ fn a_precautionary_probe_without_losses_is_followed_by_another() {
 }
 
 #[test]
-fn the_bound_rises_to_what_has_passed_and_in_probes_faster_in_each_round() {
+fn the_bound_rises_to_the_data_that_passed_and_in_probes_faster_in_each_round() {
     let mut flow = flow(State::ProbeBwCruise);
     flow.inflight_longterm = BDP;
     flow.update_probe_bw_cycle_phase(&Sample { tx_in_flight: 1.3 * BDP, ..sample() });
     assert!((flow.inflight_longterm - 1.3 * BDP).abs() < 1e-6);
-    // In a window of 40 segments: one more for 40 that are acknowledged, then two, then four.
+    // In a window of 40 segments: one more per 40 acknowledged, then two, then four.
     (flow.state, flow.cwnd, flow.inflight_longterm) = (State::ProbeBwRefill, 40.0 * SEGMENT, 40.0 * SEGMENT);
     flow.round_start = true;
     let small = Sample { tx_in_flight: 0.0, inflight: 40.0 * SEGMENT, ..sample() };
@@ -285,7 +285,7 @@ fn the_rate_is_the_gain_times_the_bandwidth_less_one_per_cent_and_falls_once_the
 }
 
 #[test]
-fn the_window_is_the_gain_times_the_bdp_and_what_came_beyond_the_expected() {
+fn the_window_is_the_gain_times_the_bdp_plus_the_extra_acknowledged() {
     let window = |state, change: &dyn Fn(&mut Flow)| {
         let mut flow = Flow { cwnd: 9.0 * BDP, ..flow(state) };
         change(&mut flow);
@@ -306,7 +306,7 @@ fn the_window_is_the_gain_times_the_bdp_and_what_came_beyond_the_expected() {
 
 // ---- ProbeRTT ----
 
-/// A flow that has begun ProbeRTT, with little in flight.
+/// Returns a flow that has begun ProbeRTT, with little in flight.
 fn probing_rtt() -> Flow {
     let mut flow = flow(State::ProbeBwCruise);
     flow.cycle.probe_rtt_expired = true;
@@ -358,11 +358,11 @@ fn after_an_idle_time_it_is_not_asked_for() {
 }
 
 #[test]
-fn what_is_sent_in_probe_rtt_shows_no_bandwidth_and_ends_no_cycle() {
+fn data_sent_in_probe_rtt_shows_no_bandwidth_and_ends_no_cycle() {
     let mut flow = probing_rtt();
     flow.handle_probe_rtt(&sample());
     assert!(flow.limited_until >= flow.delivered);
-    // A new cycle, which has no sample yet.
+    // A new cycle, without a sample yet.
     flow.max_bw.advance();
     let before = flow.max_bw.get();
     let delivery = Delivery {
@@ -378,12 +378,12 @@ fn what_is_sent_in_probe_rtt_shows_no_bandwidth_and_ends_no_cycle() {
     flow.cycle.ack_phase = AckPhase::Stopping;
     flow.update_on_ack(&ack);
     flow.max_bw.advance();
-    // Had the sample counted, the cycle that ends would have one, and its rate would be what is left.
+    // If the sample had counted, the cycle would end with one, and its rate would be the bandwidth.
     assert_eq!(flow.max_bw.get(), before);
 }
 
 #[test]
-fn what_is_in_flight_in_probe_rtt_is_marked_and_its_losses_bound_nothing() {
+fn data_in_flight_in_probe_rtt_is_marked_and_its_losses_bound_nothing() {
     let mut flow = probing_rtt();
     flow.inflight = 30_000;
     flow.handle_probe_rtt(&sample());

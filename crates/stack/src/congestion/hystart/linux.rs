@@ -1,20 +1,21 @@
-//! HyStart as Linux has it: leaves slow start when the acknowledgements of one round trip go on for half of one, or
-//! when the round-trip time grows.
+//! HyStart as implemented in Linux: leaves slow start when the acknowledgements of one round trip continue
+//! for half of its duration, or when the round-trip time grows.
 //!
-//! **Decides** when a slow start ends, from the times of acknowledgements (a *train* of them without a gap is as long
-//! as the path's bottleneck takes for a window) and from the least RTT of the last 8 or more samples against the least
-//! of all.
+//! **Decides** when a slow start ends, from the arrival times of acknowledgements (a *train* of them without
+//! a gap lasts as long as the path's bottleneck takes for a window) and by comparing the minimum RTT of the
+//! last 8 or more samples with the overall minimum.
 //!
-//! **Source**: Ha and Rhee, *Taming the elephants* (2011), as in `net/ipv4/tcp_cubic.c` of Linux 6.18; kernels from
-//! 5.16 to the mend of January 2025 begin no round below the least window.
+//! **Source**: Ha and Rhee, *Taming the elephants* (2011), as in `net/ipv4/tcp_cubic.c` of Linux 6.18;
+//! kernels from 5.16 to the fix of January 2025 do not begin a round below the minimum window.
 //!
-//! **Constants**: it judges windows of 16 segments and more; a train has gaps of at most 2 ms and counts when it is
-//! longer than half of (least RTT + cushion), without the half where segments are paced; the cushion is the time of
-//! four of the largest packets of a segmenting sender (64 KiB) at the pacing rate, at most 1 ms, and the pacing rate
-//! twice the window per smoothed RTT; an increase by 1/8 of the least RTT counts, at least 4 ms and at most 16 ms.
+//! **Constants**: windows of 16 segments and more are evaluated; a train has gaps of at most 2 ms and ends
+//! slow start when it is longer than half of (minimum RTT + cushion), or the whole of it if segments are
+//! paced; the cushion is the time of four of the largest packets of a segmenting sender (64 KiB) at the
+//! pacing rate, at most 1 ms, where the pacing rate is twice the window per smoothed RTT; the delay threshold
+//! is an increase by 1/8 of the minimum RTT, at least 4 ms and at most 16 ms.
 //!
-//! **Read differently**: a round ends with the first acknowledgement of a segment sent after it began, where Linux
-//! looks at sequence numbers.
+//! **Departures from the source**: a round ends with the first acknowledgement of a segment sent after it
+//! began; Linux compares sequence numbers.
 
 use anabranch_units::{Duration, Time};
 
@@ -33,7 +34,7 @@ const LEAST_INCREASE: Duration = Duration::from_millis(4);
 const MOST_INCREASE: Duration = Duration::from_millis(16);
 const INCREASE_DIVISOR: u64 = 8;
 
-/// What it remembers of one slow start.
+/// The state of one slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct LinuxHystart {
     paced: bool,
@@ -45,7 +46,7 @@ pub(in super::super) struct LinuxHystart {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Round {
     start: Time,
-    /// Bytes delivered when it began.
+    /// The number of bytes delivered when the round began.
     delivered: u64,
     /// The end of the train so far.
     train: Time,
@@ -58,7 +59,7 @@ impl LinuxHystart {
         LinuxHystart { paced, least: Duration::MAX, round: None }
     }
 
-    /// Whether slow start is over with `ack`, which has not moved `window` yet.
+    /// Returns true if `ack` ends slow start; it has not changed `window` yet.
     pub(super) fn ends(&mut self, ack: &Ack, window: &Window) -> bool {
         let Some(rtt) = ack.rtt else { return false };
         self.least = self.least.min(rtt);
@@ -97,7 +98,7 @@ impl LinuxHystart {
     }
 }
 
-/// What a train may be longer for the bursts of a sender that leaves segmentation to its device.
+/// Returns the allowance of a train for the bursts of a sender that offloads segmentation to its device.
 fn cushion(window: &Window) -> Duration {
     let paced = PACING_GAIN * window.segments * window.mss as f64;
     let seconds = LARGEST_BURST * window.srtt.as_secs_f64() / paced;

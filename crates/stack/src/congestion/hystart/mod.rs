@@ -1,4 +1,4 @@
-//! How a slow start may end before a queue overflows.
+//! Ends slow start before a queue overflows.
 
 mod linux;
 mod plus_plus;
@@ -9,23 +9,23 @@ use plus_plus::HystartPlusPlus;
 use super::rule::Window;
 use super::{Ack, SubflowStart};
 
-/// Which of them.
+/// The variants of HyStart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HystartKind {
-    /// HyStart++ (RFC 9406), in the first slow start alone.
+    /// HyStart++ (RFC 9406), only in the first slow start.
     PlusPlus,
     /// HyStart of Linux, in the first slow start and in those after timeouts.
     Linux,
 }
 
-/// How slow start goes on.
+/// The phase of slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
-    /// As ever.
+    /// Normal slow start.
     SlowStart,
-    /// Conservatively.
+    /// Conservative slow start.
     Conservative,
-    /// It is over: congestion avoidance from here.
+    /// Slow start has ended: congestion avoidance follows.
     Done,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Hystart {
 }
 
 impl Hystart {
-    /// That of a new subflow.
+    /// Returns the state for a new subflow.
     pub(super) fn new(kind: HystartKind, start: &SubflowStart) -> Hystart {
         match kind {
             HystartKind::PlusPlus => Hystart::PlusPlus(HystartPlusPlus::new(start.paced)),
@@ -45,7 +45,7 @@ impl Hystart {
         }
     }
 
-    /// That of the same subflow after a timeout, if there is to be one.
+    /// Returns the state for the slow start after a timeout; `None` if this kind has none.
     pub(super) fn after_timeout(kind: HystartKind, paced: bool) -> Option<Hystart> {
         match kind {
             HystartKind::PlusPlus => None,
@@ -53,7 +53,7 @@ impl Hystart {
         }
     }
 
-    /// The most acknowledged segments that one acknowledgement lets count.
+    /// Returns the maximum number of acknowledged segments that count per acknowledgement.
     pub(super) fn limit(&self) -> f64 {
         match self {
             Hystart::PlusPlus(state) => state.limit(),
@@ -61,7 +61,7 @@ impl Hystart {
         }
     }
 
-    /// How slow start goes on after `ack`, which has not moved `window` yet.
+    /// Returns the phase after `ack`, which has not changed `window` yet.
     pub(super) fn on_ack(&mut self, ack: &Ack, window: &Window) -> Phase {
         match self {
             Hystart::PlusPlus(state) => state.on_ack(ack),
@@ -72,7 +72,7 @@ impl Hystart {
         }
     }
 
-    /// By how much of what is acknowledged the window grows in `phase`.
+    /// Returns the growth of the window per acknowledged segment in `phase`.
     pub(super) fn growth(phase: Phase) -> f64 {
         if phase == Phase::Conservative { plus_plus::CSS_GROWTH } else { 1.0 }
     }

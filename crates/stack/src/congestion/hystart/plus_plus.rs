@@ -1,16 +1,16 @@
 //! HyStart++: leaves slow start when the round-trip time grows, before the queue overflows.
 //!
-//! **Decides** how fast the first slow start of a subflow grows and when it ends, from the least RTT
-//! of each round against that of the round before.
+//! **Decides** how fast the first slow start of a subflow grows and when it ends, by comparing the minimum
+//! RTT of each round with that of the round before.
 //!
 //! **Source**: RFC 9406 section 4.2, 4.3.
 //!
-//! **Constants**: a round counts with 8 RTT samples; the increase that counts is 1/8 of the last
-//! round's least RTT, between 4 ms and 16 ms; conservative slow start (CSS) grows by 1/4 and
-//! lasts 5 rounds; one acknowledgement lets at most 8 segments count (`L`), with pacing any number.
+//! **Constants**: a round needs 8 RTT samples; the significant increase is 1/8 of the last round's minimum
+//! RTT, between 4 ms and 16 ms; conservative slow start (CSS) grows by 1/4 and lasts 5 rounds; at most 8
+//! segments count per acknowledgement (`L`), any number with pacing.
 //!
-//! **Read differently**: the RTT of an acknowledgement is looked at before the window grows by it, and
-//! not after it, so that CSS begins one acknowledgement sooner.
+//! **Departures from the source**: the RTT of an acknowledgement is evaluated before the window grows by it,
+//! not after, so CSS begins one acknowledgement sooner.
 
 use anabranch_units::Duration;
 
@@ -29,12 +29,12 @@ const UNPACED_LIMIT: f64 = 8.0;
 /// The state of one subflow's first slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct HystartPlusPlus {
-    /// Segments leave at a pacing rate.
+    /// True if segments are sent at a pacing rate.
     paced: bool,
     last_round_min: Duration,
     round_min: Duration,
     samples: u32,
-    /// In CSS: the least RTT of the round that led there, and the rounds in CSS so far.
+    /// In CSS: the minimum RTT of the round before it, and the rounds in CSS so far.
     conservative: Option<(Duration, u32)>,
 }
 
@@ -49,12 +49,12 @@ impl HystartPlusPlus {
         }
     }
 
-    /// `L`: the most acknowledged segments that one acknowledgement lets count.
+    /// Returns `L`, the maximum number of acknowledged segments that count per acknowledgement.
     pub(super) fn limit(&self) -> f64 {
         if self.paced { f64::INFINITY } else { UNPACED_LIMIT }
     }
 
-    /// How slow start goes on after `ack`.
+    /// Returns the phase after `ack`.
     pub(super) fn on_ack(&mut self, ack: &Ack) -> Phase {
         if ack.round_start {
             self.last_round_min = self.round_min;
@@ -79,7 +79,7 @@ impl HystartPlusPlus {
                     self.conservative = Some((self.round_min, 0));
                 }
             }
-            // The RTT has fallen again: it was not the queue.
+            // The RTT has decreased again, so the increase was not a queue.
             Some((baseline, _)) if enough && self.round_min < baseline => self.conservative = None,
             _ => {}
         }

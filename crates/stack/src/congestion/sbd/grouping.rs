@@ -1,20 +1,20 @@
-//! Which bottlenecks are the same (RFC 8382 section 3.3.1).
+//! Groups subflows by bottleneck (RFC 8382 section 3.3.1).
 
 use super::{SbdOptions, Summary};
 
-/// A subflow behind a bottleneck.
+/// A subflow whose path has a bottleneck.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bottleneck {
-    /// Which subflow.
+    /// The index of the subflow.
     pub index: u8,
-    /// What was measured of it.
+    /// Its measurements.
     pub summary: Summary,
-    /// The group that it is put into.
+    /// Its group.
     pub group: u32,
 }
 
-/// Divides `paths` into groups, by one estimate after the other: in the order of the estimate, the group ends
-/// where two neighbours differ too much.
+/// Divides `paths` into groups, by one estimate after the other: sorted by the estimate, a group ends where
+/// two neighbours differ too much.
 pub(super) fn group(paths: &mut [Bottleneck], options: &SbdOptions) {
     let fixed = |threshold: f64| move |higher: f64, lower: f64| higher - lower >= threshold;
     let relative =
@@ -27,7 +27,7 @@ pub(super) fn group(paths: &mut [Bottleneck], options: &SbdOptions) {
     split(paths, lossy, relative(options.p_d));
 }
 
-/// Divides each group by `estimate`, where `differ` says of a higher and the next lower one that they do.
+/// Divides each group by `estimate`; `differ` compares a higher with the next lower one.
 fn split(paths: &mut [Bottleneck], estimate: impl Fn(&Summary) -> f64, differ: impl Fn(f64, f64) -> bool) {
     let by_group_and_estimate = |one: &Bottleneck, other: &Bottleneck| {
         let (first, second) = (estimate(&one.summary), estimate(&other.summary));
@@ -88,7 +88,7 @@ mod tests {
             let groups = groups(&[base, other]);
             assert_eq!(groups[0] != groups[1], apart, "{other:?}");
         }
-        // Loss below the threshold divides nothing.
+        // Losses below the threshold divide no group.
         assert_eq!(groups(&[summary(0.3, 900.0, 0.0, 0.01), summary(0.3, 900.0, 0.0, 0.09)]), [0, 0]);
     }
 

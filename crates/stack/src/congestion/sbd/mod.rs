@@ -1,26 +1,27 @@
-//! SBD: finds out which subflows share a bottleneck, couples those, and leaves the others alone.
+//! SBD: detects which subflows share a bottleneck and couples only those.
 //!
-//! **Decides** growth in congestion avoidance: OLIA among the subflows that may share a bottleneck with
-//! the one that has heard of an acknowledgement, NewReno for one that shares with no other.
+//! **Decides** growth in congestion avoidance: OLIA among the subflows that may share a bottleneck with the
+//! one that received the acknowledgement, NewReno for one that shares with no other.
 //!
-//! **Source**: the statistics and the grouping of RFC 8382; what is done with it as in Ferlin et al.,
-//! "Revisiting congestion control for multipath TCP with shared bottleneck detection", INFOCOM 2016, in
-//! the public port of that to the out-of-tree kernel: of ten groupings, those that were together in five
-//! are one group, and who was in no group in five has none. A subflow of a group is coupled with the group
-//! and with those that have none; one without a group with all.
+//! **Source**: the statistics and the grouping of RFC 8382; their use as in Ferlin et al., "Revisiting
+//! congestion control for multipath TCP with shared bottleneck detection", INFOCOM 2016, in the public port
+//! to the out-of-tree kernel: of ten groupings, subflows together in five form a group, and a subflow that
+//! was in no group in five has none. A subflow of a group is coupled with the group and with the subflows
+//! whose group is unknown; one of unknown group with all.
 //!
-//! **Constants**: see [`SbdOptions`]; decrease to 1/2, the least threshold is 1 segment while there are
+//! **Constants**: see [`SbdOptions`]; decrease to 1/2, the minimum threshold is 1 segment while there are
 //! several subflows.
 //!
-//! **Read differently**
-//! * The delays are taken by the sender, from the receiver's timestamps: the receiver's clock when it
-//!   acknowledges less the sender's when it sent. An acknowledgement that waits for a second segment shows
-//!   the first one's delay with the wait in it. The port lets the receiver group, and tell by an option.
-//! * RFC 8382 names no threshold for loss; 0.1 is the port's.
+//! **Departures from the source**
+//! * The sender measures the delays from the receiver's timestamps: the receiver's clock at the
+//!   acknowledgement minus the sender's at the transmission. An acknowledgement that waits for a second
+//!   segment shows the first one's delay including the wait. In the port the receiver groups, and signals the
+//!   result by an option.
+//! * RFC 8382 gives no threshold for loss; 0.1 is the port's.
 //! * The first grouping counts after 2 `M` intervals, as the RFC advises; the port does not wait.
-//! * Where oscillation noise is removed (section 4.2), the variability is the mean over the samples of the
-//!   valid intervals, as section 4.1.2 asks to allow for invalid ones. Section 4.2 prints all samples as the
-//!   divisor, by which two subflows of one bottleneck would differ if they were behind it for different times.
+//! * If oscillation noise is removed (section 4.2), the variability is the mean over the samples of the valid
+//!   intervals, as section 4.1.2 requires to allow for invalid ones. Section 4.2 prints all samples as the
+//!   divisor, by which two subflows of one bottleneck would differ if it affected them for different times.
 //! * Clock skew (section 5.2) is not removed.
 
 mod grouping;
@@ -40,46 +41,46 @@ use grouping::group;
 use statistics::Statistics;
 pub use statistics::Summary;
 
-/// The constants of RFC 8382 section 2.2, and how often is counted before anything is decided.
+/// The constants of RFC 8382 section 2.2, and the number of groupings per decision.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SbdOptions {
     /// `T`: the interval of a measurement.
     pub interval: Duration,
-    /// `N`: intervals that loss and oscillation are counted over; at most 64.
+    /// `N`: the number of intervals for loss and oscillation; at most 64.
     pub n: u32,
-    /// `M`: intervals that delays are compared over; at most `N`.
+    /// `M`: the number of intervals for delays; at most `N`.
     pub m: u32,
-    /// `F`: the newest intervals, which count in full; at most `M`.
+    /// `F`: the number of newest intervals with full weight; at most `M`.
     pub f: u32,
-    /// `c_s`: a skewness below shows a bottleneck.
+    /// `c_s`: the skewness below which a bottleneck is detected.
     pub c_s: f64,
-    /// `c_h`: and below this, if there was one before.
+    /// `c_h`: the skewness below which a bottleneck detected before persists.
     pub c_h: f64,
-    /// `p_l`: and a loss above.
+    /// `p_l`: the loss rate above which a bottleneck is detected.
     pub p_l: f64,
-    /// `p_f`: oscillation may differ by this in a group.
+    /// `p_f`: the maximum difference of the oscillation in a group.
     pub p_f: f64,
-    /// `p_mad`: variability, in parts of the higher one.
+    /// `p_mad`: the maximum difference of the variability, as a fraction of the higher one.
     pub p_mad: f64,
-    /// `p_s`: skewness.
+    /// `p_s`: the maximum difference of the skewness.
     pub p_s: f64,
-    /// `p_d`: loss, in parts of the higher one.
+    /// `p_d`: the maximum difference of the loss rate, as a fraction of the higher one.
     pub p_d: f64,
-    /// `p_v`: what is a significant crossing of the mean, in parts of the variability.
+    /// `p_v`: the distance of a significant crossing from the mean, as a fraction of the variability.
     pub p_v: f64,
-    /// Oscillation noise is removed (section 4.2): crossings and variability of the intervals in which the
-    /// subflow is behind no bottleneck do not count.
+    /// True to remove oscillation noise (section 4.2): crossings and variability of intervals without a
+    /// bottleneck do not count.
     pub remove_noise: bool,
-    /// Intervals before the first grouping.
+    /// The number of intervals before the first grouping.
     pub warm_up: u32,
-    /// Groupings before each decision.
+    /// The number of groupings before each decision.
     pub observations: u32,
-    /// So many of them must agree.
+    /// The number of groupings that must agree.
     pub majority: u32,
 }
 
 impl SbdOptions {
-    /// As RFC 8382 recommends.
+    /// The values recommended by RFC 8382.
     pub const DEFAULT: SbdOptions = SbdOptions {
         interval: Duration::from_millis(350),
         n: 50,
@@ -108,25 +109,39 @@ impl Options for SbdOptions {
         parameter!(SbdOptions, "interval", "T: length of an interval", time LEAST_INTERVAL, LONGEST_INTERVAL, interval),
         parameter!(SbdOptions, "n", "N: intervals for loss and oscillation", integer 2, 64, n),
         parameter!(SbdOptions, "m", "M: intervals for skewness and variability", integer 1, 64, m),
-        parameter!(SbdOptions, "f", "F: newest intervals, which count in full", integer 1, 64, f),
-        parameter!(SbdOptions, "c-s", "skewness below which there is a bottleneck", number - 1.0, 1.0, c_s),
-        parameter!(SbdOptions, "c-h", "and below which there still is one", number - 1.0, 1.0, c_h),
-        parameter!(SbdOptions, "p-l", "loss above which there is one", number 0.0, 1.0, p_l),
-        parameter!(SbdOptions, "p-f", "difference in oscillation that divides", number 0.0, 1.0, p_f),
-        parameter!(SbdOptions, "p-mad", "difference in variability that divides, of the higher", number 0.0, 1.0, p_mad),
-        parameter!(SbdOptions, "p-s", "difference in skewness that divides", number 0.0, 2.0, p_s),
-        parameter!(SbdOptions, "p-d", "difference in loss that divides, of the higher", number 0.0, 1.0, p_d),
-        parameter!(SbdOptions, "p-v", "significant crossing of the mean, in variabilities", number 0.0, 10.0, p_v),
+        parameter!(SbdOptions, "f", "F: newest intervals, with full weight", integer 1, 64, f),
+        parameter!(
+            SbdOptions,
+            "c-s",
+            "skewness below which a bottleneck is detected",
+            number - 1.0,
+            1.0,
+            c_s
+        ),
+        parameter!(
+            SbdOptions,
+            "c-h",
+            "skewness below which a detected bottleneck persists",
+            number - 1.0,
+            1.0,
+            c_h
+        ),
+        parameter!(SbdOptions, "p-l", "loss rate above which a bottleneck is detected", number 0.0, 1.0, p_l),
+        parameter!(SbdOptions, "p-f", "maximum difference of the oscillation in a group", number 0.0, 1.0, p_f),
+        parameter!(SbdOptions, "p-mad", "maximum difference of the variability in a group, relative to the higher", number 0.0, 1.0, p_mad),
+        parameter!(SbdOptions, "p-s", "maximum difference of the skewness in a group", number 0.0, 2.0, p_s),
+        parameter!(SbdOptions, "p-d", "maximum difference of the loss rate in a group, relative to the higher", number 0.0, 1.0, p_d),
+        parameter!(SbdOptions, "p-v", "distance of a significant crossing from the mean, in variabilities", number 0.0, 10.0, p_v),
         parameter!(
             SbdOptions,
             "remove-noise",
-            "crossings and variability count behind a bottleneck only",
+            "ignore crossings and variability of intervals without a bottleneck",
             bool,
             remove_noise
         ),
         parameter!(SbdOptions, "warm-up", "intervals before the first grouping", integer 0, 100_000, warm_up),
         parameter!(SbdOptions, "observations", "groupings before each decision", integer 1, 1000, observations),
-        parameter!(SbdOptions, "majority", "so many of them must agree", integer 1, 1000, majority),
+        parameter!(SbdOptions, "majority", "groupings that must agree", integer 1, 1000, majority),
     ];
     const ORDERED: &'static [[&'static str; 2]] = &[["m", "n"], ["f", "m"], ["majority", "observations"]];
 }
@@ -143,11 +158,11 @@ pub struct Sbd {
     options: SbdOptions,
     olia: Olia,
     subflows: Vec<State>,
-    /// When the present interval ends; before the first acknowledgement never.
+    /// The end of the current interval; `None` before the first acknowledgement.
     interval_end: Option<Time>,
     intervals: u32,
     observed: u32,
-    /// How often the subflows of a row and a column were found together, in rows of 32.
+    /// How often the subflows of a row and a column were grouped together, in rows of 32.
     together: Vec<[u32; 32]>,
     decisions: u32,
 }
@@ -156,9 +171,9 @@ pub struct Sbd {
 struct State {
     up: bool,
     statistics: Statistics,
-    /// How often it was found behind none.
+    /// The number of groupings without a bottleneck.
     alone: u32,
-    /// What was decided; none: unknown.
+    /// The decided group; `None` if unknown.
     group: Option<u8>,
 }
 
@@ -169,7 +184,7 @@ impl State {
 }
 
 impl Sbd {
-    /// With these constants, brought into their ranges.
+    /// Returns a rule with the given options, clamped to their ranges.
     pub fn new(options: SbdOptions) -> Sbd {
         let n = options.n.clamp(2, 64);
         let m = options.m.clamp(1, n);
@@ -186,22 +201,22 @@ impl Sbd {
         }
     }
 
-    /// The group that a subflow is in; none if it is not known to share a bottleneck, nor not to.
+    /// Returns the group of a subflow; `None` if it is not known whether it shares a bottleneck.
     pub fn group(&self, id: SubflowId) -> Option<u8> {
         self.subflows.get(id.index()).and_then(|state| state.group)
     }
 
-    /// How often it was decided who is in which group.
+    /// Returns the number of decisions so far.
     pub fn decisions(&self) -> u32 {
         self.decisions
     }
 
-    /// What was measured of a subflow, up to the last whole interval.
+    /// Returns the measurements of a subflow, up to the last whole interval.
     pub fn summary(&self, id: SubflowId) -> Option<Summary> {
         self.subflows.get(id.index()).map(|state| state.statistics.summary(&self.options))
     }
 
-    /// Whether the two are coupled.
+    /// True if the two subflows are coupled.
     pub fn couples(&self, one: SubflowId, other: SubflowId) -> bool {
         one == other || self.group(one).is_none_or(|own| self.group(other).is_none_or(|its| its == own))
     }
@@ -264,7 +279,7 @@ impl WindowRule for Sbd {
         self.olia.deliver(id, ack);
         let interval = self.options.interval.max(Duration::from_millis(1));
         let mut end = *self.interval_end.get_or_insert(ack.now + interval);
-        // After a long silence the intervals without anything tell nothing.
+        // After a long silence, empty intervals contain no information.
         if ack.now.since(end) > interval * u64::from(self.options.n) {
             end = ack.now;
         }

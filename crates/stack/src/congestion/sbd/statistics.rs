@@ -10,53 +10,53 @@ use super::SbdOptions;
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Interval {
     samples: u32,
-    /// `E_T`: the mean delay; that of the interval before where there was no sample.
+    /// `E_T`: the mean delay; that of the interval before if there was no sample.
     mean: f64,
-    /// Samples below the mean of the last `M` intervals less those above.
+    /// The number of samples below the mean of the last `M` intervals minus the number above it.
     skew: i32,
     /// The sum of distances from the mean of the interval before.
     variation: f64,
-    /// The side of the mean that was crossed to significantly: 1 above, -1 below, 0 neither.
+    /// The side of a significant crossing of the mean: 1 above, -1 below, 0 none.
     crossed: i8,
-    /// The subflow was not behind a bottleneck: neither its crossing nor its variability counts.
+    /// True if there was no bottleneck, so that neither crossing nor variability counts.
     noise: bool,
-    /// Bytes.
+    /// Bytes acknowledged.
     acked: f64,
     lost: f64,
 }
 
-/// What is measured of one subflow.
+/// The measurements of one subflow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statistics {
     /// The last `N` intervals, the newest first.
     past: VecDeque<Interval>,
     now: Interval,
     sum: f64,
-    /// The mean of the delays of the last `M` intervals; none before one.
+    /// The mean of the delays of the last `M` intervals; `None` before the first.
     mean_delay: Option<f64>,
     /// The side of the last significant crossing.
     side: i8,
-    /// It was found behind a bottleneck at the end of the last interval.
+    /// True if a bottleneck was detected at the end of the last interval.
     bottlenecked: bool,
 }
 
 /// The estimates over the last intervals.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Summary {
-    /// `skew_est`, from -1 to 1: high where the queue is mostly short.
+    /// `skew_est`, from -1 to 1: high if the queue is usually short.
     pub skew: f64,
     /// `var_est`, the mean absolute deviation, in microseconds.
     pub variation: f64,
-    /// `freq_est`: significant crossings of the mean for each interval.
+    /// `freq_est`: significant crossings of the mean per interval.
     pub oscillation: f64,
-    /// `pkt_loss`: the part that was lost.
+    /// `pkt_loss`: the fraction of data lost.
     pub loss: f64,
-    /// There were samples of the delay in the last `M` intervals.
+    /// True if there were delay samples in the last `M` intervals.
     pub sampled: bool,
 }
 
 impl Statistics {
-    /// Takes the delay and the losses that an acknowledgement tells.
+    /// Records the delay and the losses of an acknowledgement.
     pub(super) fn on_ack(&mut self, ack: &Ack) {
         self.now.acked += ack.acked_bytes as f64;
         self.now.lost += ack.lost_bytes as f64;
@@ -82,10 +82,11 @@ impl Statistics {
         } else if let Some(before) = before {
             ended.mean = before;
         } else {
-            // Nothing was ever measured.
+            // Nothing has been measured yet.
             return;
         }
-        // Section 3.2.4: beyond p_v of the variability, and on the other side than the last time.
+        // Section 3.2.4: further from the mean than p_v of the variability, and on the other side than the
+        // last crossing.
         let side = self.mean_delay.map_or(0, |mean| {
             let margin = options.p_v * self.variation(options);
             i8::from(ended.mean > mean + margin) - i8::from(ended.mean < mean - margin)
@@ -101,26 +102,27 @@ impl Statistics {
                 self.side = side;
             }
         }
-        // The mean that the next interval is compared with: of the M before it.
+        // The mean with which the next interval is compared, over the M intervals before it.
         let last = self.past.iter().take(options.m as usize);
         let (sum, n) = last.fold((0.0, 0.0), |(sum, n), interval| (sum + interval.mean, n + 1.0));
         self.mean_delay = Some(sum / n);
     }
 
-    /// Whether the subflow was behind a bottleneck at the end of the last interval.
+    /// True if a bottleneck was detected at the end of the last interval.
     pub(super) fn is_bottlenecked(&self) -> bool {
         self.bottlenecked
     }
 
-    /// The mean over the intervals that are not noise. (The present one has been weighed by the one before.)
+    /// Returns the mean over the intervals that are not noise. (The current one was classified by the
+    /// previous one.)
     fn variation(&self, options: &SbdOptions) -> f64 {
         let (sum, samples) =
             self.weighted(options, |interval| (!interval.noise).then_some(interval.variation));
         if samples > 0.0 { sum / samples } else { 0.0 }
     }
 
-    /// The sums of what `value` names and of the samples over the last `M` intervals that it names something for,
-    /// with the weights of section 4.1: full for the newest `F`, then less and less.
+    /// Returns the weighted sums, over the last `M` intervals for which `value` is `Some`, of that value and
+    /// of the samples. The weights are those of section 4.1: full for the newest `F`, then decreasing.
     fn weighted(&self, options: &SbdOptions, value: impl Fn(&Interval) -> Option<f64>) -> (f64, f64) {
         let full = options.m - options.f + 1;
         let mut sums = (0.0, 0.0);
@@ -133,7 +135,7 @@ impl Statistics {
         sums
     }
 
-    /// The estimates.
+    /// Returns the estimates.
     pub(super) fn summary(&self, options: &SbdOptions) -> Summary {
         let (skew, samples) = self.weighted(options, |interval| Some(f64::from(interval.skew)));
         let crossings = self.past.iter().filter(|interval| interval.crossed != 0).count();
@@ -150,7 +152,8 @@ impl Statistics {
 }
 
 impl Summary {
-    /// Section 3.3.1: whether there is a bottleneck; `before`: there was one. Delays that were not seen show none.
+    /// True if there is a bottleneck (section 3.3.1); `before`: there was one. Without delay samples there is
+    /// none.
     pub(super) fn is_bottlenecked(&self, before: bool, options: &SbdOptions) -> bool {
         let skewed = self.skew < options.c_s || (self.skew < options.c_h && before);
         (self.sampled && skewed) || self.loss > options.p_l
@@ -169,7 +172,8 @@ mod tests {
         Ack { one_way_delay_us: Some(delay), ..Ack::of(Time::ZERO, 1000, 1, Duration::from_millis(20)) }
     }
 
-    /// The estimates after `intervals` of 20 samples each, whose delay is that of its interval and its number.
+    /// Returns the estimates after `intervals` of 20 samples each, whose delay depends on its interval and
+    /// its number.
     fn after(intervals: u32, delay: impl Fn(u32, u32) -> i64) -> Summary {
         let mut statistics = Statistics::default();
         for interval in 0..intervals {
@@ -188,11 +192,11 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_mostly_short_has_a_positive_skew_and_one_that_is_mostly_long_a_negative_one() {
-        // Three samples in four below the mean, or above it.
+        // Three of four samples below the mean, or above it.
         let short = after(80, |_, n| if n % 4 == 0 { 9000 } else { 5000 });
         let long = after(80, |_, n| if n % 4 == 0 { 5000 } else { 9000 });
         assert!((short.skew - 0.5).abs() < 1e-12 && (long.skew + 0.5).abs() < 1e-12);
-        // Half of each: nothing.
+        // Half of each: no skewness.
         assert_eq!(after(80, |_, n| if n % 2 == 0 { 5000 } else { 9000 }).skew, 0.0);
     }
 
@@ -208,22 +212,23 @@ mod tests {
         assert!((every_second.oscillation - 0.5).abs() < 1e-12);
         let every_fifth = after(80, |interval, _| if interval / 5 % 2 == 0 { 5000 } else { 9000 });
         assert!((every_fifth.oscillation - 0.2).abs() < 1e-12);
-        // Between two intervals that alternate the variability is as large as the wave.
+        // If two intervals alternate, the variability is as large as the wave.
         let each = after(80, |interval, _| if interval % 2 == 0 { 5000 } else { 9000 });
         assert_eq!(each.oscillation, 0.0);
-        // Waves that are short against the variability inside the intervals cross nothing.
+        // Waves that are small compared with the variability inside the intervals cross nothing.
         let small = after(80, |interval, n| i64::from(n % 2) * 4000 + i64::from(interval % 2) * 100);
         assert_eq!(small.oscillation, 0.0);
     }
 
-    /// The estimates after 60 intervals without a bottleneck and 20 of one, and when it was found.
+    /// Returns the estimates after 60 intervals without a bottleneck and 20 with one, and the intervals in
+    /// which it was detected.
     fn noise_and_then_a_bottleneck(options: &SbdOptions) -> (Summary, Vec<bool>) {
         let mut statistics = Statistics::default();
         let mut found = Vec::new();
         for interval in 0..80 {
             for n in 0..20 {
                 statistics.on_ack(&ack(match interval {
-                    // Mostly short, a skewness of 1/2, and two crossings in 12 intervals.
+                    // Mostly short queues, a skewness of 1/2, and two crossings in 12 intervals.
                     0..60 => {
                         if interval % 12 < 3 {
                             9000
@@ -231,7 +236,7 @@ mod tests {
                             1000
                         }
                     }
-                    // Mostly full, and the mean stays.
+                    // Mostly full queues, with a constant mean.
                     _ => {
                         if n % 4 == 0 {
                             40_000
@@ -251,9 +256,9 @@ mod tests {
     #[test]
     fn intervals_without_a_bottleneck_leave_neither_crossings_nor_variability() {
         let (summary, found) = noise_and_then_a_bottleneck(&OPTIONS);
-        let first = found.iter().rposition(|is| !is).expect("there is none at first") + 1;
+        let first = found.iter().rposition(|is| !is).expect("no bottleneck at first") + 1;
         assert!((64..72).contains(&first), "{found:?}");
-        // One crossing, to the queue that stays; each sample is 1500 away from the mean on average.
+        // One crossing, to the persistent queue; the mean distance of a sample from the mean is 1500.
         assert!((summary.oscillation - 1.0 / 50.0).abs() < 1e-12, "{}", summary.oscillation);
         assert!((summary.variation - 1500.0).abs() < 1e-6, "{}", summary.variation);
         let kept = SbdOptions { remove_noise: false, ..OPTIONS };
@@ -265,14 +270,14 @@ mod tests {
 
     #[test]
     fn the_newest_intervals_count_most() {
-        // The last ten intervals have nothing above the mean of the older ones.
+        // The last ten intervals have no samples above the mean of the older ones.
         let weights = |age: u32| if age < 20 { 11.0 } else { f64::from(30 - age) };
         let total: f64 = (0..30).map(weights).sum();
         let newest: f64 = (0..10).map(weights).sum();
         let mut statistics = Statistics::default();
         for interval in 0..80 {
             for n in 0..20 {
-                // Balanced at first; then all far below.
+                // Balanced at first, then all far below.
                 let delay = if interval < 70 { 5000 + 4000 * i64::from(n % 2) } else { 0 };
                 statistics.on_ack(&ack(delay));
             }

@@ -1,7 +1,7 @@
-//! One subflow's scoreboard and recovery, told what was sent and what was acknowledged.
+//! Scoreboard and recovery of one subflow, driven by transmissions and acknowledgements.
 //!
 //! Segments have 1,000 bytes and are named by their number: segment 3 is 3000..4000. Times are in
-//! milliseconds. Unless a test says otherwise, segment n leaves at 10 + n and a round trip takes 100.
+//! milliseconds. By default, segment n is sent at 10 + n and a round trip takes 100.
 
 mod bound;
 mod newreno;
@@ -23,9 +23,9 @@ struct Bench {
     recovery: Recovery,
     board: Scoreboard,
     rtt: RttEstimator,
-    /// The numbers of the segments that the last call has taken for lost.
+    /// The numbers of the segments that the last call has marked lost.
     lost: Vec<u64>,
-    /// What the timestamp of the next acknowledgements echoes.
+    /// The timestamp echoed by the next acknowledgements.
     echo: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Bench {
         }
     }
 
-    /// RACK-TLP with a steady round trip of 100 ms, and `count` segments sent.
+    /// Returns a bench with RACK-TLP, a steady round trip of 100 ms, and `count` segments sent.
     fn rack(count: u64) -> Bench {
         let mut bench = Bench::new(&ConnectionConfig::linux());
         bench.measure(100);
@@ -48,7 +48,7 @@ impl Bench {
         bench
     }
 
-    /// Duplicate acknowledgements, and `count` segments sent.
+    /// Returns a bench with duplicate acknowledgements and `count` segments sent.
     fn newreno(count: u64) -> Bench {
         let mut bench = Bench::new(&ConnectionConfig::ns3());
         bench.measure(100);
@@ -88,12 +88,12 @@ impl Bench {
         self.recovery.on_retransmit(ms(at), &self.board, segment * MSS);
     }
 
-    /// An acknowledgement of all before segment `una` and of the segments `sacked`.
+    /// Acknowledges all before segment `una` and the segments `sacked`.
     fn ack(&mut self, at: u64, una: u64, sacked: &[u64]) -> Verdict {
         self.acknowledge(at, una * MSS, sacked, false, false)
     }
 
-    /// A duplicate acknowledgement without SACK.
+    /// Sends a duplicate acknowledgement without SACK.
     fn duplicate(&mut self, at: u64) -> Verdict {
         self.acknowledge(at, self.board.una(), &[], true, false)
     }
@@ -129,7 +129,7 @@ impl Bench {
         verdict
     }
 
-    /// An acknowledgement of all before segment `una` that reports `segment` as a duplicate.
+    /// Acknowledges all before segment `una` and reports `segment` as a duplicate.
     fn dsack(&mut self, at: u64, una: u64, segment: u64) -> Verdict {
         self.board.acknowledge(una * MSS, |_, _| ());
         let undo = self.recovery.on_dsack(&self.board, (segment + 1) * MSS);
@@ -150,7 +150,7 @@ impl Bench {
         first
     }
 
-    /// The timer, when the oldest data left at `base` and the newest at `last_new`.
+    /// Returns the timer if the oldest data was sent at `base` and the newest at `last_new`.
     fn timer_from(&self, base: u64, last_new: u64) -> (Time, RetransmitTimer) {
         let delay = Duration::from_millis(7);
         self.recovery.timer(ms(base), ms(last_new), &self.board, &self.rtt, true, delay)
@@ -160,7 +160,7 @@ impl Bench {
         self.timer_from(10, 10)
     }
 
-    /// When the reordering timer is armed for, in milliseconds.
+    /// Returns the time of the reordering timer in milliseconds.
     fn reordering_at(&self) -> Option<u64> {
         let (due, timer) = self.timer_from(1_000, 1_000);
         (timer == RetransmitTimer::Reordering).then_some(due.as_nanos() / 1_000_000)

@@ -1,4 +1,5 @@
-//! The scoreboard against a model that keeps each octet by itself, and a few rules by name.
+//! Compares the scoreboard with a model that stores each octet separately, and tests a few rules
+//! individually.
 
 use super::*;
 use crate::subflow::rate::RateEstimator;
@@ -35,7 +36,7 @@ struct Octet {
     in_flight: bool,
     transmissions: u8,
     sent: Time,
-    /// Where it lies in the stream, and where its mapping starts and how long it is.
+    /// Its position in the stream, and the start and length of its mapping.
     data: u64,
     mapped_from: u64,
     mapped_len: u32,
@@ -130,7 +131,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
         }
         Operation::Sack { start, len, known } => {
             let (start, end) = (una + start, una + start + len);
-            // What may be called known: what was told of this block before.
+            // The part of this block that was reported before and may be called known.
             let told = board
                 .records()
                 .iter()
@@ -228,7 +229,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
     if board.records().front().is_none_or(|record| record.len > 0) {
         assert_eq!(board.lowest_data(), data.min());
     }
-    // The edges of what is carried, and of its mapping.
+    // The edges of the carried data, and of its mapping.
     for record in board.records().clone() {
         let start = record.data - u64::from(record.mapping.back);
         let end = start + u64::from(record.mapping.len);
@@ -241,7 +242,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
             assert!(carries || !board.carries_nearby(offset), "{offset}");
         }
     }
-    // Asked twice, because the answer moves the hint.
+    // Called twice, because the result moves the hint.
     let first = board.records().iter().position(|record| record.is_lost());
     assert_eq!(board.clone().next_lost(), first);
     if now.0.is_multiple_of(2) {
@@ -314,7 +315,7 @@ fn the_rest_of_a_split_segment_maps_the_same_bytes() {
 }
 
 #[test]
-fn the_fin_goes_with_the_last_part_of_a_split() {
+fn the_fin_stays_with_the_last_part_of_a_split() {
     let mut board = Scoreboard::starting_at(1);
     board.push(Sent { fin: true, ..record(1, 100) });
     board.split(0, 99);
@@ -334,13 +335,13 @@ fn a_block_that_cuts_segments_counts_the_whole_ones_alone() {
 }
 
 #[test]
-fn a_block_that_has_grown_tells_its_growth_alone() {
+fn a_block_that_has_grown_reports_only_its_growth() {
     let mut board = board(4);
     board.sack(101, 201, 0, |_| ());
     let mut heard = Vec::new();
     board.sack(101, 401, 201, |record| heard.push(record.seq));
     assert_eq!(heard, [201, 301]);
-    // What is known is not looked at: the caller has cut it off.
+    // The known part is not searched: the caller has removed it.
     let mut fresh = self::board(4);
     fresh.sack(101, 401, 201, |_| ());
     assert_eq!(fresh.sacked_segments(), 2);
@@ -395,7 +396,7 @@ fn a_check_that_finds_nothing_wrong_would_find_it() {
 }
 
 #[test]
-fn the_lowest_data_is_found_behind_newer_data_and_a_fin_has_none() {
+fn the_lowest_data_is_found_after_newer_data_and_a_fin_has_none() {
     let mut board = board(1);
     let mut push = |len, fin, data| board.push(Sent { fin, data, ..record(board.nxt(), len) });
     push(100, false, 700_000);

@@ -1,4 +1,5 @@
-//! The bytes behind the numbers: both streams of a script are the same, and any range of them can be summed.
+//! The payload bytes of scripts: both streams of a script have the same content, and any range of them can be
+//! summed.
 
 use anabranch_stack::checksum;
 use anabranch_stack::checksum::PayloadSums;
@@ -8,18 +9,18 @@ use anabranch_stack::seq::{DataRange, Dsn};
 use super::Script;
 use super::seg::{Map, Seg};
 
-/// The byte at an offset of a stream.
+/// Returns the byte at an offset of a stream.
 fn byte(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8
 }
 
-/// The sum of a range of a stream.
+/// Returns the sum of a range of a stream.
 pub fn sum_of(start: i64, len: u64) -> u16 {
     let bytes: Vec<u8> = (start..start + len as i64).map(|offset| byte(offset as u64)).collect();
     checksum::of_bytes(&bytes)
 }
 
-/// What the endpoint's driver keeps.
+/// The payload store of the endpoint's driver.
 pub struct Bytes;
 
 impl PayloadSums for Bytes {
@@ -29,34 +30,34 @@ impl PayloadSums for Bytes {
     }
 }
 
-/// The sum of a segment's payload: the bytes that its mapping names, or that stand there in a plain TCP.
+/// Returns the sum of a segment's payload: the bytes given by its mapping, or by their position in plain TCP.
 pub fn sum_at(seg: &Seg) -> u16 {
     let seq = seg.seq.unwrap_or(1);
     let start = seg.stream.or_else(|| seg.map.map(|map| map.data + seq - i64::from(map.ssn)));
     sum_of(start.unwrap_or(seq - 1), u64::from(seg.payload.unwrap_or(0)))
 }
 
-/// The segment with a byte changed on its way.
+/// Returns the segment with a byte changed in transit.
 pub fn damaged(seg: Seg) -> Seg {
     Seg { damaged: true, ..seg }
 }
 
 impl Script {
-    /// The right checksum of a mapping.
+    /// Returns the correct checksum of a mapping.
     pub(super) fn checksum_of(&self, map: &Map, data_fin: Option<bool>, first: Dsn) -> u16 {
         let payload = u64::from(map.len).saturating_sub(u64::from(data_fin.unwrap_or(false)));
         let dsn = Dsn(first.0.wrapping_add(map.data as u64));
         checksum::of_mapping(dsn, map.ssn, map.len, sum_of(map.data, payload))
     }
 
-    /// The driver keeps what nobody knows a place for.
+    /// Holds data whose place in the stream is unknown.
     pub(super) fn hold(&mut self, subflow: SubflowId, range: DataRange) {
         let twice = self.held.iter().any(|(of, held)| *of == subflow && !held.intersection(range).is_empty());
         assert!(!twice, "{range:?} is held twice");
         self.held.push((subflow, range));
     }
 
-    /// It keeps it no longer; all of it was held.
+    /// Releases held data; all of it must be held.
     pub(super) fn let_go(&mut self, subflow: SubflowId, range: DataRange) {
         let mut gone = 0;
         let held = core::mem::take(&mut self.held);
@@ -76,7 +77,7 @@ impl Script {
         assert_eq!(gone, range.len(), "{range:?} was not held");
     }
 
-    /// How many bytes the driver holds.
+    /// Returns the number of bytes held by the driver.
     pub fn held_bytes(&self) -> u64 {
         self.held.iter().map(|(_, range)| range.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! Compares what was sent with what was expected, and prints segments in relative numbers.
+//! Compares sent segments with expected ones, and prints segments in relative numbers.
 
 use anabranch_stack::segment::{DataAck, Flags, MappedDsn, Mapping, Segment};
 use anabranch_stack::seq::Seq;
@@ -106,7 +106,7 @@ impl Script {
         Map { data, ssn: map.ssn, len: map.len, wide }
     }
 
-    /// The bytes of a segment are those that its mapping says (row M1).
+    /// The bytes of a segment must be those of its mapping (row M1).
     pub(super) fn check_bytes(&self, sub: usize, segment: &Segment, stream_offset: u64) {
         let Some(isn) = self.subs[sub].own_isn.filter(|_| segment.payload_len > 0) else { return };
         let seq = segment.seq.0.wrapping_sub(isn.0);

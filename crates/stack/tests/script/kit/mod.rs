@@ -1,8 +1,8 @@
-//! The script: one endpoint, and a peer that is nothing but the hand that writes its segments.
+//! Scripts: one endpoint, and a peer whose segments are written by hand.
 //!
-//! Every number in a script is relative: sequence numbers to the initial one of their sender (the SYN
-//! is 0, the first byte 1), data sequence numbers to the first byte of the stream (which is 0), times
-//! to the last step. A segment that was sent and not expected fails the next step.
+//! Every number in a script is relative: sequence numbers to the initial one of their sender (the SYN is 0,
+//! the first byte 1), data sequence numbers to the first byte of the stream (which is 0), times to the last
+//! step. A segment that was sent and not expected fails the next step.
 #![allow(dead_code)]
 
 mod bytes;
@@ -37,11 +37,11 @@ pub const PEER_NONCE: u32 = 0xaabb_ccdd;
 pub const MSS: u32 = 1000;
 /// The listener's port.
 pub const PORT: u16 = 80;
-/// Where the peer's sequence numbers start on every subflow: near the wrap.
+/// The peer's initial sequence number on every subflow: near the wrap.
 pub const PEER_ISN: u32 = 0xffff_ff00;
 /// The keys of the reference vectors.
 pub const KEY_A: Key = Key(0x0001_0203_0405_0607);
-/// The other one.
+/// The other key.
 pub const KEY_B: Key = Key(0x0809_0a0b_0c0d_0e0f);
 
 pub const S: Flags = Flags::SYN;
@@ -51,12 +51,12 @@ pub const R: Flags = Flags::RST;
 pub const RA: Flags = Flags::RST.with(Flags::ACK);
 pub const FA: Flags = Flags::FIN.with(Flags::ACK);
 
-/// An address of the endpoint under test.
+/// Returns an address of the endpoint under test.
 pub fn own_ip(index: u8) -> IpAddr {
     IpAddr::from([10, 0, index, 1])
 }
 
-/// An address of the peer.
+/// Returns an address of the peer.
 pub fn peer_ip(index: u8) -> IpAddr {
     IpAddr::from([10, 9, index, 1])
 }
@@ -79,18 +79,18 @@ fn fill(bytes: &mut [u8]) {
     });
 }
 
-/// The next values that the endpoint draws; then pseudo-random ones.
+/// Sets the next values that the endpoint draws; pseudo-random ones follow.
 pub fn choose_random(values: &[u64]) {
     RANDOM.with_borrow_mut(|(chosen, _)| *chosen = values.iter().copied().collect());
 }
 
-/// How often the timestamps tick, of both sides, in this test's scripts from now on.
+/// Sets the timestamp tick of both sides in the scripts of this test from now on.
 pub fn choose_tick(tick: TimestampTick) {
     TICK.set(tick);
 }
 
-/// How many half-open connections there may be in this test's scripts from now on; with 0 every SYN is answered with
-/// a cookie.
+/// Sets the maximum number of half-open connections in the scripts of this test from now on; with 0 every SYN
+/// is answered with a cookie.
 pub fn choose_half_open(max: usize) {
     HALF_OPEN.set(max);
 }
@@ -114,7 +114,7 @@ pub const fn reset(transient: bool, reason: ResetReason) -> MptcpOption {
     MptcpOption::Reset { transient, reason }
 }
 
-/// The same with other flags and version.
+/// Returns the option with other flags and version.
 pub fn capable_with(option: MptcpOption, version: u8, flags: u8) -> MptcpOption {
     match option {
         MptcpOption::Capable(capable) => MptcpOption::Capable(Capable { version, flags, ..capable }),
@@ -122,7 +122,7 @@ pub fn capable_with(option: MptcpOption, version: u8, flags: u8) -> MptcpOption 
     }
 }
 
-/// Both ends of a subflow and where their numbers start.
+/// Both ends of a subflow and their initial sequence numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Sub {
     pub own: Address,
@@ -148,13 +148,13 @@ pub struct Script {
     pub events: Vec<Event>,
     pub delivered: Vec<DataRange>,
     pub discarded: u64,
-    /// What became of the last segment's payload.
+    /// The placement of the last segment's payload.
     pub placed: Vec<Placement>,
-    /// What the driver holds, by subflow: places in the subflow.
+    /// Data held by the driver: subflow and range in the subflow.
     pub held: Vec<(SubflowId, DataRange)>,
-    /// Released in order: place in the subflow, place in the stream.
+    /// Released data in order: range in the subflow, range in the stream.
     pub released: Vec<(DataRange, DataRange)>,
-    /// Sent and not yet expected.
+    /// Segments sent and not yet expected.
     waiting: VecDeque<(Time, usize, Segment)>,
     log: Vec<String>,
     config: ConnectionConfig,
@@ -162,7 +162,7 @@ pub struct Script {
     peer_dsn: Dsn,
 }
 
-/// A quiet configuration: MSS 1000, a fixed buffer of 64,000 bytes, no path manager.
+/// Returns a simple configuration: MSS 1000, a fixed buffer of 64,000 bytes, no path manager.
 pub fn config() -> ConnectionConfig {
     ConnectionConfig {
         mss: MSS,
@@ -172,12 +172,12 @@ pub fn config() -> ConnectionConfig {
     }
 }
 
-/// The same with a full mesh.
+/// Returns the same with a full mesh.
 pub fn mesh() -> ConnectionConfig {
     ConnectionConfig { path_manager: PathManagerKind::FullMesh, ..config() }
 }
 
-/// The same as a plain TCP.
+/// Returns the same as plain TCP.
 pub fn plain() -> ConnectionConfig {
     ConnectionConfig { mptcp: false, ..config() }
 }
@@ -213,7 +213,7 @@ impl Script {
         }
     }
 
-    /// A client with `addresses` addresses that has just been told to connect.
+    /// Returns a client with `addresses` addresses that has just started to connect.
     pub fn connecting(config: ConnectionConfig, addresses: u8) -> Script {
         let mut script = Script::new(config.clone(), addresses);
         script.peer_dsn(KEY_B);
@@ -223,7 +223,7 @@ impl Script {
         script
     }
 
-    /// A client whose handshake is done up to and with the third ACK.
+    /// Returns a client whose handshake is complete, including the third ACK.
     pub fn client_of(config: ConnectionConfig, addresses: u8) -> Script {
         let mptcp = config.mptcp;
         let mut script = Script::connecting(config, addresses);
@@ -239,12 +239,12 @@ impl Script {
         script
     }
 
-    /// A client that is established and confirmed by a data acknowledgement.
+    /// Returns a client that is established and confirmed by a data acknowledgement.
     pub fn client(config: ConnectionConfig) -> Script {
         Script::client_with(config, 1)
     }
 
-    /// The same with more addresses.
+    /// Returns the same with more addresses.
     pub fn client_with(config: ConnectionConfig, addresses: u8) -> Script {
         let mptcp = config.mptcp;
         let mut script = Script::client_of(config, addresses);
@@ -254,7 +254,7 @@ impl Script {
         script
     }
 
-    /// A confirmed client with a second subflow, number 1, from its second address.
+    /// Returns a confirmed client with a second subflow, number 1, from its second address.
     pub fn two(config: ConnectionConfig) -> Script {
         let config = ConnectionConfig { path_manager: PathManagerKind::FullMesh, ..config };
         let mut script = Script::client_with(config, 2);
@@ -263,7 +263,7 @@ impl Script {
         script
     }
 
-    /// A host that listens, and a peer with address 0 and port 5000.
+    /// Returns a listening host, and a peer with address 0 and port 5000.
     pub fn listening(config: ConnectionConfig, addresses: u8) -> Script {
         let mut script = Script::new(config.clone(), addresses);
         script.peer_key = KEY_A;
@@ -273,12 +273,12 @@ impl Script {
         script
     }
 
-    /// A listener whose first connection has its third ACK.
+    /// Returns a listener whose first connection has its third ACK.
     pub fn server(config: ConnectionConfig) -> Script {
         Script::server_with(config, 1)
     }
 
-    /// The same with more addresses.
+    /// Returns the same with more addresses.
     pub fn server_with(config: ConnectionConfig, addresses: u8) -> Script {
         let mptcp = config.mptcp;
         let mut script = Script::listening(config, addresses);
@@ -298,7 +298,8 @@ impl Script {
         script
     }
 
-    /// A listener that has had its first ten bytes, so that it is confirmed: the next byte is 10, SSN 11.
+    /// Returns a listener that has received its first ten bytes, so that it is confirmed: the next byte is
+    /// 10, SSN 11.
     pub fn confirmed_server(config: ConnectionConfig) -> Script {
         let mut script = Script::server(config);
         let option = capable(Some(KEY_A), script.own_key, Some(10));
@@ -307,7 +308,7 @@ impl Script {
         script
     }
 
-    /// The next subflow is one that the peer opens from its address `from` to ours.
+    /// Adds the next subflow, opened by the peer from its address `from` to `own`.
     pub fn peer_opens(&mut self, own: u8, from: u8, port: u16) -> usize {
         self.subs.push(Sub {
             own: Address::new(own_ip(own), PORT),
@@ -332,7 +333,7 @@ impl Script {
         }
     }
 
-    /// Joins as a client: the next subflow, up to and with the fourth ACK.
+    /// Joins as a client: adds the next subflow, including the fourth ACK.
     pub fn joined(&mut self, address_id: u8, backup: bool) -> usize {
         let sub = self.subs.len() - self.waiting.iter().filter(|(_, _, s)| s.flags == S).count();
         self.expect(seg(sub).flags(S).seq(0).payload(0));
@@ -345,7 +346,7 @@ impl Script {
         sub
     }
 
-    /// The SYN/ACK of a join that the endpoint has begun.
+    /// Returns the SYN/ACK of a join initiated by the endpoint.
     pub fn join_answer(&self, sub: usize, address_id: u8, backup: bool) -> Seg {
         let nonce = PEER_NONCE;
         let code = crypto::join_hmac(self.peer_key, self.own(), nonce, self.subs[sub].nonce);
@@ -358,21 +359,21 @@ impl Script {
         }))
     }
 
-    /// The SYN of a join that the peer begins.
+    /// Returns the SYN of a join initiated by the peer.
     pub fn join_syn(&self, sub: usize, address_id: u8, backup: bool) -> Seg {
         let token = crypto::token(self.own());
         let join = Join::Syn { backup, address_id, token, nonce: PEER_NONCE };
         seg(sub).flags(S).seq(0).option(MptcpOption::Join(join))
     }
 
-    /// The third ACK of a join that the peer has begun.
+    /// Returns the third ACK of a join initiated by the peer.
     pub fn join_ack(&self, sub: usize) -> Seg {
         let code = crypto::join_hmac(self.peer_key, self.own(), PEER_NONCE, self.subs[sub].nonce);
         let join = Join::Ack { hmac: crypto::leftmost_160(&code) };
         ack(sub, 1).seq(1).option(MptcpOption::Join(join))
     }
 
-    /// A join by the peer from its address `from`, up to and with the fourth ACK.
+    /// Runs a join by the peer from its address `from`, including the fourth ACK.
     pub fn peer_joins(&mut self, own: u8, from: u8, address_id: u8, backup: bool) -> usize {
         let sub = self.peer_opens(own, from, 6000 + u16::from(from));
         let syn = self.join_syn(sub, address_id, backup);
@@ -385,7 +386,7 @@ impl Script {
         sub
     }
 
-    /// Both keys follow from the token: the agreement of simultaneous joins.
+    /// Derives both keys from the token: the agreement of simultaneous joins.
     pub fn agreed(&mut self, token: u32) {
         let key = |which: u64| Key(u64::from(token) << 32 | which);
         self.peer_key = key(2);
@@ -393,7 +394,7 @@ impl Script {
         self.learn(key(1));
     }
 
-    /// The same up to and with the SYN/ACK; the third ACK is returned.
+    /// Runs the same up to the SYN/ACK, and returns the third ACK.
     pub fn peer_joins_with(&mut self, own: u8, from: u8, address_id: u8) -> (usize, Seg) {
         let sub = self.peer_opens(own, from, 6000 + u16::from(from));
         let syn = self.join_syn(sub, address_id, false);
@@ -403,33 +404,33 @@ impl Script {
         (sub, self.join_ack(sub))
     }
 
-    /// The endpoint's key.
+    /// Returns the endpoint's key.
     pub fn own(&self) -> Key {
-        self.own_key.expect("the endpoint has not said its key")
+        self.own_key.expect("the endpoint has not sent its key")
     }
 
-    /// An announcement of the peer's with its authentication code.
+    /// Returns an announcement by the peer with its authentication code.
     pub fn announcement(&self, id: u8, ip: IpAddr, port: Option<u16>) -> MptcpOption {
         let hmac = Some(crypto::add_address_hmac(self.peer_key, self.own(), id, ip, port));
         MptcpOption::AddAddress(AddAddress { id, ip, port, hmac })
     }
 
-    /// The echo of an announcement.
+    /// Returns the echo of an announcement.
     pub fn echo(id: u8, ip: IpAddr, port: Option<u16>) -> MptcpOption {
         MptcpOption::AddAddress(AddAddress { id, ip, port, hmac: None })
     }
 
-    /// An MP_FAIL of the peer's, for our stream from `data` on.
+    /// Returns an MP_FAIL of the peer, for the endpoint's stream from `data` on.
     pub fn peer_fails(&self, data: u64) -> MptcpOption {
         MptcpOption::Fail(self.own_dsn.add(data))
     }
 
-    /// An MP_FAIL of the endpoint's, for the peer's stream.
+    /// Returns an MP_FAIL of the endpoint, for the peer's stream.
     pub fn own_fails(&self, data: u64) -> MptcpOption {
         MptcpOption::Fail(self.peer_dsn.add(data))
     }
 
-    /// A withdrawal.
+    /// Returns a withdrawal.
     pub fn removal(ids: &[u8]) -> MptcpOption {
         let mut list = AddressIds::one(ids[0]);
         for &id in &ids[1..] {
@@ -438,7 +439,7 @@ impl Script {
         MptcpOption::RemoveAddress(list)
     }
 
-    /// A segment arrives. Everything sent before must have been expected.
+    /// Injects a segment. Everything sent before must have been expected.
     pub fn inject(&mut self, seg: Seg) {
         self.expect_nothing();
         self.log.clear();
@@ -473,7 +474,7 @@ impl Script {
         self.poll();
     }
 
-    /// Several segments arrive one after the other, and the answers are looked at together.
+    /// Injects several segments one after the other, and collects the answers together.
     pub fn inject_all(&mut self, segs: impl IntoIterator<Item = Seg>) {
         self.expect_nothing();
         for seg in segs {
@@ -530,7 +531,7 @@ impl Script {
             let dsn = self.peer_dsn.add(map.data as u64);
             let dsn = if map.wide { MappedDsn::Wide(dsn) } else { MappedDsn::Narrow(dsn.0 as u32) };
             let right = self.checksum_of(&map, seg.data_fin, self.peer_dsn);
-            // An infinite mapping has none to speak of.
+            // An infinite mapping has no checksum of its own.
             let checksum = seg.checksum.map(|wrong| if map.len == 0 { 0 } else { wrong ^ right });
             Mapping { dsn, ssn: map.ssn, len: map.len, checksum }
         });
@@ -544,7 +545,7 @@ impl Script {
         segment
     }
 
-    /// The endpoint has sent this, and nothing before it.
+    /// Expects this to be the next segment sent.
     #[track_caller]
     pub fn expect(&mut self, want: Seg) -> Segment {
         let Some((_, sub, segment)) = self.waiting.pop_front() else {
@@ -557,7 +558,7 @@ impl Script {
         segment
     }
 
-    /// The endpoint has sent nothing more.
+    /// Expects that nothing more was sent.
     #[track_caller]
     pub fn expect_nothing(&mut self) {
         if let Some((_, sub, segment)) = self.waiting.front() {
@@ -566,27 +567,27 @@ impl Script {
         }
     }
 
-    /// What was sent is looked at by subflow, and in the order of sending on each.
+    /// Orders sent segments by subflow, and by time on each.
     pub fn by_subflow(&mut self) {
         self.waiting.make_contiguous().sort_by_key(|(_, sub, _)| *sub);
     }
 
-    /// Whether nothing was sent that is not yet expected.
+    /// True if every sent segment was expected.
     pub fn is_quiet(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// What the endpoint has sent since the last step, whatever it is.
+    /// Returns all segments sent since the last step.
     pub fn sent(&mut self) -> Vec<Segment> {
         self.waiting.drain(..).map(|(_, _, segment)| segment).collect()
     }
 
-    /// Forgets the pure acknowledgements that were sent.
+    /// Discards pure acknowledgements.
     pub fn forget_acks(&mut self) {
         self.waiting.retain(|(_, _, segment)| segment.flags != A || segment.payload_len > 0);
     }
 
-    /// Time passes until the endpoint sends something; panics after `ms`.
+    /// Advances until the endpoint sends something; panics after `ms`.
     #[track_caller]
     pub fn wait_until_sent(&mut self, ms: u64) -> Vec<Segment> {
         self.expect_nothing();
@@ -603,7 +604,7 @@ impl Script {
         self.sent()
     }
 
-    /// Nothing is sent for `ms` less a microsecond, and then `want`.
+    /// Expects nothing for `ms` less a microsecond, and then `want`.
     #[track_caller]
     pub fn expect_after(&mut self, ms: u64, want: Seg) -> Segment {
         self.advance_us(ms * 1000 - 1);
@@ -612,7 +613,7 @@ impl Script {
         self.expect(want)
     }
 
-    /// The endpoint sends so many full data segments on `sub`, from subflow offset `seq` on.
+    /// Expects `count` full data segments on `sub`, from subflow offset `seq` on.
     #[track_caller]
     pub fn expect_data(&mut self, sub: usize, seq: i64, count: i64) {
         for at in 0..count {
@@ -620,7 +621,7 @@ impl Script {
         }
     }
 
-    /// Time passes; timers run when they are due.
+    /// Advances the time; runs timers when they are due.
     pub fn advance(&mut self, ms: u64) {
         self.advance_us(ms * 1000);
     }
@@ -667,7 +668,7 @@ impl Script {
         self.poll();
     }
 
-    /// Something was done to the endpoint directly.
+    /// Polls the endpoint after a direct call.
     pub fn poll(&mut self) {
         for _ in 0..1000 {
             let nobody = Address::new(own_ip(0), 0);
@@ -698,7 +699,7 @@ impl Script {
         self.log.clear();
     }
 
-    /// Whether the endpoint under test was asked to speak MPTCP.
+    /// True if the endpoint under test was configured to use MPTCP.
     pub fn is_mptcp(&self) -> bool {
         self.config.mptcp
     }
@@ -717,7 +718,7 @@ impl Script {
         *all.iter().rev().find(|stats| stats.local == of.own && stats.remote == of.peer).expect("a subflow")
     }
 
-    /// The congestion window of a subflow in segments.
+    /// Returns the congestion window of a subflow in segments.
     pub fn cwnd(&self, sub: usize) -> u64 {
         self.subflow(sub).cwnd_bytes / u64::from(MSS)
     }

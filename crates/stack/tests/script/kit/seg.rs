@@ -13,8 +13,8 @@ pub struct Map {
     pub wide: bool,
 }
 
-/// A segment of a script. To be injected, what is not said has its usual value; to be expected, what is
-/// not said does not matter.
+/// A segment of a script. When injected, unset fields have their usual values; when expected, unset fields
+/// are ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Seg {
     pub sub: usize,
@@ -28,11 +28,11 @@ pub struct Seg {
     pub map: Option<Map>,
     pub no_map: bool,
     pub data_fin: Option<bool>,
-    /// The mapping has a checksum: 0 for the right one, else what is wrong with it.
+    /// The mapping's checksum: 0 for the correct one, else the error in it.
     pub checksum: Option<u16>,
-    /// Where the payload stands in the stream, if neither the mapping nor a plain TCP says it.
+    /// The offset of the payload in the stream, if neither the mapping nor plain TCP determines it.
     pub stream: Option<i64>,
-    /// A byte was changed on the way.
+    /// True if a byte was changed in transit.
     pub damaged: bool,
     pub no_dss: bool,
     pub sack: Option<Vec<(i64, i64)>>,
@@ -43,32 +43,32 @@ pub struct Seg {
     pub value_us: Option<u32>,
     pub echo_us: Option<u32>,
     pub no_timestamps: bool,
-    /// A router has marked it.
+    /// True if a router has marked it.
     pub ce: bool,
 }
 
-/// A segment on subflow `sub`.
+/// Returns a segment on subflow `sub`.
 pub fn seg(sub: usize) -> Seg {
     Seg { sub, ..Seg::default() }
 }
 
-/// A pure acknowledgement up to `ack`.
+/// Returns a pure acknowledgement up to `ack`.
 pub fn ack(sub: usize, ack: i64) -> Seg {
     seg(sub).flags(A).ack(ack).payload(0)
 }
 
-/// A data segment from subflow offset `seq` on.
+/// Returns a data segment from subflow offset `seq` on.
 pub fn data(sub: usize, seq: i64, len: u32) -> Seg {
     seg(sub).seq(seq).payload(len)
 }
 
-/// Data with its own mapping: at `ssn` on the subflow, `at` in the stream.
+/// Returns data with its own mapping: at `ssn` on the subflow, `at` in the stream.
 pub fn mapped(sub: usize, ssn: u32, at: i64, len: u16) -> Seg {
     data(sub, i64::from(ssn), u32::from(len)).data_ack(0).map(at, ssn, len)
 }
 
 impl Seg {
-    /// The same on another subflow.
+    /// Moves it to another subflow.
     pub fn on(mut self, sub: usize) -> Seg {
         self.sub = sub;
         self
@@ -85,7 +85,7 @@ impl Seg {
         self.ack = Some(ack);
         self
     }
-    /// In bytes, scaled on the wire.
+    /// Sets the window in bytes, scaled on the wire.
     pub fn window(mut self, bytes: u64) -> Seg {
         self.window = Some(bytes);
         self
@@ -94,7 +94,7 @@ impl Seg {
         self.payload = Some(len);
         self
     }
-    /// The data acknowledgement, 64 bits wide.
+    /// Sets the data acknowledgement, 64 bits wide.
     pub fn data_ack(mut self, offset: i64) -> Seg {
         self.data_ack = Some((offset, true));
         self
@@ -107,7 +107,7 @@ impl Seg {
         self.no_data_ack = true;
         self
     }
-    /// The mapping, with a 64-bit DSN.
+    /// Sets the mapping, with a 64-bit DSN.
     pub fn map(mut self, data: i64, ssn: u32, len: u16) -> Seg {
         self.map = Some(Map { data, ssn, len, wide: true });
         self
@@ -116,12 +116,12 @@ impl Seg {
         self.map = Some(Map { data, ssn, len, wide: false });
         self
     }
-    /// With the right checksum.
+    /// Sets the correct checksum.
     pub fn checked(mut self) -> Seg {
         self.checksum = Some(0);
         self
     }
-    /// Bytes from there in the stream.
+    /// Sets the offset of its payload in the stream.
     pub fn stream(mut self, offset: i64) -> Seg {
         self.stream = Some(offset);
         self
@@ -142,7 +142,7 @@ impl Seg {
         self.no_dss = true;
         self
     }
-    /// Exactly these blocks.
+    /// Sets exactly these blocks.
     pub fn sack(mut self, blocks: &[(i64, i64)]) -> Seg {
         self.sack = Some(blocks.to_vec());
         self
@@ -151,12 +151,12 @@ impl Seg {
         self.options.push(option);
         self
     }
-    /// No MPTCP option but a DSS.
+    /// Forbids MPTCP options other than a DSS.
     pub fn no_options(mut self) -> Seg {
         self.no_options = true;
         self
     }
-    /// No option 30 at all.
+    /// Forbids option 30.
     pub fn no_mptcp(self) -> Seg {
         self.no_options().no_dss()
     }
@@ -176,14 +176,14 @@ impl Seg {
         self.no_timestamps = true;
         self
     }
-    /// Marked by a router on the way.
+    /// Marks it by a router.
     pub fn ce(mut self) -> Seg {
         self.ce = true;
         self
     }
 }
 
-/// In short, for a message.
+/// Returns a short form for messages.
 pub fn describe(want: &Seg) -> String {
     let mut text = format!("#{}", want.sub);
     if let Some(flags) = want.flags {

@@ -1,4 +1,4 @@
-//! The lower bound of the timer, and the shortcut behind it, against a search of all records.
+//! Compares the lower bound of the timer and its fast path with a search of all records.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send,
-    /// Of the outstanding segments so many are acknowledged, and these are reported above that.
+    /// Acknowledges this number of the outstanding segments, and reports these above them.
     Ack(u64, [u64; 2]),
     Duplicate,
     Resend,
@@ -42,7 +42,7 @@ fn any_config() -> impl Strategy<Value = ConnectionConfig> {
     )
 }
 
-/// Carries out a step, at `now` in milliseconds.
+/// Executes a step at `now`, in milliseconds.
 fn apply(bench: &mut Bench, now: u64, step: Step) {
     let sent = bench.board.nxt() / MSS;
     let una = bench.board.una() / MSS;
@@ -98,7 +98,7 @@ proptest! {
             let (due, _) = recovery.timer(base, ms(now), board, rtt, backoff, delay);
             let bound = recovery.timer_not_before(base, board, rtt);
             prop_assert!(bound <= due, "{:?} and {:?} after {:?}", bound, due, step);
-            // RFC 8985 section 6.2: what was sent before the newest delivered segment, and is in flight.
+            // RFC 8985 section 6.2: segments sent before the newest delivered one and in flight.
             let newest = (recovery.rack.sent, recovery.rack.end);
             let overtaken = |record: &&Sent| record.is_in_flight() && (record.sent, record.end()) < newest;
             if recovery.none_overtaken(board) {

@@ -32,7 +32,7 @@ fn without_limited_transmit_two_duplicates_give_no_credit() {
 }
 
 #[test]
-fn what_is_no_duplicate_is_not_counted_and_an_advance_begins_anew() {
+fn only_duplicates_are_counted_and_an_advance_restarts_the_count() {
     let mut bench = Bench::newreno(10);
     bench.duplicate(110);
     bench.duplicate(111);
@@ -105,7 +105,7 @@ fn the_duplicates_of_one_recovery_do_not_count_for_the_next() {
 
 // RFC 6582 section 3.2 step 1.
 #[test]
-fn duplicates_of_what_was_in_flight_at_the_last_recovery_start_no_other() {
+fn duplicates_of_data_in_flight_at_the_last_recovery_start_no_other() {
     let mut bench = recovering();
     bench.send_many(10);
     bench.ack(214, 10, &[]);
@@ -141,7 +141,7 @@ fn duplicates_after_a_timeout_neither_count_nor_give_credit() {
 }
 
 #[test]
-fn without_sack_duplicates_are_counted_whatever_the_configuration_says() {
+fn without_sack_duplicates_are_counted_whatever_the_configuration() {
     let config = ConnectionConfig { sack: false, ..ConnectionConfig::linux() };
     let mut bench = Bench::new(&config);
     bench.send_many(5);

@@ -76,14 +76,14 @@ fn of_segments_that_left_together_the_later_offset_is_the_newer() {
 }
 
 #[test]
-fn what_left_after_the_newest_delivered_segment_is_not_lost() {
+fn segments_sent_after_the_newest_delivered_one_are_not_lost() {
     let mut bench = Bench::rack(8);
     bench.ack(500, 0, &[1, 2, 3]);
     assert_eq!(bench.lost, [0]);
     assert_eq!(bench.reordering_at(), None);
 }
 
-/// The reordering window after `dsacks` round trips with two DSACKs each, in milliseconds.
+/// Returns the reordering window after `dsacks` round trips with two DSACKs each, in milliseconds.
 fn window_after(dsacks: u64, min_rtt: u64, srtt: u64) -> u64 {
     let mut bench = Bench::new(&ConnectionConfig::linux());
     bench.measure(min_rtt);
@@ -100,7 +100,7 @@ fn window_after(dsacks: u64, min_rtt: u64, srtt: u64) -> u64 {
     window(&mut bench, 1_000).min(srtt * 10)
 }
 
-/// The reordering window of one segment that is overtaken by another.
+/// Returns the reordering window of one segment that is overtaken by another.
 fn window(bench: &mut Bench, now: u64) -> u64 {
     let una = bench.board.una() / MSS;
     bench.send(now);
@@ -131,7 +131,7 @@ fn the_window_is_no_longer_than_the_smoothed_round_trip() {
 fn a_round_ends_when_all_is_acknowledged_that_was_sent_before_its_dsack() {
     let mut bench = Bench::rack(2);
     bench.dsack(20, 0, 0);
-    // One octet short of the round's end, and then at it.
+    // One octet before the round's end, and then at it.
     bench.acknowledge(112, 2 * MSS - 1, &[], false, false);
     bench.recovery.on_dsack(&bench.board, MSS);
     bench.ack(112, 2, &[]);
@@ -153,7 +153,7 @@ fn sixteen_recoveries_without_a_dsack_reset_the_window() {
         for _ in 0..4 {
             bench.send(now);
         }
-        // Reordering was seen by the way, so that the window must pass.
+        // Reordering was seen, so the window must pass.
         bench.ack(now + 100, una, &[una + 1, una + 2, una + 3]);
         bench.reordering_timer(now + 150);
         assert_eq!(bench.lost, [una]);
@@ -187,7 +187,8 @@ fn a_dsack_starts_the_sixteen_recoveries_anew() {
     assert_eq!(window(&mut bench, now), 75);
 }
 
-/// Segment 0 is lost and sent again at 120; then 8 and 9 leave for the first time, at 121 and 122.
+/// Returns a bench in which segment 0 is lost and retransmitted at 120; then 8 and 9 are sent for the first
+/// time, at 121 and 122.
 fn repaired() -> Bench {
     let mut bench = Bench::rack(8);
     bench.ack(113, 0, &[1, 2, 3]);
@@ -229,7 +230,7 @@ fn a_retransmission_too_has_its_reordering_window() {
 }
 
 #[test]
-fn retransmissions_of_what_has_arrived_are_passed_over() {
+fn retransmissions_of_acknowledged_data_are_skipped() {
     let mut bench = Bench::rack(10);
     bench.ack(117, 0, &[1, 2, 3, 5, 6, 7]);
     assert_eq!(bench.lost, [0, 4]);
@@ -257,7 +258,7 @@ fn a_retransmission_of_which_a_part_was_acknowledged_is_lost_again_too() {
     assert_eq!(bench.board.records()[0].seq, 400);
 }
 
-/// Segment 5 leaves before the retransmission of segment 0 at 120, which is acknowledged at `at`.
+/// Sends segment 5 before the retransmission of segment 0 at 120, which is acknowledged at `at`.
 fn acknowledged(at: u64, echo: Option<u64>) -> Vec<u64> {
     let mut bench = Bench::rack(6);
     bench.ack(113, 0, &[1, 2, 3]);
@@ -278,9 +279,9 @@ fn a_delivered_retransmission_shows_that_older_segments_are_lost() {
 
 #[test]
 fn an_acknowledgement_of_the_original_does_not_stand_for_the_retransmission() {
-    // Faster than any round trip.
+    // Sooner than any round trip.
     assert_eq!(acknowledged(219, None), []);
-    // By its timestamp. (This one is no undo: nothing else is asked here.)
+    // By its timestamp. (Undo is off, so the timestamp has no other effect.)
     let mut bench = Bench::new(&ConnectionConfig { undo: false, ..ConnectionConfig::linux() });
     bench.measure(100);
     bench.send_many(6);
@@ -293,7 +294,7 @@ fn an_acknowledgement_of_the_original_does_not_stand_for_the_retransmission() {
 }
 
 #[test]
-fn the_scan_finds_what_was_passed_over_while_it_waited() {
+fn the_scan_finds_segments_skipped_while_it_waited() {
     let mut bench = Bench::rack(12);
     bench.ack(111, 0, &[1]);
     bench.ack(112, 2, &[]);
@@ -337,9 +338,9 @@ fn the_first_part_of_a_segment_to_be_acknowledged_measures_its_round_trip() {
     assert_eq!(bench.reordering_at(), Some(169 + 100 + 25));
 }
 
-// A receiver may acknowledge the first segment selectively and not cumulatively.
+// A receiver may acknowledge the first segment selectively rather than cumulatively.
 #[test]
-fn what_a_selectively_acknowledged_retransmission_has_overtaken_is_lost() {
+fn segments_overtaken_by_a_sacked_retransmission_are_lost() {
     let mut bench = Bench::rack(3);
     bench.ack(112, 0, &[2]);
     assert!(bench.reordering_timer(140));
@@ -350,7 +351,8 @@ fn what_a_selectively_acknowledged_retransmission_has_overtaken_is_lost() {
     assert_eq!(bench.lost, [3]);
 }
 
-/// Of five segments the first is acknowledged and the others are lost; the last leaves again as a probe at 310.
+/// Returns a bench in which the first of five segments is acknowledged and the others are lost; the last is
+/// retransmitted as a probe at 310.
 fn probed() -> Bench {
     let mut bench = Bench::rack(5);
     bench.ack(110, 1, &[]);
@@ -379,7 +381,7 @@ fn a_selective_acknowledgement_sooner_than_any_round_trip_is_not_of_the_probe() 
 
 // RFC 7323 section 4.3: an acknowledgement of two segments echoes the timestamp of the first.
 #[test]
-fn the_echo_says_nothing_of_a_retransmission_after_a_segment_that_was_sent_once() {
+fn the_echo_does_not_concern_a_retransmission_after_a_segment_that_was_sent_once() {
     let mut bench = Bench::rack(4);
     bench.recovery.on_probe(4 * MSS, true);
     bench.resend(1, 310);
@@ -390,7 +392,7 @@ fn the_echo_says_nothing_of_a_retransmission_after_a_segment_that_was_sent_once(
 
 // One acknowledgement covers two originals of which each was retransmitted; the echo is of one of them.
 #[test]
-fn an_acknowledgement_of_several_originals_stands_for_none_of_their_retransmissions() {
+fn an_acknowledgement_of_several_originals_acknowledges_none_of_their_retransmissions() {
     let mut bench = Bench::new(&ConnectionConfig { undo: false, ..ConnectionConfig::linux() });
     bench.measure(100);
     bench.send_many(10);

@@ -11,7 +11,7 @@ fn nothing_sent_needs_no_timer() {
 }
 
 #[test]
-fn a_probe_goes_two_round_trips_after_the_later_of_acknowledgement_and_new_data() {
+fn a_probe_is_sent_two_round_trips_after_the_later_of_acknowledgement_and_new_data() {
     let bench = Bench::rack(2);
     assert_eq!(bench.timer_from(10, 11), (ms(211), PROBE));
     assert_eq!(bench.timer_from(20, 11), (ms(220), PROBE));
@@ -88,7 +88,7 @@ fn a_reordering_window_that_ends_after_the_timeout_leaves_it_the_timer() {
     bench.ack(112 + rto, 0, &[]);
     let mut late = Bench::rack(2);
     late.ack(11 + rto + 100, 0, &[1]);
-    // Sent at 10, its window ends at 10 + rto + 100 + 25.
+    // Sent at 10; its window ends at 10 + rto + 100 + 25.
     let due = 10 + rto + 125;
     assert_eq!(late.timer_from(125 + 10, 0), (ms(due), RetransmitTimer::Reordering));
     assert_eq!(late.timer_from(125 + 9, 0), (ms(due - 1), TIMEOUT));
@@ -108,7 +108,7 @@ fn a_timeout_takes_all_for_lost_that_was_not_sacked() {
 }
 
 #[test]
-fn a_second_timeout_in_a_row_forgets_what_was_sacked() {
+fn a_second_consecutive_timeout_forgets_sacks() {
     let mut bench = Bench::rack(5);
     bench.ack(111, 0, &[1, 2]);
     bench.timeout();
@@ -142,7 +142,7 @@ fn timeouts_double_until_something_is_acknowledged() {
 }
 
 #[test]
-fn after_a_timeout_only_what_leaves_afterwards_can_be_lost_again() {
+fn after_a_timeout_only_later_transmissions_can_be_lost_again() {
     let mut bench = Bench::rack(3);
     bench.timeout();
     bench.resend(0, 400);
@@ -165,7 +165,7 @@ fn a_probe_with_new_data_is_no_sign_of_loss() {
     assert!(!bench.ack(220, 4, &[]).probe_repaired);
 }
 
-/// The last of three segments is sent again as a probe, at 250.
+/// Returns a bench in which the last of three segments is retransmitted as a probe, at 250.
 fn probed() -> Bench {
     let mut bench = Bench::rack(3);
     bench.recovery.on_probe(3 * MSS, true);
@@ -173,7 +173,7 @@ fn probed() -> Bench {
     bench
 }
 
-// RFC 8985 section 7.4.2: acknowledged behind the probe, and no DSACK came: one of the two was lost.
+// RFC 8985 section 7.4.2: data after the probe is acknowledged without a DSACK, so one of the two was lost.
 #[test]
 fn a_probe_has_repaired_a_loss_when_more_is_acknowledged_and_no_dsack_came() {
     let mut bench = probed();
@@ -195,7 +195,7 @@ fn a_dsack_of_the_probe_shows_that_nothing_was_lost() {
     assert!(!verdict.undone && !verdict.probe_repaired);
     bench.send(351);
     assert!(!bench.ack(451, 4, &[]).probe_repaired);
-    // And the next probe may go.
+    // The next probe may be sent.
     bench.measure(100);
     bench.send(452);
     assert_eq!(bench.timer().1, PROBE);
@@ -210,7 +210,7 @@ fn a_dsack_of_something_else_does_not_excuse_the_probe() {
 }
 
 #[test]
-fn a_dsack_says_nothing_of_a_probe_with_new_data() {
+fn a_dsack_does_not_concern_a_probe_with_new_data() {
     let mut bench = Bench::rack(3);
     bench.recovery.on_probe(3 * MSS, false);
     bench.dsack(260, 2, 2);
@@ -229,7 +229,7 @@ fn a_loss_that_recovery_repairs_is_not_counted_for_the_probe_again() {
     assert!(!bench.ack(360, 4, &[]).probe_repaired);
 }
 
-// RFC 8985 section 7.4.2: one reduction, whether the probe's acknowledgement tells of it or what follows.
+// RFC 8985 section 7.4.2: one reduction, whether the probe's acknowledgement or a later one reports the loss.
 #[test]
 fn a_probe_that_starts_fast_recovery_has_repaired_nothing_besides() {
     let mut bench = probed();
@@ -246,7 +246,7 @@ fn a_probe_that_starts_fast_recovery_has_repaired_nothing_besides() {
     assert_eq!(bench.timer_from(553, 553).1, PROBE, "and another one may be sent");
 }
 
-// RFC 3708: the probe's own duplicate is none of what recovery retransmits.
+// RFC 3708: the probe's own duplicate is not a retransmission of recovery.
 #[test]
 fn a_dsack_of_the_probe_that_started_recovery_undoes_nothing() {
     let mut bench = probed();

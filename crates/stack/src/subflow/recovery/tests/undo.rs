@@ -1,8 +1,8 @@
-//! What was spurious is undone: by timestamps (RFC 3522) or by DSACKs (RFC 3708).
+//! Undo of spurious recoveries: by timestamps (RFC 3522) or by DSACKs (RFC 3708).
 
 use super::*;
 
-/// Segments 0 and 4 of ten are taken for lost and sent again, at 120 and 121.
+/// Returns a bench in which segments 0 and 4 of ten are marked lost and retransmitted, at 120 and 121.
 fn recovering() -> Bench {
     let mut bench = Bench::rack(10);
     bench.ack(117, 0, &[1, 2, 3, 5, 6, 7]);
@@ -92,14 +92,14 @@ fn a_profile_without_undo_undoes_nothing() {
     bench.resend(0, 122);
     bench.echo = Some(20);
     assert!(!bench.ack(130, 4, &[]).undone);
-    // Even if the caller asks for it.
+    // Even if the caller requests it.
     assert!(!bench.acknowledge(140, 10 * MSS, &[], false, true).undone);
     assert!(!bench.acknowledge(141, 10 * MSS, &[], false, true).undone);
     assert_eq!(bench.state(), RecoveryState::Open);
 }
 
 #[test]
-fn what_waits_to_be_sent_again_is_in_flight_again_after_an_undo() {
+fn pending_retransmissions_are_in_flight_again_after_an_undo() {
     let mut bench = Bench::rack(10);
     bench.ack(117, 0, &[1, 2, 3, 5, 6, 7]);
     bench.resend(0, 120);
@@ -107,7 +107,7 @@ fn what_waits_to_be_sent_again_is_in_flight_again_after_an_undo() {
     assert!(bench.ack(121, 1, &[]).undone);
     assert_eq!(bench.board.lost_segments(), 0);
     assert_eq!(bench.board.in_flight(), 3 * MSS);
-    // It counts as reordering, so that the other is given its window: and then it is lost.
+    // It counts as reordering, so the other segment has its window, and is lost afterwards.
     assert_eq!(bench.reordering_at(), Some(14 + 100 + 25));
     bench.ack(130, 4, &[]);
     assert!(bench.lost.is_empty());
@@ -126,7 +126,7 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(bench.state(), RecoveryState::Open);
     assert_eq!(bench.recovery.timeouts(), 0);
     assert_eq!(bench.board.in_flight(), 4 * MSS);
-    // The undo is used up.
+    // A second undo is impossible.
     assert!(!bench.ack(411, 2, &[]).undone);
 }
 
@@ -161,11 +161,12 @@ fn after_an_undo_the_timer_waits_for_no_retransmission_that_has_arrived() {
     bench.send(121);
     bench.echo = Some(119);
     assert!(bench.ack(222, 1, &[10]).undone);
-    // The window of segment 9, not that of what was sent again at 120.
+    // The window of segment 9, not that of the retransmission at 120.
     assert_eq!(bench.reordering_at(), Some(19 + 101 + 25));
 }
 
-// RFC 3522: only an acknowledgement of something older than every retransmission under way answers an original.
+// RFC 3522: only an acknowledgement of a segment older than every outstanding retransmission answers an
+// original.
 #[test]
 fn the_answer_to_a_retransmission_of_the_last_recovery_undoes_nothing() {
     let mut bench = Bench::rack(10);
@@ -174,7 +175,7 @@ fn the_answer_to_a_retransmission_of_the_last_recovery_undoes_nothing() {
     for at in 121..126 {
         bench.send(at);
     }
-    // The retransmission is lost, and segment 10 as well, which leaves again in the same recovery.
+    // The retransmission is lost, and so is segment 10, which is retransmitted in the same recovery.
     bench.ack(222, 0, &[11]);
     assert_eq!(bench.lost, [10, 0]);
     bench.resend(0, 223);
@@ -187,7 +188,7 @@ fn the_answer_to_a_retransmission_of_the_last_recovery_undoes_nothing() {
     bench.echo = Some(224);
     assert!(!bench.ack(326, 13, &[]).undone);
     assert_eq!(bench.state(), RecoveryState::Recovery);
-    // Once those are acknowledged, the next recovery has its own.
+    // After those are acknowledged, the next recovery has its own undo.
     bench.echo = None;
     assert!(bench.ack(425, 16, &[]).ended);
     for _ in 0..5 {
@@ -200,7 +201,7 @@ fn the_answer_to_a_retransmission_of_the_last_recovery_undoes_nothing() {
 }
 
 #[test]
-fn after_an_undo_what_was_retransmitted_can_be_lost_again() {
+fn after_an_undo_retransmissions_can_be_lost_again() {
     let mut bench = Bench::rack(8);
     bench.ack(113, 0, &[1, 2, 3]);
     bench.ack(115, 0, &[5]);
@@ -222,7 +223,7 @@ fn after_an_undo_what_was_retransmitted_can_be_lost_again() {
 
 // RFC 4821 section 7.6.2.
 #[test]
-fn what_a_probe_of_the_path_mtu_has_lost_is_over_at_once_and_not_undone_later() {
+fn a_loss_by_a_path_mtu_probe_ends_at_once_and_is_not_undone_later() {
     let mut bench = Bench::rack(5);
     assert!(bench.ack(115, 0, &[2, 3, 4]).entered);
     bench.resend(0, 116);

@@ -1,0 +1,111 @@
+//! The calls of the application: it writes, reads, and asks for statistics. (`close.rs` has the two that end things.)
+
+use core::net::IpAddr;
+
+use anabranch_units::Time;
+
+use super::{Connection, Mode, Phase};
+use crate::event::SubflowId;
+use crate::path_manager::{PathEvent, PathManager};
+use crate::segment::{MptcpOption, ResetReason};
+use crate::stats::{ConnectionStats, SubflowStats};
+use crate::subflow::Subflow;
+
+impl Connection {
+    /// The application writes `n` bytes; returns how many fit. The send buffer may grow if `grows`.
+    pub(crate) fn write(&mut self, now: Time, n: u64, grows: bool) -> u64 {
+        if self.phase == Phase::Ended || self.send.closed {
+            return 0;
+        }
+        self.send.grows = grows;
+        let room = self.room_to_write();
+        let accepted = n.min(room);
+        if accepted > 0 {
+            if self.send.buffered() == 0 {
+                self.progress_at = now;
+            }
+            self.send.write(accepted);
+            self.stats.written += accepted;
+            self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
+        }
+        self.send.blocked = accepted < n;
+        self.send.enough = u64::MAX;
+        accepted
+    }
+
+    /// Emits `Writable` once the send buffer holds no more than `enough` bytes.
+    pub(crate) fn await_room(&mut self, enough: u64) {
+        self.send.blocked = true;
+        self.send.enough = enough;
+    }
+
+    /// The application has read `n` bytes.
+    pub(crate) fn consume(&mut self, n: u64) {
+        self.recv.consume(n);
+        self.readable_pending = false;
+        let mss = u64::from(self.config.mss);
+        let most = (0..self.subflows.len()).map(|at| self.offered(at)).max().unwrap_or(u64::MAX);
+        if self.recv.should_update(mss, most) {
+            // On every subflow: the window is the connection's, but a sender that heeds each subflow's
+            // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
+            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+                subflow.want_ack();
+            }
+        }
+    }
+
+    /// Bytes that can be read in order.
+    pub(crate) fn readable(&self) -> u64 {
+        self.recv.readable()
+    }
+
+    /// Bytes that have arrived in order.
+    pub(crate) fn received(&self) -> u64 {
+        self.recv.nxt()
+    }
+
+    /// Asks the peer for a subflow's priority, and keeps to it ourselves.
+    pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
+        if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
+            self.subflows[at].ask_backup(backup);
+            self.subflows[at].signal(MptcpOption::Priority { backup });
+            self.wanted.schedule();
+        }
+    }
+
+    /// The counters as they stand.
+    pub(crate) fn current_stats(&self) -> ConnectionStats {
+        ConnectionStats {
+            out_of_order: self.recv.out_of_order(),
+            refused: self.recv.refused(),
+            mptcp: self.mode == Mode::Mptcp,
+            ..self.stats
+        }
+    }
+
+    /// All subflows that there were, in the order in which they began.
+    pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
+        let alive = self.subflows.iter().filter(|subflow| !subflow.has_ended());
+        let mut all = self.past.clone();
+        all.extend(alive.map(Subflow::stats));
+        all.sort_by_key(|stats| (stats.started, stats.id));
+        all
+    }
+
+    /// A local address has gone or come back.
+    #[cold]
+    pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
+        if up {
+            self.path_manager.on_event(&PathEvent::LocalUp(ip));
+        } else {
+            self.path_manager.on_event(&PathEvent::LocalDown(ip));
+            self.paths.new_subflows.retain(|new| new.local != ip);
+            for at in 0..self.subflows.len() {
+                if self.subflows[at].local().ip == ip && !self.subflows[at].is_closed() {
+                    self.kill_subflow(now, at, ResetReason::Unspecified);
+                }
+            }
+        }
+        self.run_path_manager();
+    }
+}

@@ -1,0 +1,64 @@
+//! The retransmission timer of the data level (RFC 8684 section 3.3.6): how long the data acknowledgement of the head of the
+//! stream may take.
+
+use anabranch_units::{Duration, Time};
+
+use super::timer_table::Timer;
+use super::{Connection, Mode};
+use crate::subflow::timers::TimerContext;
+
+/// The least wait for progress at the data level: that of Linux (RFC 8684 leaves the value free).
+pub(super) const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
+
+impl Connection {
+    pub(crate) fn arm_data_timer(&mut self, now: Time) {
+        let due = if self.mode != Mode::Mptcp || self.send.outstanding.is_empty() {
+            Time::NEVER
+        } else if self.models_buffers() {
+            now + self.linux_data_wait(now)
+        } else {
+            let wait = self.max_rto().max(DATA_TIMER_FLOOR) * 2;
+            now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
+        };
+        self.timers.arm(Timer::Data, due);
+    }
+
+    /// A subflow has told of progress, and the data level of none: the head of the stream may have arrived there
+    /// and been dropped behind it (Linux does so while it has no window at the data level).
+    pub(super) fn on_progress_below(&mut self, now: Time) {
+        if self.is_head_dropped() {
+            let due = now + self.head_wait();
+            self.timers.advance(Timer::Data, due);
+        }
+    }
+
+    /// How long the data acknowledgement may come behind that of the subflow: a round trip, and what an
+    /// acknowledgement is held back. Twice as long after each time that it was sent again in vain.
+    pub(super) fn head_wait(&self) -> Duration {
+        let rtt = self
+            .subflows
+            .iter()
+            .filter(|subflow| subflow.is_usable())
+            .map(|subflow| subflow.rtt().srtt_or_zero());
+        let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
+        Duration(wait.0 << self.head_repair.attempts.min(10))
+    }
+
+    /// How long Linux waits for progress at the data level: until the last of its subflows' timers, probes among
+    /// them, would run out (`mptcp_set_timeout`).
+    pub(super) fn linux_data_wait(&self, now: Time) -> Duration {
+        let context = self.timer_context();
+        let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
+        let timers = subflows.map(|subflow| subflow.retransmission_due(context));
+        let last = timers.filter(|timer| timer.is_armed()).max();
+        let wait = last.map_or(Duration::ZERO, |last| last.since(now));
+        if wait.is_zero() { DATA_TIMER_FLOOR } else { wait }
+    }
+
+    #[inline]
+    pub(super) fn timer_context(&self) -> TimerContext {
+        // How long the peer may hold back an acknowledgement is not known; Linux assumes its own.
+        let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
+        TimerContext { backoff: self.config.rto.backoff, ack_delay, paces: self.paces() }
+    }
+}

@@ -1,0 +1,162 @@
+//! Delivers bytes to the stream, and tells the application.
+
+use anabranch_units::{Duration, Time};
+
+use super::Connection;
+use crate::event::{Event, Placement};
+use crate::segment::Segment;
+use crate::seq::DataRange;
+
+impl Connection {
+    /// The payload of one segment belongs at `stream`, which others may be before or behind.
+    #[inline(never)]
+    pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
+        let Connection { recv, subflows, id: connection, .. } = self;
+        let subflow = &mut subflows[at];
+        let of = subflow.id();
+        let mut delivered = 0;
+        let advanced = recv.arrive(stream, |part| {
+            delivered += part.len();
+            placed.push(Placement::Deliver {
+                connection: *connection,
+                subflow: of,
+                payload_offset: (part.start - stream.start) as u32,
+                stream: part,
+            });
+        });
+        subflow.count_delivered(delivered, stream.len() - delivered);
+        if delivered == 0 {
+            let len = stream.len() as u32;
+            placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
+        }
+        self.after_arrival(now, advanced);
+    }
+
+    /// Something has arrived in the stream; `advanced` if it has grown in order.
+    #[inline]
+    pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
+        if advanced {
+            self.stats.last_in_order = now;
+            self.stats.received = self.recv.nxt();
+            if self.config.consume_at_once {
+                self.recv.consume(u64::MAX);
+            }
+            if self.recv.autotuned_up_to().is_some() {
+                self.autotune(now);
+            }
+            if self.recv.nxt() >= self.config.readable_from.get() {
+                self.push_event(Event::Readable);
+            }
+            self.after_remote_fin();
+        }
+    }
+
+    pub(super) fn autotune(&mut self, now: Time) {
+        if self.config.ack.growth {
+            self.right_size(now);
+            return;
+        }
+        let mut rtt = Duration::ZERO;
+        for subflow in &self.subflows {
+            if subflow.is_synchronised() {
+                rtt = rtt.max(subflow.rtt().srtt_or_zero());
+            }
+        }
+        self.recv.autotune(now, rtt, u64::from(self.config.mss));
+    }
+
+    /// Dynamic right-sizing of the connection's buffer, and of the windows that its subflows offer.
+    #[inline]
+    pub(super) fn right_size(&mut self, now: Time) {
+        let mut rtt = Duration::ZERO;
+        for subflow in &self.subflows {
+            rtt = rtt.max(subflow.recv().growth.rtt());
+        }
+        if let Some(read) = self.recv.right_size(now, rtt) {
+            let most = self.config.receive_buffer.max().get();
+            for subflow in &mut self.subflows {
+                subflow.widen_window(read, most);
+            }
+        }
+    }
+
+    /// A full segment that ends a burst has brought what comes next in the stream.
+    pub(super) fn on_pushed(&mut self, at: usize) {
+        if self.recv.readable() == 0 || !self.config.consume_at_once {
+            self.subflows[at].on_pushed();
+        }
+    }
+
+    /// Takes a sample of the round trip from a segment with data, as a receiver can: the time since the
+    /// acknowledgement that it echoes was sent.
+    #[inline]
+    pub(super) fn sample_arrival(&mut self, now: Time, at: usize, segment: &Segment) {
+        if let Some(timestamps) = segment.options.timestamps
+            && self.config.ack.growth
+        {
+            let elapsed = self.tick.span(self.tick.value(now).wrapping_sub(timestamps.echo));
+            self.subflows[at].sample_arrival(timestamps.echo, elapsed);
+        }
+    }
+
+    /// If the peer's stream has ended and all of it is here, the application hears it.
+    pub(crate) fn after_remote_fin(&mut self) {
+        if self.recv.finished() && !self.remote_fin_told {
+            self.remote_fin_told = true;
+            self.push_event(Event::PeerClosed);
+            // One acknowledgement is enough, but the subflow that ends the stream may not be the one
+            // that carried the DATA_FIN.
+            if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
+                self.subflows[best].want_ack();
+            }
+        }
+    }
+
+    /// The peer's stream ends at `end`.
+    #[cold]
+    pub(super) fn on_data_fin(&mut self, at: usize, end: i64) {
+        // What lies outside the window does not count (RFC 8684 section 3.8).
+        if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
+            self.after_remote_fin();
+        }
+        // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
+        self.subflows[at].want_ack();
+    }
+
+    /// Held bytes go to their place in the stream, as far as they are new there. Returns whether the
+    /// in-order stream has grown.
+    pub(super) fn release(
+        &mut self,
+        at: usize,
+        part: DataRange,
+        data: i64,
+        placed: &mut Vec<Placement>,
+    ) -> bool {
+        let Connection { recv, subflows, id, .. } = self;
+        let subflow = &mut subflows[at];
+        let (connection, of) = (*id, subflow.id());
+        let mut cursor = part.start;
+        let mut delivered = 0;
+        let end = data + part.len() as i64;
+        let mut advanced = false;
+        if end > 0 {
+            advanced = recv.arrive(DataRange::new(data.max(0) as u64, end as u64), |new| {
+                let start = (part.start as i64 + (new.start as i64 - data)) as u64;
+                if start > cursor {
+                    let held = DataRange::new(cursor, start);
+                    placed.push(Placement::Drop { connection, subflow: of, held });
+                }
+                let held = DataRange::new(start, start + new.len());
+                placed.push(Placement::Release { connection, subflow: of, held, stream: new });
+                delivered += new.len();
+                cursor = held.end;
+            });
+        }
+        if cursor < part.end {
+            let held = DataRange::new(cursor, part.end);
+            placed.push(Placement::Drop { connection, subflow: of, held });
+        }
+        subflow.count_delivered(delivered, part.len() - delivered);
+        advanced
+    }
+}

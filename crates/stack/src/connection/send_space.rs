@@ -1,0 +1,89 @@
+//! The space in the send buffer: its size, the bytes that occupy it, and the notification of a writer that waits.
+
+use super::{Connection, Mode};
+use crate::config::SendBuffers;
+use crate::event::Event;
+use crate::subflow::{Subflow, send_buffer};
+
+impl Connection {
+    /// How many bytes the application may write now.
+    pub(super) fn room_to_write(&self) -> u64 {
+        let limit = self.send_limit();
+        if self.models_buffers() {
+            // The kernel takes a piece as long as the buffer is not full, and then all of it.
+            let end = send_buffer::end_of_piece(self.send.una + limit - 1);
+            return end.saturating_sub(self.send.written);
+        }
+        limit.saturating_sub(self.buffered())
+    }
+
+    /// Where an acknowledgement has come on a subflow that cannot fill its window while the application waits, its
+    /// send buffer follows the window (`tcp_check_space`).
+    pub(crate) fn expand_buffers(&mut self) {
+        let Some(buffers) = self.config.send_buffers else { return };
+        let mut grown = false;
+        for subflow in &mut self.subflows {
+            grown |= subflow.expand_send_buffer(buffers, self.send.blocked);
+        }
+        if grown {
+            self.tell_writable();
+        }
+    }
+
+    /// How much the send buffer may hold.
+    pub(crate) fn send_limit(&self) -> u64 {
+        if self.models_buffers() {
+            if let Some(SendBuffers::Fixed(size)) = self.config.send_buffers {
+                return size.get();
+            }
+            let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
+            let sum = subflows.map(|subflow| u64::from(subflow.send_buffer())).fold(0, u64::saturating_add);
+            return send_buffer::CONNECTION + sum.max(1);
+        }
+        let most = self.config.send_buffer.get();
+        let Some(start) = self.config.send_buffer_start else { return most };
+        let start = start.get().min(most);
+        if self.send.grows { start.max(self.wanted_send_buffer()).min(most) } else { start }
+    }
+
+    /// Twice what the windows let be under way until all of it is acknowledged in order: what goes by a fast
+    /// subflow waits for what goes by the slowest (RFC 6182 section 5.3).
+    pub(super) fn wanted_send_buffer(&self) -> u64 {
+        let usable = || self.subflows.iter().filter(|subflow| subflow.is_usable());
+        let longest = usable().map(|subflow| subflow.rtt().srtt_or_zero().as_micros()).max().unwrap_or(0);
+        let under_way = |subflow: &Subflow| match subflow.rtt().srtt_or_zero().as_micros() {
+            0 => subflow.cwnd(),
+            own => subflow.cwnd().saturating_mul(longest) / own,
+        };
+        usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
+    }
+
+    /// What the send buffer still holds: not acknowledged at the data level, or not yet on every
+    /// subflow that carries it (RFC 8684 section 3.3.6).
+    pub(crate) fn buffered(&self) -> u64 {
+        self.send.written - self.freed()
+    }
+
+    /// The offset below which a driver may forget the bytes it keeps.
+    pub(crate) fn freed(&self) -> u64 {
+        if self.mode == Mode::Plain {
+            return self.send.una;
+        }
+        let held = self.subflows.iter().filter_map(|subflow| subflow.board().lowest_data()).min();
+        held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
+    }
+
+    /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
+    /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
+    #[inline(always)]
+    pub(crate) fn tell_writable(&mut self) {
+        if self.send.blocked {
+            let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
+            // What is not acknowledged at the data level is the least that is held, and all that Linux counts.
+            if self.send.buffered() <= enough && (self.models_buffers() || self.buffered() <= enough) {
+                self.send.blocked = false;
+                self.push_event(Event::Writable);
+            }
+        }
+    }
+}
