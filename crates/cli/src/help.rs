@@ -11,10 +11,11 @@ use crate::terminal::{self, Color, paint};
 
 /// The verbs by their purpose, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Simulate", &["compare", "run", "check", "list"]),
+    ("Simulate", &["compare", "run", "sweep", "check", "list"]),
     ("Look inside DMPTCP", &["model", "select"]),
     ("Real packets", &["serve", "get", "bench", "tun", "doctor"]),
     ("Emulate in real time", &["emulate", "validate"]),
+    ("Set up", &["generate"]),
 ];
 const HEADING: Style = Style::new().bold().underline();
 const NAME: Style = Style::new().bold();

@@ -45,10 +45,12 @@ struct Cli {
 enum Verb {
     Compare(verbs::compare::Args),
     Run(verbs::run::Args),
+    Sweep(verbs::sweep::Args),
     Check(verbs::check::Args),
     List(verbs::list::Args),
     Model(verbs::model::Args),
     Select(verbs::select::Args),
+    Generate(verbs::generate::Args),
     Serve(verbs::serve::Args),
     Get(verbs::get::Args),
     Bench(verbs::bench::Args),
@@ -75,6 +77,8 @@ impl Verb {
             Verb::Bench(args) => Some(&args.to),
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
+            // It has a directory for them.
+            Verb::Sweep(_) | Verb::Generate(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -90,10 +94,12 @@ impl Verb {
         match self {
             Verb::Compare(args) => verbs::compare::run(args),
             Verb::Run(args) => verbs::run::run(args),
+            Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Check(args) => verbs::check::run(args),
             Verb::List(args) => verbs::list::run(args),
             Verb::Model(args) => verbs::model::run(args),
             Verb::Select(args) => verbs::select::run(args),
+            Verb::Generate(args) => verbs::generate::run(args),
             Verb::Serve(args) => verbs::serve::run(args),
             Verb::Get(args) => verbs::get::run(args),
             Verb::Bench(args) => verbs::bench::run(args),

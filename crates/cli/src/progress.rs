@@ -16,6 +16,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Reports progress: a bar on a terminal, occasional lines elsewhere.
 pub struct Progress {
     begun: Instant,
+    /// The name of a unit of work.
+    units: &'static str,
     state: Mutex<State>,
 }
 
@@ -30,8 +32,13 @@ enum State {
 impl Progress {
     /// Returns the progress of work that begins now.
     pub fn new() -> Progress {
+        Progress::of("runs")
+    }
+
+    /// The same for work that is counted in `units`.
+    pub fn of(units: &'static str) -> Progress {
         let state = if output::is_quiet() { State::Off } else { State::Silent };
-        Progress { begun: Instant::now(), state: Mutex::new(state) }
+        Progress { begun: Instant::now(), units, state: Mutex::new(state) }
     }
 
     /// Reports that `done` of `total` runs are complete.
@@ -42,7 +49,7 @@ impl Progress {
                 return;
             }
             *state = if std::io::stderr().is_terminal() {
-                State::Bar(bar(total, self.begun))
+                State::Bar(bar(total, self.begun, self.units))
             } else {
                 State::Lines(Instant::now() - PAUSE)
             };
@@ -53,7 +60,7 @@ impl Progress {
             State::Bar(bar) => bar.set_position(bar.position().max(done as u64)),
             State::Lines(last) if last.elapsed() >= PAUSE => {
                 *last = Instant::now();
-                output::print_error(&format!("{done} of {total} runs done\n"));
+                output::print_error(&format!("{done} of {total} {} done\n", self.units));
             }
             State::Lines(_) => {}
         }
@@ -68,10 +75,12 @@ impl Progress {
     }
 }
 
-fn bar(total: usize, begun: Instant) -> ProgressBar {
+fn bar(total: usize, begun: Instant, units: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr())
         .with_elapsed(begun.elapsed());
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} to go") {
+    if let Ok(style) =
+        ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {units}, {{eta}} to go"))
+    {
         bar.set_style(style);
     }
     bar

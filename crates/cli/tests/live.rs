@@ -193,7 +193,7 @@ fn a_connection_that_is_plain_tcp_is_reported_with_the_cause() {
         $ANABRANCH bench --client 10.81.1.1 $HOST --size 100KB --parallel 2 --json >bench 2>told
         grep -q "^warning: 2 of 2 connections are plain TCP: the server's SYN/ACK" told
         $ANABRANCH bench --client 10.81.1.1 --kernel mptcp --size 100KB --json >kernel 2>told
-        grep -q "^warning: the connection is plain TCP: the kernel says so" told
+        grep -q "^warning: the connection is plain TCP: reported by the kernel" told
         python3 - <<'END'
 import json
 cases = {"plain": [0], "multipath": [], "bench": [0, 1], "kernel": [0]}

@@ -245,7 +245,7 @@ impl Report {
         for (name, lateness) in [("up", &self.lateness_up), ("down", &self.lateness_down)] {
             if lateness.p99_us > bound {
                 because.push(format!(
-                    "1 % of the packets {name} were more than {:.1} ms late, and the bound is {}",
+                    "1 % of the packets {name} were more than {:.1} ms late; the limit is {}",
                     lateness.p99_us / 1e3,
                     bounds.p99
                 ));
@@ -256,7 +256,7 @@ impl Report {
                 let lost = direction.lost_in_device + direction.refused;
                 if lost * 1_000_000 > bounds.lost_ppm * (direction.carried_packets + lost) {
                     because.push(format!(
-                        "{} packets {name} path {} were lost before a link and {} behind one",
+                        "{} packets {name} path {} were lost before a link and {} after one",
                         direction.lost_in_device, path.path, direction.refused
                     ));
                 }

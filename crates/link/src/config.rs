@@ -75,14 +75,14 @@ pub enum WhenDown {
 
 /// The assignment of random draws to packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Luck {
+pub enum LossDraws {
     /// All packets share one sequence: the n-th draw belongs to the n-th packet offered.
     #[default]
     Shared,
     /// Packets with data and packets without have separate sequences: the n-th draw belongs to the n-th
     /// packet with data, whatever else is offered in between. Two senders whose acknowledgements, handshakes
     /// and options differ therefore lose the same data packets.
-    Apart,
+    Separate,
 }
 
 /// The configuration of one link, in one direction. [`Link::new`](crate::Link::new) checks it.
@@ -102,11 +102,11 @@ pub struct LinkConfig {
     pub rtt: Option<Duration>,
     /// Random loss. Default: none.
     pub loss: Loss,
-    /// Numbers of packets to drop, in any order. The first packet offered is number 1; with [`Luck::Apart`],
+    /// Numbers of packets to drop, in any order. The first packet offered is number 1; with [`LossDraws::Separate`],
     /// the first one with data. Default: none.
     pub drop_list: Vec<u64>,
     /// The assignment of random draws to packets. Default: shared.
-    pub luck: Luck,
+    pub loss_draws: LossDraws,
     /// Random delay added to `delay`. Default: none.
     pub jitter: Option<Jitter>,
     /// Packets delayed so that others overtake them. Default: none.
@@ -136,7 +136,7 @@ impl Default for LinkConfig {
             rtt: None,
             loss: Loss::None,
             drop_list: Vec::new(),
-            luck: Luck::Shared,
+            loss_draws: LossDraws::Shared,
             jitter: None,
             reordering: None,
             duplicate: 0.0,

@@ -4,7 +4,7 @@ use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::jitter::JitterProcess;
 use crate::loss::LossProcess;
-use crate::{LinkConfig, Loss, LossCause, Luck, Reordering};
+use crate::{LinkConfig, Loss, LossCause, LossDraws, Reordering};
 
 /// The draws of one packet.
 #[derive(Clone, Copy, Debug)]
@@ -51,9 +51,9 @@ impl Impairments {
     /// Returns the impairments of the link `name`; `None` if it has none, so that a plain link has no cost.
     pub(crate) fn new(seed: u64, name: &str, config: &LinkConfig) -> Option<Box<Impairments>> {
         let first = Draws::new(seed, name, name, config, &config.drop_list);
-        let bare = match config.luck {
-            Luck::Shared => None,
-            Luck::Apart => Some(Draws::new(seed, &bare(name), name, config, &[])),
+        let bare = match config.loss_draws {
+            LossDraws::Shared => None,
+            LossDraws::Separate => Some(Draws::new(seed, &bare(name), name, config, &[])),
         };
         // A link with separate draws has to count packets from the start.
         let none = bare.is_none() && first.is_nothing();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn data_packets_have_the_same_luck_whatever_is_between_them() {
+    fn data_packets_have_the_same_draws_whatever_is_between_them() {
         let channel = GilbertElliott {
             mean_good: Duration::from_millis(2),
             mean_bad: Duration::from_millis(1),
@@ -217,17 +217,25 @@ mod tests {
             loss_bad: 0.6,
         };
         for loss in [Loss::Bernoulli(0.3), Loss::GilbertElliott(channel)] {
-            let config =
-                LinkConfig { loss, drop_list: vec![7, 99], luck: Luck::Apart, ..LinkConfig::default() };
+            let config = LinkConfig {
+                loss,
+                drop_list: vec![7, 99],
+                loss_draws: LossDraws::Separate,
+                ..LinkConfig::default()
+            };
             let mut alone = Impairments::new(1, "a", &config).unwrap();
             let mut between = alone.clone();
-            let shared = LinkConfig { luck: Luck::Shared, ..config.clone() };
-            let mut as_ever = Impairments::new(1, "a", &shared).unwrap();
+            let shared = LinkConfig { loss_draws: LossDraws::Shared, ..config.clone() };
+            let mut of_all = Impairments::new(1, "a", &shared).unwrap();
             let (mut lost, mut bare_lost) = (0, 0);
             for number in 1..2000_u64 {
                 let now = Time::from_millis(number) + Duration(1);
                 let fate = alone.draw(now, true).loss;
-                assert_eq!(fate, as_ever.draw(now, true).loss, "without others it is the shared luck");
+                assert_eq!(
+                    fate,
+                    of_all.draw(now, true).loss,
+                    "without other packets the draws are the shared ones"
+                );
                 for _ in 0..number % 3 {
                     bare_lost += u64::from(between.draw(now, false).loss.is_some());
                 }
@@ -241,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_channel_that_begins_later_is_counted_by_kind() {
-        let config = LinkConfig { luck: Luck::Apart, ..LinkConfig::default() };
+        let config = LinkConfig { loss_draws: LossDraws::Separate, ..LinkConfig::default() };
         let loss = Loss::Bernoulli(0.3);
         let mut always = Impairments::new(1, "a", &LinkConfig { loss, ..config.clone() }).unwrap();
         let mut later = Impairments::new(1, "a", &config).unwrap();

@@ -15,9 +15,11 @@ use self::slot::{Extra, Slot};
 use crate::error::LinkConfigError;
 use crate::impairments::{Fate, Impairments};
 use crate::queue::{Admission, ResolvedLimit};
-use crate::server::Server;
+use crate::server::{Server, work};
 use crate::timeline::Timeline;
-use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Luck, Polled, Pushed, WhenDown};
+use crate::{
+    Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, LossDraws, Polled, Pushed, WhenDown,
+};
 
 /// From this number of packets inside on, a packet has left the fast caches by the time it arrives.
 const DEEP: usize = 2048;
@@ -64,8 +66,10 @@ pub struct Link<P> {
     /// True if no packet may overtake.
     ordered: bool,
     jitter_reorders: bool,
-    luck: Luck,
+    loss_draws: LossDraws,
     reports_mtu: bool,
+    /// `plain` and `easy` may hold.
+    fast_paths: bool,
     server: Server,
     counters: Counters,
 
@@ -87,7 +91,7 @@ pub struct Link<P> {
 
 impl<P> Link<P> {
     /// Returns the link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
-    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`Luck::Apart`]
+    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`LossDraws::Separate`]
     /// packets without data have `link.<name>.bare.loss` and so on, and share the state of the channel.
     ///
     /// # Errors
@@ -125,7 +129,8 @@ impl<P> Link<P> {
             when_down: config.when_down,
             mtu: config.mtu.unwrap_or(u32::MAX),
             reports_mtu: config.reports_mtu,
-            luck: config.luck,
+            fast_paths: true,
+            loss_draws: config.loss_draws,
             stopped_work: 0,
             dropped: VecDeque::new(),
             timeline,
@@ -179,7 +184,7 @@ impl<P> Link<P> {
     }
 
     /// Offers a packet as [`push`](Link::push) does. `data` says whether it carries data, which matters only
-    /// with [`Luck::Apart`].
+    /// with [`LossDraws::Separate`].
     #[inline]
     pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
     where
@@ -198,10 +203,18 @@ impl<P> Link<P> {
         self.easy
     }
 
+    /// Switches off the functions for links that are [easy](Link::is_easy), and the memory of service times, or on again;
+    /// for the tests that hold them equal to those for every link.
+    #[doc(hidden)]
+    pub fn set_fast_paths(&mut self, on: bool) {
+        self.fast_paths = on;
+        self.update_wake();
+    }
+
     /// True if this link distinguishes packets with data from those without.
     #[inline]
     pub fn tells_data_apart(&self) -> bool {
-        self.luck == Luck::Apart
+        self.loss_draws == LossDraws::Separate
     }
 
     /// Offers a packet as [`push_as`](Link::push_as) does, to a link that is not easy.
@@ -391,7 +404,11 @@ impl<P> Link<P> {
         if idle {
             self.end_busy_period(now);
         }
-        let departure = self.server.serve(now, idle, wire_bytes);
+        let departure = if self.fast_paths {
+            self.server.serve(now, idle, wire_bytes)
+        } else {
+            self.server.serve_work(now, idle, work(wire_bytes))
+        };
         self.busy_until = departure;
         let waiting = self.slots.len() - self.departed;
         let marked =
@@ -482,7 +499,7 @@ impl<P> Link<P> {
     }
 
     fn update_wake(&mut self) {
-        self.plain = self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
+        self.plain = self.fast_paths && self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
         self.easy = self.plain
             && self.up
             && self.impairments.is_none()

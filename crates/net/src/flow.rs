@@ -167,14 +167,12 @@ impl Flow {
 pub(crate) fn error_of(reason: CloseReason) -> Option<io::Error> {
     let (kind, text) = match reason {
         CloseReason::Finished => return None,
-        CloseReason::Aborted => (io::ErrorKind::ConnectionAborted, "the connection was aborted by this side"),
-        CloseReason::Reset => (io::ErrorKind::ConnectionReset, "the connection was reset by the other side"),
-        CloseReason::Refused => {
-            (io::ErrorKind::ConnectionRefused, "the other side has refused the connection")
-        }
-        CloseReason::TimedOut => (io::ErrorKind::TimedOut, "the other side has not answered in time"),
+        CloseReason::Aborted => (io::ErrorKind::ConnectionAborted, "the connection was aborted locally"),
+        CloseReason::Reset => (io::ErrorKind::ConnectionReset, "the connection was reset by the peer"),
+        CloseReason::Refused => (io::ErrorKind::ConnectionRefused, "the peer has refused the connection"),
+        CloseReason::TimedOut => (io::ErrorKind::TimedOut, "the peer has not answered in time"),
         CloseReason::NoSubflow => {
-            (io::ErrorKind::NetworkUnreachable, "every subflow is gone and no other came in time")
+            (io::ErrorKind::NetworkUnreachable, "all subflows have ended and no other was opened in time")
         }
     };
     Some(io::Error::new(kind, text))

@@ -179,7 +179,7 @@ impl Entrant {
         let contender = scenario.contenders.iter().position(|own| own.name == name)?;
         let row = comparison.rows.iter().find(|row| row.condition == condition && row.scheduler == name);
         let path = row.and_then(|row| row.path.as_ref());
-        let paths = &scenario.conditions[at].experiment.paths;
+        let paths = scenario.conditions[at].experiment.paths();
         let path = path.and_then(|path| paths.iter().position(|own| own.name == *path));
         let one = single(scenario, at, contender, path);
         let kernel = Point::of(one.clone()).ok().and_then(|points| points.into_iter().next());

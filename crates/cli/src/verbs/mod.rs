@@ -9,12 +9,14 @@ mod confirm;
 pub mod doctor;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub mod emulate;
+pub mod generate;
 pub mod get;
 pub mod list;
 pub mod model;
 pub mod run;
 pub mod select;
 pub mod serve;
+pub mod sweep;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub mod tun;
 #[cfg(all(target_os = "linux", feature = "network"))]

@@ -17,14 +17,14 @@ use crate::{interrupt, output, provenance, terminal};
 /// The version of the keys of `anabranch run --json`.
 const SCHEMA: u32 = 2;
 
-/// Simulates a scenario once, or replays a run of a comparison, and shows what became of each flow
+/// Simulates a scenario once, or replays a run of a comparison, and shows the result of each flow
 #[derive(clap::Args)]
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
     #[command(flatten)]
     changes: Changes,
-    /// Replays run N (from 0) of the comparison with the same options: the same seed, phases, flows and losses
+    /// Replay run N (from 0) of the comparison with the same options: the same seed, phases, flows and losses
     #[arg(long, value_name = "N")]
     run: Option<u32>,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct Args {
     capture: Capture,
     #[command(flatten)]
     samples: SamplesFile,
-    /// Shows a plain TCP on every single path, beside the best of them
+    /// Show a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
     /// Print JSON
@@ -68,7 +68,7 @@ struct Setting {
     direction: &'static str,
 }
 
-/// What became of a flow.
+/// The result of a flow.
 #[derive(Serialize)]
 struct Flow {
     scheduler: String,
@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn settings(scenario: &Scenario) -> Vec<Setting> {
     let setting = |condition: &anabranch_lab::scenario::Condition| Setting {
         name: condition.name.clone(),
-        paths: condition.experiment.paths.iter().map(|path| path.name.clone()).collect(),
+        paths: condition.experiment.paths().iter().map(|path| path.name.clone()).collect(),
         profile: condition.experiment.profile.name(),
         direction: match condition.experiment.traffic.direction {
             Direction::Upload => "upload",
@@ -174,7 +174,7 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
         },
         condition: condition.name.clone(),
         flow: report.name.clone(),
-        first_path: condition.experiment.paths[result.path].name.clone(),
+        first_path: condition.experiment.paths()[result.path].name.clone(),
         start_s: report.start.as_secs_f64(),
         size_bytes: report.size.map(|size| size.0),
         outcome: samples::outcome(&report.outcome),

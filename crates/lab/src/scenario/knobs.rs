@@ -1,7 +1,7 @@
-//! Every knob of a connection by its name in `[connection]` and in `--set`.
+//! The knobs of a connection by their names in `[connection]` and in `--set`.
 //!
-//! A knob is a row of the settings of [`ConnectionConfig`], or one of [`OWN`], whose values have a form of
-//! their own. The scheduler and the congestion control are those of the contenders.
+//! A knob is a row of the settings of [`ConnectionConfig`], or one of [`OWN`], whose values have a syntax
+//! of their own. The scheduler and the congestion control are those of the contenders.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ use crate::tree::{Node, Table, Value};
 pub struct Knob {
     /// Its dotted name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub what: &'static str,
     kind: Kind,
 }
@@ -33,7 +33,7 @@ enum Kind {
 }
 
 impl Knob {
-    /// Its value as a scenario would write it.
+    /// Returns its value in the syntax of a scenario.
     pub fn value(&self, config: &ConnectionConfig) -> String {
         match self.kind {
             Kind::Setting(setting) => setting.spec.domain.show(&(setting.get)(config)),
@@ -41,7 +41,7 @@ impl Knob {
         }
     }
 
-    /// Its values, where the settings of a connection say what they are.
+    /// Returns its range, if it is a setting of a connection.
     pub fn domain(&self) -> Option<&'static Domain> {
         match self.kind {
             Kind::Setting(setting) => Some(&setting.spec.domain),
@@ -49,7 +49,7 @@ impl Knob {
         }
     }
 
-    /// Its value in the canonical form: in base units.
+    /// Returns its value in the canonical form: in base units.
     pub(super) fn canonical(&self, config: &ConnectionConfig) -> String {
         match self.kind {
             Kind::Setting(setting) => canonical::value(&setting.spec.domain, &(setting.get)(config)),
@@ -72,7 +72,7 @@ impl Knob {
     }
 }
 
-/// Those whose values have a form of their own, each before the setting of that name.
+/// The knobs with a syntax of their own, each listed before the setting of that name.
 const OWN: &[(&str, Knob)] = &[
     (
         "max-subflows",
@@ -149,7 +149,8 @@ fn set_sequence_origin(config: &mut ConnectionConfig, node: &Node) -> Result<(),
         return Ok(());
     }
     let table = crate::reader::Reader::of(node, "sequence-origin", &["isn", "initiator", "listener"])?;
-    // TOML has no integers beyond 2^63, and the DSN has 64 bits: a text in decimal or with 0x will do.
+    // TOML has no integers beyond 2^63, and the DSN has 64 bits: a text in decimal or with 0x is accepted
+    // too.
     let number = |most: u64| {
         move |node: &Node| match &node.value {
             Value::String(text) => {
@@ -174,13 +175,13 @@ fn set_sequence_origin(config: &mut ConnectionConfig, node: &Node) -> Result<(),
     Ok(())
 }
 
-/// Whether `key` is a knob or the first part of one.
+/// True if `key` is a knob or the first part of one.
 pub fn is_knob_or_group(key: &str) -> bool {
     ALL.iter()
         .any(|knob| knob.name == key || knob.name.split_once('.').is_some_and(|(group, _)| group == key))
 }
 
-/// Sets the knobs of `table`; `skip` are keys that belong to something else.
+/// Sets the knobs of `table`; `skip` are other keys.
 pub(crate) fn apply(
     config: &mut ConnectionConfig,
     table: &Table,
@@ -219,7 +220,7 @@ fn apply_group(
     Ok(())
 }
 
-/// Whether the knobs fit together.
+/// Checks that the knobs are consistent.
 pub(crate) fn check(config: &ConnectionConfig, span: &crate::source::Span) -> Result<(), Problem> {
     let wrong = |message: String, help: &str| Err(Problem::at(span, message).help(help));
     // The IP and TCP headers without options: 40 bytes of IPv4.
@@ -255,7 +256,7 @@ mod tests {
     use super::*;
     use crate::tree::parse_assignment;
 
-    /// What is shown of a knob, put back as text, gives the same configuration.
+    /// The displayed value of a knob, set again as text, gives the same configuration.
     #[test]
     fn every_knob_reads_what_it_shows() {
         for config in [ConnectionConfig::linux(), ConnectionConfig::ns3()] {

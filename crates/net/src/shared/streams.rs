@@ -14,7 +14,7 @@ use crate::lent::Lent;
 
 /// Returns the error of an internal inconsistency.
 fn not_there() -> io::Error {
-    io::Error::other("a byte that has arrived is not there")
+    io::Error::other("a received byte is missing")
 }
 
 impl Core {
@@ -119,7 +119,10 @@ impl Core {
         };
         if flow.ended.is_some() || flow.shut {
             let error = flow.error().unwrap_or_else(|| {
-                io::Error::new(io::ErrorKind::BrokenPipe, "this side has closed the connection for writing")
+                io::Error::new(
+                    io::ErrorKind::BrokenPipe,
+                    "this side has closed its direction of the connection",
+                )
             });
             return Poll::Ready(Err(error));
         }

@@ -134,7 +134,7 @@ impl<O: Observer> Endpoint<O> {
     #[cold]
     pub(super) fn open_subflows(&mut self, now: Time, id: ConnectionId) {
         let Some(connection) = self.connection_mut(id) else { return };
-        let wanted = core::mem::take(&mut connection.paths.new_subflows);
+        let wanted = connection.paths.take_new_subflows();
         for new in wanted {
             let Some(path) = self.path_of(new.local) else { continue };
             let Some(port) = self.free_port(new.local, new.remote) else { continue };
@@ -270,8 +270,7 @@ impl<O: Observer> Endpoint<O> {
         };
         self.store(now, id, initiator, local, token, Dsn(initial.0.wrapping_add(1)), config);
         if let Some(connection) = self.connection_mut(id) {
-            connection.learn_remote_key(remote);
-            connection.remote_token = token;
+            connection.agree_on_keys(remote, token);
         }
         id
     }

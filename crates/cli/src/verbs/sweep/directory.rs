@@ -1,0 +1,280 @@
+//! The directory of a sweep: the journal, the plan, the state of the sweep, and at the end the table.
+
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anabranch_lab::sweep::{Header, Journal, JournalError, Plan, PointResult, PointRow, Summary};
+use anabranch_lab::whole_file::{self, WholeFile};
+use anabranch_table::{Cell, Column, Format, Kind, Table};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::provenance;
+
+const JOURNAL: &str = "journal.ndjson";
+const PLAN: &str = "plan.toml";
+const STATE: &str = "run.json";
+const RESULTS: &str = "results";
+
+/// The directory of a sweep.
+pub struct Directory {
+    path: PathBuf,
+    format: Format,
+    begun: SystemTime,
+}
+
+/// `run.json`.
+#[derive(Serialize)]
+struct State<'a> {
+    version: &'static str,
+    commit: Option<&'static str>,
+    command: Vec<String>,
+    plan: &'a str,
+    design: &'static str,
+    points: usize,
+    points_done: usize,
+    /// `complete`, or `partial` without a table of results.
+    status: &'static str,
+    /// The start and the end of the last process that worked on it, in seconds since 1970.
+    begun_unix_s: u64,
+    ended_unix_s: u64,
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
+impl Directory {
+    /// Creates the directory, if it does not exist, and writes the plan into it.
+    pub fn open(path: &Path, plan: &Plan, format: Format) -> Result<Directory, Failure> {
+        let directory = Directory { path: path.to_owned(), format, begun: SystemTime::now() };
+        std::fs::create_dir_all(path).map_err(|error| directory.failed("", &error))?;
+        // A directory with other files is probably a mistake.
+        let known = |name: &str| {
+            [JOURNAL, PLAN, STATE].contains(&name) || name.starts_with('.') || name.starts_with(RESULTS)
+        };
+        let entries = std::fs::read_dir(path).map_err(|error| directory.failed("", &error))?;
+        let other = entries
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .find(|name| !known(name));
+        if let (Some(other), false) = (other, path.join(JOURNAL).exists()) {
+            return Err(Failure::Failed(format!(
+                "{} holds no sweep, but for example {other}; choose another directory",
+                path.display()
+            )));
+        }
+        match std::fs::read(path.join(PLAN)) {
+            Ok(text) if text == plan.text().as_bytes() => {}
+            Ok(_) => {
+                return Err(Failure::Failed(format!(
+                    "{} belongs to another plan; choose another directory, or remove this one",
+                    path.join(PLAN).display()
+                )));
+            }
+            Err(_) => {
+                whole_file::write(&path.join(PLAN), plan.text().as_bytes())
+                    .map_err(|error| directory.failed(PLAN, &error))?;
+            }
+        }
+        Ok(directory)
+    }
+
+    /// Opens the journal. Its header has the hash of the plan and of what `set` and `runs` change in it.
+    pub fn journal(&self, plan: &Plan, set: &[String], runs: Option<u32>) -> Result<Journal, Failure> {
+        let first = plan.scenario(&plan.point(0))?;
+        let identity = format!("{}\n{set:?}\n{runs:?}\n{}\n", plan.text(), first.hash());
+        let hash = anabranch_lab::scenario::sha256(identity.as_bytes());
+        let header = Header::new(hash, plan.points(), provenance::commit());
+        Ok(Journal::open(&self.path.join(JOURNAL), &header)?)
+    }
+
+    /// Adds the results of another directory.
+    pub fn merge(&self, part: &Path, journal: &mut Journal) -> Result<(), Failure> {
+        let path = part.join(JOURNAL);
+        // Opening would create a missing journal.
+        Journal::header_of(&path)?;
+        let other = Journal::open(&path, journal.header())?;
+        for result in other.results() {
+            let result = result?;
+            if !journal.has(result.point) {
+                journal.add(&result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the state of the sweep.
+    pub fn mark(&self, plan: &Plan, journal: &Journal, complete: bool) -> Result<(), Failure> {
+        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let state = State {
+            version: provenance::VERSION,
+            commit: provenance::commit(),
+            command: provenance::command(),
+            plan: PLAN,
+            design: plan.design().name(),
+            points: plan.points(),
+            points_done: journal.done(),
+            status: if complete { "complete" } else { "partial" },
+            begun_unix_s: seconds(self.begun),
+            ended_unix_s: seconds(SystemTime::now()),
+        };
+        let text =
+            serde_json::to_string_pretty(&state).map_err(|error| Failure::Failed(error.to_string()))?;
+        whole_file::write(&self.path.join(STATE), format!("{text}\n").as_bytes())
+            .map_err(|error| self.failed(STATE, &error))
+    }
+
+    /// Writes the table, if all points are done, and the state. Returns the summary of the points that are done.
+    pub fn finish(&self, plan: &Plan, journal: &Journal) -> Result<Summary, Failure> {
+        let complete = journal.done() == plan.points();
+        let mut summary = Summary::default();
+        let name = self.table_name();
+        let failed = |error: io::Error| self.failed(&name, &error);
+        if complete {
+            let whole = WholeFile::create(&self.path.join(&name)).map_err(failed)?;
+            let file = whole.file().try_clone().map_err(failed)?;
+            let columns = Columns::new(plan);
+            let out = BufWriter::with_capacity(1 << 16, file);
+            let mut table = Table::new(out, self.format, &columns.all).map_err(failed)?;
+            for result in journal.results() {
+                let result = result?;
+                columns.write(plan, &result, &mut table).map_err(failed)?;
+                summary.add(&result);
+            }
+            drop(table.finish().map_err(failed)?);
+            whole.commit().map_err(failed)?;
+        } else {
+            for result in journal.results() {
+                summary.add(&result?);
+            }
+        }
+        summary.finish();
+        self.mark(plan, journal, complete)?;
+        Ok(summary)
+    }
+
+    fn table_name(&self) -> String {
+        format!("{RESULTS}.{}", self.format.name())
+    }
+
+    /// Returns the table of results, once the sweep is complete.
+    pub fn table(&self, complete: bool) -> Option<PathBuf> {
+        complete.then(|| self.path.join(self.table_name()))
+    }
+
+    fn failed(&self, name: &str, error: &io::Error) -> Failure {
+        Failure::Failed(format!("cannot write {}: {error}", self.path.join(name).display()))
+    }
+}
+
+/// The columns of the table: the point and its values, and then the results of a contender.
+struct Columns {
+    all: Vec<Column>,
+}
+
+/// The columns after the values of the point.
+const RESULT_COLUMNS: &[(&str, Kind)] = &[
+    ("scenario_hash", Kind::Text),
+    ("runs", Kind::Integer),
+    ("condition", Kind::Text),
+    ("scheduler", Kind::Text),
+    ("congestion", Kind::Text),
+    ("path", Kind::Text),
+    ("flows", Kind::Integer),
+    ("completed", Kind::Integer),
+    ("fct_mean_s", Kind::Number),
+    ("fct_mean_low_s", Kind::Number),
+    ("fct_mean_high_s", Kind::Number),
+    ("fct_p50_s", Kind::Number),
+    ("fct_p95_s", Kind::Number),
+    ("fct_p99_s", Kind::Number),
+    ("goodput_bps", Kind::Number),
+    ("goodput_low_bps", Kind::Number),
+    ("goodput_high_bps", Kind::Number),
+    ("vs_reference_pct", Kind::Number),
+    ("vs_reference_low_pct", Kind::Number),
+    ("vs_reference_high_pct", Kind::Number),
+    ("reading", Kind::Text),
+    ("best", Kind::Flag),
+    ("retransmitted_ratio", Kind::Number),
+    ("reinjected_ratio", Kind::Number),
+    ("rto_count", Kind::Number),
+    ("subflows_used", Kind::Number),
+    ("lower_bound_s", Kind::Number),
+];
+
+impl Columns {
+    fn new(plan: &Plan) -> Columns {
+        let mut all = vec![Column::new("point", Kind::Integer)];
+        all.extend(plan.dimensions().iter().map(|dimension| {
+            let kind = if dimension.values.unit().is_some() { Kind::Number } else { Kind::Text };
+            Column::new(dimension.column(), kind)
+        }));
+        all.extend(RESULT_COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)));
+        Columns { all }
+    }
+
+    fn write<W: io::Write + Send>(
+        &self,
+        plan: &Plan,
+        result: &PointResult,
+        table: &mut Table<W>,
+    ) -> io::Result<()> {
+        let point = plan.point(result.point);
+        let values: Vec<Cell<'_>> = plan
+            .dimensions()
+            .iter()
+            .zip(&point.values)
+            .map(|(dimension, value)| match dimension.values.number(value) {
+                Some(number) => Cell::Number(number),
+                None => Cell::Text(value.trim_matches(['"', '\''])),
+            })
+            .collect();
+        for row in &result.rows {
+            let mut cells = vec![Cell::Integer(result.point as i64)];
+            cells.extend(&values);
+            cells.extend(self::cells(result, row));
+            table.row(&cells)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the cells of [`RESULT_COLUMNS`].
+fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_COLUMNS.len()] {
+    let low = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.0));
+    let high = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.1));
+    [
+        Cell::Text(&result.scenario_hash),
+        Cell::Integer(result.runs.into()),
+        Cell::Text(&row.condition),
+        Cell::Text(&row.scheduler),
+        Cell::Text(&row.congestion),
+        row.path.as_deref().into(),
+        Cell::Integer(row.flows as i64),
+        Cell::Integer(row.completed as i64),
+        row.fct_mean_s.into(),
+        low(row.fct_ci95_s),
+        high(row.fct_ci95_s),
+        row.fct_p50_s.into(),
+        row.fct_p95_s.into(),
+        row.fct_p99_s.into(),
+        row.goodput_bps.into(),
+        low(row.goodput_ci95_bps),
+        high(row.goodput_ci95_bps),
+        row.vs_reference_pct.into(),
+        low(row.vs_reference_ci95_pct),
+        high(row.vs_reference_ci95_pct),
+        row.reading.map(|reading| reading.name()).into(),
+        Cell::Flag(row.best),
+        Cell::Number(row.retransmitted_ratio),
+        Cell::Number(row.reinjected_ratio),
+        Cell::Number(row.rto_count),
+        Cell::Number(row.subflows_used),
+        row.lower_bound_s.into(),
+    ]
+}

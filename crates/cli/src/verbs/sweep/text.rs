@@ -1,0 +1,164 @@
+//! The summary of a sweep as text.
+
+use std::time::Duration;
+
+use anabranch_lab::sweep::{Journal, Plan, PointResult, Reading, Standing, Summary};
+
+use crate::failure::Failure;
+use crate::output::signed_percent;
+use crate::table::{Align, Table, wrap};
+use crate::terminal::{self, BAD, GOOD, paint};
+
+/// A sweep of at most this number of points is shown point by point.
+const SHOWN: usize = 25;
+
+/// Returns the points of a plan.
+pub fn points(plan: &Plan) -> String {
+    let mut table = Table::new().column("point", Align::Right);
+    for dimension in plan.dimensions() {
+        table = table.column(&dimension.keys.join(", "), Align::Right);
+    }
+    for number in 0..plan.points() {
+        let point = plan.point(number);
+        let values = point.values.iter().map(|value| value.trim_matches(['"', '\'']).to_owned());
+        table.row(core::iter::once(number.to_string()).chain(values).collect());
+    }
+    table.render(terminal::width())
+}
+
+/// Returns the results: point by point if there are few, and always a line for each contender.
+pub fn text(
+    plan: &Plan,
+    journal: &Journal,
+    summary: &Summary,
+    wall: Option<(usize, Duration)>,
+) -> Result<String, Failure> {
+    let mut text = String::new();
+    if journal.done() <= SHOWN {
+        let results = journal.results().collect::<Result<Vec<_>, _>>()?;
+        text.push_str(&by_point(plan, &results));
+        text.push('\n');
+    }
+    text.push_str(&by_contender(summary));
+    let done = match summary.points {
+        done if done == plan.points() => format!("{done} points"),
+        done => format!("{done} of {} points", plan.points()),
+    };
+    let mut line = format!("{done}, {}", plan.design().name());
+    if let Some((simulated, wall)) = wall {
+        line.push_str(&format!("; {simulated} simulated in {:.1} s", wall.as_secs_f64()));
+    }
+    text.push('\n');
+    text.push_str(&wrap(&line, terminal::text_width()));
+    Ok(text)
+}
+
+/// Returns the difference from the reference at each point, or the mean time where there is no reference.
+fn by_point(plan: &Plan, results: &[PointResult]) -> String {
+    let Some(first) = results.first() else { return String::new() };
+    let mut table = Table::new().column("point", Align::Right);
+    for dimension in plan.dimensions() {
+        table = table.column(&dimension.keys.join(", "), Align::Right);
+    }
+    let conditions = first.rows.iter().any(|row| !row.condition.is_empty());
+    if conditions {
+        table = table.column("condition", Align::Left);
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for row in &first.rows {
+        if !names.contains(&row.scheduler.as_str()) {
+            names.push(&row.scheduler);
+        }
+    }
+    for name in &names {
+        table = table.column(name, Align::Right);
+    }
+    for result in results {
+        let point = plan.point(result.point);
+        let mut seen: Vec<&str> = Vec::new();
+        for row in &result.rows {
+            if seen.contains(&row.condition.as_str()) {
+                continue;
+            }
+            seen.push(&row.condition);
+            let mut cells = vec![result.point.to_string()];
+            cells.extend(point.values.iter().map(|value| value.trim_matches(['"', '\'']).to_owned()));
+            if conditions {
+                cells.push(row.condition.clone());
+            }
+            for name in &names {
+                let found = result
+                    .rows
+                    .iter()
+                    .find(|other| other.condition == row.condition && other.scheduler == *name);
+                cells.push(found.map_or("-".to_owned(), cell));
+            }
+            table.row(cells);
+        }
+    }
+    table.render(terminal::width())
+}
+
+/// Returns a difference, or a time in milliseconds, or a goodput.
+fn cell(row: &anabranch_lab::sweep::PointRow) -> String {
+    match (row.vs_reference_pct, row.reading) {
+        (Some(_), Some(Reading::Incomplete)) => paint(BAD, "unfinished"),
+        (Some(difference), Some(Reading::Better)) => {
+            paint(GOOD, &format!("{} %", signed_percent(difference)))
+        }
+        (Some(difference), Some(Reading::Undecided)) => format!("{} % ?", signed_percent(difference)),
+        (Some(difference), _) => format!("{} %", signed_percent(difference)),
+        (None, _) => match (row.fct_mean_s, row.goodput_bps) {
+            (Some(mean), _) => format!("{} ms", crate::output::digits(1e3 * mean)),
+            (None, Some(rate)) => format!("{} Mbit/s", crate::output::digits(rate / 1e6)),
+            (None, None) => "-".to_owned(),
+        },
+    }
+}
+
+fn by_contender(summary: &Summary) -> String {
+    let conditions = summary.contenders.iter().any(|standing| !standing.condition.is_empty());
+    let mut table = Table::new();
+    if conditions {
+        table = table.column("condition", Align::Left);
+    }
+    table = table
+        .column("scheduler", Align::Left)
+        .column("best", Align::Right)
+        .column("better", Align::Right)
+        .optional("equal", Align::Right, 2)
+        .column("worse", Align::Right)
+        .optional("undecided", Align::Right, 1)
+        .optional("unfinished", Align::Right, 1)
+        .column("median, %", Align::Decimal)
+        .optional("least, % (point)", Align::Right, 3)
+        .optional("greatest, % (point)", Align::Right, 3);
+    for standing in &summary.contenders {
+        let mut cells = Vec::new();
+        if conditions {
+            cells.push(standing.condition.clone());
+        }
+        cells.push(standing.scheduler.clone());
+        cells.push(standing.best.to_string());
+        cells.extend(counts(standing));
+        cells.push(standing.median_pct.map_or("-".to_owned(), signed_percent));
+        for extreme in [standing.least, standing.greatest] {
+            cells.push(extreme.map_or("-".to_owned(), |(difference, point)| {
+                format!("{} ({point})", signed_percent(difference))
+            }));
+        }
+        table.row(cells);
+    }
+    table.render(terminal::width())
+}
+
+/// Returns the numbers of points at which a contender is better than the reference, and so on; none for the
+/// reference.
+fn counts(standing: &Standing) -> [String; 5] {
+    let Standing { better, equal, worse, undecided, incomplete, .. } = standing;
+    let counts = [better, equal, worse, undecided, incomplete];
+    match counts.iter().all(|count| **count == 0) {
+        true => counts.map(|_| "-".to_owned()),
+        false => counts.map(ToString::to_string),
+    }
+}

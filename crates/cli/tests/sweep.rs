@@ -1,0 +1,142 @@
+//! `anabranch sweep` as a command: its directory, a kill, parts, and formats.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const PLAN: &str = r#"
+scenario = "two-paths"
+design = "sobol"
+points = 12
+runs = 2
+set = { traffic.size = "20 KB", schedulers = ["tcp", "min_rtt"] }
+[vary]
+"path.1.rate" = { from = "2 Mbit/s", to = "50 Mbit/s", scale = "log" }
+"path.2.rtt" = ["10 ms", "0.04 s"]
+"#;
+
+fn command(directory: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.current_dir(directory).args(words);
+    command
+}
+
+fn sweep(directory: &Path, words: &[&str]) -> Output {
+    command(directory, &[&["sweep"], words].concat()).output().unwrap()
+}
+
+fn success(output: Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn workplace() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("plan.toml"), PLAN).unwrap();
+    directory
+}
+
+fn status(directory: &Path, name: &str) -> String {
+    let state = std::fs::read(directory.join(name).join("run.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
+    state["status"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_and_ends_with_the_same_bytes() {
+    let place = workplace();
+    let path = place.path();
+    success(sweep(path, &["plan.toml", "-o", "whole", "--jobs", "1"]));
+    let whole = std::fs::read(path.join("whole/results.parquet")).unwrap();
+    assert_eq!((&whole[..4], &whole[whole.len() - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
+    assert_eq!(status(path, "whole"), "complete");
+
+    let mut child = command(path, &["sweep", "plan.toml", "-o", "killed", "--jobs", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The kill comes after any number of points; the result is the same.
+    let journal = path.join("killed/journal.ndjson");
+    while std::fs::read(&journal).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count()) < 3
+        && child.try_wait().unwrap().is_none()
+    {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    success(sweep(path, &["plan.toml", "-o", "killed", "--jobs", "2"]));
+    assert_eq!(std::fs::read(path.join("killed/results.parquet")).unwrap(), whole);
+}
+
+#[test]
+fn parts_merge_to_the_same_bytes_and_say_what_is_missing() {
+    let place = workplace();
+    let path = place.path();
+    success(sweep(path, &["plan.toml", "-o", "whole", "--format", "csv"]));
+    for part in ["1", "2", "3"] {
+        success(sweep(path, &["plan.toml", "--format", "csv", "-o", part, "--shard", &format!("{part}/3")]));
+        assert_eq!(status(path, part), "partial");
+        assert!(!path.join(part).join("results.csv").exists(), "a part has no table");
+    }
+    let missing = sweep(path, &["plan.toml", "--format", "csv", "-o", "all", "--merge", "1", "3"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("4 of 12 points are missing"));
+    success(sweep(path, &["plan.toml", "--format", "csv", "-o", "all", "--merge", "2"]));
+    let read = |name: &str| std::fs::read(path.join(name).join("results.csv")).unwrap();
+    assert_eq!(read("all"), read("whole"));
+
+    let table = read("whole");
+    let mut reader = csv::Reader::from_reader(&table[..]);
+    let header = reader.headers().unwrap().clone();
+    // Two units in one dimension are text.
+    assert_eq!(header.iter().take(3).collect::<Vec<_>>(), ["point", "path.1.rate (Mbit/s)", "path.2.rtt"]);
+    assert_eq!(reader.records().count(), 24);
+
+    let absent = sweep(path, &["plan.toml", "-o", "all", "--merge", "nowhere"]);
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(!path.join("nowhere").exists());
+}
+
+#[test]
+fn results_of_another_plan_stay_as_they_are() {
+    let place = workplace();
+    let path = place.path();
+    success(sweep(path, &["plan.toml", "-o", "out"]));
+    let before = std::fs::read(path.join("out/journal.ndjson")).unwrap();
+    let other = sweep(path, &["plan.toml", "-o", "out", "--set", "traffic.size=30KB"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("its plan is another one"));
+    assert_eq!(std::fs::read(path.join("out/journal.ndjson")).unwrap(), before);
+    // A directory with other files is not written to.
+    std::fs::create_dir(path.join("home")).unwrap();
+    std::fs::write(path.join("home/letter.txt"), "").unwrap();
+    let foreign = sweep(path, &["plan.toml", "-o", "home"]);
+    assert_eq!(foreign.status.code(), Some(1));
+    assert_eq!(std::fs::read_dir(path.join("home")).unwrap().count(), 1);
+}
+
+#[test]
+fn values_on_the_command_line_are_a_plan() {
+    let place = tempfile::tempdir().unwrap();
+    let words = [
+        "two-paths",
+        "--vary",
+        "path.1.rate=5..20 Mbit/s:2",
+        "--vary",
+        "path.2.rtt=10ms,40ms",
+        "--runs",
+        "2",
+        "--set",
+        "traffic.size=20KB",
+    ];
+    let points = success(sweep(place.path(), &[&words[..], &["--points"]].concat()));
+    assert_eq!(points.lines().count(), 5);
+    assert!(points.contains("20 Mbit/s") && points.contains("40ms"));
+    assert!(!place.path().join("two-paths.sweep").exists(), "a list of points simulates nothing");
+    let text = success(sweep(place.path(), &words));
+    assert!(text.contains("4 points, grid"), "{text}");
+    let json = success(sweep(place.path(), &[&words[..], &["--json"]].concat()));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["points"], 4);
+    assert_eq!(json["contenders"][0]["scheduler"], "tcp");
+}

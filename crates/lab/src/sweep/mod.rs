@@ -1,0 +1,21 @@
+//! Sweeps: one comparison at each point of a space of conditions.
+//!
+//! A [`Plan`] names a scenario and the values of some of its keys. Its points are all combinations of the
+//! values, or points drawn from their ranges. Each point is a separate comparison ([`crate::compare`]),
+//! simulated on one thread; several points run at once. Results are written to a [`Journal`], a line for each
+//! point, so that a sweep can be interrupted at any time and continued. The results of a point depend only on
+//! the plan and on the program, not on the number of threads, interruptions or shards.
+
+mod design;
+mod journal;
+mod plan;
+mod point;
+mod summary;
+mod work;
+
+pub use design::Design;
+pub use journal::{Header, Journal, JournalError};
+pub use plan::{Dimension, Plan, Point, Stop, Values};
+pub use point::{PointResult, PointRow, Reading};
+pub use summary::{Standing, Summary};
+pub use work::{Options, Shard, SweepError, sweep};

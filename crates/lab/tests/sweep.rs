@@ -1,0 +1,236 @@
+//! Sweeps: plans, points, and equal results with and without interruptions.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::path::Path;
+
+use anabranch_lab::sweep::{Header, Journal, Options, Plan, PointResult, Shard, SweepError, sweep};
+
+const PLAN: &str = r#"
+scenario = "two-paths"
+design = "latin-hypercube"
+points = 9
+runs = 2
+seed = 3
+[set]
+traffic.size = "20 KB"
+schedulers = ["tcp", "min_rtt"]
+[vary]
+"path.1.rate" = { from = "2 Mbit/s", to = "50 Mbit/s", scale = "log" }
+path.2.rtt = ["10 ms", "40 ms", "90 ms"]
+traffic.flows = { from = 1, to = 3 }
+"#;
+
+fn plan(text: &str) -> Plan {
+    Plan::parse("plan.toml", text, ".").unwrap()
+}
+
+fn error(text: &str) -> String {
+    Plan::parse("plan.toml", text, ".").unwrap_err().to_string()
+}
+
+fn journal(directory: &Path, name: &str, plan: &Plan) -> Journal {
+    Journal::open(&directory.join(name), &Header::new("plan".to_owned(), plan.points(), None)).unwrap()
+}
+
+fn results(journal: &Journal) -> Vec<PointResult> {
+    journal.results().collect::<Result<_, _>>().unwrap()
+}
+
+/// Continues a sweep, and stops after `most` points.
+fn go_on(
+    plan: &Plan,
+    journal: &mut Journal,
+    jobs: usize,
+    shard: Shard,
+    most: usize,
+) -> Result<(), SweepError> {
+    let (cancelled, ended) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // The first report is that of the points done before.
+    let progress = |_, _| {
+        if ended.fetch_add(1, Ordering::Relaxed) == most {
+            cancelled.store(true, Ordering::Relaxed);
+        }
+    };
+    sweep(plan, journal, &Options { jobs, cancelled: &cancelled, progress: &progress, shard })
+}
+
+#[test]
+fn interruptions_threads_and_shards_do_not_change_the_results() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(PLAN);
+    let mut whole = journal(directory.path(), "whole", &plan);
+    go_on(&plan, &mut whole, 1, Shard::default(), usize::MAX).unwrap();
+    let expected = results(&whole);
+    assert_eq!(expected.iter().map(|result| result.point).collect::<Vec<_>>(), (0..9).collect::<Vec<_>>());
+
+    for jobs in [1, 2, 4] {
+        let name = format!("interrupted-{jobs}");
+        let mut interruptions = 0;
+        loop {
+            // Each time the journal is opened anew, as by another process.
+            let mut interrupted = journal(directory.path(), &name, &plan);
+            match go_on(&plan, &mut interrupted, jobs, Shard::default(), 1) {
+                Ok(()) => {
+                    assert_eq!(results(&interrupted), expected, "{jobs} threads");
+                    break;
+                }
+                Err(SweepError::Cancelled) => interruptions += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(interruptions >= 2, "{jobs} threads: only {interruptions} interruptions");
+    }
+
+    let mut parts = journal(directory.path(), "parts", &plan);
+    for number in 1..=4 {
+        let mut part = journal(directory.path(), &format!("part-{number}"), &plan);
+        go_on(&plan, &mut part, 2, Shard { number, of: 4 }, usize::MAX).unwrap();
+        part.results().for_each(|result| parts.add(&result.unwrap()).unwrap());
+    }
+    assert_eq!(results(&parts), expected);
+}
+
+#[test]
+fn a_point_is_the_comparison_of_its_scenario() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(PLAN);
+    let mut journal = journal(directory.path(), "journal", &plan);
+    go_on(&plan, &mut journal, 0, Shard::default(), usize::MAX).unwrap();
+    let result = &results(&journal)[4];
+    let scenario = plan.scenario(&plan.point(4)).unwrap();
+    assert_eq!((result.scenario_hash.as_str(), result.runs), (scenario.hash().as_str(), 2));
+    let never = AtomicBool::new(false);
+    let options = anabranch_lab::compare::Options {
+        jobs: 1,
+        cancelled: &never,
+        progress: &|_, _| {},
+        captures: None,
+        every_path: false,
+    };
+    let comparison = anabranch_lab::compare::compare(&scenario, &options).unwrap();
+    assert_eq!(result.rows.len(), comparison.rows.len());
+    for (row, expected) in result.rows.iter().zip(&comparison.rows) {
+        assert_eq!((&row.scheduler, row.fct_mean_s), (&expected.scheduler, expected.fct_s.mean));
+    }
+}
+
+#[test]
+fn a_grid_has_every_combination_with_the_last_dimension_fastest() {
+    let plan = plan(
+        r#"
+        scenario = "two-paths"
+        [vary]
+        "path.1.rtt, path.2.rtt" = { from = "10 ms", to = "90 ms", steps = 3 }
+        traffic.size = ["10 KB", "1 MB"]
+    "#,
+    );
+    let points: Vec<Vec<String>> = (0..plan.points()).map(|point| plan.point(point).values).collect();
+    let expected = [
+        ["\"10 ms\"", "\"10 KB\""],
+        ["\"10 ms\"", "\"1 MB\""],
+        ["\"50 ms\"", "\"10 KB\""],
+        ["\"50 ms\"", "\"1 MB\""],
+        ["\"90 ms\"", "\"10 KB\""],
+        ["\"90 ms\"", "\"1 MB\""],
+    ];
+    assert_eq!(points, expected);
+    let scenario = plan.scenario(&plan.point(2)).unwrap();
+    let links = &scenario.conditions[0].experiment.graph.links;
+    assert!(links.iter().all(|link| link.rtt.as_secs_f64() == 0.05), "both keys have the value");
+    assert_eq!(plan.dimensions()[0].column(), "path.1.rtt, path.2.rtt (ms)");
+    // Units that differ are text.
+    assert_eq!(plan.dimensions()[1].column(), "traffic.size");
+}
+
+#[test]
+fn logarithmic_steps_are_equal_factors_and_end_exactly() {
+    let plan = plan(
+        "scenario = \"two-paths\"\n[vary]\npath.1.rate = { from = \"1 Mbit/s\", to = \"100 Mbit/s\", steps = 5, scale = \"log\" }",
+    );
+    let values: Vec<String> = (0..5).map(|point| plan.point(point).values[0].clone()).collect();
+    assert_eq!(
+        values,
+        ["\"1 Mbit/s\"", "\"3.16228 Mbit/s\"", "\"10 Mbit/s\"", "\"31.6228 Mbit/s\"", "\"100 Mbit/s\""]
+    );
+}
+
+#[test]
+fn runs_are_added_until_the_differences_are_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = r#"
+        scenario = "two-paths"
+        runs = 4
+        set = { path.loss = "1%", traffic.size = "100 KB", schedulers = ["tcp", "min_rtt"] }
+        vary = { path.1.rtt = ["20 ms", "30 ms"] }
+        stop = { half-width = "3%", most-runs = 300 }
+    "#;
+    let plan = plan(text);
+    let mut journal = journal(directory.path(), "journal", &plan);
+    go_on(&plan, &mut journal, 0, Shard::default(), usize::MAX).unwrap();
+    let results = results(&journal);
+    assert!(results.iter().any(|result| result.runs > 4), "the losses of four runs cannot tell");
+    for result in results {
+        let known = result
+            .rows
+            .iter()
+            .filter_map(|row| row.vs_reference_ci95_pct)
+            .all(|(low, high)| high - low <= 6.0);
+        assert!(known || result.runs == 300, "{result:?}");
+    }
+}
+
+#[test]
+fn a_mistake_in_a_plan_is_shown_where_it_is() {
+    let cases = [
+        ("[vary]\na = [1]", "the plan has no `scenario`"),
+        ("scenario = \"two-path\"\n[vary]\na = [1]", "did you mean `two-paths`?"),
+        ("scenario = \"two-paths\"", "the plan has no `vary`"),
+        ("scenario = \"two-paths\"\nvary = {}", "`vary` has no key"),
+        ("scenario = \"two-paths\"\nvery = 1\n[vary]\na = [1]", "did you mean `vary`?"),
+        ("scenario = \"two-paths\"\n[vary]\npath.1.rtt = \"5 ms\"", "`path.1.rtt` has one value"),
+        ("scenario = \"two-paths\"\n[vary]\npath.1.rtt = []", "this list is empty"),
+        ("scenario = \"two-paths\"\n[vary]\nruns = [1, 2]", "`runs` cannot vary"),
+        (
+            "scenario = \"two-paths\"\n[vary]\npath.1.rtt = { from = \"1 ms\", to = \"2 s\", steps = 2 }",
+            "different units",
+        ),
+        ("scenario = \"two-paths\"\n[vary]\npath.1.rtt = { from = \"1 ms\", to = \"2 ms\" }", "no `steps`"),
+        (
+            "scenario = \"two-paths\"\ndesign = \"sobol\"\npoints = 3\n[vary]\npath.1.rtt = { from = \"1 ms\", to = \"2 ms\", steps = 3 }",
+            "`steps` belong to a grid",
+        ),
+        ("scenario = \"two-paths\"\ndesign = \"random\"\n[vary]\npath.1.rtt = [\"1 ms\"]", "needs `points`"),
+        (
+            "scenario = \"two-paths\"\npoints = 3\n[vary]\npath.1.rtt = [\"1 ms\"]",
+            "as many points as there are",
+        ),
+        (
+            "scenario = \"two-paths\"\n[vary]\npath.1.rtt = { from = \"0 ms\", to = \"2 ms\", steps = 2, scale = \"log\" }",
+            "above 0",
+        ),
+        ("scenario = \"two-paths\"\n[vary]\npath.1.rtt = [\"1 parsec\"]", "plan.toml, point 0"),
+        ("scenario = \"two-paths\"\n[vary]\npath.9.rtt = [\"1 ms\"]", "unknown key `9` in a path"),
+        (
+            "scenario = \"two-paths\"\n[vary]\n\"path.1.rtt\" = [\"1 ms\"]\n\"path.1.rtt,path.2.rtt\" = [\"1 ms\"]",
+            "`path.1.rtt` varies twice",
+        ),
+        (
+            "scenario = \"two-paths\"\n[vary]\na = { from = 1, to = 9, steps = 9999999 }\nb = { from = 1, to = 9, steps = 9999999 }",
+            "more than 10000000 points",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = error(text);
+        assert!(error.contains(expected), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn a_mistake_at_a_later_point_is_found_before_the_first_is_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan("scenario = \"two-paths\"\n[vary]\npath.1.rtt = [\"1 ms\", \"2 ms\", \"1 parsec\"]");
+    let mut journal = journal(directory.path(), "journal", &plan);
+    let stopped = go_on(&plan, &mut journal, 0, Shard::default(), usize::MAX);
+    assert!(matches!(stopped, Err(SweepError::Scenario(error)) if error.to_string().contains("point 2")));
+    assert_eq!(journal.done(), 0);
+}

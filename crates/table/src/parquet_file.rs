@@ -1,0 +1,150 @@
+//! Apache Parquet.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+
+use crate::{Cell, Column, Kind, ROWS_PER_GROUP};
+
+pub(crate) struct ParquetTable<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    columns: Vec<Values>,
+    rows: usize,
+}
+
+/// The values of a column that are not yet written, and for each row whether there is one (a definition level
+/// of 1).
+struct Values {
+    present: Vec<i16>,
+    values: Typed,
+}
+
+enum Typed {
+    Text(Vec<ByteArray>),
+    Integer(Vec<i64>),
+    Number(Vec<f64>),
+    Flag(Vec<bool>),
+}
+
+impl Values {
+    fn new(kind: Kind) -> Values {
+        let values = match kind {
+            Kind::Text => Typed::Text(Vec::new()),
+            Kind::Integer => Typed::Integer(Vec::new()),
+            Kind::Number => Typed::Number(Vec::new()),
+            Kind::Flag => Typed::Flag(Vec::new()),
+        };
+        Values { present: Vec::new(), values }
+    }
+
+    fn push(&mut self, cell: Cell<'_>) {
+        match (&mut self.values, cell) {
+            (Typed::Text(values), Cell::Text(text)) => values.push(text.into()),
+            (Typed::Integer(values), Cell::Integer(number)) => values.push(number),
+            (Typed::Number(values), Cell::Number(number)) => values.push(number),
+            (Typed::Flag(values), Cell::Flag(flag)) => values.push(flag),
+            // The types were checked before, so the value is missing.
+            _ => return self.present.push(0),
+        }
+        self.present.push(1);
+    }
+
+    /// Writes the values as the next column of `group`, and clears them.
+    fn write<W: Write + Send>(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        fn write<T: DataType, W: Write + Send>(
+            group: &mut SerializedRowGroupWriter<'_, W>,
+            values: &mut Vec<T::T>,
+            present: &[i16],
+        ) -> Result<(), ParquetError> {
+            if let Some(mut column) = group.next_column()? {
+                column.typed::<T>().write_batch(values, Some(present), None)?;
+                column.close()?;
+            }
+            values.clear();
+            Ok(())
+        }
+        match &mut self.values {
+            Typed::Text(values) => write::<ByteArrayType, W>(group, values, &self.present),
+            Typed::Integer(values) => write::<Int64Type, W>(group, values, &self.present),
+            Typed::Number(values) => write::<DoubleType, W>(group, values, &self.present),
+            Typed::Flag(values) => write::<BoolType, W>(group, values, &self.present),
+        }?;
+        self.present.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> ParquetTable<W> {
+    pub(crate) fn new(out: W, columns: &[Column]) -> io::Result<ParquetTable<W>> {
+        let fields = columns.iter().map(|column| {
+            let physical = match column.kind {
+                Kind::Text => Physical::BYTE_ARRAY,
+                Kind::Integer => Physical::INT64,
+                Kind::Number => Physical::DOUBLE,
+                Kind::Flag => Physical::BOOLEAN,
+            };
+            Type::primitive_type_builder(&column.name, physical)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_logical_type((column.kind == Kind::Text).then_some(LogicalType::String))
+                .build()
+                .map(Arc::new)
+        });
+        let fields = fields.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let schema = Type::group_type_builder("anabranch").with_fields(fields).build().map_err(failed)?;
+        // The version of the library is not written, so that the bytes depend on the rows alone.
+        let properties = WriterProperties::builder()
+            .set_created_by("anabranch".to_owned())
+            .set_compression(Compression::SNAPPY)
+            .build();
+        let writer =
+            SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(failed)?;
+        let columns = columns.iter().map(|column| Values::new(column.kind)).collect();
+        Ok(ParquetTable { writer, columns, rows: 0 })
+    }
+
+    pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            column.push(*cell);
+        }
+        self.rows += 1;
+        if self.rows == ROWS_PER_GROUP { self.write_group() } else { Ok(()) }
+    }
+
+    fn write_group(&mut self) -> io::Result<()> {
+        self.rows = 0;
+        let mut group = self.writer.next_row_group().map_err(failed)?;
+        for column in &mut self.columns {
+            column.write(&mut group).map_err(failed)?;
+        }
+        group.close().map(drop).map_err(failed)
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        if self.rows > 0 {
+            self.write_group()?;
+        }
+        let mut out = self.writer.into_inner().map_err(failed)?;
+        out.flush()?;
+        Ok(out)
+    }
+}
+
+/// Returns the system's error, if there is one, because a user can act on it.
+fn failed(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(error) => io::Error::other(error),
+        },
+        error => io::Error::other(error),
+    }
+}
