@@ -11,6 +11,7 @@ use crate::connection::Connection;
 use crate::crypto;
 use crate::event::ConnectionId;
 use crate::observer::Observer;
+use crate::path_manager::HostAddress;
 use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
 use crate::subflow::SubflowBirth;
@@ -295,7 +296,11 @@ impl<O: Observer> Endpoint<O> {
             local_token,
             local_dsn,
             // IDs from 1 in the order of the configuration; 0 is the address of the first subflow.
-            addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
+            addresses: addresses
+                .iter()
+                .zip(1..)
+                .map(|(own, id)| HostAddress { id, ip: own.ip, backup: own.backup })
+                .collect(),
             tick: self.config.timestamp_tick,
             fast_paths: self.fast_paths,
         };
