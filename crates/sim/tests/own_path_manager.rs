@@ -90,6 +90,6 @@ fn a_path_manager_of_a_users_own_closes_a_subflow() {
     let id = sim.connection(FlowId(0), End::Client).expect("it is under way");
     let stats = sim.stack(client).subflow_stats(id);
     let ended: Vec<bool> = stats.iter().map(|subflow| subflow.ended.is_some()).collect();
-    assert!(stats[(1..)].iter().all(|subflow| subflow.established.is_some()));
+    assert!(stats[1..].iter().all(|subflow| subflow.established.is_some()));
     assert_eq!(ended, [false, true]);
 }

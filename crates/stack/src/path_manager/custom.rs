@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use super::{CustomPathManager, HostAddress};
 
+/// Makes the path manager of a connection from the addresses of the host.
+type Build = dyn Fn(&[HostAddress]) -> Box<dyn CustomPathManager> + Send + Sync;
+
 /// A user-defined path manager: its name, and a function that builds one for each connection from the
 /// addresses of the host.
 ///
@@ -12,7 +15,7 @@ use super::{CustomPathManager, HostAddress};
 #[derive(Clone)]
 pub struct CustomPathManagerKind {
     pub(super) name: Arc<str>,
-    pub(super) build: Arc<dyn Fn(&[HostAddress]) -> Box<dyn CustomPathManager> + Send + Sync>,
+    pub(super) build: Arc<Build>,
 }
 
 impl CustomPathManagerKind {
