@@ -172,7 +172,7 @@ impl State {
     /// Reads a packet from a port.
     fn read(&mut self, ports: &[Port], port: usize) -> io::Result<Read> {
         let packet = self.pool.take();
-        let read = rustix::io::read(&ports[port].0, self.pool.room(packet));
+        let read = rustix::io::read(&ports[port].0, self.pool.buffer(packet));
         let len = match read {
             Ok(len) if len > 0 => len,
             read => {
@@ -234,7 +234,7 @@ impl State {
                 if !arrival.effects.is_none() {
                     packet = self.pool.own(packet);
                     let len = self.pool.packet(packet).len();
-                    apply(arrival.effects, &mut self.pool.room(packet)[..len]);
+                    apply(arrival.effects, &mut self.pool.buffer(packet)[..len]);
                 }
                 let hop = hop + 1;
                 if usize::from(hop) < self.lanes[usize::from(lane)].links.len() {

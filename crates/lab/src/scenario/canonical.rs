@@ -26,6 +26,7 @@ use super::{
     Transport, knobs,
 };
 use form::Form;
+pub(super) use form::value;
 
 impl Scenario {
     /// Returns the canonical form: base units, without values that are the defaults of the form. Name,
