@@ -277,7 +277,7 @@ fn mistakes_are_told_before_anything_is_made() {
         (&["emulate", "--path", "1Mbit/s,1parsec", "--", "true"], "not a unit of time"),
         (&["emulate", "figure8", "--condition", "x", "--", "true"], "no condition `x`"),
         (&["emulate", "figure8", "--sysctl", "kernel.hostname=x", "--", "true"], "begin with net."),
-        (&["emulate", "figure8", "--sysctl", "net/../x=1", "--", "true"], "no key"),
+        (&["emulate", "figure8", "--sysctl", "net/../x=1", "--", "true"], "not a key"),
     ] {
         let output = Command::new(BINARY).args(arguments).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();

@@ -79,7 +79,7 @@ fn mistakes_in_the_options_exit_with_2() {
         ("setup --path a --user nosuchuserhere", "no user"),
         ("setup --path a -4 -6", "--ipv6"),
         ("setup --path a -- true", "--user-namespace"),
-        ("setup --dry-run --path a --name a", "path of itself"),
+        ("setup --dry-run --path a --name a", "its own path"),
         ("setup --dry-run --path a --mtu 1", "MTU"),
     ] {
         let output = Command::new(BINARY).arg("tun").args(line.split(' ')).output().unwrap();

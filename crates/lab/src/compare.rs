@@ -526,7 +526,14 @@ pub fn single_runs(
     }
     let begun = std::time::Instant::now();
     let mut cost = Cost::default();
-    let results = simulate(&prepared, &jobs, options, &mut cost, &mut ignore)?;
+    // A comparison forgets the links of its runs.
+    let mut links = Vec::with_capacity(jobs.len());
+    let mut keep = |_: &Job, result: &RunResult| {
+        links.push(result.links.clone());
+        Ok(())
+    };
+    let mut results = simulate(&prepared, &jobs, options, &mut cost, &mut keep)?;
+    results.iter_mut().zip(links).for_each(|(result, links)| result.links = links);
     cost.wall_s = begun.elapsed().as_secs_f64();
     Ok((jobs.into_iter().zip(results).collect(), cost))
 }

@@ -3,9 +3,10 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Write};
 
+pub use anabranch_sim::LinkReport;
 use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
-use anabranch_sim::{EndReport, FlowReport, FlowSpec, LinkReport, Performance, Recorder, Sim};
+use anabranch_sim::{EndReport, FlowReport, FlowSpec, Performance, Recorder, Sim};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 

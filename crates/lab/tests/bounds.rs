@@ -62,6 +62,7 @@ fn path() -> impl Strategy<Value = String> {
         1 => Just(", jitter = { max = '30 ms', reorder = true }"),
         1 => Just(", reorder = { probability = '5%', extra = '20 ms' }"),
         1 => Just(", duplicate = '5%'"),
+        1 => Just(", corrupt = '2%'"),
         1 => Just(", change = [{ at = '50 ms', down = true }, { at = '400 ms', up = true }]"),
         1 => Just(", change = [{ at = '60 ms', rate = '90 Mbit/s', rtt = '5 ms' }]"),
     ];

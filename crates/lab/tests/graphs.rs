@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::run::{Prepared, RunResult};
 use anabranch_lab::scenario::{Document, Scenario};
+use anabranch_link::Effect;
 
 fn scenario(text: &str) -> Scenario {
     let document = Document::built_in("test", text).unwrap();
@@ -142,4 +143,30 @@ fn flows_take_the_explicit_route() {
     // The data alone: acknowledgements go the short way.
     let one_way = goodput("route = [{ from = 'b', to = 'a', via = ['s', 'r'], one-way = true }]");
     assert!(one_way > 0.9 * payload(10.0) && one_way != long, "{one_way}");
+}
+
+/// A corrupted packet crosses all links, and the receiver's checksum rejects it.
+#[test]
+fn corruption_uses_the_link_and_is_a_loss_to_the_receiver() {
+    let text = "schedulers = ['tcp']\ncongestion = 'bbr'
+        node = [{ name = 'a' }, { name = 'b' }, { name = 'r', kind = 'router' }]
+        link = [{ name = 'first', from = 'a', to = 'r', rate = '20 Mbit/s', delay = '2 ms', corrupt = '1%' },
+            { name = 'second', from = 'r', to = 'b', rate = '40 Mbit/s', delay = '2 ms' }]
+        traffic = { from = 'a', to = 'b', size = '20 MB', direction = 'upload' }";
+    let run = &runs(&scenario(text))[0];
+    let (flow, counters) =
+        (&run.flows[0], |name: &str| run.links.iter().find(|link| link.name == name).unwrap().counters);
+    let (first, second) = (counters("first"), counters("second"));
+    let share = first.effect(Effect::Corrupted).packets as f64 / first.offered.packets as f64;
+    assert!((0.008..0.012).contains(&share), "{share}");
+    assert_eq!(second.effect(Effect::Corrupted).packets, 0);
+    // Nothing is lost on a link beside full queues, and all that was damaged had to be sent again.
+    assert_eq!((first.dropped() + second.dropped()).packets, first.dropped_queue.packets);
+    assert_eq!(first.delivered.packets, second.offered.packets);
+    let lost = first.effect(Effect::Corrupted).packets + first.dropped_queue.packets;
+    let again = flow.report.retransmitted_segments;
+    assert!(
+        flow.report.fct.is_some() && again + 20 >= lost && again <= lost + lost / 5 + 20,
+        "{again} {lost}"
+    );
 }

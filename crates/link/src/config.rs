@@ -114,6 +114,9 @@ pub struct LinkConfig {
     /// The probability that a packet is duplicated; the copy follows it in the queue. The copy takes space
     /// and capacity, has no random draws of its own, and shares the original's jitter. Default: 0.
     pub duplicate: f64,
+    /// The probability that a packet arrives with a damaged bit ([`Effect::Corrupted`](crate::Effect)), which its
+    /// receiver's checksum finds. Default: 0.
+    pub corrupt: f64,
     /// The treatment of queued packets when the link goes down. Default: dropped.
     pub when_down: WhenDown,
     /// The MTU in bytes, IP header included; applies only to packets that must not be fragmented, such as
@@ -140,6 +143,7 @@ impl Default for LinkConfig {
             jitter: None,
             reordering: None,
             duplicate: 0.0,
+            corrupt: 0.0,
             when_down: WhenDown::Drop,
             mtu: None,
             reports_mtu: true,
@@ -190,6 +194,7 @@ impl LinkConfig {
             error::check_span("extra delay of reordering", reordering.extra)?;
         }
         error::check_probability("duplication", self.duplicate)?;
+        error::check_probability("corruption", self.corrupt)?;
         crate::timeline::check(&self.timeline)
     }
 }
@@ -227,6 +232,7 @@ mod tests {
         wrong(|c| c.loss = Loss::Bernoulli(f64::NAN), "loss is NaN");
         wrong(|c| c.drop_list = vec![3, 0], "packet 0");
         wrong(|c| c.duplicate = -0.1, "duplication");
+        wrong(|c| c.corrupt = 1.1, "corruption");
         wrong(
             |c| c.reordering = Some(Reordering { probability: 2.0, extra: Duration::ZERO }),
             "reordering is 2",

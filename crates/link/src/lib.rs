@@ -63,6 +63,7 @@ mod trace;
 pub use config::{Capacity, LinkConfig, LossDraws, Reordering, WhenDown};
 pub use counters::{Counters, Tally};
 pub use error::LinkConfigError;
+pub use impairments::{Effect, Effects};
 pub use jitter::{Jitter, JitterShape};
 pub use link::Link;
 pub use loss::{DropReason, GilbertElliott, Loss, LossCause};

@@ -18,7 +18,8 @@ use crate::queue::{Admission, ResolvedLimit};
 use crate::server::{Server, work};
 use crate::timeline::Timeline;
 use crate::{
-    Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, LossDraws, Polled, Pushed, WhenDown,
+    Arrival, Counters, DropReason, Dropped, Effect, LinkConfig, LossCause, LossDraws, Polled, Pushed,
+    WhenDown,
 };
 
 /// From this number of packets inside on, a packet has left the fast caches by the time it arrives.
@@ -384,6 +385,8 @@ impl<P> Link<P> {
         match reason {
             DropReason::Queue => counters.dropped_queue.add(wire_bytes),
             DropReason::Down => counters.dropped_down.add(wire_bytes),
+            // The receiver does so, after the packet was delivered.
+            DropReason::Effect(_) => {}
             DropReason::TooLarge => counters.dropped_too_large.add(wire_bytes),
             DropReason::Loss(LossCause::Random) => counters.dropped_random.add(wire_bytes),
             DropReason::Loss(LossCause::GilbertElliott) => counters.dropped_gilbert_elliott.add(wire_bytes),
@@ -413,15 +416,16 @@ impl<P> Link<P> {
         let waiting = self.slots.len() - self.departed;
         let marked =
             self.marks && self.threshold.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse;
-        let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, marked);
+        let effects = fate.effects.with_if(Effect::Marked, marked);
+        let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, effects);
         let mut slot = Slot { arrival: Time::ZERO, departure, extra, wire_bytes, packet };
         slot.set_arrival(self.delay, &mut self.last_arrival);
         self.next_departure = self.next_departure.min(departure);
         if fate.overtaken {
             self.counters.reordered.add(wire_bytes);
         }
-        if marked {
-            self.counters.marked.add(wire_bytes);
+        if !effects.is_none() {
+            self.counters.add_effects(effects, wire_bytes);
         }
         self.slots.push_back(slot);
         self.queue_bytes += u64::from(wire_bytes);
@@ -468,7 +472,7 @@ impl<P> Link<P> {
         Polled::Arrived(Arrival {
             at: slot.arrival,
             wire_bytes: slot.wire_bytes,
-            marked: slot.extra.is_marked(),
+            effects: slot.extra.effects(),
             packet: slot.packet,
         })
     }

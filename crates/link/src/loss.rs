@@ -2,6 +2,7 @@
 
 use anabranch_units::{Duration, RandomStream, Time};
 
+use crate::Effect;
 use crate::error::{self, LinkConfigError};
 
 /// The reason that a packet was dropped.
@@ -16,6 +17,8 @@ pub enum DropReason {
     Down,
     /// It exceeded the MTU.
     TooLarge,
+    /// The receiver rejected it because of an effect of a link. The links delivered it.
+    Effect(Effect),
 }
 
 /// The cause of a loss.

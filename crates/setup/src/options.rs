@@ -72,11 +72,11 @@ impl Options {
     /// Checks the options as far as they do not depend on the host.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         check_name(&self.device)?;
-        let room =
+        let space =
             super::layout::capacity(self.prefix.into()).min(super::layout::capacity(self.prefix6.into()));
-        if self.paths.len() as u64 > room {
+        if self.paths.len() as u64 > space {
             return Err(SetupError::Usage(format!(
-                "{} paths do not fit into {} and {}, which have space for {room}; give larger ones with \
+                "{} paths do not fit into {} and {}, which have space for {space}; give larger ones with \
                  --prefix and --prefix6",
                 self.paths.len(),
                 self.prefix,

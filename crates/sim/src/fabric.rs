@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use anabranch_link::{Change, DropReason, Link, LinkConfigError, Polled, Pushed};
+use anabranch_link::{Change, DropReason, Effect, Link, LinkConfigError, Polled, Pushed};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, RandomStream, Time};
@@ -18,6 +18,9 @@ const LAST: u32 = 1 << 31;
 
 /// Marks a first hop that is one of several: the other bits are an index in [`Fabric::choices`].
 const CHOICE: u32 = 1 << 31;
+
+/// Marks the hop of a [`Ticket`] whose packet is damaged: its receiver rejects it.
+const DAMAGED: u32 = 1 << 31;
 
 /// In a deep queue, the packet that arrives after this number of others is prefetched.
 const AHEAD: usize = 8;
@@ -273,7 +276,7 @@ impl<R: Recorder> Fabric<R> {
     // Out of line: one copy for all callers, because the instruction cache is small.
     #[inline(never)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[ticket.hop as usize];
+        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS || !link.is_easy() {
             self.enter_any(now, ticket, wire_bytes);
@@ -292,7 +295,7 @@ impl<R: Recorder> Fabric<R> {
     /// Does the same as [`Fabric::enter`], for every link and recorder.
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[ticket.hop as usize];
+        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS
             && let Some(recorder) = &mut self.recorder
@@ -334,7 +337,8 @@ impl<R: Recorder> Fabric<R> {
         let Some(mtu) = self.links[index as usize].reported_mtu() else { return };
         let segment = self.pool.get(ticket.packet);
         let Some(&at) = self.located.get(&segment.source.ip) else { return };
-        let way = self.hops[..=ticket.hop as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
+        let way =
+            self.hops[..=(ticket.hop & !DAMAGED) as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
         let delay = way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
         let host = self.destinations[at as usize].0;
         let (local, remote, seq) = (segment.source, segment.destination, segment.seq);
@@ -353,10 +357,15 @@ impl<R: Recorder> Fabric<R> {
             };
             match polled {
                 Polled::Arrived(arrival) => {
-                    let Ticket { packet, hop } = arrival.packet;
+                    let Ticket { packet, mut hop } = arrival.packet;
                     self.packet_hops += 1;
-                    if arrival.marked {
-                        self.pool.mark(packet);
+                    if !arrival.effects.is_none() {
+                        if arrival.effects.has(Effect::Marked) {
+                            self.pool.mark(packet);
+                        }
+                        if arrival.effects.has(Effect::Corrupted) {
+                            hop |= DAMAGED;
+                        }
                     }
                     if R::PACKETS
                         && let Some(recorder) = &mut self.recorder
@@ -365,9 +374,11 @@ impl<R: Recorder> Fabric<R> {
                         recorder.on_link_leave(now, LinkId(index), &segment, arrival.wire_bytes);
                     }
                     let hop = hop + 1;
-                    let next = self.hops[hop as usize];
+                    let next = self.hops[(hop & !DAMAGED) as usize];
                     if next & LAST == 0 {
                         self.enter(now, Ticket { packet, hop }, arrival.wire_bytes);
+                    } else if hop & DAMAGED != 0 {
+                        self.reject(now, index, packet, arrival.wire_bytes);
                     } else {
                         if let Some(soon) = self.links[index as usize].peek_deep(AHEAD) {
                             self.pool.fetch(soon.packet);
@@ -388,6 +399,18 @@ impl<R: Recorder> Fabric<R> {
                 }
             }
         }
+    }
+
+    /// The receiver's checksum finds that a packet, which came over link `index`, is damaged.
+    #[cold]
+    fn reject(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32) {
+        if R::PACKETS
+            && let Some(recorder) = &mut self.recorder
+        {
+            let reason = DropReason::Effect(Effect::Corrupted);
+            recorder.on_drop(now, LinkId(index), &self.pool.get(packet), wire_bytes, reason);
+        }
+        self.pool.release(packet);
     }
 
     /// Changes a link.

@@ -165,7 +165,7 @@ const KNOBS: &[(&str, How)] = &[
     ),
     (
         "path-manager",
-        Applied(|config, kernel| match config.path_manager {
+        Applied(|config, kernel| match &config.path_manager {
             PathManagerKind::FullMesh => Ok(()),
             PathManagerKind::None => {
                 kernel.subflows = Some(1);
@@ -174,6 +174,7 @@ const KNOBS: &[(&str, How)] = &[
             PathManagerKind::NDiffPorts(_) => {
                 Err("the kernel's path manager has no `n_diff_ports`".to_owned())
             }
+            PathManagerKind::Custom(_) => Err("the kernel has no path manager of a user's own".to_owned()),
         }),
     ),
     (
@@ -306,7 +307,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
 /// The knob that cannot be applied, and the reason.
 pub fn settings(config: &ConnectionConfig, default: &ConnectionConfig) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
-    for knob in ALL {
+    for knob in ALL.iter() {
         let value = knob.value(config);
         if value == knob.value(default) {
             continue;
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn every_knob_is_applied_or_refused_by_name() {
-        for knob in ALL {
+        for knob in ALL.iter() {
             assert!(KNOBS.iter().any(|(name, _)| *name == knob.name), "{} is in no table", knob.name);
             let value = OTHER.iter().find(|(name, _)| *name == knob.name).map(|(_, value)| *value);
             let value = value.unwrap_or_else(|| panic!("give another value of {} to try", knob.name));

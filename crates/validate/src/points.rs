@@ -466,8 +466,8 @@ mod tests {
         let (two, size) = (["8Mbit/s,10ms", "4Mbit/s,10ms"], "traffic.size=\"1 MB\"");
         let linux = "schedulers=[\"linux\"]";
         assert!(refused(&one, &[size, linux, "traffic.flows=101"]).contains("101 flows"));
-        assert!(refused(&one, &[size, linux, "traffic.beside.flows=2"]).contains("beside"));
-        assert!(refused(&one, &[size, linux, "prr=false"]).contains("cannot be given `prr = false`"));
+        assert!(refused(&one, &[size, linux, "traffic.beside.flows=2"]).contains("compete"));
+        assert!(refused(&one, &[size, linux, "prr=false"]).contains("`prr = false` cannot be applied"));
         assert!(refused(&one, &[size, linux, "profile=ns3"]).contains("profile"));
         let bulk = "traffic.size=bulk";
         assert!(refused(&one, &[bulk, linux, "traffic.start=\"1 s\""]).contains("together at 0"));

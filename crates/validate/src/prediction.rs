@@ -342,6 +342,6 @@ mod tests {
     fn a_profile_that_exists_in_the_simulator_alone_is_refused() {
         let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
         let why = ready(&scenario).unwrap_err().to_string();
-        assert!(why.contains("simulator alone"), "{why}");
+        assert!(why.contains("only in the simulator"), "{why}");
     }
 }

@@ -262,7 +262,7 @@ mod tests {
         let path = scratch("foreign");
         std::fs::write(&path, "my letters\n").unwrap();
         let error = Results::open(&path, Machine::here(), "x").unwrap_err();
-        assert!(error.to_string().contains("no results of this command"), "{error}");
+        assert!(error.to_string().contains("not a results file of this command"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "my letters\n");
         std::fs::write(&path, "my letters").unwrap();
         assert!(Results::open(&path, Machine::here(), "x").is_err());

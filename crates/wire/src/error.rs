@@ -48,7 +48,7 @@ impl core::error::Error for ParseError {}
 #[non_exhaustive]
 pub enum EmitError {
     /// The buffer is too small.
-    NoRoom {
+    NoSpace {
         /// The number of bytes that the packet takes.
         needed: usize,
     },
@@ -63,7 +63,7 @@ pub enum EmitError {
 impl fmt::Display for EmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EmitError::NoRoom { needed } => write!(f, "the buffer is too small: {needed} bytes are needed"),
+            EmitError::NoSpace { needed } => write!(f, "the buffer is too small: {needed} bytes are needed"),
             EmitError::MixedFamilies => {
                 f.write_str("source and destination are of different address families")
             }

@@ -79,7 +79,7 @@ mod tests {
                 assert_eq!(watch.look(&counters(round * 1000, round * 7)), None);
             }
             let ended = watch.look(&counters(round * 1000, round * 7)).unwrap_or_default();
-            assert!(ended.contains(": 1000 SYNs") && ended.contains(", 7 connections"), "{ended}");
+            assert!(ended.contains(": 1000 SYNs") && ended.contains("led to 7 connections"), "{ended}");
             assert_eq!(watch.look(&counters(round * 1000, round * 7)), None);
         }
     }

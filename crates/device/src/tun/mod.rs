@@ -36,7 +36,7 @@ impl Default for TunOptions {
     }
 }
 
-/// The reason that a TUN device could not be opened. Its text says what to do.
+/// The reason that a TUN device could not be opened. Its text includes a remedy.
 #[derive(Debug)]
 pub enum TunError {
     /// The machine has no `/dev/net/tun`.
@@ -121,7 +121,7 @@ fn unbound() -> Result<OwnedFd, TunError> {
 /// and neither blocks. A device that was created is removed with its descriptor.
 ///
 /// # Errors
-/// [`TunError`], whose text says what to do.
+/// [`TunError`], whose text includes a remedy.
 pub fn open(name: &str) -> Result<OwnedFd, TunError> {
     let fd = unbound()?;
     sys::set_interface(fd.as_fd(), name, sys::IFF_TUN | sys::IFF_NO_PI)
@@ -161,7 +161,7 @@ impl TunDevice {
     /// interface to be in operation. Has to be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`TunError`], whose text says what to do.
+    /// [`TunError`], whose text includes a remedy.
     pub fn attach(name: &str, options: TunOptions) -> Result<TunDevice, TunError> {
         let other = |errno: Errno| TunError::Other(name.to_owned(), errno.into());
         let socket =

@@ -26,6 +26,7 @@ use super::{
     Transport, knobs,
 };
 use form::Form;
+pub(super) use form::value;
 
 impl Scenario {
     /// Returns the canonical form: base units, without values that are the defaults of the form. Name,
@@ -166,16 +167,9 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
         when_down,
         mtu,
         reports_mtu,
-        // The impairments.
-        drop_list: _,
-        reordering: _,
-        duplicate: _,
-        // Written by others.
-        capacity: _,
-        delay: _,
-        timeline: _,
-        // Derived from the network.
-        rtt: _,
+        // Capacity, delay and timeline are written by the callers, and the other impairments by their rows; a test
+        // asks for every key. The round trip of a BDP follows from the network.
+        ..
     } = config;
     let key = |name: &str| format!("{of}.{name}");
     form.line(&key("queue"), queue(size));

@@ -27,6 +27,7 @@ pub(super) const KEYS: &[&str] = &[
     "reorder",
     "duplicate",
     "drop",
+    "corrupt",
 ];
 
 /// Concatenates lists of keys to one list of `N` keys.
@@ -115,6 +116,14 @@ pub(super) const IMPAIRMENTS: &[Impairment] = &[
             Ok(())
         },
         canonical: |config| (config.duplicate > 0.0).then(|| canonical::number(config.duplicate)),
+    },
+    Impairment {
+        key: "corrupt",
+        read: |node, config| {
+            config.corrupt = node.probability()?;
+            Ok(())
+        },
+        canonical: |config| (config.corrupt > 0.0).then(|| canonical::number(config.corrupt)),
     },
     Impairment {
         key: "drop",

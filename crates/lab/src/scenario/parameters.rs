@@ -4,8 +4,9 @@
 //! algorithm's own table of parameters.
 
 use anabranch_stack::parameter::{Domain, Numbers, Parameterised, Spec, Value as Setting};
+use anabranch_units::Bytes;
 
-use crate::reader::{unknown_key, unknown_name};
+use crate::reader::{Reader, unknown_key, unknown_name};
 use crate::source::{Problem, Span};
 use crate::tree::{Entry, Node, Table, Value};
 
@@ -64,9 +65,9 @@ pub(super) fn apply<'a, K: Parameterised>(
             );
         }
         seen.push(entry);
-        let specs = specs(kind);
-        let Some(spec) = specs.iter().find(|spec| spec.name == entry.key) else {
-            let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+        let known = kind.parameters();
+        let Some((spec, old)) = known.iter().find(|(spec, _)| spec.name == entry.key) else {
+            let names: Vec<&str> = known.iter().map(|(spec, _)| spec.name).collect();
             if names.is_empty() {
                 let what = format!("this {} has no parameters", K::WHAT);
                 return Err(Problem::at(&entry.key_span, what).help(format!(
@@ -76,12 +77,9 @@ pub(super) fn apply<'a, K: Parameterised>(
             }
             return Err(unknown_key(entry, &format!("this {}", K::WHAT), &names));
         };
-        let value = setting(spec, &entry.node)?;
+        let value = setting(spec, &entry.node, old)?;
         if !kind.set_parameter(spec.name, value) {
-            let shown = spec.domain.show(&value);
-            return Err(
-                Problem::at(&entry.node.span, format!("{shown} is out of range")).help(what_is_right(spec))
-            );
+            return Err(out_of_range(spec, &entry.node, &value));
         }
     }
     let Some([less, more]) = kind.contradiction() else { return Ok(()) };
@@ -98,17 +96,19 @@ pub(super) fn apply<'a, K: Parameterised>(
     Err(Problem::at(&entry.node.span, what).help(format!("set both, with `{less}` at most `{more}`")))
 }
 
+/// The problem with a value of the right kind.
+pub(super) fn out_of_range(spec: &Spec, node: &Node, value: &Setting) -> Problem {
+    let shown = spec.domain.show(value);
+    Problem::at(&node.span, format!("{shown} is out of range")).help(what_is_right(spec))
+}
+
 fn what_is_right(spec: &Spec) -> String {
     format!("`{}` ({}): give {}", spec.name, spec.what, spec.domain)
 }
 
 /// Returns the names of the parameters of `kind`.
 pub(super) fn names<K: Parameterised>(kind: &K) -> Vec<&'static str> {
-    specs(kind).iter().map(|spec| spec.name).collect()
-}
-
-fn specs<K: Parameterised>(kind: &K) -> Vec<Spec> {
-    kind.parameters().into_iter().map(|(spec, _)| spec).collect()
+    kind.parameters().iter().map(|(spec, _)| spec.name).collect()
 }
 
 /// Checks a table of parameters by name, even for unused algorithms.
@@ -125,8 +125,8 @@ pub(super) fn check_defaults<K: Parameterised>(table: &Table) -> Result<(), Prob
     Ok(())
 }
 
-/// Reads the value that `node` gives to a parameter. The caller checks its range.
-fn setting(spec: &Spec, node: &Node) -> Result<Setting, Problem> {
+/// Reads the value that `node` gives to a parameter with the value `old`. The caller checks its range.
+pub(super) fn setting(spec: &Spec, node: &Node, old: &Setting) -> Result<Setting, Problem> {
     let help = |problem: Problem| problem.help(what_is_right(spec));
     if matches!(&node.value, Value::String(text) if text.trim().is_empty()) {
         return Err(help(Problem::at(&node.span, format!("`{}` has no value", spec.name))));
@@ -145,8 +145,39 @@ fn setting(spec: &Spec, node: &Node) -> Result<Setting, Problem> {
         Domain::Time(..) | Domain::OpenTime(..) => node.delay().map(Setting::Time).map_err(help),
         Domain::Choice(words) => node.choice(spec.name, words).map(Setting::Choice),
         Domain::Numbers(..) => numbers(node).map(Setting::Numbers).map_err(help),
+        Domain::Buffer(..) | Domain::OpenBuffer(..) => buffer(spec, node, old),
     }
 }
+
+/// Reads a buffer: a size, or a table of two; a missing one keeps its value in `old`.
+fn buffer(spec: &Spec, node: &Node, old: &Setting) -> Result<Setting, Problem> {
+    let Value::Table(_) = &node.value else {
+        return node.size().map(Setting::Size);
+    };
+    let table = Reader::of(node, spec.name, &["initial", "max"])?;
+    let size = |node: &Node| {
+        let size = node.size()?;
+        match spec.domain.admits(&Setting::Size(size)) {
+            true => Ok(size),
+            false => Err(out_of_range(spec, node, &Setting::Size(size))),
+        }
+    };
+    let (initial, max) = match *old {
+        Setting::Growing(initial, max) => (initial, max),
+        Setting::Size(size) => (size, size),
+        _ => TCP_WMEM,
+    };
+    let initial = table.optional("initial", size)?.unwrap_or(initial);
+    let max = table.optional("max", size)?.unwrap_or(max.max(initial));
+    if initial > max {
+        let text = format!("the {} starts at {initial} and ends at {max}", spec.name.replace('-', " "));
+        return Err(Problem::at(&node.span, text).help("give a `max` that is not below `initial`"));
+    }
+    Ok(Setting::Growing(initial, max))
+}
+
+/// The sizes of a buffer that had none: Linux's `tcp_wmem`.
+const TCP_WMEM: (Bytes, Bytes) = (Bytes::from_kib(16), Bytes::from_kib(4 << 10));
 
 /// Reads a list of numbers; as a text they are separated by `/`.
 fn numbers(node: &Node) -> Result<Numbers, Problem> {

@@ -155,8 +155,8 @@ impl Connection {
     }
 
     /// True if a segment on a connection that has fallen back to TCP is mapped before its position in the
-    /// stream: the peer has not fallen back, and retransmits data that may already be here. (Data mapped
-    /// after its position is taken as stream data, like everything else.)
+    /// stream: the peer has not fallen back, and retransmits data that may already have been received. (Data
+    /// mapped after its position is taken as stream data, like everything else.)
     pub(super) fn is_mapped_before(&self, at: usize, segment: &Segment) -> bool {
         let Some(Dss { mapping: Some(mapping), .. }) = segment.options.dss else { return false };
         if self.stats.fallbacks == 0 || mapping.len == 0 || mapping.ssn == 0 || segment.payload_len == 0 {

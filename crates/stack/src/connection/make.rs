@@ -249,7 +249,7 @@ impl Connection {
         let seq = self.subflows[at].board().nxt();
         // A data acknowledgement without news leaves its space to SACK blocks; the RFC prefers that (section
         // 3.3.2), and more than one block would not fit with it. The window applies at the data level only
-        // with a data acknowledgement, so one that opens is news.
+        // with a data acknowledgement, so an opening window is news.
         let subflow = &self.subflows[at];
         let quiet = self.mode == Mode::Mptcp
             && self.confirmed

@@ -184,7 +184,7 @@ pub(crate) struct Birth {
     pub local_key: Key,
     pub local_token: u32,
     pub local_dsn: Dsn,
-    pub addresses: Vec<(u8, core::net::IpAddr, bool)>,
+    pub addresses: Vec<crate::path_manager::HostAddress>,
     pub tick: TimestampTick,
     pub fast_paths: bool,
 }
@@ -220,7 +220,7 @@ impl Connection {
                 scheduling.opportunistic().unwrap_or(config.opportunistic),
             ),
             scheduling,
-            paths: PathsState::new(config.path_manager, birth.addresses),
+            paths: PathsState::new(&config.path_manager, birth.addresses),
             send: SendState::default(),
             recv,
             advertised: Advertised::default(),

@@ -6,7 +6,9 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode, Phase};
 use crate::crypto;
-use crate::path_manager::{PathCommand, PathEvent, PathManager, PathManagerKind};
+use crate::path_manager::{
+    AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
+};
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 use crate::subflow::Subflow;
 
@@ -41,9 +43,9 @@ struct Announcement {
 /// The addresses of both ends, and the path manager.
 #[derive(Clone, Debug)]
 pub(crate) struct PathsState {
-    manager: PathManager,
-    /// The local addresses: ID, address, backup. The first subflow's address has ID 0 in any case.
-    local: Vec<(u8, IpAddr, bool)>,
+    manager: AnyPathManager,
+    /// The local addresses. The first subflow's address has ID 0 in any case.
+    local: Vec<HostAddress>,
     /// The peer's addresses by ID (RFC 8684 section 3.2: both sides store the mapping).
     remote: Vec<(u8, Address)>,
     /// The local address of the first subflow.
@@ -56,9 +58,9 @@ pub(crate) struct PathsState {
 }
 
 impl PathsState {
-    pub(super) fn new(kind: PathManagerKind, local: Vec<(u8, IpAddr, bool)>) -> PathsState {
+    pub(super) fn new(kind: &PathManagerKind, local: Vec<HostAddress>) -> PathsState {
         PathsState {
-            manager: PathManager::new(kind, &local),
+            manager: kind.build(&local),
             local,
             remote: Vec::new(),
             initial_local: None,
@@ -87,7 +89,7 @@ impl PathsState {
         if self.initial_local == Some(ip) {
             return 0;
         }
-        self.local.iter().find(|(_, known, _)| *known == ip).map_or(0, |(id, ..)| *id)
+        self.local.iter().find(|own| own.ip == ip).map_or(0, |own| own.id)
     }
 
     /// Cancels all further subflows.
@@ -133,7 +135,7 @@ impl PathsState {
     /// Withdraws the address with this ID of the configuration. Returns the ID known to the peer, and the
     /// address.
     fn withdraw(&mut self, id: u8) -> (u8, Option<IpAddr>) {
-        let ip = self.local.iter().find(|(known, ..)| *known == id).map(|(_, ip, _)| *ip);
+        let ip = self.local.iter().find(|own| own.id == id).map(|own| own.ip);
         let id = ip.map_or(id, |ip| self.local_id(ip));
         self.announcements.retain(|known| known.id != id);
         (id, ip)

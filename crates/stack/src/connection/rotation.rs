@@ -9,7 +9,7 @@ pub(crate) const TURN: u32 = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rotation {
     /// Its index; the first one's if there is no such index.
-    at: usize,
+    at: u32,
     /// The number of consecutive segments it has sent.
     sent: u32,
 }
@@ -18,10 +18,10 @@ impl Rotation {
     /// Returns the index of the subflow to poll now, out of `count`.
     #[inline]
     pub(super) fn current(&mut self, count: usize) -> usize {
-        if self.at >= count {
+        if self.at as usize >= count {
             self.at = 0;
         }
-        self.at
+        self.at as usize
     }
 
     /// Moves to the next subflow, because this one had nothing to send.

@@ -15,7 +15,7 @@ use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::send::{Repair, new_record};
 use crate::subflow::{Subflow, TcpState};
 
-/// The duration at the pacing rate of data sent at once, as in Linux.
+/// The maximum duration of data sent at once, at the pacing rate, as in Linux.
 const PACED_BURST: Duration = Duration::from_millis(1);
 
 /// The maximum payload sent at once: less than the maximum IP packet, including the headers.
@@ -285,8 +285,8 @@ impl Connection {
         Some(departure)
     }
 
-    /// Returns the number of bytes sent at once, of a range of `available` bytes and within `room` bytes, at
-    /// least a full segment: whole segments, after which the end of the range may be a shorter one.
+    /// Returns the length of a burst from a range of `available` bytes, within `room` bytes, which is at
+    /// least a full segment: whole segments, and possibly the shorter end of the range.
     fn burst_len(&self, at: usize, available: u64, room: u64) -> u64 {
         let whole = u64::from(self.subflows[at].mss());
         // A DSS checksum over a mapping of several segments makes the receiver hold all of them until the

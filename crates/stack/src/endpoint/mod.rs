@@ -370,9 +370,9 @@ impl<O: Observer> Endpoint<O> {
             self.eventful.push_back(id);
         }
         if connection.wanted.take_cleanup() {
-            for subflow in &mut connection.subflows {
-                if subflow.is_demuxed() && subflow.is_closed() {
-                    subflow.set_demuxed(false);
+            for subflow in &connection.subflows {
+                if entry.demuxed.has(subflow.id()) && subflow.is_closed() {
+                    entry.demuxed = entry.demuxed.without(subflow.id());
                     self.demux.remove(subflow.local(), subflow.remote());
                 }
             }
@@ -404,7 +404,7 @@ impl<O: Observer> Endpoint<O> {
         let Some(entry) = self.connections.remove(id) else { return };
         let connection = &entry.connection;
         self.demux.release_token(connection.keys.local_token(), id);
-        for subflow in connection.subflows.iter().filter(|subflow| subflow.is_demuxed()) {
+        for subflow in connection.subflows.iter().filter(|subflow| entry.demuxed.has(subflow.id())) {
             self.demux.remove(subflow.local(), subflow.remote());
         }
     }

@@ -102,8 +102,6 @@ pub struct Subflow {
     reset: Option<ResetCause>,
     /// Congestion-window validation, as in Linux.
     cwnd_limited: bool,
-    /// For the endpoint: true if its addresses are in the tables.
-    demuxed: bool,
     /// True if the last segment received had no MPTCP option.
     bare: bool,
     /// True if a data acknowledgement was received on it.
@@ -267,7 +265,6 @@ impl Subflow {
             signals: Signals::default(),
             tail_probe_wanted: false,
             counters: SubflowCounters::default(),
-            demuxed: false,
         }
     }
 
@@ -320,16 +317,6 @@ impl Subflow {
     /// Sets whether the peer asks to treat it as a backup.
     pub(crate) fn on_backup_asked(&mut self, backup: bool) {
         self.backup_wanted = backup;
-    }
-
-    /// True if its addresses are in the endpoint's tables.
-    pub(crate) fn is_demuxed(&self) -> bool {
-        self.demuxed
-    }
-
-    /// Sets, for the endpoint, whether its addresses are in the tables.
-    pub(crate) fn set_demuxed(&mut self, demuxed: bool) {
-        self.demuxed = demuxed;
     }
 
     /// Returns the unacknowledged segments.

@@ -79,13 +79,17 @@ impl<'a> Form<'a> {
 }
 
 /// Formats a value of `domain` in base units.
-pub(super) fn value(domain: &Domain, value: &Value) -> String {
+pub(in crate::scenario) fn value(domain: &Domain, value: &Value) -> String {
     match value {
         Value::Bool(value) => value.to_string(),
         Value::Integer(n) => n.to_string(),
         Value::Number(n) => super::number(*n),
         Value::Time(span) => super::time(*span),
         Value::Numbers(all) => super::list(all.as_slice().iter().copied().map(super::number)),
+        Value::Size(size) => super::bytes(*size),
+        Value::Growing(initial, max) => {
+            format!("{{ initial = {}, max = {} }}", super::bytes(*initial), super::bytes(*max))
+        }
         Value::Choice(_) | Value::Open => domain.show(value),
     }
 }
