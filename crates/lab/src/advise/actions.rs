@@ -32,7 +32,8 @@ pub(super) fn actions(
         return vec![
             "Linux 5.19 or newer, on both hosts: sysctl -w net.mptcp.enabled=1".to_owned(),
             format!("On the client: ip mptcp limits set subflow {more} add_addr_accepted {more}"),
-            "On the client, for each other path: ip mptcp endpoint add ADDRESS dev INTERFACE subflow".to_owned(),
+            "On the client, for each other path: ip mptcp endpoint add ADDRESS dev INTERFACE subflow"
+                .to_owned(),
             format!("Route the first subflow over {start}, and run the program with: mptcpize run PROGRAM"),
         ];
     }

@@ -66,7 +66,8 @@ pub(super) fn margins(
                 setting.compare(core::slice::from_ref(best), found.start, RUNS, SEED, &changes)?;
             let row = comparison.rows.iter().find(|row| row.scheduler == best.name);
             let complete = row.is_some_and(|row| row.completed == row.n);
-            let difference = row.and_then(|row| row.vs_reference_pct).map_or(0.0, |difference| difference.mean);
+            let difference =
+                row.and_then(|row| row.vs_reference_pct).map_or(0.0, |difference| difference.mean);
             Ok(complete && if setting.bulk { difference > 0.0 } else { difference < 0.0 })
         };
         // A topology that is not a list of paths has no such keys.

@@ -122,7 +122,8 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let row = judgement.rows.iter().find(|row| row.scheduler == best.name);
     let difference_pct = row.and_then(|row| row.vs_reference_pct);
     let answer = setting.answer(&judgement, &best);
-    let single_path = judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.clone());
+    let single_path =
+        judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.clone());
     let margins = match options.margins {
         true => margins::margins(&setting, &found, &best, answer)?,
         false => Vec::new(),

@@ -100,7 +100,11 @@ impl<'a> Setting<'a> {
         let mut document = self.document.clone();
         let mut schedulers = String::from("schedulers = [\"tcp\"");
         for candidate in candidates {
-            let _ = write!(schedulers, ", {{ scheduler = \"{}\", name = \"{}\"", candidate.scheduler, candidate.name);
+            let _ = write!(
+                schedulers,
+                ", {{ scheduler = \"{}\", name = \"{}\"",
+                candidate.scheduler, candidate.name
+            );
             if let Some(congestion) = &candidate.congestion {
                 let _ = write!(schedulers, ", congestion = \"{congestion}\"");
             }
@@ -141,7 +145,11 @@ impl<'a> Setting<'a> {
         // By first path, the values of the candidates.
         let mut tried: Vec<(f64, usize, Candidate)> = Vec::new();
         for start in self.starts() {
-            self.begin(&format!("screening {} schedulers that start on {}", schedulers.len(), self.path_name(start)));
+            self.begin(&format!(
+                "screening {} schedulers that start on {}",
+                schedulers.len(),
+                self.path_name(start)
+            ));
             let comparison = self.compare(&schedulers, start, SCREENING_RUNS, SCREENING_SEED, &[])?;
             for candidate in &schedulers {
                 screened += 1;
@@ -170,7 +178,8 @@ impl<'a> Setting<'a> {
             here.push((self.value(&comparison, &candidate), candidate));
         }
         here.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut candidates: Vec<Candidate> = here.iter().take(JUDGED).map(|(_, candidate)| candidate.clone()).collect();
+        let mut candidates: Vec<Candidate> =
+            here.iter().take(JUDGED).map(|(_, candidate)| candidate.clone()).collect();
         // The kernel's own scheduler is what most readers can have at once.
         if !candidates.iter().any(|candidate| candidate.name == "linux") {
             candidates.push(plain(&"linux"));
