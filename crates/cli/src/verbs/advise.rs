@@ -6,7 +6,7 @@ use anabranch_lab::report::Row;
 use crate::args::{Changes, Jobs};
 use crate::failure::Failure;
 use crate::output::{digits, signed_percent};
-use crate::table::{Align, Table, wrap};
+use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::terminal::{self, BAD, GOOD, paint};
 use crate::{interrupt, output, provenance};
 
@@ -89,7 +89,7 @@ fn text(advice: &Advice) -> String {
     }
     text.push_str("\nWhat to do:\n");
     for action in &advice.actions {
-        text.push_str(&format!("  * {action}\n"));
+        text.push_str(&wrap_behind("  * ", action, width));
     }
     text
 }
@@ -135,7 +135,7 @@ fn candidates(advice: &Advice) -> String {
     let row = |name: &str| advice.judgement.rows.iter().find(|row| row.scheduler == name);
     let mut rows: Vec<(String, &Row)> = Vec::new();
     if let Some(tcp) = row("tcp") {
-        rows.push((format!("tcp on {}", tcp.path.as_deref().unwrap_or("the best path")), tcp));
+        rows.push((format!("tcp on {}", advice.single_path.as_deref().unwrap_or("the best path")), tcp));
     }
     rows.extend(advice.candidates.iter().filter_map(|one| Some((one.name.clone(), row(&one.name)?))));
     for (name, row) in rows {

@@ -7,6 +7,7 @@ pub(super) fn actions(
     setting: &Setting<'_>,
     answer: Answer,
     best: &Candidate,
+    kernel_pays: bool,
     start: usize,
     single_path: Option<&str>,
 ) -> Vec<String> {
@@ -25,24 +26,25 @@ pub(super) fn actions(
             return vec!["Raise `deadline`, so that all flows finish.".to_owned()];
         }
     }
-    let paths = setting.condition().experiment.paths().len();
+    let others = setting.condition().experiment.paths().len() - 1;
     let start = setting.path_name(start);
-    if best.name == "linux" {
-        let more = paths - 1;
-        return vec![
-            "Linux 5.19 or newer, on both hosts: sysctl -w net.mptcp.enabled=1".to_owned(),
-            format!("On the client: ip mptcp limits set subflow {more} add_addr_accepted {more}"),
-            "On the client, for each other path: ip mptcp endpoint add ADDRESS dev INTERFACE subflow"
-                .to_owned(),
-            format!("Route the first subflow over {start}, and run the program with: mptcpize run PROGRAM"),
-        ];
+    let mut all = Vec::new();
+    if best.name != "linux" {
+        let congestion = best.congestion.as_ref().map_or(String::new(), |name| format!(" --cc {name}"));
+        all.push(format!(
+            "For {}: send with `anabranch serve --scheduler {}{congestion} ...`, and let connections start on {start}.",
+            best.name, best.scheduler
+        ));
     }
-    let congestion = best.congestion.as_ref().map_or(String::new(), |name| format!(" --cc {name}"));
-    vec![
-        format!(
-            "Linux has the scheduler `linux` alone; for {} send with anabranch: anabranch serve --scheduler {}{congestion} ...",
-            best.scheduler, best.scheduler
-        ),
-        format!("Let connections start on {start}."),
-    ]
+    if kernel_pays {
+        let lead = if best.name == "linux" { "" } else { "Row `linux` needs no more than a stock kernel. " };
+        all.extend([
+            format!("{lead}On both hosts (Linux 5.19 or newer): `sysctl -w net.mptcp.enabled=1`."),
+            format!("On the client: `ip mptcp limits set subflow {others} add_addr_accepted {others}`."),
+            "On the client, for each other path: `ip mptcp endpoint add ADDRESS dev INTERFACE subflow`."
+                .to_owned(),
+            format!("Route the first subflow over {start}, and run the program with `mptcpize run PROGRAM`."),
+        ]);
+    }
+    all
 }

@@ -123,7 +123,10 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let difference_pct = row.and_then(|row| row.vs_reference_pct);
     let answer = setting.answer(&judgement, &best);
     let single_path =
-        judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.clone());
+        judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.as_ref());
+    let single_path = single_path.map(|name| search::spoken(name));
+    let kernel = candidates.iter().find(|candidate| candidate.name == "linux");
+    let kernel_pays = kernel.is_some_and(|kernel| setting.answer(&judgement, kernel) == Answer::Pays);
     let margins = match options.margins {
         true => margins::margins(&setting, &found, &best, answer)?,
         false => Vec::new(),
@@ -131,7 +134,7 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     Ok(Advice {
         answer,
         start: setting.path_name(found.start),
-        actions: actions::actions(&setting, answer, &best, found.start, single_path.as_deref()),
+        actions: actions::actions(&setting, answer, &best, kernel_pays, found.start, single_path.as_deref()),
         single_path,
         difference_pct,
         bulk: setting.bulk,

@@ -79,8 +79,9 @@ impl<'a> Setting<'a> {
         &self.scenario.conditions[self.position]
     }
 
+    /// The name of a path in a sentence: `wifi`, or `path 1` where a name is a number.
     pub fn path_name(&self, path: usize) -> String {
-        self.condition().experiment.paths().get(path).map(|path| path.name.clone()).unwrap_or_default()
+        self.condition().experiment.paths().get(path).map(|path| spoken(&path.name)).unwrap_or_default()
     }
 
     /// Reports that a step begins.
@@ -233,6 +234,11 @@ impl<'a> Setting<'a> {
             (Some(Reading::Undecided) | None, _) => Answer::Undecided,
         }
     }
+}
+
+/// The name of a path in a sentence.
+pub(super) fn spoken(name: &str) -> String {
+    if name.parse::<u32>().is_ok() { format!("path {name}") } else { name.to_owned() }
 }
 
 fn value(row: &Row, bulk: bool) -> f64 {
