@@ -12,6 +12,7 @@ pub mod emulate;
 pub mod get;
 pub mod list;
 pub mod model;
+pub mod report;
 pub mod run;
 pub mod select;
 pub mod serve;

@@ -24,14 +24,20 @@ pub struct Plan {
     text: String,
     /// The scenario, with the values that are the same at every point.
     document: Document,
+    space: Space,
+    runs: Option<u32>,
+    stop: Option<Stop>,
+    other_starts: bool,
+}
+
+/// The points of a plan.
+#[derive(Clone, Debug)]
+pub struct Space {
     dimensions: Vec<Dimension>,
     design: Design,
     points: usize,
     /// By dimension and point; none for a grid.
     coordinates: Vec<Vec<f64>>,
-    runs: Option<u32>,
-    stop: Option<Stop>,
-    other_starts: bool,
 }
 
 /// One or several keys of the scenario, and the values that they take together.
@@ -131,13 +137,99 @@ impl Plan {
     }
 
     fn read(reader: &Reader<'_>, name: String, text: &str, document: Document) -> Result<Plan, Problem> {
+        let space = Space::read(reader, text)?;
+        let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
+        let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
+        let stop = reader.optional("stop", |node| stop(node))?;
+        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts })
+    }
+
+    /// The text of the plan.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The design.
+    pub fn design(&self) -> Design {
+        self.space.design
+    }
+
+    /// The number of points, at least 1.
+    pub fn points(&self) -> usize {
+        self.space.points
+    }
+
+    /// What varies.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.space.dimensions
+    }
+
+    /// When a point has had enough runs; none where their number is fixed.
+    pub fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    /// Sets a value at every point, as `--set` of a comparison does.
+    ///
+    /// # Errors
+    /// If `assignment` is not KEY=VALUE.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
+        self.document.set(assignment)
+    }
+
+    /// The number of runs at each point, or to begin with, in place of the plan's.
+    pub fn set_runs(&mut self, runs: u32) {
+        self.runs = Some(runs);
+    }
+
+    /// Point number `number`.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn point(&self, number: usize) -> Point {
+        self.space.point(number)
+    }
+
+    /// The scenario at `point`.
+    ///
+    /// # Errors
+    /// If the scenario is not valid with the values of this point.
+    pub fn scenario(&self, point: &Point) -> Result<Scenario, ScenarioError> {
+        let mut document = self.document.clone();
+        let source = format!("{}, point {}", self.name, point.number);
+        for (dimension, value) in self.space.dimensions.iter().zip(&point.values) {
+            for key in &dimension.keys {
+                document.set_from(&source, &format!("{key}={value}"))?;
+            }
+        }
+        if let Some(runs) = self.runs {
+            document.set_option("runs", "runs", &runs.to_string());
+        }
+        let mut scenario = document.scenario()?;
+        scenario.other_starts &= self.other_starts;
+        Ok(scenario)
+    }
+}
+
+impl Space {
+    /// Reads the points of the plan `text`, called `name` in errors, without its scenario.
+    ///
+    /// # Errors
+    /// If `text` is no plan.
+    pub fn parse(name: impl Into<String>, text: &str) -> Result<Space, ScenarioError> {
+        let sources = [Source { name: name.into(), text: text.to_owned() }];
+        let locate = |problem: Problem| problem.locate(&sources);
+        let table = Table::parse(text, 0).map_err(locate)?;
+        let end = Span { source: 0, range: text.len()..text.len() };
+        let reader = Reader::new(&table, &end, "the plan", KEYS).map_err(locate)?;
+        Space::read(&reader, text).map_err(locate)
+    }
+
+    fn read(reader: &Reader<'_>, text: &str) -> Result<Space, Problem> {
         let names = Design::ALL.map(Design::name);
         let design = reader.optional("design", |node| node.choice("design", &names))?.unwrap_or(0);
         let design = Design::ALL[design];
         let seed = reader.optional("seed", |node| node.integer(0, i64::MAX))?.unwrap_or(1) as u64;
-        let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
-        let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
-        let stop = reader.optional("stop", |node| stop(node))?;
         let vary =
             reader.required("vary", "{ \"path.1.rate\" = [\"5 Mbit/s\", \"20 Mbit/s\"] }", |node| {
                 let mut dimensions = Vec::new();
@@ -186,23 +278,7 @@ impl Plan {
             Design::Grid => Vec::new(),
             _ => (0..vary.len()).map(|dimension| design.coordinates(points, dimension, seed)).collect(),
         };
-        Ok(Plan {
-            name,
-            text: text.to_owned(),
-            document,
-            dimensions: vary,
-            design,
-            points,
-            coordinates,
-            runs,
-            stop,
-            other_starts,
-        })
-    }
-
-    /// The text of the plan.
-    pub fn text(&self) -> &str {
-        &self.text
+        Ok(Space { dimensions: vary, design, points, coordinates })
     }
 
     /// The design.
@@ -218,24 +294,6 @@ impl Plan {
     /// What varies.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
-    }
-
-    /// When a point has had enough runs; none where their number is fixed.
-    pub fn stop(&self) -> Option<Stop> {
-        self.stop
-    }
-
-    /// Sets a value at every point, as `--set` of a comparison does.
-    ///
-    /// # Errors
-    /// If `assignment` is not KEY=VALUE.
-    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
-        self.document.set(assignment)
-    }
-
-    /// The number of runs at each point, or to begin with, in place of the plan's.
-    pub fn set_runs(&mut self, runs: u32) {
-        self.runs = Some(runs);
     }
 
     /// Point number `number`.
@@ -259,26 +317,6 @@ impl Plan {
         }
         values.reverse();
         Point { number, values }
-    }
-
-    /// The scenario at `point`.
-    ///
-    /// # Errors
-    /// If the scenario is not valid with the values of this point.
-    pub fn scenario(&self, point: &Point) -> Result<Scenario, ScenarioError> {
-        let mut document = self.document.clone();
-        let source = format!("{}, point {}", self.name, point.number);
-        for (dimension, value) in self.dimensions.iter().zip(&point.values) {
-            for key in &dimension.keys {
-                document.set_from(&source, &format!("{key}={value}"))?;
-            }
-        }
-        if let Some(runs) = self.runs {
-            document.set_option("runs", "runs", &runs.to_string());
-        }
-        let mut scenario = document.scenario()?;
-        scenario.other_starts &= self.other_starts;
-        Ok(scenario)
     }
 }
 
@@ -304,6 +342,11 @@ impl Values {
                 units.all(|unit| unit == Some(first)).then_some(first)
             }
         }
+    }
+
+    /// True if equal steps are equal factors.
+    pub fn is_logarithmic(&self) -> bool {
+        matches!(self, Values::Range { logarithmic: true, .. })
     }
 
     /// The number in `value`, in [`Values::unit`].
