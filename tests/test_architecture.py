@@ -3,11 +3,16 @@
 import json
 import re
 import subprocess
+import sys
 import tomllib
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import structure  # noqa: E402
+
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 PREFIX = "anabranch-"
 
@@ -95,6 +100,22 @@ class Floors(unittest.TestCase):
         self.assertEqual(len(upwards(floor, {"high": uses("beside", None)})), 1)
         self.assertEqual(len(upwards(floor, {"high": uses("beside", "build")})), 1)
         self.assertEqual(len(upwards(floor, {"low": uses("high", "dev")})), 1)
+
+
+class Connection(unittest.TestCase):
+    def files(self):
+        everything = structure.sources(None)
+        return {path: text for path, text in everything.items() if path.startswith("connection/")}
+
+    def test_calls_between_its_files_lead_one_way(self):
+        files = self.files()
+        self.assertGreater(len(files), 20)
+        self.assertEqual(structure.largest_cycle(files), [])
+
+    def test_a_call_back_would_be_noticed(self):
+        files = self.files()
+        files["connection/end.rs"] += "\nimpl Connection {\n    fn again(&mut self) { self.close_subflow(); }\n}\n"
+        self.assertEqual(structure.largest_cycle(files), ["connection/end.rs", "connection/subflow_end.rs"])
 
 
 class Unsafe(unittest.TestCase):

@@ -51,6 +51,7 @@ enum Verb {
     List(verbs::list::Args),
     Model(verbs::model::Args),
     Select(verbs::select::Args),
+    Generate(verbs::generate::Args),
     Serve(verbs::serve::Args),
     Get(verbs::get::Args),
     Bench(verbs::bench::Args),
@@ -78,7 +79,7 @@ impl Verb {
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
             // It has a directory for them.
-            Verb::Sweep(_) => None,
+            Verb::Sweep(_) | Verb::Generate(_) => None,
             // It is always a file.
             Verb::Report(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -102,6 +103,7 @@ impl Verb {
             Verb::List(args) => verbs::list::run(args),
             Verb::Model(args) => verbs::model::run(args),
             Verb::Select(args) => verbs::select::run(args),
+            Verb::Generate(args) => verbs::generate::run(args),
             Verb::Serve(args) => verbs::serve::run(args),
             Verb::Get(args) => verbs::get::run(args),
             Verb::Bench(args) => verbs::bench::run(args),

@@ -255,8 +255,11 @@ fn a_user_needs_no_root() {
     let mut nobody = Command::new("unshare");
     nobody.args(["--mount", "sh", "-c", script, "sh", BINARY]);
     let (code, out, err) = run(&mut nobody);
-    let missing =
-        ["does not let a user make a namespace", "/dev/net/tun may not be opened", "Permission denied"];
+    let missing = [
+        "does not permit users to make namespaces",
+        "no permission to open /dev/net/tun",
+        "Permission denied",
+    ];
     if code != Some(0) && missing.iter().any(|text| err.contains(text)) {
         skipped::skipped(format!(
             "users may make no namespaces or devices here, or not run the command: {err}"
@@ -274,7 +277,7 @@ fn mistakes_are_told_before_anything_is_made() {
         (&["emulate", "--path", "1Mbit/s,1parsec", "--", "true"], "not a unit of time"),
         (&["emulate", "figure8", "--condition", "x", "--", "true"], "no condition `x`"),
         (&["emulate", "figure8", "--sysctl", "kernel.hostname=x", "--", "true"], "begin with net."),
-        (&["emulate", "figure8", "--sysctl", "net/../x=1", "--", "true"], "no key"),
+        (&["emulate", "figure8", "--sysctl", "net/../x=1", "--", "true"], "not a key"),
     ] {
         let output = Command::new(BINARY).args(arguments).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();

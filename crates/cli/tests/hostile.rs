@@ -150,7 +150,7 @@ fn results_go_to_a_file_whole_or_not_at_all() {
         (&["list", "knobs"][..], "rto.min"),
         (&["list", "schedulers", "--json"], "\"name\": \"dmptcp\""),
         (&["model", "--cwnd", "8", "--rounds", "4"], "4 round trips"),
-        (&["check", "figure8"], "is right"),
+        (&["check", "figure8"], "figure8: OK: "),
         (&["check", "figure8", "--json"], "\"scenario_hash\""),
         (&["run", "figure8"], "packet-hops"),
         (&["select", "--path", "1Mbit/s,20ms", "--remaining", "4KB"], "alone."),

@@ -127,7 +127,7 @@ fn http_is_answered_as_it_should_be() {
         "404 22 ",
         "404 22 ",
         "200 6 text/plain",
-        "405 31 ",
+        "405 32 ",
         "200 ",
         "1",
     ];
@@ -193,7 +193,7 @@ fn a_connection_that_is_plain_tcp_is_reported_with_the_cause() {
         $ANABRANCH bench --client 10.81.1.1 $HOST --size 100KB --parallel 2 --json >bench 2>told
         grep -q "^warning: 2 of 2 connections are plain TCP: the server's SYN/ACK" told
         $ANABRANCH bench --client 10.81.1.1 --kernel mptcp --size 100KB --json >kernel 2>told
-        grep -q "^warning: the connection is plain TCP: the kernel says so" told
+        grep -q "^warning: the connection is plain TCP: reported by the kernel" told
         python3 - <<'END'
 import json
 cases = {"plain": [0], "multipath": [], "bench": [0, 1], "kernel": [0]}
@@ -300,7 +300,7 @@ fn a_capture_that_cannot_be_written_is_told_and_ends_no_transfer() {
         $ANABRANCH get http://10.81.1.1:8000/file $HOST -o got --pcap small/capture 2>error || status=$?
         test $status = 1
         same got www/file
-        grep -q "^warning: cannot write the capture small/capture: No space left.*going on without it" error
+        grep -q "^warning: cannot write the capture small/capture: No space left.*continuing without it" error
         grep -q "^error: cannot write the capture small/capture: No space left" error
         test -z "$(ls -A small)"
         status=0
@@ -326,7 +326,7 @@ fn what_is_missing_is_named_with_its_remedy() {
         ! $ANABRANCH serve --tun tun9 --address 10.80.1.5 $d/www 2>$d/error
         grep -q "there is no interface .tun9.; make it" $d/error
         ! $ANABRANCH serve --tun lo --address 10.80.1.5 $d/www 2>$d/error
-        grep -q "no TUN device" $d/error
+        grep -q "not a TUN device" $d/error
         ! $ANABRANCH serve $d/www 2>$d/error
         grep -q -- "--tun NAME --address IP" $d/error
         ip link set tun1 down

@@ -1,4 +1,4 @@
-//! `--samples`: a row for each flow and run, from which the tables follow.
+//! `--samples`: a row for each flow and run, from which the tables can be computed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,13 +38,13 @@ fn files(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The rows of a CSV file, by column.
+/// Returns the rows of a CSV file, by column.
 fn csv_rows(path: &Path) -> Vec<BTreeMap<String, String>> {
     let mut reader = csv::Reader::from_path(path).unwrap();
     reader.deserialize().collect::<Result<_, _>>().unwrap()
 }
 
-/// The rows of a file of JSON lines, by column, as CSV has them.
+/// Returns the rows of a file of JSON lines, by column, in the form of CSV.
 fn ndjson_rows(path: &Path) -> Vec<BTreeMap<String, String>> {
     let text = |value: Value| match value {
         Value::Null => String::new(),
@@ -62,14 +62,14 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column}: {:?}", row[column]))
 }
 
-/// The numbers of JSON are read to the last digit or one before it.
+/// Asserts equality up to the last digit but one of JSON.
 #[track_caller]
 fn same(value: &Value, expected: f64) {
     let value = value.as_f64().unwrap();
     assert!((value - expected).abs() <= 1e-12 * expected.abs(), "{value} {expected}");
 }
 
-/// Two conditions, TCPs beside, every path, loss, and flows that do not end.
+/// Two conditions, competing TCPs, every path, loss, and flows that do not end.
 const SCENARIO: &str = "
     schedulers = ['tcp', 'min_rtt', 'dmptcp']
     runs = 4
@@ -137,7 +137,7 @@ fn the_table_follows_from_the_samples() {
         }
         let by_path = [sum("bytes_path_wifi") as u64, sum("bytes_path_lte") as u64];
         assert_eq!(row["bytes_by_path"], serde_json::json!(by_path));
-        // The path of a plain TCP, and run after run all flows of each.
+        // The path of a plain TCP, and the flows of each run in order.
         if row["path"].is_string() {
             assert!(own.iter().all(|sample| row["path"] == *sample["path"]));
         }
@@ -148,7 +148,7 @@ fn the_table_follows_from_the_samples() {
             (0..4).flat_map(|run| (1..=flows).map(move |flow| (run.to_string(), flow.to_string()))).collect();
         assert_eq!(places, expected);
     }
-    // Every sample belongs to a row: there are no selection runs among them.
+    // Every sample belongs to a row, so selection runs are not included.
     assert_eq!(seen, samples.len());
     assert!(unfinished > 0, "no flow missed the deadline, so this test says nothing of those");
 }
@@ -181,7 +181,7 @@ fn both_formats_say_the_same_on_any_number_of_threads() {
     }
 }
 
-/// What a run meets at random: losses, sizes, traces, jitter, TCPs beside and in the background, phases.
+/// All randomness of a run: losses, sizes, traces, jitter, competing and background TCPs, phases.
 const RANDOM: &str = "
     schedulers = ['tcp', 'min_rtt', 'dmptcp']
     runs = 9
@@ -219,7 +219,7 @@ fn a_replayed_run_is_that_of_the_comparison() {
         assert_eq!(one.len(), 2 * 4 * 5);
         let expected: Vec<_> = all.iter().filter(|row| row["run"] == which).collect();
         assert!(one.iter().eq(expected), "run {which}");
-        // One contender alone is the same as among others, and JSON has the same times.
+        // One contender alone has the same results as among others, and JSON has the same times.
         for scheduler in ["tcp", "dmptcp"] {
             let args = ["run", "x.toml", "--run", which, "--scheduler", scheduler];
             done(&[&args[..], &["--samples", "alone.csv"]].concat());
@@ -239,7 +239,7 @@ fn a_replayed_run_is_that_of_the_comparison() {
             }
         }
     }
-    // Another run is another one, and without its number there are no phases.
+    // Another run differs, and without its number there are no phases.
     let times = |number: &str| -> Vec<&str> {
         all.iter().filter(|row| row["run"] == number).map(|row| &*row["fct_s"]).collect()
     };
@@ -315,7 +315,7 @@ fn ctrl_c_leaves_the_file_that_was_there() {
     assert_eq!(std::fs::read(path.join("x.csv")).unwrap(), b"before");
 }
 
-/// The table of columns on the page is that of the file.
+/// The table of columns on the page equals that of the file.
 #[test]
 fn every_column_is_on_the_page() {
     let directory = tempfile::tempdir().unwrap();

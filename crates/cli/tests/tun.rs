@@ -79,7 +79,7 @@ fn mistakes_in_the_options_exit_with_2() {
         ("setup --path a --user nosuchuserhere", "no user"),
         ("setup --path a -4 -6", "--ipv6"),
         ("setup --path a -- true", "--user-namespace"),
-        ("setup --dry-run --path a --name a", "path of itself"),
+        ("setup --dry-run --path a --name a", "its own path"),
         ("setup --dry-run --path a --mtu 1", "MTU"),
     ] {
         let output = Command::new(BINARY).arg("tun").args(line.split(' ')).output().unwrap();
@@ -94,7 +94,7 @@ fn a_teardown_of_what_is_not_set_up_says_so() {
     let directory = directory.to_str().unwrap();
     let output = Command::new(BINARY).args(["tun", "teardown", "--state-dir", directory]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("nothing is known of a setup of anabranch0"));
+    assert!(text(&output.stderr).contains("there is no recorded setup of anabranch0"));
     let output = Command::new(BINARY).args(["tun", "show", "--state-dir", directory]).output().unwrap();
     assert!(output.status.success());
     assert_eq!(text(&output.stdout), "nothing is set up in this network namespace.\n");

@@ -1,4 +1,4 @@
-//! Every verb as a person or a program meets it.
+//! Every verb, as users and programs call it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -15,7 +15,7 @@ fn run(args: &[&str]) -> Output {
     command(args).output().unwrap()
 }
 
-/// What is printed by a command that must succeed and say nothing else.
+/// Returns the output of a command that must succeed without messages.
 fn stdout(args: &[&str]) -> String {
     let output = run(args);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -27,7 +27,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&stdout(args)).unwrap()
 }
 
-/// What a command that must fail with `code` says.
+/// Returns the error of a command that must fail with `code`.
 fn failure(args: &[&str], code: i32) -> String {
     let output = run(args);
     assert_eq!(output.status.code(), Some(code), "{args:?}");
@@ -136,7 +136,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
         same_set(keys(row), &expected);
         same_set(keys(&row["by_run"]), &["completed", "fct_s", "goodput_bps"]);
         assert!(["completed", "fct_s", "goodput_bps"].iter().all(|key| row["by_run"][key][3].is_number()));
-        // The interval lies around its mean, for goodput too.
+        // The interval contains its mean, for goodput too.
         let interval: Vec<f64> =
             row["goodput_ci95_bps"].as_array().unwrap().iter().map(|end| end.as_f64().unwrap()).collect();
         let mean = row["goodput_bps"].as_f64().unwrap();
@@ -160,7 +160,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
 
 fn without_performance(mut value: Value) -> String {
     value.as_object_mut().unwrap().remove("performance");
-    // The words of the command line are those that were given, `--jobs` among them.
+    // The recorded command line is the given one, including `--jobs`.
     value.as_object_mut().unwrap().remove("command");
     value.to_string()
 }
@@ -305,7 +305,7 @@ fn run_shows_each_flow_and_the_performance() {
     assert!(
         flows.iter().all(|flow| flow["fct_s"].as_f64().unwrap() >= flow["lower_bound_s"].as_f64().unwrap())
     );
-    // The DMPTCP paper's figure 8: the slow path is left alone, and nothing is waited for there.
+    // The DMPTCP paper's figure 8: the slow path is unused, so no data waits for it.
     let of = |name: &str| flows.iter().find(|flow| flow["scheduler"] == name).unwrap();
     let (min_rtt, dmptcp) = (of("min_rtt"), of("dmptcp"));
     let seconds = |flow: &Value, key: &str| flow[key].as_f64().unwrap();
@@ -389,7 +389,7 @@ fn check_finds_every_built_in_scenario_right_and_the_files_too() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let hash = |text: String| text.lines().last().unwrap().to_owned();
         let built_in = stdout(&["check", name]);
-        assert!(built_in.contains(" is right: "), "{built_in}");
+        assert!(built_in.contains(": OK: "), "{built_in}");
         assert_eq!(hash(built_in), hash(stdout(&["check", path.to_str().unwrap()])), "{name}");
     }
     let listed = stdout(&["list", "scenarios"]);
@@ -464,7 +464,7 @@ fn a_full_disk_is_an_error() {
 fn ctrl_c_ends_without_a_result() {
     let args = ["compare", "--runs", "100000", "--json"];
     let child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Long enough that the first line of progress is due as well.
+    // Long enough for the first line of progress.
     std::thread::sleep(std::time::Duration::from_millis(2500));
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
@@ -508,12 +508,12 @@ fn fairness_is_shown_beside_tcps_and_for_several_bulk_flows() {
     let [own, tcp] = object["fairness"][1]["parties"].as_array().unwrap().as_slice() else {
         panic!("{object}")
     };
-    // The TCP has a path of a quarter of the whole, and Multipath TCP can have the rest.
+    // The TCP has a path of a quarter of the capacity, and Multipath TCP can have the rest.
     assert_eq!((&own["fair_share_pct"], &tcp["fair_share_pct"]), (&Value::from(75.0), &Value::from(25.0)));
     let sum = own["share_pct"].as_f64().unwrap() + tcp["share_pct"].as_f64().unwrap();
     assert!((sum - 100.0).abs() < 1e-6, "{sum}");
     assert!(object["fairness_verdict"].as_str().unwrap().starts_with("Fairness: "));
-    // Flows with a size have it on request, and one flow never.
+    // Flows with a size have it on request, and a single flow never.
     let sized = SMALL;
     assert_eq!(json(&[sized, &["--json"]].concat())["fairness"], Value::Array(Vec::new()));
     let asked = json(&[sized, &["--json", "--view", "fairness"]].concat());

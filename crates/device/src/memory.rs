@@ -42,7 +42,7 @@ fn lock(direction: &Mutex<Direction>) -> MutexGuard<'_, Direction> {
 }
 
 fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the other end of the wire is gone")
+    io::Error::new(io::ErrorKind::BrokenPipe, "the other end was closed")
 }
 
 impl Device for MemoryDevice {

@@ -50,11 +50,11 @@ impl Process {
                 }
             }
         });
-        let pidfd = start.recv().unwrap_or_else(|_| Err(io::Error::other("its thread has gone")));
+        let pidfd = start.recv().unwrap_or_else(|_| Err(io::Error::other("its thread has ended")));
         let pidfd = pidfd.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => EmulateError::Usage(format!("there is no program `{name}`")),
             io::ErrorKind::PermissionDenied => {
-                EmulateError::Usage(format!("`{name}` is no program that can be run"))
+                EmulateError::Usage(format!("`{name}` is not an executable program"))
             }
             _ => EmulateError::system(format!("cannot run `{name}`"), error),
         })?;

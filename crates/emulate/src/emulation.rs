@@ -117,17 +117,20 @@ impl Emulation {
             EmulateError::Usage(format!("the scenario has {} conditions", scenario.conditions.len()))
         })?;
         let experiment = &condition.experiment;
+        experiment
+            .has_fixed_paths()
+            .map_err(|text| EmulateError::Usage(format!("the scenario cannot be emulated: {text}")))?;
         let mut options = options.clone();
         options.engine.seed = scenario.run_seed(options.run);
         let topology = run::topology(experiment, options.engine.seed)
             .map_err(|error| EmulateError::Usage(error.to_string()))?;
         let addresses =
-            Addresses { paths: experiment.paths.len(), initial: experiment.initial, ipv6: experiment.ipv6 };
+            Addresses { paths: experiment.paths().len(), initial: experiment.initial, ipv6: experiment.ipv6 };
         let mut notes = leftovers::clear()?;
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         let record = Record::new(&[client.inode(), server.inode()])?;
         let devices: Vec<String> = (0..addresses.paths).map(network::device).collect();
-        let backup: Vec<bool> = experiment.paths.iter().map(|path| path.backup).collect();
+        let backup: Vec<bool> = experiment.paths().iter().map(|path| path.backup).collect();
         let mut host = |namespace: Namespace, role| {
             for (key, value, needed) in network::SETTINGS {
                 let set = namespace.set(key, value);
@@ -151,13 +154,13 @@ impl Emulation {
             }
             let endpoints = network::endpoints(&addresses, role, &backup, options.subflows);
             if let Err(error) = namespace.ip(&endpoints) {
-                notes.push(format!("the kernel's Multipath TCP will not use further paths: {error}"));
+                notes.push(format!("the kernel's Multipath TCP will not use additional paths: {error}"));
             }
             Ok::<Host, EmulateError>(Host { namespace, devices })
         };
         let (client, server) = (host(client, Role::Client)?, host(server, Role::Server)?);
         Ok(Emulation {
-            names: experiment.paths.iter().map(|path| path.name.clone()).collect(),
+            names: experiment.paths().iter().map(|path| path.name.clone()).collect(),
             addresses,
             topology,
             options,
@@ -217,7 +220,7 @@ impl Emulation {
         let ports = |host: &Host| {
             host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<Vec<Port>>>()
         };
-        let failed = |error| EmulateError::system("cannot move packets", error);
+        let failed = |error| EmulateError::system("cannot start the links", error);
         let wiring = Wiring::new(
             &self.topology,
             ports(&self.client).map_err(failed)?,
@@ -290,7 +293,7 @@ impl Emulation {
             }
         }
         Ok(Some(format!(
-            "the server's command was not seen to listen within {} s",
+            "the server's command did not listen within {} s",
             self.options.server_patience.as_secs_f64()
         )))
     }
@@ -334,7 +337,7 @@ fn await_addresses(namespace: &Namespace) -> Result<(), EmulateError> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(EmulateError::Failed("the addresses of IPv6 stay tentative".to_owned()));
+            return Err(EmulateError::Failed("the IPv6 addresses stay tentative".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

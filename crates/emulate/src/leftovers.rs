@@ -95,7 +95,7 @@ fn directory() -> Result<PathBuf, EmulateError> {
             Err(error) => problem = format!("{}: {error}", path.display()),
         }
     }
-    Err(EmulateError::Failed(format!("nowhere to write down what is made: {problem}")))
+    Err(EmulateError::Failed(format!("no directory for the records of runs: {problem}")))
 }
 
 /// Returns the user id outside of this user namespace that corresponds to `uid`.
@@ -144,13 +144,13 @@ fn clear_in(directory: &Path) -> Result<Vec<String>, EmulateError> {
         let written: Option<Written> =
             file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str(&text).ok());
         let Some(written) = written else {
-            done.push(format!("{} is no record of a run; left alone", path.display()));
+            done.push(format!("{} is not a record of a run; left alone", path.display()));
             continue;
         };
         if written.boot_id == boot_id() {
             let killed = kill_members(&written.namespaces, Some(&written.token));
             for process in killed {
-                done.push(format!("killed {process}, which a run that is gone had left"));
+                done.push(format!("killed {process}, left over from a run that has ended"));
             }
         }
         let _ = std::fs::remove_file(&path);

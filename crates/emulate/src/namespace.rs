@@ -44,7 +44,7 @@ impl Namespace {
             let inode = inode(&fd)?;
             if inode == before {
                 // Existing namespaces must not be changed.
-                return Err(EmulateError::Failed("the system has made no network namespace".to_owned()));
+                return Err(EmulateError::Failed("the system did not make a network namespace".to_owned()));
             }
             Ok(Namespace { fd, inode })
         })
@@ -86,15 +86,17 @@ impl Namespace {
     pub(crate) fn devices(&self, names: &[String]) -> Result<Vec<OwnedFd>, EmulateError> {
         self.run(|| {
             let open = |name: &String| {
-                tun::open(name).map_err(|error| match error {
+                tun::open(name).map_err(|error| {
+                    match error {
                     TunError::NoTunSupport(cause) if cause.kind() == ErrorKind::PermissionDenied => {
                         EmulateError::NotPermitted(
-                            "/dev/net/tun may not be opened by this user; most systems allow it to everyone, as \
-                             the device gives no rights by itself: sudo chmod 0666 /dev/net/tun"
+                            "this user has no permission to open /dev/net/tun; most systems permit it to all \
+                             users, as it grants no privileges by itself: sudo chmod 0666 /dev/net/tun"
                                 .to_owned(),
                         )
                     }
-                    error => EmulateError::Failed(format!("/dev/net/tun gives no usable device: {error}")),
+                    error => EmulateError::Failed(format!("/dev/net/tun provides no usable device: {error}")),
+                }
                 })
             };
             names.iter().map(open).collect()

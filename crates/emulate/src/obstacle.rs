@@ -13,11 +13,11 @@ pub fn obstacle() -> Option<String> {
         return Some("this kernel has no Multipath TCP, or net.mptcp.enabled is not 1".to_owned());
     }
     if !Path::new("/dev/net/tun").exists() {
-        return Some("there is no /dev/net/tun".to_owned());
+        return Some("/dev/net/tun is missing".to_owned());
     }
     let ip = Command::new("ip").args(["mptcp", "limits"]).output();
     if !ip.is_ok_and(|output| output.status.success()) {
-        return Some("there is no `ip` that knows `ip mptcp` (Debian: apt install iproute2)".to_owned());
+        return Some("no `ip` with support for `ip mptcp` (Debian: apt install iproute2)".to_owned());
     }
     None
 }

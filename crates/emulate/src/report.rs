@@ -1,5 +1,7 @@
 //! The report of a run.
 
+use std::collections::BTreeMap;
+
 use anabranch_link::Tally;
 use anabranch_units::Duration;
 use serde::Serialize;
@@ -93,8 +95,9 @@ pub struct LinkReport {
     pub duplicated: u64,
     /// Packets delayed so that others overtake them.
     pub reordered: u64,
-    /// ECN-marked packets.
-    pub marked: u64,
+    /// Packets with each effect of the link, such as `marked`.
+    #[serde(flatten)]
+    pub effects: BTreeMap<&'static str, u64>,
     /// The longest queue in packets, the one in service included.
     pub max_queue_packets: u64,
     /// The longest queue in bytes.
@@ -177,7 +180,7 @@ impl From<&LinkTotals> for LinkReport {
             },
             duplicated: counters.duplicated.packets,
             reordered: counters.reordered.packets,
-            marked: counters.marked.packets,
+            effects: counters.effects_by_name().map(|(name, tally)| (name, tally.packets)).collect(),
             max_queue_packets: counters.max_queue.packets,
             max_queue_bytes: counters.max_queue.bytes,
             mean_queue_packets,
@@ -245,7 +248,7 @@ impl Report {
         for (name, lateness) in [("up", &self.lateness_up), ("down", &self.lateness_down)] {
             if lateness.p99_us > bound {
                 because.push(format!(
-                    "1 % of the packets {name} were more than {:.1} ms late, and the bound is {}",
+                    "1 % of the packets {name} were more than {:.1} ms late; the limit is {}",
                     lateness.p99_us / 1e3,
                     bounds.p99
                 ));
@@ -256,7 +259,7 @@ impl Report {
                 let lost = direction.lost_in_device + direction.refused;
                 if lost * 1_000_000 > bounds.lost_ppm * (direction.carried_packets + lost) {
                     because.push(format!(
-                        "{} packets {name} path {} were lost before a link and {} behind one",
+                        "{} packets {name} path {} were lost before a link and {} after one",
                         direction.lost_in_device, path.path, direction.refused
                     ));
                 }

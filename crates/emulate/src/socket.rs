@@ -62,7 +62,10 @@ impl Device for PacketSocket {
         ready!(self.socket.poll_recv(cx, &mut buffer))?;
         let len = buffer.filled().len();
         if len == 0 {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the links are gone")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the links have been stopped",
+            )));
         }
         packet.set_len(len);
         Poll::Ready(Ok(()))

@@ -110,11 +110,9 @@ pub enum WiringError {
 impl core::fmt::Display for WiringError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            WiringError::Missing => {
-                f.write_str("a lane needs a link, and names of ports and links that are there")
-            }
+            WiringError::Missing => f.write_str("a lane needs a link, and existing ports and links"),
             WiringError::Twice(port) => write!(f, "two lanes begin at port {port}"),
-            WiringError::Ports(ports) => write!(f, "there are {ports} ports; {MOST_PORTS} are the most"),
+            WiringError::Ports(ports) => write!(f, "there are {ports} ports; the limit is {MOST_PORTS}"),
             WiringError::Link(name, error) => write!(f, "link `{name}`: {error}"),
         }
     }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anabranch_emulate::{Engine, EngineOptions, Lane, Wiring, socket_pair};
-use anabranch_link::{Link, LinkConfig, Loss, Luck, Pushed, QueueLimit};
+use anabranch_link::{Link, LinkConfig, Loss, LossDraws, Pushed, QueueLimit};
 use anabranch_units::{Rate, Time};
 
 /// Returns one direction over a chain of links: the sending end, the receiving end, and the engine.
@@ -76,8 +76,12 @@ fn packets_cross_all_links_whole_and_in_order() {
 
 #[test]
 fn the_data_packets_that_are_lost_are_those_that_a_link_alone_loses() {
-    let config =
-        LinkConfig { loss: Loss::Bernoulli(0.2), drop_list: vec![5, 17], luck: Luck::Apart, ..fast() };
+    let config = LinkConfig {
+        loss: Loss::Bernoulli(0.2),
+        drop_list: vec![5, 17],
+        loss_draws: LossDraws::Separate,
+        ..fast()
+    };
     // As in the simulator: only the packets with data.
     let mut link = Link::new("link0", 42, config.clone()).unwrap();
     let mut keeps = |n: &u32| matches!(link.push_as(Time(u64::from(*n)), *n, 44, true), Pushed::Queued);

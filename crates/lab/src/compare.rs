@@ -1,4 +1,4 @@
-//! A comparison: every contender in every condition, with the same seeds.
+//! Comparisons: every contender in every condition, with the same seeds.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -16,89 +16,89 @@ use crate::run::{Prepared, RunError, RunResult};
 use crate::scenario::{Scenario, Transport};
 use crate::starts::{self, DecisiveStart, OtherStart};
 
-/// The version of the keys of `anabranch compare --json`; it grows with every change of their names or
+/// The version of the keys of `anabranch compare --json`; it increases with every change of their names or
 /// meanings.
 pub const SCHEMA: u32 = 3;
 
-/// How a comparison is carried out.
+/// The options of a comparison.
 pub struct Options<'a> {
-    /// How many threads work on it; 0 is as many as there are cores. The result does not depend on it.
+    /// The number of threads; 0 is one for each core. The result does not depend on it.
     pub jobs: usize,
-    /// Becomes true when it shall stop.
+    /// Set to stop the comparison.
     pub cancelled: &'a AtomicBool,
-    /// Is told after each run how many are done, of how many.
+    /// Called after each run with the number of completed runs and the total.
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
-    /// Where the packets of the runs number 0 go, if they are wanted.
+    /// The files for the packets of the runs number 0, if requested.
     pub captures: Option<&'a Captures>,
-    /// Whether a plain TCP on every single path has a row of its own.
+    /// True if a plain TCP on every single path has its own row.
     pub every_path: bool,
 }
 
-/// What a comparison has come to. Serialised, it is the object that `compare --json` prints.
+/// The results of a comparison. Serialised, they are the object that `compare --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The version of this program.
     pub version: &'static str,
-    /// The commit from which this program was built, if that is known; the caller fills it in.
+    /// The commit from which this program was built, if known; filled in by the caller.
     pub commit: Option<&'static str>,
     /// [`SCHEMA`].
     pub schema: u32,
-    /// The command line; the caller fills it in.
+    /// The command line; filled in by the caller.
     pub command: Vec<String>,
     /// [`Scenario::hash`].
     pub scenario_hash: String,
     /// The seed.
     pub seed: u64,
-    /// How often each contender met each condition.
+    /// The number of runs of each contender in each condition.
     pub runs: u32,
-    /// The contender that the others are compared with.
+    /// The contender with which the others are compared.
     pub reference: Option<String>,
-    /// Differences below these per cent are practically equal.
+    /// The difference in per cent below which two values are practically equal.
     pub min_effect_pct: f64,
-    /// Which scheduler serves this traffic best, in a sentence.
+    /// The best scheduler for this traffic, in a sentence.
     pub verdict: String,
-    /// The same for programs: one for each condition and measure.
+    /// The verdicts for programs: one for each condition and measure.
     pub verdicts: Vec<Verdict>,
-    /// One for each condition and contender.
+    /// One row for each condition and contender.
     pub rows: Vec<Row>,
-    /// Who gets more or less than a fair share, in a sentence; none where a run has a single flow.
+    /// The flows that get more or less than a fair share, in a sentence; none if each run has a single flow.
     pub fairness_verdict: Option<String>,
-    /// How the flows share, one for each condition and contender whose runs have several flows.
+    /// The shares of the flows, for each condition and contender whose runs have several flows.
     pub fairness: Vec<Fairness>,
     /// The setting of each condition, and its best single path.
     pub conditions: Vec<Setting>,
-    /// What it cost.
+    /// The cost of the simulation.
     pub performance: Cost,
 }
 
 impl Comparison {
-    /// Removes how flows share where nobody asked for it: it is kept with TCPs beside and for several bulk
-    /// flows.
+    /// Removes the fairness of contenders to which it does not apply: it is kept with competing TCPs and for
+    /// several bulk flows.
     pub fn keep_fairness_that_applies(&mut self) {
         self.fairness.retain(|fairness| fairness.applies);
         self.fairness_verdict = fairness::sentences(&self.fairness);
     }
 
-    /// Whether all flows were delivered, so that there can be a winner.
+    /// True if all flows were delivered, so that there can be a winner.
     pub fn is_complete(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.outcome != verdict::Outcome::Incomplete)
     }
 }
 
-/// What a simulation cost. The first four are the same for the same seed.
+/// The cost of a simulation. The first four values are the same for the same seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
-    /// Simulated time, in seconds, all runs together.
+    /// Simulated time in seconds, over all runs.
     pub simulated_s: f64,
-    /// Time on the clock, in seconds.
+    /// Wall time in seconds.
     pub wall_s: f64,
     /// Packets crossing a link.
     pub packet_hops: u64,
-    /// Segments with payload sent.
+    /// Segments sent with payload.
     pub data_packets: u64,
     /// Turns of the event loop.
     pub events: u64,
-    /// The most memory that the process has had, in bytes; none where the system does not tell.
+    /// The peak memory of the process, in bytes; none if the system does not report it.
     pub peak_rss_bytes: Option<u64>,
 }
 
@@ -115,16 +115,16 @@ impl Cost {
 /// The purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// It is a run of a contender.
+    /// A run of a contender.
     #[default]
     Compare,
-    /// It helps to choose the path of `tcp`, with a seed that no compared run has.
+    /// A run for the choice of the path of `tcp`, with a seed that no compared run has.
     Select,
-    /// It helps to choose the path of the TCPs beside the contender's flows.
+    /// A run for the choice of the path of the TCPs that compete with the contender's flows.
     SelectBeside,
-    /// It shows a plain TCP on a path that `tcp` does not take.
+    /// A run of a plain TCP on a path that `tcp` does not use.
     Alone,
-    /// It shows what a first subflow on another path would change.
+    /// A run with the initial subflow on another path.
     OtherStart,
 }
 
@@ -137,32 +137,32 @@ pub struct Job {
     pub contender: usize,
     /// The number of the run, from 0.
     pub run: u32,
-    /// The path of a plain TCP that has none of its own, or of a first subflow that starts elsewhere.
+    /// The path of a plain TCP without a configured path, or of an initial subflow on another path.
     pub path: Option<usize>,
     /// The purpose of the run.
     pub purpose: Purpose,
 }
 
 impl Job {
-    /// The name of the row to which the contender's flows belong.
+    /// Returns the name of the row of the contender's flows.
     pub fn name(&self, scenario: &Scenario) -> String {
         Entrant::of(scenario, self).name
     }
 }
 
-/// Is given the result of each run as soon as it and all before it are there, in the order of the runs.
+/// Receives the result of each run as soon as it and all before it are available, in the order of the runs.
 pub type Each<'a> = dyn FnMut(&Job, &RunResult) -> Result<(), RunError> + Send + 'a;
 
-/// The results of runs, each at the place of its job.
+/// The results of runs, each at the index of its job.
 struct Results<'a, 'b> {
     results: Vec<Option<Result<RunResult, RunError>>>,
-    /// How many have been given to `each`.
+    /// The number of results passed to `each`.
     given: usize,
     each: &'a mut Each<'b>,
 }
 
 impl Results<'_, '_> {
-    /// Takes in the result of the job at `place`. False if `each` has failed.
+    /// Adds the result of the job at `place`. False if `each` has failed.
     fn put(&mut self, jobs: &[Job], place: usize, result: Result<RunResult, RunError>) -> bool {
         self.results[place] = Some(result);
         while let Some(Some(Ok(result))) = self.results.get_mut(self.given) {
@@ -233,7 +233,7 @@ fn simulate(
     Ok(all)
 }
 
-/// Needs no result before all are there.
+/// Ignores the results of runs.
 fn ignore(_: &Job, _: &RunResult) -> Result<(), RunError> {
     Ok(())
 }
@@ -250,7 +250,7 @@ fn select(
 ) -> Result<Races, RunError> {
     let race = |condition: &crate::scenario::Condition, transport: &Transport| match transport {
         Transport::Tcp { path: None } => {
-            let paths = condition.experiment.paths.len();
+            let paths = condition.experiment.paths().len();
             Some(Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs))
         }
         _ => None,
@@ -264,8 +264,8 @@ fn select(
     Ok(races)
 }
 
-/// Measures every single path for the TCPs beside, where nothing says which one they take, and lets them
-/// take the best one. They are alone then, so that it does not depend on the contenders.
+/// Measures every single path for competing TCPs without a configured path, and assigns them the best one.
+/// They are measured alone, so that the choice does not depend on the contenders.
 fn select_beside(
     scenario: &Scenario,
     prepared: &mut [Prepared<'_>],
@@ -273,7 +273,7 @@ fn select_beside(
     cost: &mut Cost,
 ) -> Result<(), RunError> {
     let race = |condition: &crate::scenario::Condition| {
-        let paths = condition.experiment.paths.len();
+        let paths = condition.experiment.paths().len();
         let beside = condition.experiment.traffic.beside.as_ref()?;
         let race = || Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs);
         beside.path.is_none().then(race)
@@ -286,7 +286,7 @@ fn select_beside(
     Ok(())
 }
 
-/// Simulates what the races ask for, until all choices are made.
+/// Simulates the runs that the races request, until all choices are made.
 fn run_races(
     scenario: &Scenario,
     prepared: &[Prepared<'_>],
@@ -295,7 +295,7 @@ fn run_races(
     options: &Options<'_>,
     cost: &mut Cost,
 ) -> Result<(), RunError> {
-    // They are few, and are not counted among the runs that are done.
+    // These runs are few, and are not included in the progress.
     let counted = scenario.conditions.len() * scenario.contenders.len() * scenario.runs as usize;
     let progress = |_, _| (options.progress)(0, counted);
     let quiet = Options { progress: &progress, captures: None, ..*options };
@@ -329,7 +329,7 @@ fn run_races(
     }
 }
 
-/// One row of a comparison, and the runs that it needs.
+/// One row of a comparison, and its runs.
 struct Planned {
     condition: usize,
     contender: usize,
@@ -347,7 +347,7 @@ fn plan(scenario: &Scenario, races: &Races, every_path: bool) -> Vec<Planned> {
         }
         for contender in (0..scenario.contenders.len()).filter(|_| every_path) {
             let Some(chosen) = chosen(contender) else { continue };
-            let paths = 0..scenario.conditions[condition].experiment.paths.len();
+            let paths = 0..scenario.conditions[condition].experiment.paths().len();
             all.extend(paths.filter(|path| *path != chosen).map(|path| Planned {
                 condition,
                 contender,
@@ -362,16 +362,15 @@ fn plan(scenario: &Scenario, races: &Races, every_path: bool) -> Vec<Planned> {
 /// Compares the contenders of a scenario.
 ///
 /// # Errors
-/// If a run cannot be made, or it was told to stop.
+/// If a run cannot be made, or it was cancelled.
 pub fn compare(scenario: &Scenario, options: &Options<'_>) -> Result<Comparison, RunError> {
     compare_each(scenario, options, &mut ignore)
 }
 
-/// Compares the contenders of a scenario, and gives each of their runs to `each`. Selection runs are not
-/// given.
+/// Compares the contenders of a scenario, and passes each of their runs to `each`, without selection runs.
 ///
 /// # Errors
-/// If a run cannot be made, `each` has failed, or it was told to stop.
+/// If a run cannot be made, `each` has failed, or it was cancelled.
 pub fn compare_each(
     scenario: &Scenario,
     options: &Options<'_>,
@@ -434,7 +433,7 @@ pub fn compare_each(
 /// The effects of other starts, and the one that matters more than the scheduler.
 type Starts = (Vec<OtherStart>, Option<DecisiveStart>);
 
-/// The effects of other starts in each condition, and the one that matters more than the scheduler.
+/// Returns the effects of other starts in each condition, and the one that matters more than the scheduler.
 fn other_starts(
     scenario: &Scenario,
     prepared: &[Prepared<'_>],
@@ -488,7 +487,7 @@ fn other_starts(
     Ok(all)
 }
 
-/// The sentences on first paths that matter more than the scheduler.
+/// Returns the sentences on first paths that matter more than the scheduler.
 fn decisive_sentences(scenario: &Scenario, settings: &[Setting]) -> String {
     let sentence = |(condition, setting): (&crate::scenario::Condition, &Setting)| {
         let decisive = setting.decisive_start.as_ref()?;
@@ -499,11 +498,11 @@ fn decisive_sentences(scenario: &Scenario, settings: &[Setting]) -> String {
 }
 
 /// Simulates run number `run` of each contender in each condition exactly as a comparison does: with its
-/// seed, its phases and its path for `tcp`. Without a number it is run 0, with phases only where the scenario
-/// asks for them. The runs that choose the path of `tcp` are not part of the cost.
+/// seed, its phases and its path for `tcp`. Without a number it is run 0, with phases only if the scenario
+/// sets them. The runs that choose the path of `tcp` are not part of the cost.
 ///
 /// # Errors
-/// If a run cannot be made, or it was told to stop.
+/// If a run cannot be made, or it was cancelled.
 pub fn single_runs(
     scenario: &Scenario,
     options: &Options<'_>,
@@ -527,7 +526,14 @@ pub fn single_runs(
     }
     let begun = std::time::Instant::now();
     let mut cost = Cost::default();
-    let results = simulate(&prepared, &jobs, options, &mut cost, &mut ignore)?;
+    // A comparison forgets the links of its runs.
+    let mut links = Vec::with_capacity(jobs.len());
+    let mut keep = |_: &Job, result: &RunResult| {
+        links.push(result.links.clone());
+        Ok(())
+    };
+    let mut results = simulate(&prepared, &jobs, options, &mut cost, &mut keep)?;
+    results.iter_mut().zip(links).for_each(|(result, links)| result.links = links);
     cost.wall_s = begun.elapsed().as_secs_f64();
     Ok((jobs.into_iter().zip(results).collect(), cost))
 }

@@ -1,39 +1,50 @@
-//! On which path a host would start, from what it can know beforehand.
+//! Estimates the best path to start on, from information that a host can have beforehand.
 //!
-//! `initial = "best"` takes the path with the least *estimate*: the expected completion time of a flow of the mean
-//! size that has the path to itself. A host can know what that needs from earlier connections: round trip,
-//! rate and loss of each path. Nothing of it is measured in runs of the comparison.
+//! `initial = "best"` selects the path with the least *estimate*: the expected completion time of a flow of
+//! the mean size that uses the path alone. A host can know the necessary values from earlier connections:
+//! round-trip time, rate and loss of each path. Nothing is measured in runs of the comparison.
 //!
-//! Up to its first loss the flow follows the ideal TCP of the lower bound: the handshake, slow start, the rate of the
-//! link. What is left then is carried at the rate of the link, or at the rate that the congestion
-//! control sustains under this loss if that is less: a window of sqrt(3/2p) segments each round trip (Mathis et al.
+//! Up to its first loss the flow follows the ideal TCP of the lower bound: the handshake, slow start, the
+//! rate of the link. The rest is carried at the rate of the link, or at the rate that the congestion control
+//! sustains under this loss if that is less: a window of sqrt(3/2p) segments per round trip (Mathis et al.
 //! 1997), for CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7).
 
+use anabranch_link::{Capacity, Jitter, JitterShape};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::Duration;
 
 use crate::lower_bound::Limits;
-use crate::scenario::{Capacity, Experiment, Jitter, LossModel, Path};
+use crate::scenario::{Experiment, Graph, Link, Path};
 
-/// The estimate of each path for connections of this configuration.
+/// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Duration> {
-    let remembered =
-        Experiment { paths: experiment.paths.iter().map(remembered).collect(), ..experiment.clone() };
-    let limits = Limits::new(&remembered);
-    let common = remembered.common.as_ref();
-    let rate = |path: &Path| {
-        let rate = path.down.mean_rate().as_bps_f64();
-        common.map_or(rate, |common| rate.min(common.rate.as_bps_f64()))
+    let remembered = Experiment {
+        graph: Graph {
+            links: experiment.graph.links.iter().map(remembered).collect(),
+            ..experiment.graph.clone()
+        },
+        ..experiment.clone()
     };
-    let fastest = remembered.paths.iter().map(rate).fold(1.0, f64::max);
-    // Bulk counts as what the fastest path carries in its time.
+    let graph = &remembered.graph;
+    // A path of several equal routes is the first of them.
+    let route = |path: &Path| path.data.first().cloned().unwrap_or_default();
+    let later = |path: &Path| {
+        let there_and_back = path.data.first().into_iter().chain(path.acks.first()).flatten();
+        there_and_back.fold(Duration::ZERO, |sum, &link| sum + mean_jitter(&experiment.graph.links[link]))
+    };
+    let pair = remembered.flow_pairs().iter().position(|pair| pair.paths.len() == remembered.paths().len());
+    let mut limits = Limits::new(&remembered, pair.unwrap_or(0));
+    limits.lengthen(remembered.paths().iter().map(|path| later(path) / 2));
+    let rate = |path: &Path| graph.path_rate(path).as_bps_f64();
+    let fastest = remembered.paths().iter().map(rate).fold(1.0, f64::max);
+    // The size of a bulk flow is the capacity of the fastest path in its time.
     let bulk = fastest / 8.0 * remembered.traffic.duration.as_secs_f64();
     let size = remembered.traffic.size.mean().unwrap_or(bulk).max(1.0);
     let mss = f64::from(config.mss);
     let estimate = |(position, path): (usize, &Path)| {
-        let passes =
-            (1.0 - mean_loss(&path.loss)) * common.map_or(1.0, |common| 1.0 - mean_loss(&common.loss));
+        let losses = route(path).into_iter().map(|link| graph.links[link].config.loss.mean_loss());
+        let passes = losses.fold(1.0, |passes, loss| passes * (1.0 - loss));
         let loss = 1.0 - passes;
         if loss >= 1.0 {
             return Duration(u64::MAX);
@@ -42,53 +53,42 @@ pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Dura
         // The expected number of segments up to the first loss.
         let clean = if loss > 0.0 { (1.0 - passes.powf(segments)) / loss } else { segments };
         let begin = size.min((clean * mss).ceil());
-        let rtt = (path.rtt + common.map_or(Duration::ZERO, |common| common.rtt)).as_secs_f64();
+        let rtt = (graph.path_rtt(path) + later(path)).as_secs_f64();
         let payload = mss / (mss + f64::from(Limits::headers(config)));
         let sustained = window(&config.congestion, loss, rtt) * mss * 8.0 / rtt.max(1e-6);
         let rest = (size - begin) * 8.0 / (rate(path) * payload).min(sustained);
         limits.one_path(config, position).completion(begin as u64) + Duration::from_secs_f64(rest.min(1e9))
     };
-    remembered.paths.iter().enumerate().map(estimate).collect()
+    remembered.paths().iter().enumerate().map(estimate).collect()
 }
 
-/// The path with the least estimate, the first of several; a backup only where there is nothing else.
+/// Returns the path with the least estimate, the first of several; a backup only if there is no other.
 pub fn best(experiment: &Experiment, config: &ConnectionConfig) -> usize {
     let estimates = estimates(experiment, config);
-    let paths = 0..experiment.paths.len();
-    paths.min_by_key(|path| (experiment.paths[*path].backup, estimates[*path])).unwrap_or(0)
+    let paths = experiment.paths();
+    (0..paths.len()).min_by_key(|path| (paths[*path].backup, estimates[*path])).unwrap_or(0)
 }
 
-/// The path as earlier connections have found it: its mean rate and mean round trip, without what happens later.
-fn remembered(path: &Path) -> Path {
-    let later = match path.jitter {
+/// Returns the link as earlier connections have measured it: its mean rate, without later changes.
+fn remembered(link: &Link) -> Link {
+    let mut link = link.clone();
+    let config = &mut link.config;
+    config.capacity = Capacity::Rate(config.capacity.mean_rate());
+    (config.jitter, config.reordering, config.duplicate) = (None, None, 0.0);
+    config.timeline.clear();
+    link
+}
+
+fn mean_jitter(link: &Link) -> Duration {
+    match link.config.jitter {
         None => Duration::ZERO,
-        Some(Jitter::Uniform { max, .. }) => max / 2,
-        Some(Jitter::Normal { mean, .. }) => mean,
-    };
-    Path {
-        down: Capacity::Rate(path.down.mean_rate()),
-        up: Capacity::Rate(path.up.mean_rate()),
-        rtt: path.rtt + later,
-        jitter: None,
-        reorder: None,
-        duplicate: 0.0,
-        changes: Vec::new(),
-        ..path.clone()
+        Some(Jitter { shape: JitterShape::Uniform { max }, .. }) => max / 2,
+        Some(Jitter { shape: JitterShape::Normal { mean, .. }, .. }) => mean,
     }
 }
 
-/// The share of packets that are lost in the long run.
-fn mean_loss(model: &LossModel) -> f64 {
-    match model {
-        LossModel::Bernoulli(p) => *p,
-        LossModel::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad } => {
-            let (good, bad) = (mean_good.as_secs_f64(), mean_bad.as_secs_f64());
-            (good * loss_good + bad * loss_bad) / (good + bad)
-        }
-    }
-}
-
-/// The mean window in segments that the congestion control sustains under this loss; BBR does not mind.
+/// Returns the mean window in segments that the congestion control sustains under this loss; BBR is not
+/// affected by it.
 fn window(congestion: &CongestionKind, loss: f64, rtt: f64) -> f64 {
     if loss <= 0.0 || matches!(congestion, CongestionKind::Bbr(_)) {
         return f64::INFINITY;
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::scenario::Document;
 
-    /// The estimates in milliseconds, and the best path.
+    /// Returns the estimates in milliseconds, and the best path.
     fn of(text: &str) -> (Vec<f64>, usize) {
         let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
         let condition = &scenario.conditions[0];
@@ -122,14 +122,15 @@ mod tests {
         assert_eq!(of(&format!("{paths}\ntraffic.size = 'bulk'")).1, 1);
     }
 
-    /// Without loss it is the lower bound of a TCP alone: 1 MB at 10 Mbit/s takes 0.85 s, and three round trips.
+    /// Without loss it is the lower bound of a single TCP: 1 MB at 10 Mbit/s takes 0.85 s, and three round
+    /// trips.
     #[test]
     fn without_loss_it_is_the_lower_bound() {
         let (clean, _) = of("path = [{ rate = '10 Mbit/s', rtt = '20 ms' }]\ntraffic.size = '1 MB'");
         assert!((clean[0] - 880.0).abs() < 20.0, "{clean:?}");
     }
 
-    /// 3 % of loss at 100 ms leave windows of 7 segments: 0.8 Mbit/s of 50.
+    /// With a loss of 3 % at 100 ms, windows have 7 segments: 0.8 Mbit/s of 50.
     #[test]
     fn loss_slows_down_what_follows_the_first() {
         let (times, best) = of("path = [{ rate = '50 Mbit/s', rtt = '100 ms', loss = '3%' }, { rate = '2 Mbit/s', rtt = '100 ms' }]

@@ -9,7 +9,7 @@
 //!     schedulers = ['tcp']
 //! ";
 //! let scenario = Document::parse("example.toml", text, ".")?.scenario()?;
-//! assert_eq!(scenario.conditions[0].experiment.paths.len(), 2);
+//! assert_eq!(scenario.conditions[0].experiment.paths().len(), 2);
 //! # Ok::<(), anabranch_lab::ScenarioError>(())
 //! ```
 
@@ -18,6 +18,7 @@ pub mod capture;
 pub mod compare;
 pub mod estimate;
 pub mod lower_bound;
+mod network;
 mod reader;
 pub mod report;
 pub mod run;

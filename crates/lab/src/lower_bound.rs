@@ -1,52 +1,66 @@
-//! How soon a flow could have ended under any schedule.
+//! The lower bound on a flow's completion time under any schedule.
 //!
-//! On each path the bound follows an ideal TCP: its handshake, then segments that leave as soon as
-//! the window lets them, a window that starts at its initial value and grows by what is acknowledged
-//! (so that it at most doubles in a round trip), every acknowledgement at once, one segment after
-//! the other at the rate of the link, headers and options counted, and the propagation delay. What
-//! all paths together could have delivered by a time bounds the flow. Loss, queues filled by others,
-//! the receive window, and a threshold that ends slow start only delay a real flow further.
+//! On each path the bound follows an ideal TCP: its handshake; segments sent as soon as the window permits; a
+//! window that starts at its initial value and grows by the acknowledged data (so that it at most doubles in
+//! a round trip); immediate acknowledgements; transmission at the rate of the link, headers and options
+//! included; and the propagation delay. The data that all paths together could have delivered by a given time
+//! bounds the flow. Loss, queues of other flows, the receive window, and a threshold that ends slow start
+//! only delay a real flow further.
 //!
-//! A duplicated packet calls forth a second acknowledgement, and that may release one more segment
-//! (RFC 3042); so on a path that duplicates, each segment is taken to release three, and the packets
-//! of the handshake three more. The same holds where packets may overtake one another: what is late is sent
-//! again for lost, and the copy calls forth an acknowledgement of its own.
+//! A duplicated packet causes a second acknowledgement, which may release one more segment (RFC 3042). On a
+//! path that duplicates, each segment is therefore assumed to release three, and the packets of the handshake
+//! three more. The same holds if packets may be reordered: a late packet is retransmitted, and the copy
+//! causes its own acknowledgement.
 //!
-//! For a path that changes, its greatest rate and shortest round trip count all the time; for a
-//! trace, the most that it carries in any span as long as the one since the flow began to send.
+//! A path may have several links, and several routes of equal cost. It is then at most as fast as the slowest
+//! link of its fastest route, and at least as long as the propagation delays of its nearest route. All paths
+//! of a pair of hosts together carry at most the maximum flow from one to the other, so that links that paths
+//! share are counted once, wherever they are.
+//!
+//! For a link that changes, its greatest rate and shortest round-trip time are used throughout; for a trace,
+//! the maximum that it carries in any span as long as the one since the flow began to send.
 
 use std::sync::Arc;
 
-use anabranch_link::Trace;
+use anabranch_link::{Capacity, LinkConfigError, Trace};
 use anabranch_stack::config::{ConnectionConfig, DsnWidth};
+use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_units::{Duration, Rate};
 
-use crate::scenario::{Capacity, Direction, Experiment, Jitter, Path};
+use crate::scenario::{Direction, Experiment, Link};
 
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
-/// So many segments are followed one by one; after them a path is taken to be limited by its link alone.
+/// The number of segments that are followed one by one, after which a path is assumed to be limited by its
+/// link alone.
 const FOLLOWED: usize = 1 << 20;
-/// The request of a download.
+/// The length of a download's request.
 const REQUEST: u64 = 100;
 
-/// What the paths of an experiment can do at best; made once and used for all contenders.
+/// The limits of the paths of a pair of hosts, computed once for all contenders.
 #[derive(Clone, Debug)]
 pub struct Limits {
     paths: Vec<PathLimit>,
+    /// The rate of all paths together, if it is less than the sum of their rates; in bit/s.
     common: Option<Rate>,
+    /// The maximum flow, if it is known.
+    flow: Option<Rate>,
     initial: usize,
     direction: Direction,
+    /// The number of the server's addresses.
+    addresses: usize,
 }
 
 #[derive(Clone, Debug)]
 struct PathLimit {
     data: Service,
-    /// None for a trace, whose acknowledgements may leave at once.
+    /// None for a trace, whose acknowledgements may be sent immediately.
     acks: Option<Rate>,
-    /// Half the round trip.
+    /// The propagation delay of the data, in nanoseconds.
     delay: u64,
-    /// How many segments the arrival of one may release.
+    /// The propagation delay of the acknowledgements.
+    back: u64,
+    /// The number of segments that the arrival of one may release.
     released: u64,
 }
 
@@ -65,77 +79,118 @@ impl Service {
     }
 }
 
-/// The time of so many bytes, rounded down to a nanosecond, so that a bound stays one.
+/// A route without a known rate limit.
+const UNBOUNDED: Service = Service::Rate(LinkConfigError::MAX_RATE);
+
+/// Returns the time of `bytes`, rounded down to a nanosecond so that it remains a bound.
 fn at_least(rate: Rate, bytes: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.0.max(1))).unwrap_or(u64::MAX)
 }
 
-/// The time that one packet takes at least.
+/// Returns the least time of one packet.
 fn packet(rate: Option<Rate>, bytes: u64) -> u64 {
     rate.map_or(0, |rate| at_least(rate, bytes))
 }
 
-/// Whether a segment may arrive twice although it was not lost.
-fn has_copies(path: &Path) -> bool {
-    let overtakes = match path.jitter {
-        Some(Jitter::Uniform { reorder, .. } | Jitter::Normal { reorder, .. }) => reorder,
-        None => false,
-    };
-    path.duplicate > 0.0 || path.reorder.is_some() || overtakes
+/// True if a segment may arrive twice although it was not lost.
+fn has_copies(link: &Link) -> bool {
+    let config = &link.config;
+    config.duplicate > 0.0
+        || config.reordering.is_some()
+        || config.jitter.is_some_and(|jitter| jitter.reorder)
 }
 
 impl Limits {
-    /// Of this experiment.
-    pub fn new(experiment: &Experiment) -> Limits {
+    /// Returns the limits of the pair at the position `pair` of this experiment.
+    pub fn new(experiment: &Experiment, pair: usize) -> Limits {
+        let (graph, pair) = (&experiment.graph, &experiment.pairs[pair]);
         let mut envelopes: Vec<(Arc<Trace>, Arc<Envelope>)> = Vec::new();
-        let mut service = |capacity: &Capacity, path: &Path| match capacity {
-            Capacity::Rate(_) => {
-                let rate = path.greatest_rate();
-                Service::Rate(experiment.common.as_ref().map_or(rate, |common| common.rate.min(rate)))
-            }
-            Capacity::Trace(file) => {
-                let known = envelopes.iter().find(|(trace, _)| Arc::ptr_eq(trace, &file.trace));
-                let envelope = known.map(|(_, envelope)| envelope.clone()).unwrap_or_else(|| {
-                    let envelope = Arc::new(Envelope::new(&file.trace));
-                    envelopes.push((file.trace.clone(), envelope.clone()));
-                    envelope
-                });
-                Service::Trace(envelope)
-            }
+        let mut envelope = |trace: &Arc<Trace>| {
+            let known = envelopes.iter().find(|(other, _)| Arc::ptr_eq(other, trace));
+            known.map(|(_, envelope)| envelope.clone()).unwrap_or_else(|| {
+                let envelope = Arc::new(Envelope::new(trace));
+                envelopes.push((trace.clone(), envelope.clone()));
+                envelope
+            })
         };
-        let common = experiment.common.as_ref();
-        let paths = experiment.paths.iter().map(|path| {
-            let rtt = path.changes.iter().filter_map(|change| change.rtt).fold(path.rtt, Duration::min);
-            PathLimit {
-                data: service(&path.down, path),
-                acks: match path.up {
-                    Capacity::Rate(_) => {
-                        let rate = path.greatest_rate();
-                        Some(common.map_or(rate, |common| common.rate.min(rate)))
+        // The rate of the slowest link on the fastest route; none if a link has a trace.
+        let rate = |routes: &[Vec<usize>]| {
+            let slowest = |route: &Vec<usize>| {
+                let rates = route.iter().map(|&link| graph.links[link].greatest_rate());
+                rates.collect::<Option<Vec<Rate>>>()?.into_iter().min()
+            };
+            routes.iter().map(slowest).collect::<Option<Vec<Rate>>>()?.into_iter().max()
+        };
+        let delay = |routes: &[Vec<usize>]| {
+            let of = |route: &Vec<usize>| {
+                route.iter().map(|&link| graph.links[link].least_rtt().0).sum::<u64>() / 2
+            };
+            routes.iter().map(of).min().unwrap_or(0)
+        };
+        let paths: Vec<PathLimit> = pair
+            .paths
+            .iter()
+            .map(|path| {
+                let traced = |route: &Vec<usize>| {
+                    route.iter().find_map(|&link| match &graph.links[link].config.capacity {
+                        Capacity::Trace { trace, .. } => Some(trace.clone()),
+                        Capacity::Rate(_) => None,
+                    })
+                };
+                let data = match (rate(&path.data), path.data.as_slice()) {
+                    (Some(rate), _) => Service::Rate(rate),
+                    (None, [only]) => {
+                        traced(only).map_or(UNBOUNDED, |trace| Service::Trace(envelope(&trace)))
                     }
-                    Capacity::Trace(_) => None,
-                },
-                delay: (rtt + common.map_or(Duration::ZERO, |common| common.rtt)).0 / 2,
-                released: if has_copies(path) { 3 } else { 2 },
-            }
-        });
+                    (None, _) => UNBOUNDED,
+                };
+                let copies =
+                    path.data.iter().chain(&path.acks).flatten().any(|&link| has_copies(&graph.links[link]));
+                PathLimit {
+                    data,
+                    acks: rate(&path.acks),
+                    delay: delay(&path.data),
+                    back: delay(&path.acks),
+                    released: if copies { 3 } else { 2 },
+                }
+            })
+            .collect();
+        let flow = Some(graph.max_flow(pair, Link::greatest_rate)).filter(|flow| *flow < u64::MAX).map(Rate);
+        let apart = paths.iter().map(|path| path.data.rate().map_or(u64::MAX, |rate| rate.0));
+        let apart = apart.fold(0, u64::saturating_add);
         Limits {
-            paths: paths.collect(),
-            common: common.map(|common| common.rate),
-            initial: experiment.initial,
+            paths,
+            common: flow.filter(|flow| flow.0 < apart),
+            flow,
+            initial: experiment.initial.min(pair.paths.len().saturating_sub(1)),
             direction: experiment.traffic.direction,
+            // A host that only listens has one address.
+            addresses: experiment
+                .pairs
+                .iter()
+                .find(|other| other.client == pair.server)
+                .map_or(1, |other| other.paths.len()),
         }
     }
 
-    /// The same with each path's delay shorter by its own span, which some run may have.
+    /// Shortens each path's delay by its own duration, which some run may have.
     pub fn shorten(&mut self, by: impl Iterator<Item = Duration>) {
         for (path, by) in self.paths.iter_mut().zip(by) {
             path.delay = path.delay.saturating_sub(by.0);
+            path.back = path.back.saturating_sub(by.0);
         }
     }
 
-    /// The rate at which all paths together carry payload in full segments of this configuration,
-    /// in bit/s: their greatest rates, or the mean rates of traces, without the headers.
+    /// Lengthens each path's delay by its own duration.
+    pub(crate) fn lengthen(&mut self, by: impl Iterator<Item = Duration>) {
+        for (path, by) in self.paths.iter_mut().zip(by) {
+            path.delay = path.delay.saturating_add(by.0);
+            path.back = path.back.saturating_add(by.0);
+        }
+    }
+
+    /// Returns the rate at which all paths together carry payload in full segments of this configuration, in
+    /// bit/s: the sum of their greatest rates, or the mean rates of traces, without the headers.
     pub fn ideal_goodput_bps(&self, config: &ConnectionConfig) -> f64 {
         let wire = Wire::new(config);
         let rate = |path: &PathLimit| match &path.data {
@@ -147,28 +202,43 @@ impl Limits {
         sum * wire.mss as f64 / (wire.mss + wire.data) as f64
     }
 
-    /// The bound for connections of this configuration over all paths, the initial subflow on the
-    /// experiment's initial path.
+    /// Returns the bound for connections of this configuration over all paths, with the initial subflow on
+    /// the experiment's initial path.
     pub fn all_paths(&self, config: &ConnectionConfig) -> LowerBound {
-        let everything: Vec<usize> = (0..self.paths.len()).collect();
-        self.bound(config, &everything, self.initial)
+        let everything = 0..self.paths.len();
+        // The number of subflows that one interface may have: to each address of the server, or between two
+        // addresses.
+        let subflows = match config.path_manager {
+            PathManagerKind::NDiffPorts(count) => usize::from(count.max(1)),
+            _ => self.addresses,
+        };
+        let mut bound = self.bound(config, everything, self.initial);
+        if subflows > 1 {
+            let wire = Wire::new(config);
+            for (path, limit) in self.paths.iter().enumerate() {
+                let start = self.join_start(config, &wire, path, self.initial);
+                let further = (1..subflows).map(|_| Curve::new(limit, start, config, &wire));
+                bound.curves.extend(further);
+            }
+            bound.common = self.flow;
+        }
+        bound
     }
 
-    /// The headers and options of a data segment with a mapping, in bytes.
+    /// Returns the length of the headers and options of a data segment with a mapping, in bytes.
     pub(crate) fn headers(config: &ConnectionConfig) -> u32 {
         Wire::new(config).data as u32
     }
 
-    /// The bound for connections of this configuration over one path alone.
+    /// Returns the bound for connections of this configuration over one path alone.
     pub fn one_path(&self, config: &ConnectionConfig, path: usize) -> LowerBound {
-        self.bound(config, &[path], path)
+        self.bound(config, path..path + 1, path)
     }
 
-    fn bound(&self, config: &ConnectionConfig, which: &[usize], initial: usize) -> LowerBound {
+    fn bound(&self, config: &ConnectionConfig, which: core::ops::Range<usize>, initial: usize) -> LowerBound {
         let wire = Wire::new(config);
         let curves: Vec<Curve> = which
-            .iter()
-            .map(|&path| {
+            .map(|path| {
                 let limit = &self.paths[path];
                 let start = self.start(config, &wire, path, initial);
                 Curve::new(limit, start, config, &wire)
@@ -177,51 +247,63 @@ impl Limits {
         LowerBound { curves, common: self.common, wire }
     }
 
-    /// When data can first be sent on `path`, in nanoseconds from the flow's start.
+    /// Returns the time that packets of these lengths take over `path`, from the client and back.
+    fn trip(&self, path: usize, forth: u64, back: u64) -> u64 {
+        let limit = &self.paths[path];
+        // Upload: the SYN has the direction of the data. Download: that of the acknowledgements.
+        let (there, here) = match self.direction {
+            Direction::Upload => (limit.data.rate(), limit.acks),
+            Direction::Download => (limit.acks, limit.data.rate()),
+        };
+        limit.delay + limit.back + packet(there, forth) + packet(here, back)
+    }
+
+    /// Returns the time when data can first be sent on `path`, in nanoseconds from the flow's start.
     fn start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
-        // Upload: the SYN goes with the data. Download: it goes with the acknowledgements.
-        let trip = |path: usize, forth: u64, back: u64| {
-            let limit = &self.paths[path];
-            let (there, here) = match self.direction {
-                Direction::Upload => (limit.data.rate(), limit.acks),
-                Direction::Download => (limit.acks, limit.data.rate()),
-            };
-            2 * limit.delay + packet(there, forth) + packet(here, back)
-        };
-        let connected = trip(initial, wire.syn, wire.syn_ack);
-        let own = if path == initial {
-            connected
-        } else if config.simultaneous {
-            trip(path, wire.syn, wire.syn_ack)
-        } else {
-            // RFC 8684 section 3.2: the client may send after the fourth ACK.
-            connected + trip(path, wire.join_syn, wire.join_syn_ack) + trip(path, wire.join_ack, wire.ack)
-        };
+        if path != initial {
+            return self.join_start(config, wire, path, initial);
+        }
         match self.direction {
-            Direction::Upload => own,
-            Direction::Download => {
-                // The server sends when it has the request, and when the third ACK of the join has come.
-                let request = |path: usize| {
-                    let limit = &self.paths[path];
-                    trip(path, wire.syn, wire.syn_ack) + limit.delay + packet(limit.acks, wire.data + REQUEST)
-                };
-                let request = match config.simultaneous {
-                    true => (0..self.paths.len()).map(request).min().unwrap_or(0),
-                    false => request(initial),
-                };
-                let limit = &self.paths[path];
-                let ready = match (path == initial, config.simultaneous) {
-                    (true, _) => 0,
-                    (false, true) => limit.delay,
-                    (false, false) => connected + trip(path, wire.join_syn, wire.join_syn_ack) + limit.delay,
-                };
-                request.max(ready)
+            Direction::Upload => self.trip(path, wire.syn, wire.syn_ack),
+            Direction::Download => self.request(config, wire, initial),
+        }
+    }
+
+    /// Returns the time when data can first be sent on an additional subflow over `path`.
+    fn join_start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
+        let connected = self.trip(initial, wire.syn, wire.syn_ack);
+        let limit = &self.paths[path];
+        match (self.direction, config.simultaneous) {
+            (Direction::Upload, true) => self.trip(path, wire.syn, wire.syn_ack),
+            // RFC 8684 section 3.2: the client may send after the fourth ACK.
+            (Direction::Upload, false) => {
+                let joined = self.trip(path, wire.join_syn, wire.join_syn_ack);
+                connected + joined + self.trip(path, wire.join_ack, wire.ack)
             }
+            // The server sends once it has the request, and the third ACK of the join has arrived.
+            (Direction::Download, true) => self.request(config, wire, initial).max(limit.back),
+            (Direction::Download, false) => {
+                let ready = connected + self.trip(path, wire.join_syn, wire.join_syn_ack) + limit.back;
+                self.request(config, wire, initial).max(ready)
+            }
+        }
+    }
+
+    /// Returns the time when the server has the request of a download.
+    fn request(&self, config: &ConnectionConfig, wire: &Wire, initial: usize) -> u64 {
+        let over = |path: usize| {
+            let limit = &self.paths[path];
+            let sent = self.trip(path, wire.syn, wire.syn_ack);
+            sent + limit.back + packet(limit.acks, wire.data + REQUEST)
+        };
+        match config.simultaneous {
+            true => (0..self.paths.len()).map(over).min().unwrap_or(0),
+            false => over(initial),
         }
     }
 }
 
-/// The lengths of packets, in bytes on the wire.
+/// The lengths of packets on the wire, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
     syn: u64,
@@ -242,8 +324,8 @@ impl Wire {
         // MSS and window scale; SACK-permitted shares its padding with the timestamps.
         let syn = HEADERS + 8 + timestamps + if config.sack && !config.timestamps { 4 } else { 0 };
         let plain = HEADERS + timestamps;
-        // RFC 8684 section 3.3: four bytes, a data ACK or a DSN of 4 or 8, and 6 for the mapping; the
-        // whole padded to a multiple of four. The bound counts a mapping alone.
+        // RFC 8684 section 3.3: four bytes, a data ACK or a DSN of 4 or 8, and 6 for the mapping; the whole
+        // padded to a multiple of four. The bound counts only a mapping.
         let (dss_ack, dss_map) = match (config.mptcp, config.dsn_width) {
             (false, _) => (0, 0),
             (true, DsnWidth::Wide) => (12, 20),
@@ -273,7 +355,7 @@ pub struct LowerBound {
 }
 
 impl LowerBound {
-    /// No flow of `size` bytes ends sooner than this after its start.
+    /// Returns the least completion time of a flow of `size` bytes.
     pub fn completion(&mut self, size: u64) -> Duration {
         if size == 0 {
             return Duration::ZERO;
@@ -281,7 +363,7 @@ impl LowerBound {
         for curve in &mut self.curves {
             curve.extend(size);
         }
-        // What is delivered grows with time: the least time is found by halving.
+        // Delivered data grows with time, so the least time is found by bisection.
         let (mut low, mut high) = (0, 1 << 20);
         while self.delivered(high) < size {
             low = high;
@@ -297,11 +379,11 @@ impl LowerBound {
         Duration(high)
     }
 
-    /// The most payload that all paths can have delivered `at` nanoseconds after the start.
+    /// Returns the maximum payload that all paths can have delivered `at` nanoseconds after the start.
     fn delivered(&self, at: u64) -> u64 {
         let sum = self.curves.iter().map(|curve| curve.delivered(at)).fold(0, u64::saturating_add);
         let Some(rate) = self.common else { return sum };
-        // What all have in common begins when the first of them may send.
+        // The shared link starts with the first path that may send.
         let first = self.curves.iter().map(|curve| curve.start + curve.delay).min().unwrap_or(0);
         let bytes = rate.bytes_in(Duration(at.saturating_sub(first)));
         let full = self.wire.mss + self.wire.data;
@@ -310,25 +392,26 @@ impl LowerBound {
     }
 }
 
-/// What one path can deliver.
+/// The maximum delivery of one path.
 #[derive(Clone, Debug)]
 struct Curve {
     service: Service,
     start: u64,
     delay: u64,
-    /// From the arrival of a segment to that of its acknowledgement.
+    /// The time from the arrival of a segment to that of its acknowledgement.
     ack: u64,
     initial_window: u64,
     released: u64,
     mss: u64,
     headers: u64,
-    /// When each segment may begin to be sent: the window lets it, and the one before it has left.
+    /// The earliest start of each segment's transmission: the window permits it, and the one before it has
+    /// been sent.
     begins: Vec<u64>,
-    /// When each segment has left, whole.
+    /// The end of each segment's transmission.
     leaves: Vec<u64>,
-    /// From the last segment on they leave one behind the other for ever.
+    /// True once all further segments are sent without a gap.
     steady: bool,
-    /// The first segment since which they leave one behind the other.
+    /// The first segment since which there is no gap.
     busy_since: usize,
 }
 
@@ -338,7 +421,7 @@ impl Curve {
             service: limit.data.clone(),
             start,
             delay: limit.delay,
-            ack: packet(limit.acks, wire.ack) + limit.delay,
+            ack: packet(limit.acks, wire.ack) + limit.back,
             initial_window: u64::from(config.initial_window.max(1)) + if limit.released > 2 { 3 } else { 0 },
             released: limit.released,
             mss: wire.mss,
@@ -368,7 +451,7 @@ impl Curve {
             match &self.service {
                 Service::Rate(rate) => {
                     self.leaves.push(begins.saturating_add(at_least(*rate, full)));
-                    // Acknowledgements now come at the rate of the link, and each releases two segments.
+                    // Acknowledgements now arrive at the rate of the link, and each releases two segments.
                     self.steady = clock.is_some_and(|acked| acked > self.busy_since);
                 }
                 Service::Trace(envelope) => {
@@ -380,7 +463,7 @@ impl Curve {
         }
     }
 
-    /// The most payload that can have arrived by `at`.
+    /// Returns the maximum payload that can have arrived by `at`.
     fn delivered(&self, at: u64) -> u64 {
         let Some(left) = at.checked_sub(self.delay) else { return 0 };
         let whole = self.leaves.partition_point(|leaves| *leaves <= left);
@@ -389,7 +472,7 @@ impl Curve {
             if self.begins[whole] > left {
                 return whole as u64 * self.mss;
             }
-            // A part of a segment may be all that the flow still has to send.
+            // The remaining data of the flow may be a part of a segment.
             let bytes = match &self.service {
                 Service::Rate(rate) => rate.bytes_in(Duration(left - self.begins[whole])),
                 Service::Trace(envelope) => {
@@ -413,10 +496,10 @@ impl Curve {
     }
 }
 
-/// How much a trace carries at most in a span of each length.
+/// The maximum that a trace carries in a span of each length.
 #[derive(Clone, Debug)]
 struct Envelope {
-    /// Spans in nanoseconds, ascending, and the most bytes of any such span.
+    /// Spans in nanoseconds, ascending, and the maximum of bytes in any such span.
     points: Vec<(u64, u64)>,
     period: u64,
     bytes_per_period: u64,
@@ -425,7 +508,7 @@ struct Envelope {
 impl Envelope {
     fn new(trace: &Trace) -> Envelope {
         let period = trace.period().0;
-        // Every millisecond at first, then steps of 8 %: a lower bound may be a little too low.
+        // Every millisecond at first, then steps of 8 %: a lower bound may be slightly too low.
         let mut points = Vec::new();
         let mut span = 0;
         while span < period {
@@ -435,16 +518,16 @@ impl Envelope {
         Envelope { points, period, bytes_per_period: trace.opportunities() as u64 * Trace::OPPORTUNITY_BYTES }
     }
 
-    /// At most so many bytes in any span of this length.
+    /// Returns the maximum of bytes in any span of this length.
     fn most_service(&self, span: u64) -> u64 {
         let (periods, rest) = (span / self.period, span % self.period);
-        // The next point up: never too little.
+        // The next point up, which is never too little.
         let next = self.points.partition_point(|point| point.0 < rest);
         let bytes = self.points.get(next).map_or(self.bytes_per_period, |point| point.1);
         bytes.saturating_add(periods.saturating_mul(self.bytes_per_period))
     }
 
-    /// Every span that carries `bytes` is at least so long.
+    /// Returns the least length of a span that carries `bytes`.
     fn least_span(&self, bytes: u64) -> u64 {
         // A whole period carries the same wherever it starts.
         let periods = bytes.saturating_sub(1) / self.bytes_per_period;

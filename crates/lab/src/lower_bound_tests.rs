@@ -7,7 +7,7 @@ fn bound(text: &str, profile: Profile) -> LowerBound {
     let text = format!("schedulers = ['tcp']\ntraffic.direction = 'upload'\n{text}");
     let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
     let config = ConnectionConfig { mss: 1400, ..ConnectionConfig::new(profile) };
-    Limits::new(&scenario.conditions[0].experiment).all_paths(&config)
+    Limits::new(&scenario.conditions[0].experiment, 0).all_paths(&config)
 }
 
 const ONE: &str = "path = [{ rate = '100 Mbit/s', rtt = '20 ms' }]";
@@ -18,7 +18,7 @@ const TWO: &str = "path = [{ rate = '100 Mbit/s', rtt = '20 ms' }, { rate = '100
 fn one_segment_takes_a_handshake_and_half_a_round_trip() {
     let nanos = 20_000_000 + (64 + 72) * 80 + 10_000_000 + 1472 * 80;
     assert!(bound(ONE, Profile::Linux).completion(1400).0.abs_diff(nanos) <= 1);
-    // A single byte is sooner by the time of 1399.
+    // A single byte is delivered earlier by the time of 1399.
     assert!(bound(ONE, Profile::Linux).completion(1).0.abs_diff(nanos - 1399 * 80) <= 1);
 }
 

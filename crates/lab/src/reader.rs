@@ -1,22 +1,23 @@
-//! Reads values out of a [`Table`], with errors that say what would be right.
+//! Reads values out of a [`Table`], with errors that suggest valid values.
 
+use anabranch_link::QueueLimit;
 use anabranch_units::{Bytes, Duration, Rate};
 
 use crate::source::{Problem, Span, did_you_mean};
 use crate::tree::{Entry, Node, Table, Value};
-use crate::units::{self, QueueSize, UnitError};
+use crate::units::{self, UnitError};
 
 /// A table whose keys are all known.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     table: &'a Table,
-    /// Where the table was begun, for what is missing in it.
+    /// The place where the table begins, for errors about missing keys.
     pub span: &'a Span,
     what: &'static str,
 }
 
 impl<'a> Reader<'a> {
-    /// The table, called `what`, if all its keys are among `keys`.
+    /// Returns a reader of the table, called `what` in errors, if all its keys are among `keys`.
     pub fn new(
         table: &'a Table,
         span: &'a Span,
@@ -29,7 +30,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The table that `node` must be.
+    /// Returns a reader of `node`, which must be a table.
     pub fn of(node: &'a Node, what: &'static str, keys: &[&str]) -> Result<Reader<'a>, Problem> {
         Reader::new(node.table(what)?, &node.span, what, keys)
     }
@@ -38,7 +39,7 @@ impl<'a> Reader<'a> {
         self.table.get(key).map(|entry| &entry.node)
     }
 
-    /// The value at `key` as `read` takes it, if it is there.
+    /// Returns the value at `key`, converted by `read`, if it is present.
     pub fn optional<T>(
         &self,
         key: &str,
@@ -47,7 +48,7 @@ impl<'a> Reader<'a> {
         self.get(key).map(read).transpose()
     }
 
-    /// The value at `key`, which must be there.
+    /// Returns the value at `key`, which must be present.
     pub fn required<T>(
         &self,
         key: &str,
@@ -62,7 +63,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The error of a key that nobody knows.
+/// Returns the error for an unknown key.
 pub(crate) fn unknown_key(entry: &Entry, what: &str, keys: &[&str]) -> Problem {
     let problem = Problem::at(&entry.key_span, format!("unknown key `{}` in {what}", entry.key));
     problem.help(match did_you_mean(&entry.key, keys.iter().copied()) {
@@ -71,7 +72,7 @@ pub(crate) fn unknown_key(entry: &Entry, what: &str, keys: &[&str]) -> Problem {
     })
 }
 
-/// `a, b and c`.
+/// Formats `a, b and c`.
 pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
     match names {
         [] => String::new(),
@@ -85,7 +86,7 @@ pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
 
 impl Node {
     fn wrong_kind(&self, expected: &str) -> Problem {
-        Problem::at(&self.span, format!("this is {}, where {expected} belongs", self.value.kind()))
+        Problem::at(&self.span, format!("this is {}, not {expected}", self.value.kind()))
     }
 
     pub fn table(&self, what: &str) -> Result<&Table, Problem> {
@@ -109,7 +110,7 @@ impl Node {
         }
     }
 
-    /// A text; a number is taken as it is written, so that a name may be a number.
+    /// Reads a text; a number is taken literally, so that a name may be a number.
     pub fn name(&self) -> Result<String, Problem> {
         match &self.value {
             Value::String(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
@@ -127,7 +128,7 @@ impl Node {
         }
     }
 
-    /// A whole number from `low` to `high`.
+    /// Reads a whole number from `low` to `high`.
     pub fn integer(&self, low: i64, high: i64) -> Result<i64, Problem> {
         let out_of_range = |number: &str| {
             Problem::at(&self.span, format!("{number} is out of range"))
@@ -152,7 +153,7 @@ impl Node {
         Ok(value)
     }
 
-    /// A number, whole or not.
+    /// Reads a number, whole or not.
     pub fn number(&self) -> Result<f64, Problem> {
         match &self.value {
             Value::Integer(value) => Ok(*value as f64),
@@ -180,7 +181,7 @@ impl Node {
         self.quantity(units::parse_rate)
     }
 
-    /// A time; a bare 0 is allowed.
+    /// Reads a duration; 0 needs no unit.
     pub fn span_of_time(&self) -> Result<Duration, Problem> {
         if matches!(self.value, Value::Integer(0)) {
             return Ok(Duration::ZERO);
@@ -188,7 +189,7 @@ impl Node {
         self.quantity(units::parse_span)
     }
 
-    /// A time of at most a day, as the link wants its delays.
+    /// Reads a duration of at most a day, the limit of a link's delays.
     pub fn delay(&self) -> Result<Duration, Problem> {
         let span = self.span_of_time()?;
         if span > Duration::from_secs(86_400) {
@@ -197,7 +198,7 @@ impl Node {
         Ok(span)
     }
 
-    /// A time that is not zero.
+    /// Reads a positive duration.
     pub fn positive_time(&self) -> Result<Duration, Problem> {
         let span = self.delay()?;
         if span.is_zero() {
@@ -210,7 +211,7 @@ impl Node {
         self.quantity(units::parse_size)
     }
 
-    /// A size that is not zero.
+    /// Reads a positive size.
     pub fn positive_size(&self) -> Result<Bytes, Problem> {
         let size = self.size()?;
         if size.0 == 0 {
@@ -227,11 +228,11 @@ impl Node {
         self.quantity(units::parse_probability)
     }
 
-    pub fn queue(&self) -> Result<QueueSize, Problem> {
+    pub fn queue(&self) -> Result<QueueLimit, Problem> {
         self.quantity(units::parse_queue)
     }
 
-    /// One of these names; the position.
+    /// Reads one of these names; returns its position.
     pub fn choice(&self, what: &str, names: &[&str]) -> Result<usize, Problem> {
         let text = self.string()?;
         names
@@ -241,12 +242,12 @@ impl Node {
     }
 }
 
-/// The whole numbers that are allowed.
+/// Describes the permitted whole numbers.
 fn range(low: i64, high: i64) -> String {
     if high == i64::MAX { format!("of at least {low}") } else { format!("from {low} to {high}") }
 }
 
-/// The error of a name that is none of `names`.
+/// Returns the error for a name that is none of `names`.
 pub(crate) fn unknown_name(node: &Node, text: &str, what: &str, names: &[&str]) -> Problem {
     let problem = Problem::at(&node.span, format!("there is no {what} called `{text}`"));
     problem.help(match did_you_mean(text, names.iter().copied()) {

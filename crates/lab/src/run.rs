@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Write};
 
-use anabranch_link::{self as link, LinkConfig, Loss, QueueLimit, Step, WhenDown};
-use anabranch_sim::topology::{self, Duplex, Pair, PathSpec, ServerAddresses, Topology};
+pub use anabranch_sim::LinkReport;
+use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
 use anabranch_sim::{EndReport, FlowReport, FlowSpec, Performance, Recorder, Sim};
 use anabranch_stack::config::ConnectionConfig;
@@ -13,19 +13,16 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
 use crate::lower_bound::{Limits, LowerBound};
-use crate::scenario::{
-    Capacity, CommonLink, Condition, Direction, Experiment, FlowSize, Jitter, LossModel, Path, Phases,
-    Scenario, Start, TraceStart, Transport,
-};
+use crate::network;
+use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Start, Transport};
 use crate::source::ScenarioError;
-use crate::units::QueueSize;
 
-/// Why there is no result.
+/// The reason that there is no result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunError {
-    /// It was told to stop.
+    /// It was cancelled.
     Cancelled,
-    /// The scenario asks for something that cannot be simulated.
+    /// The scenario cannot be simulated.
     Scenario(ScenarioError),
     /// Its packets could not be captured.
     Capture(String),
@@ -49,44 +46,49 @@ fn impossible(error: impl core::fmt::Display) -> RunError {
     RunError::Scenario(ScenarioError::new(error.to_string()))
 }
 
-/// To whom a flow belongs.
+/// The owner of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The contender.
     Contender,
-    /// A plain TCP of the same traffic beside the contender's.
+    /// A plain TCP with the same traffic that competes with the contender.
     Beside,
 }
 
-/// What became of a flow.
+/// The result of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowResult {
-    /// To whom it belongs.
+    /// Its owner.
     pub class: Class,
-    /// What the simulator reports.
+    /// The position of its pair of hosts.
+    pub pair: usize,
+    /// The simulator's report.
     pub report: FlowReport,
-    /// The position of the path of its first subflow.
+    /// The position of the path of its initial subflow.
     pub path: usize,
-    /// Data segments that its sender has sent again on another subflow.
+    /// Data segments that its sender has reinjected on another subflow.
     pub reinjected_segments: u64,
-    /// No schedule could have delivered what was delivered sooner.
+    /// The lower bound on the time to deliver its delivered data.
     pub lower_bound: Duration,
-    /// How long it had: to the end of the run, if it was not delivered before.
+    /// The time it had: until the end of the run, if it was not delivered before.
     pub time: Duration,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
-    /// The flows that count, in the order of their drawing; background flows do not.
+    /// The counted flows, in the order of their drawing, without background flows.
     pub flows: Vec<FlowResult>,
-    /// How much was simulated.
+    /// The links, in the order of the experiment's; empty in a comparison.
+    pub links: Vec<LinkReport>,
+    /// The amount of simulation.
     pub performance: Performance,
 }
 
 impl RunResult {
-    /// Drops what no statistic of a comparison needs, so that many runs take less memory.
+    /// Discards details that no statistic of a comparison needs, to save memory.
     pub(crate) fn forget_details(&mut self) {
+        self.links = Vec::new();
         for flow in &mut self.flows {
             flow.report.sender = EndReport::default();
             flow.report.receiver = EndReport::default();
@@ -94,31 +96,32 @@ impl RunResult {
     }
 }
 
-/// What all runs of a condition have in common.
+/// The common state of all runs of a condition.
 #[derive(Clone, Debug)]
 pub struct Prepared<'a> {
     scenario: &'a Scenario,
     condition: &'a Condition,
     topology: Topology,
-    limits: Limits,
+    /// By pair of hosts.
+    limits: Vec<Limits>,
     /// The phases that every run draws.
     phases: Option<Phases>,
-    /// The path of the TCPs beside the contender's flows that have none of their own, as measured.
+    /// The measured path of competing TCPs without a configured path.
     beside: Option<usize>,
 }
 
-/// To whom a flow belongs, and the position of its first path; a background flow belongs to nobody.
-type Owner = Option<(Class, usize)>;
+/// The owner of a flow, and the positions of its pair and of its first path; a background flow has none.
+type Owner = Option<(Class, usize, usize)>;
 
 /// One run to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Task {
     /// The position of the contender.
     contender: usize,
-    /// The path of a plain TCP that has none of its own, or of a first subflow that starts elsewhere.
+    /// The path of a plain TCP without a configured path, or of an initial subflow on another path.
     path: Option<usize>,
     seed: u64,
-    /// Whether it has the TCPs beside alone, on `path`, in the place of the contender's flows.
+    /// True if only the competing TCPs are simulated, on `path`, instead of the contender's flows.
     beside_alone: bool,
 }
 
@@ -133,7 +136,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Prepares the condition at `position` for a comparison, whose runs draw phases unless the scenario
-    /// says otherwise.
+    /// disables them.
     ///
     /// # Errors
     /// If no network can be made of the scenario.
@@ -152,45 +155,53 @@ impl<'a> Prepared<'a> {
         phases: Option<Phases>,
     ) -> Result<Prepared<'a>, RunError> {
         let condition = &scenario.conditions[position];
-        let topology = build_topology(&condition.experiment, 0, None).map_err(impossible)?;
-        let mut limits = Limits::new(&condition.experiment);
+        let experiment = &condition.experiment;
+        let topology = network::build(experiment, 0, None).map_err(impossible)?;
+        let limits = (0..experiment.traffic.pairs)
+            .chain(experiment.traffic.beside.iter().flat_map(|beside| beside.pairs.iter().copied()))
+            .max()
+            .map_or(0, |last| last + 1);
+        let mut limits: Vec<Limits> = (0..limits).map(|pair| Limits::new(experiment, pair)).collect();
         if let Some(phases) = &phases {
-            let paths = &condition.experiment.paths;
-            limits.shorten(paths.iter().map(|path| phases.delay_limit(path.rtt)));
+            for (limits, pair) in limits.iter_mut().zip(&experiment.pairs) {
+                limits.shorten(pair.paths.iter().map(|path| network::shortening(experiment, path, phases)));
+            }
         }
         Ok(Prepared { scenario, condition, topology, limits, phases, beside: None })
     }
 
-    /// The path of the TCPs beside the contender's flows, where it was measured.
+    /// Returns the path of the competing TCPs, if it was measured.
     pub(crate) fn beside(&self) -> Option<usize> {
         self.beside
     }
 
-    /// Lets the TCPs beside the contender's flows take `path`, unless the scenario names another.
+    /// Sets the path of the competing TCPs, unless the scenario configures one.
     pub(crate) fn set_beside(&mut self, path: Option<usize>) {
         self.beside = path;
     }
 
-    /// The greatest payload rate of all paths together for the contender at `position`.
+    /// Returns the maximum payload rate of all paths together for the contender at `position`, as if each
+    /// pair of hosts were alone.
     pub fn ideal_goodput_bps(&self, position: usize) -> f64 {
-        self.limits.ideal_goodput_bps(&self.condition.configs[position])
+        let limits = &self.limits[..self.condition.experiment.traffic.pairs];
+        limits.iter().map(|limits| limits.ideal_goodput_bps(&self.condition.configs[position])).sum()
     }
 
-    /// Simulates run number `run` (from 0) of the contender at `position`. A plain TCP without a path of
-    /// its own takes the one with the smallest lower bound, since no other run tells which is best.
+    /// Simulates run number `run` (from 0) of the contender at `position`. A plain TCP without a configured
+    /// path uses the one with the smallest lower bound, since there are no selection runs.
     ///
     /// # Errors
-    /// If the run cannot be made, or `cancelled` has become true.
+    /// If the run cannot be made, or `cancelled` is set.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
         let seed = self.scenario.run_seed(run);
         let task = Task { contender: position, path: None, seed, beside_alone: false };
         self.record(task, cancelled, (), |()| false).map(|(result, ())| result)
     }
 
-    /// Simulates `job`, and captures its packets if that is wanted.
+    /// Simulates `job`, and captures its packets if requested.
     ///
     /// # Errors
-    /// If the run cannot be made or captured, or it was told to stop.
+    /// If the run cannot be made or captured, or it was cancelled.
     pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
         let seed = match job.purpose {
             Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
@@ -208,11 +219,11 @@ impl<'a> Prepared<'a> {
         self.record_packets(task, options.cancelled, captures.settings(), out.map_err(failed)?, &fail)
     }
 
-    /// Simulates as [`Prepared::run`], and writes a capture of its packets to `out`. `fail` makes an error of one that
-    /// cannot be written.
+    /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`
+    /// converts errors of writing.
     ///
     /// # Errors
-    /// If the run cannot be made or captured, or `cancelled` has become true.
+    /// If the run cannot be made or captured, or `cancelled` is set.
     pub fn run_captured(
         &self,
         position: usize,
@@ -247,14 +258,14 @@ impl<'a> Prepared<'a> {
             }
         };
         let capture = Capture::new(&self.topology.network, host, snap_len, out).map_err(fail)?;
-        // A run whose capture has failed is stopped, and `finish` says why.
+        // A run whose capture has failed is stopped, and `finish` returns the error.
         let broken = |capture: &Capture<_>| capture.error().is_some();
         let (result, capture) = self.record(task, cancelled, capture, broken)?;
         capture.finish().map_err(fail)?;
         Ok(result)
     }
 
-    /// Simulates a run while `recorder` listens, until the end or until it is `broken`.
+    /// Simulates a run with `recorder`, until the end or until it is `broken`.
     fn record<R: Recorder>(
         &self,
         task: Task,
@@ -266,14 +277,13 @@ impl<'a> Prepared<'a> {
         let seed = task.seed;
         let (specs, classes) = self.flows(task)?;
         let until = self.end(&specs);
-        let random = |path: &Path| path.trace_start == TraceStart::Random;
         // The hosts and addresses are those of `self.topology`, whatever the seed.
-        let network = match self.phases.is_some() || experiment.paths.iter().any(random) {
-            true => build_topology(experiment, seed, self.phases.as_ref()).map_err(impossible)?.network,
+        let network = match self.phases.is_some() || !network::is_constant(experiment) {
+            true => network::build(experiment, seed, self.phases.as_ref()).map_err(impossible)?.network,
             false => self.topology.network.clone(),
         };
         let mut sim = Sim::new(network, specs, seed, recorder).map_err(impossible)?;
-        // In pieces, so that a long run can be stopped.
+        // In pieces, so that a long run can be cancelled.
         while !sim.is_complete() && sim.next_time().is_some_and(|next| next <= until) {
             if cancelled.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
@@ -290,26 +300,28 @@ impl<'a> Prepared<'a> {
         }
         let report = if broken(sim.recorder()) { sim.report() } else { sim.run(until) };
         let now = sim.now();
-        let mut bounds = self.bounds();
+        let mut bounds: Vec<Option<Vec<LowerBound>>> = vec![None; self.limits.len()];
         let mut flows = Vec::with_capacity(classes.len());
         for (report, class) in report.flows.into_iter().zip(classes) {
-            let Some((class, path)) = class else { continue };
+            let Some((class, pair, path)) = class else { continue };
             let bytes = match report.fct {
                 Some(_) => report.size.map_or(report.delivered, |size| size.0),
                 None => report.delivered,
             };
+            let bounds = bounds[pair].get_or_insert_with(|| self.bounds(pair));
             let lower_bound =
                 bounds.iter_mut().map(|bound| bound.completion(bytes)).min().unwrap_or_default();
             let time = report.fct.unwrap_or(now.since(report.start));
             let again = report.sender.subflows.iter().map(|subflow| subflow.counters.segments_reinjected);
             let reinjected_segments = again.sum();
-            flows.push(FlowResult { class, report, path, reinjected_segments, lower_bound, time });
+            flows.push(FlowResult { class, pair, report, path, reinjected_segments, lower_bound, time });
         }
         debug_assert!(!flows.is_empty());
-        Ok((RunResult { flows, performance: report.performance }, sim.into_recorder()))
+        let result = RunResult { flows, links: report.links, performance: report.performance };
+        Ok((result, sim.into_recorder()))
     }
 
-    /// When a run ends at the latest.
+    /// Returns the latest end of a run.
     fn end(&self, specs: &[FlowSpec]) -> Time {
         let experiment = &self.condition.experiment;
         let last = specs.iter().map(|spec| spec.start).max().unwrap_or(Time::ZERO);
@@ -319,40 +331,41 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The yardstick that all contenders of the condition share: multipath over all paths, or a plain
-    /// TCP on the best path, whichever could be sooner.
-    fn bounds(&self) -> Vec<LowerBound> {
+    /// Returns the reference bounds that all contenders of the condition share for flows of the pair at
+    /// `position`: multipath over all paths, and a plain TCP on each path, of which the earliest counts.
+    fn bounds(&self, position: usize) -> Vec<LowerBound> {
+        let limits = &self.limits[position];
         let base = &self.condition.base;
-        let mut bounds = vec![self.limits.all_paths(base)];
+        let mut bounds = vec![limits.all_paths(base)];
         for (contender, config) in self.scenario.contenders.iter().zip(&self.condition.configs) {
             if matches!(contender.transport, Transport::Multipath(_)) {
-                bounds.push(self.limits.all_paths(config));
+                bounds.push(limits.all_paths(config));
             }
         }
         let plain = &self.condition.plain;
-        let paths = 0..self.condition.experiment.paths.len();
-        bounds.extend(paths.map(|path| self.limits.one_path(plain, path)));
+        let paths = 0..self.condition.experiment.pairs[position].paths.len();
+        bounds.extend(paths.map(|path| limits.one_path(plain, path)));
         bounds
     }
 
-    /// The flows of a run, and to whom each belongs.
+    /// Returns the flows of a run, and the owner of each.
     fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Owner>), RunError> {
         let Task { contender: position, path, seed, beside_alone } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
-        let pair = &self.topology.pairs[0];
         let config = &self.condition.configs[position];
         let (mut specs, mut classes) = (Vec::new(), Vec::new());
         let latest = self.phases.map_or(Duration::ZERO, |phases| phases.start_limit(self.shortest_rtt()));
         let latest_join = self.phases.map_or(Duration::ZERO, |phases| phases.join_limit(self.shortest_rtt()));
         let mut phase = RandomStream::new(seed, "phase.start");
         let mut join_phase = RandomStream::new(seed, "phase.join");
-        let mut add = |pair: &Pair,
+        let mut add = |place: usize,
                        path: usize,
                        name: String,
                        drawn: Drawn,
                        config: &ConnectionConfig,
                        class: Option<Class>| {
+            let pair: &Pair = &self.topology.pairs[place];
             let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
             if !latest.is_zero() {
                 spec.start += Duration(phase.below(latest.0));
@@ -365,30 +378,37 @@ impl<'a> Prepared<'a> {
                 spec = spec.download();
             }
             specs.push(spec);
-            classes.push(class.map(|class| (class, path)));
+            classes.push(class.map(|class| (class, place, path)));
         };
-        let mut choice = match (&self.scenario.contenders[position].transport, path) {
+        let choose = |pair: usize| match (&self.scenario.contenders[position].transport, path) {
             (Transport::Tcp { path: Some(path) }, _) => Choice::Fixed(*path),
             (Transport::Tcp { path: None }, Some(path)) => Choice::Fixed(path),
-            (Transport::Tcp { path: None }, None) => self.best(config),
+            (Transport::Tcp { path: None }, None) => self.best(config, pair),
             (Transport::Multipath(_), path) => Choice::Fixed(path.unwrap_or(experiment.initial)),
         };
+        let mut choices: Vec<Choice> = (0..traffic.pairs).map(choose).collect();
         let drawn = match beside_alone {
             true => Vec::new(),
             false => source(experiment, "flows", traffic.flows).draw(seed).map_err(impossible)?,
         };
         for (index, flow) in drawn.into_iter().enumerate() {
-            add(pair, choice.path(flow.size), format!("{}", index + 1), flow, config, Some(Class::Contender));
+            let pair = index % traffic.pairs;
+            let path = self.existing(pair, choices[pair].path(flow.size));
+            add(pair, path, format!("{}", index + 1), flow, config, Some(Class::Contender));
         }
         if let Some(beside) = &traffic.beside {
             let plain = self.condition.beside_config();
             let measured = path.filter(|_| beside_alone).or(beside.path).or(self.beside);
-            let mut choice = measured.map_or_else(|| self.best(&plain), Choice::Fixed);
+            let choose = |pair: &usize| measured.map_or_else(|| self.best(&plain, *pair), Choice::Fixed);
+            let mut choices: Vec<Choice> = beside.pairs.iter().map(choose).collect();
             let class = if beside_alone { Class::Contender } else { Class::Beside };
             let drawn = source(experiment, "beside", beside.flows).draw(seed).map_err(impossible)?;
             for (index, flow) in drawn.into_iter().enumerate() {
+                let turn = index % beside.pairs.len();
+                let pair = beside.pairs[turn];
+                let path = self.existing(pair, choices[turn].path(flow.size));
                 let name = format!("beside {}", index + 1);
-                add(pair, choice.path(flow.size), name, flow, &plain, Some(class));
+                add(pair, path, name, flow, &plain, Some(class));
             }
         }
         for (group, background) in traffic.background.iter().enumerate() {
@@ -396,30 +416,38 @@ impl<'a> Prepared<'a> {
             for index in 0..background.flows {
                 let drawn = Drawn { start: background.start, size: None };
                 let name = format!("background {}.{}", group + 1, index + 1);
-                add(pair, background.path, name, drawn, plain, None);
+                add(background.pair, background.path, name, drawn, plain, None);
             }
         }
         Ok((specs, classes))
     }
 
-    /// The shortest round trip of all paths.
+    /// Returns the shortest round-trip time of all paths.
     fn shortest_rtt(&self) -> Duration {
-        let experiment = &self.condition.experiment;
-        let common = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
-        experiment.paths.iter().map(|path| path.rtt + common).min().unwrap_or_default()
+        self.condition.experiment.shortest_rtt()
     }
 
-    /// How a plain TCP chooses its path where no run tells which is best.
-    fn best(&self, config: &ConnectionConfig) -> Choice {
-        let paths = &self.condition.experiment.paths;
-        let bounds = (0..paths.len()).map(|path| self.limits.one_path(config, path)).collect();
+    /// Returns the path at `position`, or the last one of a pair that has fewer.
+    fn existing(&self, pair: usize, position: usize) -> usize {
+        position.min(self.condition.experiment.pairs[pair].paths.len() - 1)
+    }
+
+    /// Returns the path choice of a plain TCP between the hosts of `pair` without selection runs.
+    fn best(&self, config: &ConnectionConfig, pair: usize) -> Choice {
+        let experiment = &self.condition.experiment;
+        let paths = &experiment.pairs[pair].paths;
+        let bounds = (0..paths.len()).map(|path| self.limits[pair].one_path(config, path)).collect();
         // The first of the highest rate.
-        let fastest = (0..paths.len()).rev().max_by_key(|path| paths[*path].down.mean_rate()).unwrap_or(0);
+        let rate = |path: &usize| {
+            let path = &paths[*path];
+            (experiment.graph.path_rate(path), experiment.own_link(path).mean_rate())
+        };
+        let fastest = (0..paths.len()).rev().max_by_key(rate).unwrap_or(0);
         Choice::Best { bounds, fastest }
     }
 }
 
-/// Which path a plain TCP takes.
+/// The path choice of a plain TCP.
 enum Choice {
     Fixed(usize),
     Best { bounds: Vec<LowerBound>, fastest: usize },
@@ -438,16 +466,15 @@ impl Choice {
     }
 }
 
-/// Where the flows of an experiment come from.
+/// Returns the source of the flows of an experiment.
 fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     let traffic = &experiment.traffic;
     let starts = match &traffic.start {
         Start::Together(at) => Starts::Together { at: *at, count: flows as usize },
         Start::At(times) => Starts::At(times.clone()),
         Start::Poisson { from, load } => {
-            let all =
-                experiment.paths.iter().map(|path| path.down.mean_rate().0).fold(0, u64::saturating_add);
-            let rate = experiment.common.as_ref().map_or(all, |common| common.rate.0.min(all));
+            let mean = |pair| experiment.graph.max_flow(pair, |link| Some(link.mean_rate()));
+            let rate = experiment.flow_pairs().iter().map(mean).fold(0, u64::saturating_add);
             let gap = traffic.size.mean().unwrap_or(0.0) * 8.0 / (rate as f64 * load);
             Starts::Poisson {
                 from: *from,
@@ -460,8 +487,8 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
-/// The flows of an experiment in a run with `seed`, background flows and those beside left out: when each starts and how
-/// much it sends.
+/// Returns the flows of an experiment in a run with `seed`, without background and competing flows: the start
+/// and the size of each.
 ///
 /// # Errors
 /// If none can be drawn.
@@ -469,184 +496,17 @@ pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError>
     source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)
 }
 
-/// The network of an experiment in a run with `seed`, on which only random starts of traces depend: the first pair is
-/// its client and its server, with its paths in order.
+/// Returns the network of an experiment in a run with `seed`, on which only random starts of traces depend.
+/// Its pairs are those of the experiment, with their paths in order.
 ///
 /// # Errors
 /// If no network can be made of it.
 pub fn topology(experiment: &Experiment, seed: u64) -> Result<Topology, RunError> {
-    build_topology(experiment, seed, None).map_err(impossible)
-}
-
-fn build_topology(
-    experiment: &Experiment,
-    seed: u64,
-    phases: Option<&Phases>,
-) -> Result<Topology, anabranch_sim::NetworkError> {
-    let extra = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
-    let paths: Vec<PathSpec> = experiment
-        .paths
-        .iter()
-        .map(|path| PathSpec {
-            name: path.name.clone(),
-            stretches: vec![duplex(path, experiment.traffic.direction, path.rtt + extra, seed, phases)],
-            backup: path.backup,
-        })
-        .collect();
-    let topology = match &experiment.common {
-        None => topology::disjoint(&paths, ServerAddresses::One)?,
-        Some(common) => {
-            let longest = experiment.paths.iter().map(|path| path.rtt).max().unwrap_or_default() + extra;
-            // A name that no path has.
-            let mut name = "common link".to_owned();
-            while experiment.paths.iter().any(|path| path.name == name) {
-                name.push('\'');
-            }
-            let apart = experiment.paths.iter().all(|path| path.luck_apart);
-            let link = common_duplex(common, experiment.traffic.direction, longest).with(|link| {
-                link.luck = luck(apart);
-            });
-            let bottleneck = PathSpec::new(name, link);
-            topology::shared_bottleneck(&paths, &bottleneck, &[])?
-        }
-    };
-    Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
-}
-
-fn duplex(path: &Path, direction: Direction, rtt: Duration, seed: u64, phases: Option<&Phases>) -> Duplex {
-    let anywhere = path.trace_start == TraceStart::Random || phases.is_some_and(|phases| phases.traces);
-    let start = match (path.trace_start, &path.down) {
-        (TraceStart::At(start), _) => start,
-        (_, Capacity::Trace(file)) if anywhere => {
-            let mut stream = RandomStream::new(seed, &format!("trace.{}.start", path.name));
-            Duration(stream.below(file.trace.period().0))
-        }
-        _ => Duration::ZERO,
-    };
-    let limit = phases.map_or(Duration::ZERO, |phases| phases.delay_limit(path.rtt));
-    // Each direction has a delay that is up to `limit` longer or shorter.
-    let later = |direction: &str| {
-        let mut stream = RandomStream::new(seed, &format!("phase.{}.{direction}", path.name));
-        Duration(stream.below(2 * limit.0 + 1))
-    };
-    let [data_phase, ack_phase] = match limit.is_zero() {
-        true => [Duration::ZERO; 2],
-        false => [later("data"), later("acks")],
-    };
-    let delay = |rtt: Duration, phase: Duration| (rtt / 2).saturating_sub(limit) + phase;
-    let host_jitter = phases.map(|phases| phases.jitter_limit(path.rtt)).filter(|max| !max.is_zero());
-    let host_jitter =
-        host_jitter.map(|max| link::Jitter { shape: link::JitterShape::Uniform { max }, reorder: false });
-    let link = |capacity: &Capacity, phase: Duration| LinkConfig {
-        capacity: match capacity {
-            Capacity::Rate(rate) => link::Capacity::Rate(*rate),
-            Capacity::Trace(file) => link::Capacity::Trace { trace: file.trace.clone(), start },
-        },
-        delay: delay(path.rtt, phase),
-        jitter: host_jitter,
-        queue: queue(path.queue),
-        ecn_threshold: path.ecn_threshold.map(queue),
-        rtt: Some(rtt),
-        when_down: if path.keep_when_down { WhenDown::Keep } else { WhenDown::Drop },
-        luck: luck(path.luck_apart),
-        mtu: path.mtu,
-        reports_mtu: path.reports_mtu,
-        ..LinkConfig::default()
-    };
-    let mut data = LinkConfig {
-        loss: loss(&path.loss),
-        drop_list: path.drop.clone(),
-        jitter: path.jitter.map(jitter).or(host_jitter),
-        reordering: path.reorder.map(|(probability, extra)| link::Reordering { probability, extra }),
-        duplicate: path.duplicate,
-        ..link(&path.down, data_phase)
-    };
-    let mut acks = LinkConfig { loss: loss(&path.loss_up), ..link(&path.up, ack_phase) };
-    for change in &path.changes {
-        if let Some(rtt) = change.rtt {
-            data.timeline.push(Step { at: change.at, change: link::Change::Delay(delay(rtt, data_phase)) });
-            acks.timeline.push(Step { at: change.at, change: link::Change::Delay(delay(rtt, ack_phase)) });
-        }
-        let mut both = |what: link::Change| {
-            data.timeline.push(Step { at: change.at, change: what.clone() });
-            acks.timeline.push(Step { at: change.at, change: what });
-        };
-        if let Some(rate) = change.rate {
-            both(link::Change::Rate(rate));
-        }
-        if let Some(up) = change.up {
-            both(if up { link::Change::Up } else { link::Change::Down });
-        }
-        if let Some(p) = change.loss {
-            data.timeline.push(Step { at: change.at, change: link::Change::Loss(bernoulli(p)) });
-        }
-        if let Some(p) = change.loss_up {
-            acks.timeline.push(Step { at: change.at, change: link::Change::Loss(bernoulli(p)) });
-        }
-    }
-    oriented(data, acks, direction)
-}
-
-fn common_duplex(common: &CommonLink, direction: Direction, rtt: Duration) -> Duplex {
-    let link = |loss: Loss| LinkConfig {
-        capacity: link::Capacity::Rate(common.rate),
-        delay: common.rtt / 2,
-        queue: queue(common.queue),
-        ecn_threshold: common.ecn_threshold.map(queue),
-        rtt: Some(rtt),
-        loss,
-        ..LinkConfig::default()
-    };
-    oriented(link(loss(&common.loss)), link(Loss::None), direction)
-}
-
-fn oriented(data: LinkConfig, acks: LinkConfig, direction: Direction) -> Duplex {
-    match direction {
-        Direction::Upload => Duplex { up: data, down: acks },
-        Direction::Download => Duplex { up: acks, down: data },
-    }
-}
-
-fn luck(apart: bool) -> link::Luck {
-    if apart { link::Luck::Apart } else { link::Luck::Shared }
-}
-
-fn queue(size: QueueSize) -> QueueLimit {
-    match size {
-        QueueSize::Bdp(n) => QueueLimit::Bdp(n),
-        QueueSize::Packets(n) => QueueLimit::Packets(n),
-        QueueSize::Bytes(n) => QueueLimit::Bytes(n),
-        QueueSize::Time(span) => QueueLimit::Time(span),
-        QueueSize::Unlimited => QueueLimit::Unlimited,
-    }
-}
-
-fn bernoulli(p: f64) -> Loss {
-    if p > 0.0 { Loss::Bernoulli(p) } else { Loss::None }
-}
-
-fn loss(model: &LossModel) -> Loss {
-    match *model {
-        LossModel::Bernoulli(p) => bernoulli(p),
-        LossModel::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad } => {
-            Loss::GilbertElliott(link::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad })
-        }
-    }
-}
-
-fn jitter(jitter: Jitter) -> link::Jitter {
-    match jitter {
-        Jitter::Uniform { max, reorder } => {
-            link::Jitter { shape: link::JitterShape::Uniform { max }, reorder }
-        }
-        Jitter::Normal { mean, deviation, reorder } => {
-            link::Jitter { shape: link::JitterShape::Normal { mean, std_dev: deviation }, reorder }
-        }
-    }
+    network::build(experiment, seed, None).map_err(impossible)
 }
 
 impl FlowResult {
-    /// Unique bytes over the time they took.
+    /// Returns the unique bytes over the time they took.
     pub fn goodput(&self) -> Rate {
         Rate::from_bytes_over(self.report.delivered, self.time)
     }

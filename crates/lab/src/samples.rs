@@ -1,8 +1,7 @@
 //! Samples: a row for each flow of each run, as CSV or NDJSON.
 //!
-//! Rows are written as runs end, in the order of condition, contender, run and flow, whatever the number
-//! of threads. Selection runs have no rows: their flows are not those that are compared, and a mean over
-//! a file should be the mean in the table.
+//! Rows are written as runs end, in the order of condition, contender, run and flow, whatever the number of
+//! threads. Selection runs have no rows, so that a mean over a file equals the mean in the table.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -18,14 +17,14 @@ use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario};
 use crate::whole_file::WholeFile;
 
-/// The version of the columns; it grows when a column changes its name or meaning, and not when one is
+/// The version of the columns; it increases when a column changes its name or meaning, and not when one is
 /// added.
 pub const SCHEMA: u32 = 1;
 
 /// The prefix of the columns with the bytes that each path delivered; the path's name follows.
 pub const BYTES_BY_PATH: &str = "bytes_path_";
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values (RFC 4180) with a header.
@@ -35,7 +34,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that the extension of `path` names.
+    /// Returns the format that the extension of `path` names.
     pub fn of(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(Format::Csv),
@@ -45,10 +44,10 @@ impl Format {
     }
 }
 
-/// Samples that could not be written.
+/// Samples could not be written.
 #[derive(Debug)]
 pub enum SamplesError {
-    /// The name of the file says nothing of its format.
+    /// The name of the file does not determine a format.
     Format(PathBuf),
     /// The file cannot be written.
     Io(PathBuf, io::Error),
@@ -111,12 +110,12 @@ impl Serialize for Row<'_> {
     }
 }
 
-/// What became of a flow, in a word or two: `completed`, `running`, or why it failed.
+/// Returns the outcome of a flow in a word or two: `completed`, `running`, or the reason of its failure.
 pub fn outcome(outcome: &Outcome) -> String {
     format!("{outcome:?}").to_lowercase()
 }
 
-/// A file of samples. It has its name only after [`Samples::commit`].
+/// A file of samples, renamed by [`Samples::commit`].
 #[derive(Debug)]
 pub struct Samples {
     path: PathBuf,
@@ -129,17 +128,17 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Opens the file that is to become `path`, for the samples of `scenario`.
+    /// Creates the file that will become `path`, for the samples of `scenario`.
     ///
     /// # Errors
-    /// If the extension is unknown, or the file cannot be made.
+    /// If the extension is unknown, or the file cannot be created.
     pub fn create(path: &Path, scenario: &Scenario) -> Result<Samples, SamplesError> {
         let format = Format::of(path).ok_or_else(|| SamplesError::Format(path.to_owned()))?;
         let failed = |error| SamplesError::Io(path.to_owned(), error);
         let whole = WholeFile::create(path).map_err(failed)?;
         let file = whole.file().try_clone().map_err(failed)?;
         let mut paths: Vec<(String, String)> = Vec::new();
-        for path in scenario.conditions.iter().flat_map(|condition| &condition.experiment.paths) {
+        for path in scenario.conditions.iter().flat_map(|condition| condition.experiment.paths()) {
             if !paths.iter().any(|(name, _)| *name == path.name) {
                 paths.push((path.name.clone(), format!("{BYTES_BY_PATH}{}", path.name)));
             }
@@ -148,10 +147,10 @@ impl Samples {
         Ok(Samples { path: path.to_owned(), format, whole, out, paths, has_header: false })
     }
 
-    /// Writes the rows of a run: the flows of the contender, then the TCPs beside them.
+    /// Writes the rows of a run: the flows of the contender, then the competing TCPs.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If writing fails.
     pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), SamplesError> {
         let columns = Columns::new(scenario, job, &self.paths);
         let mut numbers = [0_u64; 2];
@@ -169,10 +168,10 @@ impl Samples {
         written.map_err(|error| SamplesError::Io(self.path.clone(), error))
     }
 
-    /// Gives the file its name, and returns that.
+    /// Renames the file, and returns its name.
     ///
     /// # Errors
-    /// If the rest cannot be written or the file not be named; then it is gone.
+    /// If writing or renaming fails; the file is removed then.
     pub fn commit(mut self) -> Result<PathBuf, SamplesError> {
         let done = self.out.flush().and_then(|()| self.whole.commit());
         match done {
@@ -188,7 +187,7 @@ struct Columns<'a> {
     condition: &'a Condition,
     job: &'a Job,
     entrant: Entrant<'a>,
-    /// The congestion control of the contender, and of the TCPs beside it.
+    /// The congestion control of the contender, and of the competing TCPs.
     congestion: [String; 2],
     /// The names of paths and of their columns.
     paths: &'a [(String, String)],
@@ -204,7 +203,7 @@ impl<'a> Columns<'a> {
 
     fn row<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Row<'b> {
         let Columns { scenario, condition, job, entrant, congestion, .. } = self;
-        let paths = &condition.experiment.paths;
+        let paths = condition.experiment.paths();
         let report = &flow.report;
         let name = |position: usize| Cell::Text(&paths[position].name);
         let plain = flow.class == Class::Beside || entrant.path.is_some();
@@ -259,7 +258,7 @@ fn ndjson<'a>(mut out: impl io::Write, rows: impl Iterator<Item = Row<'a>>) -> i
     Ok(())
 }
 
-/// Writes rows, and before the first one of a file the header.
+/// Writes rows, preceded by the header if `with_header`.
 fn csv<'a>(out: impl io::Write, rows: impl Iterator<Item = Row<'a>>, with_header: bool) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     for (at, row) in rows.enumerate() {

@@ -1,8 +1,9 @@
 //! The effect of starting on another path.
 //!
-//! The first subflow carries the handshake and the first windows alone, so its path may decide more than the scheduler.
-//! Every multipath contender is therefore run once more with each other path first: in all runs of the comparison where
-//! that is cheap, in fewer otherwise, with the same seeds. A difference is the ratio of the two means over those runs.
+//! The initial subflow carries the handshake and the first windows alone, so its path may matter more than
+//! the scheduler. Every multipath contender is therefore run again with each other path first: in all runs of
+//! the comparison if that is cheap, otherwise in fewer, with the same seeds. A difference is the ratio of the
+//! two means over those runs.
 
 use serde::Serialize;
 
@@ -13,19 +14,19 @@ use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario, Transport};
 use crate::stats::{self, Interval, Part};
 
-/// Other starts with at most so many packet-hops have all runs: about a second of work.
+/// Other starts with at most this number of packet-hops have all runs: about a second of work.
 const CHEAP_HOPS: u64 = 5_000_000;
-/// Otherwise they share as many runs as a contender has, but each start has so many.
+/// Otherwise they share the number of runs of a contender, but each start has at least this number.
 const FEWEST_RUNS: u32 = 5;
-/// Only so many other paths are tried, those with the best estimates.
+/// The largest number of other paths that are tried, those with the best estimates.
 const MOST_PATHS: usize = 7;
 
-/// Another path for the first subflow.
+/// Another path for the initial subflow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OtherStart {
     /// The name of the path.
     pub path: String,
-    /// How many runs of each contender have started there.
+    /// The number of runs of each contender that started there.
     pub runs: u32,
     /// Its effect on each multipath contender.
     pub changes: Vec<StartChange>,
@@ -36,8 +37,9 @@ pub struct OtherStart {
 pub struct StartChange {
     /// The contender.
     pub scheduler: String,
-    /// Its mean completion time there against that of the comparison's start in the same runs; for bulk the
-    /// goodput. All intervals of a condition hold together with 95 %. None where flows did not end in time.
+    /// Its mean completion time there relative to that of the comparison's start in the same runs; for bulk
+    /// the goodput. All intervals of a condition hold simultaneously with 95 %. None if some flows did not
+    /// end in time.
     pub difference_pct: Option<Difference>,
 }
 
@@ -50,7 +52,8 @@ pub struct DecisiveStart {
     pub scheduler: String,
     /// The effect of starting there.
     pub difference_pct: Difference,
-    /// By how much the worst multipath contender is above the best, in percent (goodput: the best above the worst).
+    /// The difference of the worst multipath contender from the best, in percent (goodput: of the best from
+    /// the worst).
     pub spread_pct: f64,
 }
 
@@ -64,8 +67,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For the condition at `position`, whose multipath contenders have taken `hops` packet-hops in the comparison, and
-    /// whose paths have these estimates.
+    /// Returns the plan of the condition at `position`, whose multipath contenders have taken `hops`
+    /// packet-hops in the comparison, and whose paths have these estimates.
     pub fn new(
         scenario: &Scenario,
         position: usize,
@@ -73,7 +76,7 @@ impl Plan {
         estimates: &[anabranch_units::Duration],
     ) -> Option<Plan> {
         let condition = &scenario.conditions[position];
-        // Where all handshakes start together no path is first.
+        // If all handshakes start together no path is first.
         let has_first = |at: &usize| {
             let multipath = matches!(scenario.contenders[*at].transport, Transport::Multipath(_));
             multipath && !condition.configs[*at].simultaneous
@@ -94,7 +97,7 @@ impl Plan {
         Some(Plan { condition: position, contenders, paths, runs })
     }
 
-    /// The runs: for each path, each contender and each run.
+    /// Returns the runs: for each path, each contender and each run.
     pub fn jobs(&self) -> impl Iterator<Item = Job> {
         let &Plan { condition, runs, .. } = self;
         let starts = self.paths.iter().flat_map(|path| self.contenders.iter().map(move |at| (*path, *at)));
@@ -104,8 +107,8 @@ impl Plan {
         })
     }
 
-    /// The changes by these starts. `results` are those of [`Plan::jobs`], and `compared` those of each contender of the
-    /// scenario in the comparison.
+    /// Returns the effects of these starts. `results` are those of [`Plan::jobs`], and `compared` those of
+    /// each contender of the scenario in the comparison.
     pub fn changes(
         &self,
         scenario: &Scenario,
@@ -128,7 +131,7 @@ impl Plan {
             .collect();
         let differences = difference::family(&series, scenario.seed);
         let start = |(path, differences): (&usize, &[Option<Difference>])| OtherStart {
-            path: condition.experiment.paths[*path].name.clone(),
+            path: condition.experiment.paths()[*path].name.clone(),
             runs: self.runs,
             changes: self
                 .contenders
@@ -144,14 +147,14 @@ impl Plan {
     }
 }
 
-/// The flows that count, by run.
+/// Returns the counted flows, by run.
 fn flows(runs: &[RunResult]) -> Vec<Vec<&FlowResult>> {
     runs.iter().map(|run| run.flows.iter().filter(|flow| flow.class == Class::Contender).collect()).collect()
 }
 
-/// The start that matters more than the scheduler, if there is one: for the best multipath contender even the near end of
-/// its interval is a greater factor than lies between the best and the worst multipath contender, and than the
-/// minimum effect.
+/// Returns the start that matters more than the scheduler, if there is one: for the best multipath contender,
+/// the nearer end of its interval is a greater factor than that between the best and the worst multipath
+/// contender, and than the minimum effect.
 pub(crate) fn decisive(
     scenario: &Scenario,
     condition: &Condition,
@@ -196,13 +199,13 @@ pub(crate) fn decisive(
     })
 }
 
-/// How great a change is, whatever its sign: the logarithm of the factor.
+/// Returns the size of a change, whatever its sign: the logarithm of the factor.
 fn factor(percent: f64) -> f64 {
     (1.0 + percent / 100.0).max(1e-9).ln().abs()
 }
 
 impl DecisiveStart {
-    /// The sentence of the verdict, where several conditions are told apart by their names.
+    /// Returns the sentence of the verdict; several conditions are distinguished by their names.
     pub(crate) fn sentence(&self, condition: &str, initial: &str, bulk: bool) -> String {
         let begin = match condition {
             "" => "The first path matters".to_owned(),
@@ -226,7 +229,7 @@ impl DecisiveStart {
     }
 }
 
-/// A path that has only a number is called so.
+/// Returns the name of a path, with the word "path" if it is only a number.
 fn name_of(path: &str) -> String {
     if path.chars().all(|c| c.is_ascii_digit()) { format!("path {path}") } else { path.to_owned() }
 }

@@ -1,18 +1,18 @@
 //! Unit strings of scenarios and of the command line: `100 Mbit/s`, `20 ms`, `57 KB`, `0.05%`, `1 BDP`.
 //!
-//! A space between number and unit may be left out, and upper and lower case are the same. Every
-//! error says what would be right.
+//! The space between number and unit is optional, and case is ignored. Every error suggests a valid form.
 
 use core::fmt;
 
+use anabranch_link::QueueLimit;
 use anabranch_units::{Bytes, Duration, Rate};
 
-/// What is wrong with a text that should be a quantity, and what would be right.
+/// The problem of a text that should be a quantity, and a valid form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What would be right.
+    /// A valid form.
     pub help: String,
 }
 
@@ -23,21 +23,6 @@ impl fmt::Display for UnitError {
 }
 
 impl std::error::Error for UnitError {}
-
-/// The space that waiting packets have at a link, as it was written.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum QueueSize {
-    /// Multiples of the bandwidth-delay product.
-    Bdp(f64),
-    /// Packets.
-    Packets(u32),
-    /// Bytes.
-    Bytes(u64),
-    /// What the link sends in this time.
-    Time(Duration),
-    /// No limit.
-    Unlimited,
-}
 
 const RATES: &[(&str, f64)] = &[
     ("bit/s", 1.0),
@@ -77,7 +62,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     if bytes.get(end) == Some(&b'.') {
         end = digits(end + 1);
     }
-    // An exponent only where digits follow, so that a unit may begin with an `e`.
+    // An exponent needs digits, so that a unit may begin with an `e`.
     if matches!(bytes.get(end), Some(b'e' | b'E')) {
         let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
         let exponent_end = digits((end + 1 + sign).min(bytes.len()));
@@ -89,7 +74,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-/// A number with one of these units, in the base unit, rounded to a whole number.
+/// Parses a number with one of these units, in the base unit, rounded to a whole number.
 fn quantity(text: &str, what: &str, units: &[(&str, f64)], help: &str) -> Result<u64, UnitError> {
     let error = |message: String| UnitError { message, help: help.to_owned() };
     let Some((number, unit)) = split(text) else {
@@ -105,14 +90,14 @@ fn quantity(text: &str, what: &str, units: &[(&str, f64)], help: &str) -> Result
         return Err(error(format!("`{text}` is negative")));
     }
     let value = (number * factor).round();
-    // Beyond 2^63 nothing is meant; nanoseconds of 292 years, or bits in a second.
+    // Larger values are mistakes: 2^63 nanoseconds are 292 years.
     if !value.is_finite() || value >= 9.2e18 {
         return Err(error(format!("`{text}` is too large")));
     }
     Ok(value as u64)
 }
 
-/// A rate, such as `100 Mbit/s`.
+/// Parses a rate, such as `100 Mbit/s`.
 pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
     let help = "write for example `100 Mbit/s`; the units are bit/s, kbit/s, Mbit/s and Gbit/s";
     if let Some((number, unit)) = split(text)
@@ -141,19 +126,19 @@ pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
     Ok(rate)
 }
 
-/// A span of time, such as `20 ms`.
+/// Parses a duration, such as `20 ms`.
 pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
     let help = "write for example `20 ms`; the units are ns, us, ms, s and min";
     quantity(text, "a time", SPANS, help).map(Duration)
 }
 
-/// A size, such as `57 KB`; 1 KB is 1000 bytes and 1 KiB is 1024.
+/// Parses a size, such as `57 KB`; 1 KB is 1000 bytes and 1 KiB is 1024.
 pub fn parse_size(text: &str) -> Result<Bytes, UnitError> {
     let help = "write for example `57 KB`; the units are B, KB, MB, GB (of 1000) and KiB, MiB, GiB (of 1024)";
     quantity(text, "a size", SIZES, help).map(Bytes)
 }
 
-/// A probability: a percentage such as `0.05%`, or a fraction such as `0.0005`.
+/// Parses a probability: a percentage such as `0.05%`, or a fraction such as `0.0005`.
 pub fn parse_probability(text: &str) -> Result<f64, UnitError> {
     let error = |message: String| UnitError {
         message,
@@ -169,16 +154,16 @@ pub fn parse_probability(text: &str) -> Result<f64, UnitError> {
 }
 
 fn check_probability(value: f64, _text: &str) -> Result<f64, ()> {
-    // Adding zero turns -0 into 0, so that it prints and hashes as what it is.
+    // Adding zero turns -0 into 0 for printing and hashing.
     if (0.0..=1.0).contains(&value) { Ok(value + 0.0) } else { Err(()) }
 }
 
-/// A queue, such as `1 BDP`, `100 packets`, `250 KB` or `50 ms`.
-pub fn parse_queue(text: &str) -> Result<QueueSize, UnitError> {
+/// Parses a queue, such as `1 BDP`, `100 packets`, `250 KB` or `50 ms`.
+pub fn parse_queue(text: &str) -> Result<QueueLimit, UnitError> {
     let help = "write for example `1 BDP`, `100 packets`, `250 KB`, `50 ms` or `unlimited`";
     let error = |message: String| UnitError { message, help: help.to_owned() };
     if text.trim().eq_ignore_ascii_case("unlimited") {
-        return Ok(QueueSize::Unlimited);
+        return Ok(QueueLimit::Unlimited);
     }
     let Some((number, unit)) = split(text) else {
         return Err(error(format!("`{text}` is not a queue")));
@@ -186,22 +171,22 @@ pub fn parse_queue(text: &str) -> Result<QueueSize, UnitError> {
     let lower = unit.to_ascii_lowercase();
     let queue = match lower.as_str() {
         "" => return Err(error(format!("`{text}` has no unit"))),
-        "bdp" => QueueSize::Bdp(number),
+        "bdp" => QueueLimit::Bdp(number),
         "packet" | "packets" | "pkt" | "pkts" => {
             if number.fract() != 0.0 || !(0.0..=4e9).contains(&number) {
                 return Err(error(format!("`{text}` is not a whole number of packets")));
             }
-            QueueSize::Packets(number as u32)
+            QueueLimit::Packets(number as u32)
         }
-        unit if SPANS.iter().any(|(name, _)| *name == unit) => QueueSize::Time(parse_span(text)?),
+        unit if SPANS.iter().any(|(name, _)| *name == unit) => QueueLimit::Time(parse_span(text)?),
         unit if SIZES.iter().any(|(name, _)| name.eq_ignore_ascii_case(unit)) => {
-            QueueSize::Bytes(parse_size(text)?.0)
+            QueueLimit::Bytes(parse_size(text)?.0)
         }
         _ => return Err(error(format!("`{unit}` is not a unit of a queue"))),
     };
     match queue {
-        QueueSize::Bdp(n) if n < 0.0 => Err(error(format!("`{text}` is negative"))),
-        QueueSize::Bdp(n) if !n.is_finite() => Err(error(format!("`{text}` is too large"))),
+        QueueLimit::Bdp(n) if n < 0.0 => Err(error(format!("`{text}` is negative"))),
+        QueueLimit::Bdp(n) if !n.is_finite() => Err(error(format!("`{text}` is too large"))),
         queue if is_nothing(queue) => Err(UnitError {
             message: "the queue has no space".to_owned(),
             help: "it counts the packet in service, so give at least 1 packet, or the bytes of one"
@@ -211,17 +196,17 @@ pub fn parse_queue(text: &str) -> Result<QueueSize, UnitError> {
     }
 }
 
-fn is_nothing(queue: QueueSize) -> bool {
+fn is_nothing(queue: QueueLimit) -> bool {
     match queue {
-        QueueSize::Bdp(n) => n == 0.0,
-        QueueSize::Packets(n) => n == 0,
-        QueueSize::Bytes(n) => n == 0,
-        QueueSize::Time(span) => span.is_zero(),
-        QueueSize::Unlimited => false,
+        QueueLimit::Bdp(n) => n == 0.0,
+        QueueLimit::Packets(n) => n == 0,
+        QueueLimit::Bytes(n) => n == 0,
+        QueueLimit::Time(span) => span.is_zero(),
+        QueueLimit::Unlimited => false,
     }
 }
 
-/// A load: a percentage such as `80%`, or a fraction such as `0.8`. It may be more than the paths carry.
+/// Parses a load: a percentage such as `80%`, or a fraction such as `0.8`. It may exceed 1.
 pub fn parse_load(text: &str) -> Result<f64, UnitError> {
     let help = "write for example `50%` or 0.5: the share of the paths' whole rate, up to 1000 %";
     let error = |message: String| UnitError { message, help: help.to_owned() };
@@ -238,26 +223,14 @@ pub fn parse_load(text: &str) -> Result<f64, UnitError> {
     }
 }
 
-/// A rate as [`parse_rate`] reads it.
+/// Formats a rate in the syntax of [`parse_rate`].
 pub fn show_rate(rate: Rate) -> String {
     format!("{rate}")
 }
 
-impl fmt::Display for QueueSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            QueueSize::Bdp(n) => write!(f, "{n} BDP"),
-            QueueSize::Packets(n) => write!(f, "{n} packets"),
-            QueueSize::Bytes(n) => write!(f, "{}", Bytes(*n)),
-            QueueSize::Time(span) => write!(f, "{span}"),
-            QueueSize::Unlimited => f.write_str("unlimited"),
-        }
-    }
-}
-
-/// A probability as a percentage, with as many digits as it has.
+/// Formats a probability as a percentage, with all of its digits.
 pub fn show_percent(probability: f64) -> String {
-    // 0.0005 * 100 is 0.05 but for rounding: 12 digits are enough to say what was written.
+    // 0.0005 * 100 is 0.05 except for rounding: 12 digits reproduce the written value.
     let text = format!("{:.10}", probability * 100.0);
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{text}%")
@@ -282,10 +255,10 @@ mod tests {
         for text in ["0.05%", "0.05 %", "0.0005", "5e-4"] {
             assert!((parse_probability(text).unwrap() - 0.0005).abs() < 1e-15, "{text}");
         }
-        assert_eq!(parse_queue("1 BDP"), Ok(QueueSize::Bdp(1.0)));
-        assert_eq!(parse_queue("100packets"), Ok(QueueSize::Packets(100)));
-        assert_eq!(parse_queue("250 KB"), Ok(QueueSize::Bytes(250_000)));
-        assert_eq!(parse_queue("50ms"), Ok(QueueSize::Time(Duration::from_millis(50))));
+        assert_eq!(parse_queue("1 BDP"), Ok(QueueLimit::Bdp(1.0)));
+        assert_eq!(parse_queue("100packets"), Ok(QueueLimit::Packets(100)));
+        assert_eq!(parse_queue("250 KB"), Ok(QueueLimit::Bytes(250_000)));
+        assert_eq!(parse_queue("50ms"), Ok(QueueLimit::Time(Duration::from_millis(50))));
     }
 
     #[test]

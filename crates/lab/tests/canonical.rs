@@ -1,8 +1,8 @@
-//! The canonical forms and hashes of the built-in scenarios, held in `tests/canonical.txt`: a hash is
-//! the name of an experiment in results that exist.
+//! The canonical forms and hashes of the built-in scenarios, kept in `tests/canonical.txt`: a hash identifies
+//! an experiment in existing results.
 //!
-//! `ANABRANCH_BLESS=1 cargo test -p anabranch-lab --test canonical` writes the file anew. A hash that
-//! changes although its scenario and its results do not is an error.
+//! `ANABRANCH_BLESS=1 cargo test -p anabranch-lab --test canonical` rewrites the file. A hash that changes
+//! although its scenario and its results do not is an error.
 
 use anabranch_lab::scenario::{Document, Scenario, library};
 use anabranch_stack::congestion::CongestionKind;

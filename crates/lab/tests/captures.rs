@@ -101,7 +101,7 @@ impl Read {
         let bytes = sim.into_recorder().finish().expect("a vector takes all");
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("capture.pcapng");
-        std::fs::write(&path, bytes).expect("room");
+        std::fs::write(&path, bytes).expect("space");
         Read { _directory: directory, path }
     }
 
@@ -464,7 +464,7 @@ fn a_short_snapshot_keeps_the_headers() {
     assert!((bytes.len() as u64) < SIZE / 3, "{}", bytes.len());
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("capture.pcapng");
-    std::fs::write(&path, bytes).expect("room");
+    std::fs::write(&path, bytes).expect("space");
     let read = Read { _directory: directory, path };
     assert_eq!(read.count("_ws.malformed || _ws.expert.severity >= 0x00800000"), 0);
     assert_eq!(read.set("frame.cap_len < frame.len", "frame.cap_len"), BTreeSet::from(["100".to_owned()]));

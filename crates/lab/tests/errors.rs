@@ -54,3 +54,8 @@ fn contradictions() {
 fn contenders_and_conditions() {
     check("contenders.txt");
 }
+
+#[test]
+fn graphs() {
+    check("graphs.txt");
+}

@@ -1,8 +1,9 @@
-//! What scenarios mean, how the command line changes them, and that no text makes them panic.
+//! The meaning of scenarios, their overrides from the command line, and that no text causes a panic.
 
 use anabranch_lab::compare::{Options, compare};
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, Transport, library};
+use anabranch_link::{Loss, LossDraws, QueueLimit};
 use anabranch_stack::config::{LossDetection, Profile, ReceiveBuffer};
 use anabranch_stack::scheduler::{RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Duration, Rate, Time};
@@ -38,11 +39,40 @@ fn what_is_not_said_is_as_defined() {
     assert_eq!(scenario.conditions.len(), 1);
     let experiment = &scenario.conditions[0].experiment;
     assert_eq!(experiment.profile, Profile::Linux);
-    assert_eq!(experiment.paths[1].name, "2");
+    assert_eq!(experiment.paths()[1].name, "2");
     assert_eq!(experiment.traffic.size, FlowSize::Web { max: None });
     assert_eq!(experiment.deadline, Duration::from_secs(60));
     assert_eq!(experiment.traffic.direction, Direction::Download);
     assert!(!scenario.conditions[0].configs[0].mptcp && scenario.conditions[0].configs[1].mptcp);
+}
+
+/// `luck = "apart"` was the name of `loss-draws = "separate"`: it has the same meaning, and a warning.
+#[test]
+fn an_older_name_of_a_key_is_accepted_with_a_warning() {
+    let apart = |set: &[&str]| {
+        let scenario = changed(|document| {
+            document.set("profile=ns3").unwrap();
+            set.iter().for_each(|assignment| document.set(assignment).unwrap());
+        });
+        let experiment = &scenario.conditions[0].experiment;
+        let apart = experiment
+            .paths()
+            .iter()
+            .map(|path| experiment.own_link(path).config.loss_draws == LossDraws::Separate)
+            .collect::<Vec<bool>>();
+        (apart, scenario.warnings())
+    };
+    let warning =
+        "the key `luck` is `loss-draws` now; the next version will not accept the older name".to_owned();
+    assert_eq!(apart(&["path.loss-draws=separate"]), (vec![true, true], vec![]));
+    assert_eq!(apart(&["path.luck=apart"]), (vec![true, true], vec![warning.clone()]));
+    // The later one counts, whatever its name.
+    assert_eq!(apart(&["path.luck=apart", "path.loss_draws=shared"]).0, [false, false]);
+    assert_eq!(apart(&["path.loss-draws=shared", "path.wifi.luck=separate"]).0, [true, false]);
+    let both = Document::parse("test", "[[path]]\nluck = 'apart'\nloss-draws = 'shared'\n", ".");
+    assert!(both.is_err_and(|error| error.to_string().contains("`loss-draws` is given twice")));
+    let path = "10Mbit/s,20ms,luck=apart".to_owned();
+    assert_eq!(changed(|document| document.set_paths(&[path]).unwrap()).warnings(), [warning]);
 }
 
 #[test]
@@ -57,7 +87,7 @@ fn the_default_is_a_phone_with_wifi_and_lte() {
     }
 }
 
-/// The DMPTCP paper's delays are of one way, so its round trips are twice the numbers that it prints.
+/// The DMPTCP paper's delays are one-way, so its round-trip times are twice the numbers that it prints.
 #[test]
 fn the_papers_comparison_has_its_true_round_trips() {
     let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
@@ -68,16 +98,14 @@ fn the_papers_comparison_has_its_true_round_trips() {
     assert_eq!(conditions, ["loss=0", "loss=0.05%"]);
     for (condition, loss) in scenario.conditions.iter().zip([0.0, 0.0005]) {
         let experiment = &condition.experiment;
-        let rtts: Vec<u64> = experiment.paths.iter().map(|path| path.rtt.as_micros() / 1000).collect();
+        let rtts: Vec<u64> =
+            (0..experiment.paths().len()).map(|path| experiment.rtt(path).as_micros() / 1000).collect();
         assert_eq!(rtts, [20, 40, 60, 80, 120, 160, 180, 200]);
         assert_eq!(experiment.traffic.direction, Direction::Upload);
-        assert!(experiment.paths.iter().all(|path| path.greatest_rate() == Rate::from_mbps(100)));
-        assert!(
-            experiment
-                .paths
-                .iter()
-                .all(|path| path.loss == anabranch_lab::scenario::LossModel::Bernoulli(loss))
-        );
+        let links = &experiment.graph.links;
+        assert!(links.iter().all(|link| link.greatest_rate() == Some(Rate::from_mbps(100))));
+        let data = experiment.paths().iter().map(|path| experiment.own_link(path));
+        assert!(data.into_iter().all(|link| link.config.loss == Loss::bernoulli(loss)));
         assert_eq!((experiment.traffic.flows, experiment.profile), (30, Profile::Ns3));
         assert_eq!(
             experiment.traffic.start,
@@ -93,8 +121,8 @@ fn the_default_comparison_has_the_kernels_scheduler() {
     assert_eq!(names, ["tcp", "linux", "min_rtt", "dmptcp"]);
 }
 
-/// Profile `linux` has the kernel's segments and congestion control, and its losses are numbered by data packet,
-/// unless the scenario says otherwise; `ns3` has the paper's.
+/// By default, profile `linux` has the kernel's segments and congestion control, and its losses are numbered
+/// by data packet; `ns3` has the paper's.
 #[test]
 fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
     let facts = |more: &[&str]| {
@@ -102,20 +130,25 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
         let condition = &scenario.conditions[0];
         let [tcp, multipath] = &condition.configs[..] else { panic!() };
         assert_eq!(condition.beside_config().mss, tcp.mss);
-        let apart: Vec<bool> = condition.experiment.paths.iter().map(|path| path.luck_apart).collect();
+        let experiment = &condition.experiment;
+        let apart: Vec<bool> = experiment
+            .paths()
+            .iter()
+            .map(|path| experiment.own_link(path).config.loss_draws == LossDraws::Separate)
+            .collect();
         let names = [tcp, multipath].map(|config| config.congestion.name().to_owned());
         (tcp.mss, multipath.mss, names, apart)
     };
     let linux = ["cubic_linux", "cubic_linux"].map(str::to_owned);
     let apart = vec![true; 2];
     assert_eq!(facts(&[]), (1448, 1420, linux.clone(), apart.clone()));
-    // What is given wins, and the rest follows from it.
+    // Given values take precedence, and others follow from them.
     assert_eq!(facts(&["mss=1400"]), (1400, 1400, linux.clone(), apart.clone()));
     assert_eq!(facts(&["mtu=1400"]), (1348, 1320, linux.clone(), apart.clone()));
     assert_eq!(facts(&["timestamps=false"]), (1460, 1432, linux.clone(), apart.clone()));
     let cubic = ["cubic", "cubic"].map(str::to_owned);
     assert_eq!(facts(&["congestion=cubic"]), (1448, 1420, cubic, apart));
-    assert_eq!(facts(&["path.wifi.luck=shared"]), (1448, 1420, linux, vec![false, true]));
+    assert_eq!(facts(&["path.wifi.loss-draws=shared"]), (1448, 1420, linux, vec![false, true]));
     let ns3 = ["newreno", "lia"].map(str::to_owned);
     assert_eq!(facts(&["profile=ns3"]), (1400, 1400, ns3, vec![false; 2]));
     let own = read(&TWO.replace("'min_rtt'", "{ scheduler = 'min_rtt', mss = 536 }"));
@@ -144,10 +177,10 @@ fn set_reaches_every_part() {
     let condition = &scenario.conditions[0];
     assert_eq!((scenario.runs, scenario.contenders.len()), (3, 1));
     assert_eq!(condition.experiment.traffic.size, FlowSize::Fixed(Bytes(1_000_000)));
-    let paths = &condition.experiment.paths;
-    assert!(paths.iter().all(|path| path.queue == anabranch_lab::units::QueueSize::Packets(20)));
-    assert_eq!(paths[0].loss, anabranch_lab::scenario::LossModel::Bernoulli(0.01));
-    assert_eq!(paths[1].rtt, Duration::from_millis(5));
+    let experiment = &condition.experiment;
+    assert!(experiment.graph.links.iter().all(|link| link.config.queue == QueueLimit::Packets(20)));
+    assert_eq!(experiment.own_link(&experiment.paths()[0]).config.loss, Loss::Bernoulli(0.01));
+    assert_eq!(experiment.rtt(1), Duration::from_millis(5));
     let config = &condition.configs[0];
     assert_eq!((config.rto.min, config.mss), (Duration::from_millis(300), 536));
     assert_eq!(config.loss_detection, LossDetection::DuplicateAcks);
@@ -161,17 +194,19 @@ fn a_path_of_the_command_line_is_a_path() {
         let paths = ["8Mbit/s,50ms,loss=1%,queue=100packets".to_owned(), "rate=1Gbit/s, rtt=2ms".to_owned()];
         document.set_paths(&paths).unwrap();
     });
-    let paths = &scenario.conditions[0].experiment.paths;
-    assert_eq!(paths.len(), 2);
-    assert_eq!(paths[0].loss, anabranch_lab::scenario::LossModel::Bernoulli(0.01));
-    assert_eq!((paths[1].greatest_rate(), paths[1].rtt), (Rate::from_mbps(1000), Duration::from_millis(2)));
+    let experiment = &scenario.conditions[0].experiment;
+    let links: Vec<_> = experiment.paths().iter().map(|path| experiment.own_link(path)).collect();
+    assert_eq!(links.len(), 2);
+    assert_eq!(links[0].config.loss, Loss::Bernoulli(0.01));
+    assert_eq!((links[1].mean_rate(), links[1].rtt), (Rate::from_mbps(1000), Duration::from_millis(2)));
     let traced = changed(|document| {
         let down = "../../scenarios/traces/synthetic-lte.down";
         let up = "../../scenarios/traces/synthetic-lte.up";
         document.set_paths(&[format!("trace={down}:{up},40ms")]).unwrap();
     });
-    let path = &traced.conditions[0].experiment.paths[0];
-    assert!(path.down.mean_rate() > path.up.mean_rate());
+    let experiment = &traced.conditions[0].experiment;
+    let path = &experiment.paths()[0];
+    assert!(experiment.own_link(path).mean_rate() > experiment.own_ack_link(path).mean_rate());
 }
 
 #[test]
@@ -280,7 +315,7 @@ fn size_and_flows_of_the_command_line_replace_what_does_not_fit() {
     let bulk = "traffic = { size = 'bulk', duration = '5 s' }";
     let timed = "traffic = { max = '1 MB', starts = ['0 s', '1 s'] }";
     for (traffic, size) in [(bulk, "57KB"), (bulk, "web"), (timed, "bulk"), (timed, "57KB")] {
-        // A table of one line has to stand before the paths.
+        // A table on one line has to precede the paths.
         let mut document = Document::parse("test", format!("{traffic}\n{TWO}"), ".").unwrap();
         document.set_size("--size", size);
         document.set_flows("--flows", "7");
@@ -327,7 +362,7 @@ proptest! {
         read_anything(&text);
     }
 
-    /// A built-in scenario with a piece cut out, doubled, or overwritten.
+    /// Returns a built-in scenario with a piece removed, doubled, or overwritten.
     #[test]
     fn no_damage_makes_a_scenario_panic(
         which in 0..library::ALL.len(),
@@ -363,9 +398,24 @@ fn the_papers_shared_links_have_twice_its_delays() {
     for name in ["shared-bottleneck", "beside-tcp"] {
         let scenario = Document::open(name).unwrap().scenario().unwrap();
         let experiment = &scenario.conditions[0].experiment;
-        let common = experiment.common.as_ref().unwrap().rtt;
         let rtts: Vec<u64> =
-            experiment.paths.iter().map(|path| (path.rtt + common).as_micros() / 1000).collect();
+            (0..experiment.paths().len()).map(|path| experiment.rtt(path).as_micros() / 1000).collect();
         assert_eq!(rtts, [40, 60, 80, 100, 120, 140, 160, 180], "{name}");
     }
+}
+
+#[test]
+fn a_path_is_set_by_its_name_or_its_number_and_the_name_comes_first() {
+    let rates = |assignment: &str| {
+        let text = "path = [{ name = '2', rate = '1 Mbit/s', rtt = '1 ms' }, { name = 'lte', rate = '2 Mbit/s', rtt = '1 ms' }]";
+        let mut document = Document::parse("a.toml", text, ".").unwrap();
+        document.set(assignment).unwrap();
+        let scenario = document.scenario().unwrap();
+        let experiment = &scenario.conditions[0].experiment;
+        let paths = experiment.paths().iter();
+        paths.map(|path| experiment.own_link(path).mean_rate().as_bps_f64()).collect::<Vec<_>>()
+    };
+    let (by_name, by_number) = (rates("path.2.rate=9Mbit/s"), rates("path.1.rate=9Mbit/s"));
+    assert_eq!(by_name, by_number, "the path called `2` is the first one");
+    assert_ne!(rates("path.lte.rate=9Mbit/s"), by_name);
 }

@@ -1,4 +1,4 @@
-//! Sweeps: plans, points, and the same results whatever interrupts them.
+//! Sweeps: plans, points, and equal results with and without interruptions.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn results(journal: &Journal) -> Vec<PointResult> {
     journal.results().collect::<Result<_, _>>().unwrap()
 }
 
-/// Carries out what is left of a sweep, and stops after `most` points.
+/// Continues a sweep, and stops after `most` points.
 fn go_on(
     plan: &Plan,
     journal: &mut Journal,
@@ -134,8 +134,9 @@ fn a_grid_has_every_combination_with_the_last_dimension_fastest() {
         ["\"90 ms\"", "\"1 MB\""],
     ];
     assert_eq!(points, expected);
-    let paths = plan.scenario(&plan.point(2)).unwrap().conditions[0].experiment.paths.clone();
-    assert!(paths.iter().all(|path| path.rtt.as_secs_f64() == 0.05), "both keys have the value");
+    let scenario = plan.scenario(&plan.point(2)).unwrap();
+    let links = &scenario.conditions[0].experiment.graph.links;
+    assert!(links.iter().all(|link| link.rtt.as_secs_f64() == 0.05), "both keys have the value");
     assert_eq!(plan.dimensions()[0].column(), "path.1.rtt, path.2.rtt (ms)");
     // Units that differ are text.
     assert_eq!(plan.dimensions()[1].column(), "traffic.size");
@@ -161,18 +162,19 @@ fn runs_are_added_until_the_differences_are_known() {
         runs = 4
         set = { path.loss = "1%", traffic.size = "100 KB", schedulers = ["tcp", "min_rtt"] }
         vary = { path.1.rtt = ["20 ms", "30 ms"] }
-        stop = { half-width = "8%", most-runs = 300 }
+        stop = { half-width = "3%", most-runs = 300 }
     "#;
     let plan = plan(text);
     let mut journal = journal(directory.path(), "journal", &plan);
     go_on(&plan, &mut journal, 0, Shard::default(), usize::MAX).unwrap();
-    for result in results(&journal) {
-        assert!(result.runs > 4, "the losses of four runs cannot tell");
+    let results = results(&journal);
+    assert!(results.iter().any(|result| result.runs > 4), "the losses of four runs cannot tell");
+    for result in results {
         let known = result
             .rows
             .iter()
             .filter_map(|row| row.vs_reference_ci95_pct)
-            .all(|(low, high)| high - low <= 16.0);
+            .all(|(low, high)| high - low <= 6.0);
         assert!(known || result.runs == 300, "{result:?}");
     }
 }

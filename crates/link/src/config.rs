@@ -75,14 +75,14 @@ pub enum WhenDown {
 
 /// The assignment of random draws to packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Luck {
+pub enum LossDraws {
     /// All packets share one sequence: the n-th draw belongs to the n-th packet offered.
     #[default]
     Shared,
     /// Packets with data and packets without have separate sequences: the n-th draw belongs to the n-th
     /// packet with data, whatever else is offered in between. Two senders whose acknowledgements, handshakes
     /// and options differ therefore lose the same data packets.
-    Apart,
+    Separate,
 }
 
 /// The configuration of one link, in one direction. [`Link::new`](crate::Link::new) checks it.
@@ -102,11 +102,11 @@ pub struct LinkConfig {
     pub rtt: Option<Duration>,
     /// Random loss. Default: none.
     pub loss: Loss,
-    /// Numbers of packets to drop, in any order. The first packet offered is number 1; with [`Luck::Apart`],
+    /// Numbers of packets to drop, in any order. The first packet offered is number 1; with [`LossDraws::Separate`],
     /// the first one with data. Default: none.
     pub drop_list: Vec<u64>,
     /// The assignment of random draws to packets. Default: shared.
-    pub luck: Luck,
+    pub loss_draws: LossDraws,
     /// Random delay added to `delay`. Default: none.
     pub jitter: Option<Jitter>,
     /// Packets delayed so that others overtake them. Default: none.
@@ -114,6 +114,9 @@ pub struct LinkConfig {
     /// The probability that a packet is duplicated; the copy follows it in the queue. The copy takes space
     /// and capacity, has no random draws of its own, and shares the original's jitter. Default: 0.
     pub duplicate: f64,
+    /// The probability that a packet arrives with a damaged bit ([`Effect::Corrupted`](crate::Effect)), which its
+    /// receiver's checksum finds. Default: 0.
+    pub corrupt: f64,
     /// The treatment of queued packets when the link goes down. Default: dropped.
     pub when_down: WhenDown,
     /// The MTU in bytes, IP header included; applies only to packets that must not be fragmented, such as
@@ -136,10 +139,11 @@ impl Default for LinkConfig {
             rtt: None,
             loss: Loss::None,
             drop_list: Vec::new(),
-            luck: Luck::Shared,
+            loss_draws: LossDraws::Shared,
             jitter: None,
             reordering: None,
             duplicate: 0.0,
+            corrupt: 0.0,
             when_down: WhenDown::Drop,
             mtu: None,
             reports_mtu: true,
@@ -190,6 +194,7 @@ impl LinkConfig {
             error::check_span("extra delay of reordering", reordering.extra)?;
         }
         error::check_probability("duplication", self.duplicate)?;
+        error::check_probability("corruption", self.corrupt)?;
         crate::timeline::check(&self.timeline)
     }
 }
@@ -227,6 +232,7 @@ mod tests {
         wrong(|c| c.loss = Loss::Bernoulli(f64::NAN), "loss is NaN");
         wrong(|c| c.drop_list = vec![3, 0], "packet 0");
         wrong(|c| c.duplicate = -0.1, "duplication");
+        wrong(|c| c.corrupt = 1.1, "corruption");
         wrong(
             |c| c.reordering = Some(Reordering { probability: 2.0, extra: Duration::ZERO }),
             "reordering is 2",

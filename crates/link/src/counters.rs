@@ -1,5 +1,7 @@
 //! The counters of a link.
 
+use crate::{Effect, Effects};
+
 /// A number of packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -54,11 +56,31 @@ pub struct Counters {
     pub dropped_too_large: Tally,
     /// Packets delayed so that others overtake them.
     pub reordered: Tally,
-    /// Packets that were ECN-marked.
-    pub marked: Tally,
+    /// The packets with each [`Effect`], in the order of [`Effect::ALL`].
+    pub effects: [Tally; Effect::ALL.len()],
 }
 
 impl Counters {
+    /// Returns the packets that had this effect.
+    pub fn effect(&self, effect: Effect) -> Tally {
+        self.effects[effect as usize]
+    }
+
+    /// Returns the packets with each effect, by its name.
+    pub fn effects_by_name(&self) -> impl Iterator<Item = (&'static str, Tally)> + '_ {
+        Effect::ALL.into_iter().zip(self.effects).map(|(effect, tally)| (effect.name(), tally))
+    }
+
+    /// Counts the effects on one more packet.
+    #[cold]
+    pub(crate) fn add_effects(&mut self, effects: Effects, wire_bytes: u32) {
+        for (effect, tally) in Effect::ALL.into_iter().zip(&mut self.effects) {
+            if effects.has(effect) {
+                tally.add(wire_bytes);
+            }
+        }
+    }
+
     /// Returns all dropped packets, whatever the reason.
     pub fn dropped(&self) -> Tally {
         self.dropped_queue

@@ -4,7 +4,69 @@ use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::jitter::JitterProcess;
 use crate::loss::LossProcess;
-use crate::{LinkConfig, Loss, LossCause, Luck, Reordering};
+use crate::{LinkConfig, Loss, LossCause, LossDraws, Reordering};
+
+/// A change of a packet on its way over a link. The link only reports it; the caller of the link changes the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Effect {
+    /// It found a queue beyond the marking threshold: it is marked if its sender supports ECN (RFC 3168).
+    Marked,
+    /// A bit of it is damaged.
+    Corrupted,
+}
+
+impl Effect {
+    /// All effects.
+    pub const ALL: [Effect; 2] = [Effect::Marked, Effect::Corrupted];
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Effect::Marked => "marked",
+            Effect::Corrupted => "corrupted",
+        }
+    }
+}
+
+/// The effects of a link on one packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects(u8);
+
+impl Effects {
+    /// No effect.
+    pub const NONE: Effects = Effects(0);
+    /// The number of bits that effects take.
+    pub(crate) const BITS: u32 = 7;
+
+    /// True if there is none.
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// True if `effect` is among them.
+    #[inline]
+    pub const fn has(self, effect: Effect) -> bool {
+        self.0 & 1 << effect as u8 != 0
+    }
+
+    /// These and `effect`, if `applies`.
+    #[must_use]
+    pub const fn with_if(self, effect: Effect, applies: bool) -> Effects {
+        Effects(self.0 | (applies as u8) << effect as u8)
+    }
+
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Effects {
+        Effects(bits)
+    }
+}
+
+const _: () = assert!(Effect::ALL.len() <= Effects::BITS as usize);
 
 /// The draws of one packet.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +79,19 @@ pub(crate) struct Fate {
     pub(crate) overtaken: bool,
     /// True if it is duplicated.
     pub(crate) duplicate: bool,
+    /// The effects on it, if it is not lost.
+    pub(crate) effects: Effects,
 }
 
 impl Fate {
     /// The fate of every packet on a link without impairments.
-    pub(crate) const NOTHING: Fate =
-        Fate { loss: None, extra: Duration::ZERO, overtaken: false, duplicate: false };
+    pub(crate) const NOTHING: Fate = Fate {
+        loss: None,
+        extra: Duration::ZERO,
+        overtaken: false,
+        duplicate: false,
+        effects: Effects::NONE,
+    };
 }
 
 /// The impairments of a link.
@@ -45,15 +114,16 @@ struct Draws {
     jitter: Option<JitterProcess>,
     reordering: Option<(RandomStream, Reordering)>,
     duplicate: Option<(RandomStream, f64)>,
+    corrupt: Option<(RandomStream, f64)>,
 }
 
 impl Impairments {
     /// Returns the impairments of the link `name`; `None` if it has none, so that a plain link has no cost.
     pub(crate) fn new(seed: u64, name: &str, config: &LinkConfig) -> Option<Box<Impairments>> {
         let first = Draws::new(seed, name, name, config, &config.drop_list);
-        let bare = match config.luck {
-            Luck::Shared => None,
-            Luck::Apart => Some(Draws::new(seed, &bare(name), name, config, &[])),
+        let bare = match config.loss_draws {
+            LossDraws::Shared => None,
+            LossDraws::Separate => Some(Draws::new(seed, &bare(name), name, config, &[])),
         };
         // A link with separate draws has to count packets from the start.
         let none = bare.is_none() && first.is_nothing();
@@ -98,6 +168,7 @@ impl Draws {
             jitter: config.jitter.map(|jitter| JitterProcess::new(seed, name, jitter.shape)),
             reordering: config.reordering.map(|reordering| (stream("reorder"), reordering)),
             duplicate: (config.duplicate > 0.0).then(|| (stream("duplicate"), config.duplicate)),
+            corrupt: (config.corrupt > 0.0).then(|| (stream("corrupt"), config.corrupt)),
         }
     }
 
@@ -107,6 +178,7 @@ impl Draws {
             && self.jitter.is_none()
             && self.reordering.is_none()
             && self.duplicate.is_none()
+            && self.corrupt.is_none()
     }
 
     fn draw(&mut self, now: Time) -> Fate {
@@ -129,6 +201,9 @@ impl Draws {
         }
         if let Some((stream, probability)) = &mut self.duplicate {
             fate.duplicate = stream.chance(*probability);
+        }
+        if let Some((stream, probability)) = &mut self.corrupt {
+            fate.effects = fate.effects.with_if(Effect::Corrupted, stream.chance(*probability));
         }
         fate
     }
@@ -197,6 +272,20 @@ mod tests {
     }
 
     #[test]
+    fn corruption_hits_its_share_and_shifts_no_other_draw() {
+        let config = LinkConfig { loss: Loss::Bernoulli(0.1), ..LinkConfig::default() };
+        let mut clean = Impairments::new(1, "a", &config).unwrap();
+        let mut noisy = Impairments::new(1, "a", &LinkConfig { corrupt: 0.05, ..config }).unwrap();
+        let mut corrupted = 0;
+        for number in 1..=100_000 {
+            let fate = noisy.draw(Time(number), true);
+            assert_eq!(fate.loss, clean.draw(Time(number), true).loss);
+            corrupted += u32::from(fate.effects.has(Effect::Corrupted));
+        }
+        assert!((4_700..5_300).contains(&corrupted), "{corrupted}");
+    }
+
+    #[test]
     fn loss_that_begins_later_draws_as_if_it_had_been_there() {
         let config = LinkConfig { loss: Loss::Bernoulli(0.3), ..LinkConfig::default() };
         let mut always = Impairments::new(1, "a", &config).unwrap();
@@ -209,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn data_packets_have_the_same_luck_whatever_is_between_them() {
+    fn data_packets_have_the_same_draws_whatever_is_between_them() {
         let channel = GilbertElliott {
             mean_good: Duration::from_millis(2),
             mean_bad: Duration::from_millis(1),
@@ -217,17 +306,25 @@ mod tests {
             loss_bad: 0.6,
         };
         for loss in [Loss::Bernoulli(0.3), Loss::GilbertElliott(channel)] {
-            let config =
-                LinkConfig { loss, drop_list: vec![7, 99], luck: Luck::Apart, ..LinkConfig::default() };
+            let config = LinkConfig {
+                loss,
+                drop_list: vec![7, 99],
+                loss_draws: LossDraws::Separate,
+                ..LinkConfig::default()
+            };
             let mut alone = Impairments::new(1, "a", &config).unwrap();
             let mut between = alone.clone();
-            let shared = LinkConfig { luck: Luck::Shared, ..config.clone() };
-            let mut as_ever = Impairments::new(1, "a", &shared).unwrap();
+            let shared = LinkConfig { loss_draws: LossDraws::Shared, ..config.clone() };
+            let mut of_all = Impairments::new(1, "a", &shared).unwrap();
             let (mut lost, mut bare_lost) = (0, 0);
             for number in 1..2000_u64 {
                 let now = Time::from_millis(number) + Duration(1);
                 let fate = alone.draw(now, true).loss;
-                assert_eq!(fate, as_ever.draw(now, true).loss, "without others it is the shared luck");
+                assert_eq!(
+                    fate,
+                    of_all.draw(now, true).loss,
+                    "without other packets the draws are the shared ones"
+                );
                 for _ in 0..number % 3 {
                     bare_lost += u64::from(between.draw(now, false).loss.is_some());
                 }
@@ -241,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_channel_that_begins_later_is_counted_by_kind() {
-        let config = LinkConfig { luck: Luck::Apart, ..LinkConfig::default() };
+        let config = LinkConfig { loss_draws: LossDraws::Separate, ..LinkConfig::default() };
         let loss = Loss::Bernoulli(0.3);
         let mut always = Impairments::new(1, "a", &LinkConfig { loss, ..config.clone() }).unwrap();
         let mut later = Impairments::new(1, "a", &config).unwrap();

@@ -27,7 +27,7 @@
 //! 1. **Offered.** [`Link::push`] gives the packet the next number, counted from 1, and makes its random
 //!    draws: loss, jitter, reordering, duplication. The n-th draw belongs to the n-th packet offered,
 //!    whatever happens to it next, so two runs with one seed that offer the same packets lose the same
-//!    packets (common random numbers). With [`Luck::Apart`] it belongs to the n-th packet that carries data
+//!    packets (common random numbers). With [`LossDraws::Separate`] it belongs to the n-th packet that carries data
 //!    ([`Link::push_as`]), so that the same data packets are lost even if other packets differ, as between a
 //!    simulation and an emulation of it.
 //! 2. **Dropped on entry**, if the link is down, if the packet exceeds the MTU, if its draw or the drop list
@@ -60,9 +60,10 @@ mod server;
 mod timeline;
 mod trace;
 
-pub use config::{Capacity, LinkConfig, Luck, Reordering, WhenDown};
+pub use config::{Capacity, LinkConfig, LossDraws, Reordering, WhenDown};
 pub use counters::{Counters, Tally};
 pub use error::LinkConfigError;
+pub use impairments::{Effect, Effects};
 pub use jitter::{Jitter, JitterShape};
 pub use link::Link;
 pub use loss::{DropReason, GilbertElliott, Loss, LossCause};

@@ -15,9 +15,12 @@ use self::slot::{Extra, Slot};
 use crate::error::LinkConfigError;
 use crate::impairments::{Fate, Impairments};
 use crate::queue::{Admission, ResolvedLimit};
-use crate::server::Server;
+use crate::server::{Server, work};
 use crate::timeline::Timeline;
-use crate::{Arrival, Counters, DropReason, Dropped, LinkConfig, LossCause, Luck, Polled, Pushed, WhenDown};
+use crate::{
+    Arrival, Counters, DropReason, Dropped, Effect, LinkConfig, LossCause, LossDraws, Polled, Pushed,
+    WhenDown,
+};
 
 /// From this number of packets inside on, a packet has left the fast caches by the time it arrives.
 const DEEP: usize = 2048;
@@ -64,8 +67,10 @@ pub struct Link<P> {
     /// True if no packet may overtake.
     ordered: bool,
     jitter_reorders: bool,
-    luck: Luck,
+    loss_draws: LossDraws,
     reports_mtu: bool,
+    /// `plain` and `easy` may hold.
+    fast_paths: bool,
     server: Server,
     counters: Counters,
 
@@ -87,7 +92,7 @@ pub struct Link<P> {
 
 impl<P> Link<P> {
     /// Returns the link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
-    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`Luck::Apart`]
+    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`LossDraws::Separate`]
     /// packets without data have `link.<name>.bare.loss` and so on, and share the state of the channel.
     ///
     /// # Errors
@@ -125,7 +130,8 @@ impl<P> Link<P> {
             when_down: config.when_down,
             mtu: config.mtu.unwrap_or(u32::MAX),
             reports_mtu: config.reports_mtu,
-            luck: config.luck,
+            fast_paths: true,
+            loss_draws: config.loss_draws,
             stopped_work: 0,
             dropped: VecDeque::new(),
             timeline,
@@ -179,7 +185,7 @@ impl<P> Link<P> {
     }
 
     /// Offers a packet as [`push`](Link::push) does. `data` says whether it carries data, which matters only
-    /// with [`Luck::Apart`].
+    /// with [`LossDraws::Separate`].
     #[inline]
     pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
     where
@@ -198,10 +204,18 @@ impl<P> Link<P> {
         self.easy
     }
 
+    /// Switches off the functions for links that are [easy](Link::is_easy), and the memory of service times, or on again;
+    /// for the tests that hold them equal to those for every link.
+    #[doc(hidden)]
+    pub fn set_fast_paths(&mut self, on: bool) {
+        self.fast_paths = on;
+        self.update_wake();
+    }
+
     /// True if this link distinguishes packets with data from those without.
     #[inline]
     pub fn tells_data_apart(&self) -> bool {
-        self.luck == Luck::Apart
+        self.loss_draws == LossDraws::Separate
     }
 
     /// Offers a packet as [`push_as`](Link::push_as) does, to a link that is not easy.
@@ -371,6 +385,8 @@ impl<P> Link<P> {
         match reason {
             DropReason::Queue => counters.dropped_queue.add(wire_bytes),
             DropReason::Down => counters.dropped_down.add(wire_bytes),
+            // The receiver does so, after the packet was delivered.
+            DropReason::Effect(_) => {}
             DropReason::TooLarge => counters.dropped_too_large.add(wire_bytes),
             DropReason::Loss(LossCause::Random) => counters.dropped_random.add(wire_bytes),
             DropReason::Loss(LossCause::GilbertElliott) => counters.dropped_gilbert_elliott.add(wire_bytes),
@@ -391,20 +407,25 @@ impl<P> Link<P> {
         if idle {
             self.end_busy_period(now);
         }
-        let departure = self.server.serve(now, idle, wire_bytes);
+        let departure = if self.fast_paths {
+            self.server.serve(now, idle, wire_bytes)
+        } else {
+            self.server.serve_work(now, idle, work(wire_bytes))
+        };
         self.busy_until = departure;
         let waiting = self.slots.len() - self.departed;
         let marked =
             self.marks && self.threshold.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse;
-        let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, marked);
+        let effects = fate.effects.with_if(Effect::Marked, marked);
+        let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, effects);
         let mut slot = Slot { arrival: Time::ZERO, departure, extra, wire_bytes, packet };
         slot.set_arrival(self.delay, &mut self.last_arrival);
         self.next_departure = self.next_departure.min(departure);
         if fate.overtaken {
             self.counters.reordered.add(wire_bytes);
         }
-        if marked {
-            self.counters.marked.add(wire_bytes);
+        if !effects.is_none() {
+            self.counters.add_effects(effects, wire_bytes);
         }
         self.slots.push_back(slot);
         self.queue_bytes += u64::from(wire_bytes);
@@ -451,7 +472,7 @@ impl<P> Link<P> {
         Polled::Arrived(Arrival {
             at: slot.arrival,
             wire_bytes: slot.wire_bytes,
-            marked: slot.extra.is_marked(),
+            effects: slot.extra.effects(),
             packet: slot.packet,
         })
     }
@@ -482,7 +503,7 @@ impl<P> Link<P> {
     }
 
     fn update_wake(&mut self) {
-        self.plain = self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
+        self.plain = self.fast_paths && self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
         self.easy = self.plain
             && self.up
             && self.impairments.is_none()

@@ -1,10 +1,11 @@
-//! Random loss, and why a packet was dropped.
+//! Random loss, and the reasons of drops.
 
 use anabranch_units::{Duration, RandomStream, Time};
 
+use crate::Effect;
 use crate::error::{self, LinkConfigError};
 
-/// Why a packet was dropped.
+/// The reason that a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -12,27 +13,29 @@ pub enum DropReason {
     Queue,
     /// It was lost.
     Loss(LossCause),
-    /// The link was down, or went down while the packet waited.
+    /// The link was down, or went down while the packet was queued.
     Down,
-    /// It was longer than the MTU.
+    /// It exceeded the MTU.
     TooLarge,
+    /// The receiver rejected it because of an effect of a link. The links delivered it.
+    Effect(Effect),
 }
 
-/// What lost a packet.
+/// The cause of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossCause {
     /// Independent loss, [`Loss::Bernoulli`].
     Random,
     /// The channel of [`Loss::GilbertElliott`].
     GilbertElliott,
-    /// The drop list names it.
+    /// The packet is in the drop list.
     Listed,
 }
 
 /// The random loss of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     #[default]
     None,
     /// Each packet is lost with this probability, independently.
@@ -44,8 +47,8 @@ pub enum Loss {
 /// A channel with a good and a bad state that alternate **in time**, not per packet: packets of two
 /// contenders that are offered at the same time meet the same state, however many there are.
 ///
-/// Each stay in a state lasts an exponentially distributed time. The first state is drawn from the
-/// stationary distribution.
+/// Each stay in a state lasts an exponentially distributed time. The first state is drawn from the stationary
+/// distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
     /// Mean time in the good state: one over the rate of transitions to the bad state.
@@ -59,20 +62,26 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// The share of time that the channel is bad.
+    /// Returns the fraction of time that the channel is bad.
     pub fn share_bad(&self) -> f64 {
         let (good, bad) = (self.mean_good.as_secs_f64(), self.mean_bad.as_secs_f64());
         bad / (good + bad)
     }
 
-    /// The long-term probability that a packet is lost.
+    /// Returns the long-term probability that a packet is lost.
     pub fn mean_loss(&self) -> f64 {
-        self.loss_good + (self.loss_bad - self.loss_good) * self.share_bad()
+        let (good, bad) = (self.mean_good.as_secs_f64(), self.mean_bad.as_secs_f64());
+        (good * self.loss_good + bad * self.loss_bad) / (good + bad)
     }
 }
 
 impl Loss {
-    /// The long-term probability that a packet is lost.
+    /// Returns independent loss with probability `p`; [`Loss::None`] if that is 0.
+    pub fn bernoulli(p: f64) -> Loss {
+        if p > 0.0 { Loss::Bernoulli(p) } else { Loss::None }
+    }
+
+    /// Returns the long-term probability that a packet is lost.
     pub fn mean_loss(&self) -> f64 {
         match self {
             Loss::None => 0.0,
@@ -99,22 +108,23 @@ impl Loss {
     }
 }
 
-/// Loss at work: the streams, and the state of the channel.
+/// A loss model with its random streams, and the state of the channel.
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
     /// One draw for each packet offered.
     packets: RandomStream,
-    /// The sojourn times of the channel. A stream of its own, so that their number shifts no packet's draw.
+    /// The sojourn times of the channel: a separate stream, so that their number does not shift the draws of
+    /// packets.
     sojourns: RandomStream,
     model: Loss,
     bad: bool,
-    /// When the state of the channel changes next.
+    /// The time of the next change of the channel's state.
     until: Time,
 }
 
 impl LossProcess {
-    /// The loss of packets that draw by the name `name` on the link `link`, from time zero. Whoever draws, the channel
-    /// is the link's.
+    /// Returns the loss process of packets with the stream name `name` on the link `link`, from time zero.
+    /// The channel belongs to the link, whatever the name.
     pub(crate) fn new(seed: u64, name: &str, link: &str, model: Loss) -> LossProcess {
         let mut process = LossProcess {
             packets: RandomStream::new(seed, &format!("link.{name}.loss")),
@@ -127,17 +137,17 @@ impl LossProcess {
         process
     }
 
-    /// Passes over the draws of `n` packets.
+    /// Skips the draws of `n` packets.
     pub(crate) fn skip(&mut self, n: u64) {
         for _ in 0..n {
             self.packets.next_u64();
         }
     }
 
-    /// Another model from `now` on. The draws of the packets go on where they were.
+    /// Replaces the model from `now` on. The draws of packets continue.
     pub(crate) fn change(&mut self, now: Time, model: Loss) {
-        // The old channel is followed to its end first: so the number of sojourns drawn, and with it the new
-        // channel's luck, does not depend on when packets were offered.
+        // The old channel is followed to its end first, so that the number of sojourns drawn, and with it the
+        // state of the new channel, does not depend on when packets were offered.
         if let Loss::GilbertElliott(channel) = self.model {
             self.follow(now, &channel);
         }
@@ -148,7 +158,7 @@ impl LossProcess {
         }
     }
 
-    /// The draw of the next packet offered, which is offered `now`: whether it is lost.
+    /// Draws for the next packet, offered at `now`: the cause of its loss, if it is lost.
     #[inline]
     pub(crate) fn draw(&mut self, now: Time) -> Option<LossCause> {
         let draw = self.packets.next_f64();
@@ -173,7 +183,7 @@ impl LossProcess {
 
     fn sojourn(&mut self, channel: &GilbertElliott) -> Duration {
         let mean = if self.bad { channel.mean_bad } else { channel.mean_good };
-        // 1 - u lies in (0, 1], so the logarithm is finite. A stay of zero length would be no stay.
+        // 1 - u lies in (0, 1], so the logarithm is finite. A stay must not have zero length.
         let factor = -libm::log(1.0 - self.sojourns.next_f64());
         mean.mul_f64(factor).max(Duration(1))
     }
@@ -235,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_channel_has_the_same_luck_whoever_looked_at_the_first() {
+    fn a_second_channel_is_the_same_however_often_the_first_was_polled() {
         let mut looked = LossProcess::new(3, "a", "a", Loss::GilbertElliott(CHANNEL));
         let mut unseen = looked.clone();
         let other = GilbertElliott { mean_bad: Duration::from_millis(30), ..CHANNEL };

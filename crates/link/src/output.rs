@@ -2,7 +2,7 @@
 
 use anabranch_units::Time;
 
-use crate::DropReason;
+use crate::{DropReason, Effects};
 
 /// The result of offering a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,8 @@ pub struct Arrival<P> {
     pub at: Time,
     /// Its length in bytes on the wire.
     pub wire_bytes: u32,
-    /// True if it found a queue beyond the marking threshold. The caller of the link marks the packet, if its
-    /// sender supports ECN (RFC 3168).
-    pub marked: bool,
+    /// The effects of the link on the packet, which the caller of the link applies to it.
+    pub effects: Effects,
     /// The packet.
     pub packet: P,
 }

@@ -1,33 +1,35 @@
-//! The drop-tail queue: how much may wait, and what happens to a packet that finds it full.
+//! The drop-tail queue: its limit, and the admission of packets.
 
-use anabranch_units::{Duration, Rate};
+use core::fmt;
 
-/// How much may wait at a link. The queue counts whole packets with their headers, the packet in service
-/// included (also the part of it that has been sent already).
+use anabranch_units::{Bytes, Duration, Rate};
+
+/// The limit of a link's queue. The queue counts whole packets with their headers, including the packet in
+/// service (and the part of it that has been sent already).
 ///
-/// [`QueueLimit::Time`] and [`QueueLimit::Bdp`] resolve to **bytes** once, when the link is made: span or
-/// round trip times the initial rate (of a trace, its mean rate), but at least
+/// [`QueueLimit::Time`] and [`QueueLimit::Bdp`] resolve to **bytes** once, when the link is made: duration or
+/// round-trip time times the initial rate (of a trace, its mean rate), but at least
 /// [`QueueLimit::MIN_RESOLVED_BYTES`], ten full packets. A later change of rate does not change the limit, as
 /// it would not change a router's memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum QueueLimit {
-    /// Nothing is ever dropped for want of space.
+    /// No limit: nothing is dropped for lack of space.
     Unlimited,
-    /// At most so many packets.
+    /// A number of packets.
     Packets(u32),
-    /// At most so many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// What the link sends in so long a time.
+    /// The bytes that the link sends in this time.
     Time(Duration),
-    /// So many times the bandwidth-delay product: the rate times the round trip of the configuration.
+    /// A multiple of the bandwidth-delay product: the rate times the round-trip time of the configuration.
     Bdp(f64),
 }
 
 impl QueueLimit {
-    /// The least to which a limit in time or in BDP resolves: 10 packets of 1500 bytes.
+    /// The least value to which a limit in time or in BDP resolves: 10 packets of 1500 bytes.
     pub const MIN_RESOLVED_BYTES: u64 = 15_000;
 
-    /// The limit in packets or bytes, at this rate and round trip.
+    /// Returns the limit in packets or bytes, for this rate and round-trip time.
     pub fn resolve(self, rate: Rate, rtt: Duration) -> ResolvedLimit {
         let by_time = |span| ResolvedLimit {
             packets: usize::MAX,
@@ -43,27 +45,39 @@ impl QueueLimit {
     }
 }
 
-/// A queue limit in packets and in bytes; both must hold. The one that was not asked for is the greatest
-/// number there is.
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueueLimit::Bdp(n) => write!(f, "{n} BDP"),
+            QueueLimit::Packets(n) => write!(f, "{n} packets"),
+            QueueLimit::Bytes(n) => write!(f, "{}", Bytes(*n)),
+            QueueLimit::Time(span) => write!(f, "{span}"),
+            QueueLimit::Unlimited => f.write_str("unlimited"),
+        }
+    }
+}
+
+/// A queue limit in packets and in bytes; both must hold. The one that was not configured is the maximum of
+/// its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolvedLimit {
-    /// Most packets that may wait.
+    /// The largest number of queued packets.
     pub packets: usize,
-    /// Most bytes that may wait.
+    /// The largest number of queued bytes.
     pub bytes: u64,
 }
 
-/// What the queue decides about a packet that is offered.
+/// The decision of the queue on a packet that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It joins the tail.
+    /// The packet joins the tail.
     Enter,
-    /// There is no space for it.
+    /// The packet does not fit.
     Refuse,
 }
 
 impl ResolvedLimit {
-    /// Decides about a packet of `wire_bytes` that finds this queue.
+    /// Decides on a packet of `wire_bytes`, given the present queue.
     #[inline]
     pub(crate) fn admit(&self, queue_packets: usize, queue_bytes: u64, wire_bytes: u32) -> Admission {
         if queue_packets < self.packets && queue_bytes + u64::from(wire_bytes) <= self.bytes {

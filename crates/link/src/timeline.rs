@@ -1,4 +1,4 @@
-//! How a link changes as time passes.
+//! Changes of a link over time.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use crate::{Capacity, Loss, Trace};
 /// One change of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// From now on this rate.
+    /// This rate from now on.
     Rate(Rate),
-    /// From now on the opportunities of this trace, whose position `start` is now. Opportunities at this
-    /// very instant are gone.
+    /// The opportunities of this trace from now on, beginning at its position `start`. Opportunities at this
+    /// very instant are not usable.
     Trace {
         /// The recording.
         trace: Arc<Trace>,
-        /// Where in the recording this instant lies.
+        /// The position in the recording at this instant.
         start: Duration,
     },
-    /// From now on this propagation delay, for packets that depart after this instant.
+    /// This propagation delay from now on, for packets that depart after this instant.
     Delay(Duration),
-    /// From now on this loss, for packets that are offered at or after this instant.
+    /// This loss from now on, for packets offered at or after this instant.
     Loss(Loss),
-    /// The link goes down. What is offered is dropped; `when_down` decides about what waits; what is in
-    /// propagation still arrives. Nothing happens if it is down already.
+    /// The link goes down. Offered packets are dropped; `when_down` applies to queued ones; those in
+    /// propagation still arrive. No effect if it is down already.
     Down,
-    /// The link comes up again. Nothing happens if it is up already.
+    /// The link comes up again. No effect if it is up already.
     Up,
 }
 
 impl Change {
-    /// Whether the change makes sense by itself.
+    /// Checks the change by itself.
     pub(crate) fn check(&self) -> Result<(), LinkConfigError> {
         match self {
             Change::Rate(rate) => Capacity::Rate(*rate).check(),
@@ -47,15 +47,15 @@ impl Change {
 /// A [`Change`] and its instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// When the change happens. Packets whose last bit departs at this very instant have departed before
-    /// it; packets offered at this very instant are offered after it.
+    /// The time of the change. Packets whose last bit departs at this very instant have departed before it;
+    /// packets offered at this very instant are offered after it.
     pub at: Time,
-    /// What changes.
+    /// The change.
     pub change: Change,
 }
 
-/// Checks that the steps are in order of time (equal times happen in the order of the list) and each is
-/// right in itself.
+/// Checks that the steps are in order of time (equal times are applied in the order of the list) and that
+/// each is valid.
 pub(crate) fn check(steps: &[Step]) -> Result<(), LinkConfigError> {
     let mut previous = Time::ZERO;
     for (index, step) in steps.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn check(steps: &[Step]) -> Result<(), LinkConfigError> {
     Ok(())
 }
 
-/// The steps to come, shared by the clones of a link.
+/// The remaining steps, shared by the clones of a link.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     steps: Arc<[Step]>,
@@ -78,17 +78,17 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// The timeline of these steps, which [`check`] has found right.
+    /// Returns the timeline of these steps, which have passed [`check`].
     pub(crate) fn new(steps: Vec<Step>) -> Timeline {
         Timeline { steps: steps.into(), next: 0 }
     }
 
-    /// When the next step happens; never, if there is none.
+    /// Returns the time of the next step; never if there is none.
     pub(crate) fn next_at(&self) -> Time {
         self.steps.get(self.next).map_or(Time::NEVER, |step| step.at)
     }
 
-    /// The next step, if its instant is not after `now`.
+    /// Returns the next step, if its time is not after `now`.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Step> {
         let step = self.steps.get(self.next).filter(|step| step.at <= now)?.clone();
         self.next += 1;

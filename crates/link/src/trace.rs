@@ -1,10 +1,10 @@
-//! Recorded delivery opportunities, with the meaning that mahimahi gives them.
+//! Recorded delivery opportunities, in the sense of mahimahi.
 //!
 //! Source: R. Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015, and the
-//! behaviour of its `mm-link`. A trace is a text of one whole number of milliseconds a line. Each line is
-//! an instant at which [`Trace::OPPORTUNITY_BYTES`] can be delivered; equal lines are several opportunities.
-//! What is not used at its instant is lost. After the last line the trace starts over, with the last
-//! timestamp as the new zero.
+//! behaviour of its `mm-link`. A trace is a text with one whole number of milliseconds per line. Each line is
+//! a time at which [`Trace::OPPORTUNITY_BYTES`] can be delivered; equal lines are several opportunities.
+//! Unused opportunities are lost. After the last line the trace starts over, with the last timestamp as the
+//! new zero.
 
 use core::fmt;
 
@@ -13,32 +13,33 @@ use anabranch_units::{Duration, Rate};
 /// Nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
 
-/// A list of delivery opportunities that repeats for ever. Share it in an `Arc`.
+/// A list of delivery opportunities that repeats. Share it in an `Arc`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds, never decreasing; the last one is the period and not zero.
+    /// In milliseconds, never decreasing; the last one is the period and not zero.
     at_ms: Box<[u32]>,
+    label: Box<str>,
 }
 
-/// Why a text or a list is not a trace.
+/// The reason that a text or a list is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// There is no timestamp at all.
+    /// There is no timestamp.
     Empty,
-    /// This line (counted from 1) is blank.
+    /// A line is blank.
     BlankLine {
         /// Line number, counted from 1.
         line: usize,
     },
-    /// This line is not a whole number of milliseconds up to 4294967295.
+    /// A line is not a whole number of milliseconds up to 4294967295.
     NotANumber {
         /// Line number, counted from 1.
         line: usize,
-        /// The line, shortened.
+        /// The line, truncated.
         text: String,
     },
-    /// This timestamp is smaller than the one before it.
+    /// A timestamp is smaller than the one before it.
     Decreasing {
         /// Line number, counted from 1.
         line: usize,
@@ -78,11 +79,11 @@ impl fmt::Display for TraceError {
 impl core::error::Error for TraceError {}
 
 impl Trace {
-    /// What one opportunity can carry, in bytes.
+    /// The capacity of one opportunity, in bytes.
     pub const OPPORTUNITY_BYTES: u64 = 1500;
 
-    /// Reads a trace in mahimahi's format: one whole number of milliseconds a line, never decreasing, the
-    /// last not zero. Blanks around a number (and so a carriage return) are let pass; blank lines are not.
+    /// Parses a trace in mahimahi's format: one whole number of milliseconds per line, never decreasing, the
+    /// last not zero. Blanks around a number (and so a carriage return) are permitted; blank lines are not.
     ///
     /// # Errors
     /// A [`TraceError`] that names the first wrong line.
@@ -93,7 +94,7 @@ impl Trace {
             if raw.is_empty() {
                 return Err(TraceError::BlankLine { line });
             }
-            // `parse` alone would let a leading plus sign pass.
+            // `parse` alone would accept a leading plus sign.
             let number = raw.bytes().all(|b| b.is_ascii_digit()).then(|| raw.parse().ok()).flatten();
             match number {
                 Some(ms) => at_ms.push(ms),
@@ -105,10 +106,11 @@ impl Trace {
         Trace::from_millis(at_ms)
     }
 
-    /// The trace with opportunities at these milliseconds, which must never decrease and end above zero.
+    /// Returns the trace with opportunities at these milliseconds, which must never decrease and end above
+    /// zero.
     ///
     /// # Errors
-    /// As [`Trace::parse`]; the line number is the position in the list, counted from 1.
+    /// As for [`Trace::parse`]; the line number is the position in the list, counted from 1.
     pub fn from_millis(at_ms: Vec<u32>) -> Result<Trace, TraceError> {
         for (index, pair) in at_ms.windows(2).enumerate() {
             if pair[1] < pair[0] {
@@ -118,40 +120,52 @@ impl Trace {
         match at_ms.last() {
             None => Err(TraceError::Empty),
             Some(0) => Err(TraceError::ZeroLength),
-            Some(_) => Ok(Trace { at_ms: at_ms.into_boxed_slice() }),
+            Some(_) => Ok(Trace { at_ms: at_ms.into_boxed_slice(), label: "".into() }),
         }
     }
 
-    /// After how long the trace starts over: its last timestamp.
+    /// Returns the same trace with a label, by which a caller identifies recordings: a file name, or a hash
+    /// of the text.
+    #[must_use]
+    pub fn labelled(self, label: &str) -> Trace {
+        Trace { label: label.into(), ..self }
+    }
+
+    /// Returns the label; empty unless [`Trace::labelled`] set one.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Returns the time after which the trace starts over: its last timestamp.
     pub fn period(&self) -> Duration {
         Duration(self.period_ns())
     }
 
-    /// Opportunities in one period.
+    /// Returns the number of opportunities in one period.
     pub fn opportunities(&self) -> usize {
         self.at_ms.len()
     }
 
-    /// The instants of the opportunities in one period, in milliseconds, in order.
+    /// Returns the times of the opportunities in one period, in milliseconds, in order.
     pub fn timestamps_ms(&self) -> &[u32] {
         &self.at_ms
     }
 
-    /// The mean rate over one period.
+    /// Returns the mean rate over one period.
     pub fn mean_rate(&self) -> Rate {
         let bits = self.at_ms.len() as u128 * u128::from(Self::OPPORTUNITY_BYTES) * 8;
         Rate((bits * 1_000_000_000 / u128::from(self.period_ns())) as u64)
     }
 
-    /// The bytes that could be delivered after `from` and up to and including `to`, both positions in the
-    /// trace (which repeats): what a link whose queue never empties carries in that span.
+    /// Returns the bytes that could be delivered after `from` and up to and including `to`, both positions in
+    /// the trace (which repeats): the bytes that a link with a never empty queue carries in that time.
     pub fn service_between(&self, from: Duration, to: Duration) -> u64 {
         self.count_until(to.0)
             .saturating_sub(self.count_until(from.0))
             .saturating_mul(Self::OPPORTUNITY_BYTES)
     }
 
-    /// The most bytes that any span of this length can deliver: the greatest
+    /// Returns the most bytes that any span of this length can deliver: the greatest
     /// [`service_between`](Trace::service_between) over all positions. Takes time linear in the trace.
     pub fn max_service(&self, window: Duration) -> u64 {
         let period = self.period_ns();
@@ -170,21 +184,21 @@ impl Trace {
         (best as u64).saturating_add(whole.saturating_mul(n as u64)).saturating_mul(Self::OPPORTUNITY_BYTES)
     }
 
-    /// How many opportunities lie at or before the position `ns`.
+    /// Returns the number of opportunities at or before the position `ns`.
     pub(crate) fn count_until(&self, ns: u64) -> u64 {
         let (cycle, offset) = (ns / self.period_ns(), ns % self.period_ns());
         cycle * self.at_ms.len() as u64 + self.first_after(offset) as u64
     }
 
-    /// The index of the first opportunity of a cycle after `offset` nanoseconds; `offset` is below the
-    /// period, so there is one.
+    /// Returns the index of the first opportunity of a cycle after `offset` nanoseconds; `offset` is below
+    /// the period, so there is one.
     pub(crate) fn first_after(&self, offset: u64) -> usize {
         let ms = offset / MS;
         self.at_ms.partition_point(|&at| u64::from(at) <= ms)
     }
 
-    /// As [`first_after`](Trace::first_after), for one who knows that it is not before index `hint`: quick
-    /// when it is near.
+    /// Returns the result of [`first_after`](Trace::first_after) if it is known not to be before index
+    /// `hint`: fast if it is near.
     pub(crate) fn first_after_from(&self, hint: usize, offset: u64) -> usize {
         let ms = offset / MS;
         let (mut low, mut step) = (hint, 1);
@@ -201,13 +215,13 @@ impl Trace {
         low + self.at_ms.get(low..high).unwrap_or(&[]).partition_point(|&at| u64::from(at) <= ms)
     }
 
-    /// Where in its cycle the opportunity `index` lies, in nanoseconds.
+    /// Returns the position of the opportunity `index` in its cycle, in nanoseconds.
     #[inline]
     pub(crate) fn offset_ns(&self, index: usize) -> u64 {
         u64::from(self.at_ms[index]) * MS
     }
 
-    /// The period in nanoseconds, never zero.
+    /// Returns the period in nanoseconds, never zero.
     #[inline]
     pub(crate) fn period_ns(&self) -> u64 {
         u64::from(self.at_ms[self.at_ms.len() - 1]) * MS

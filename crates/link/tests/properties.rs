@@ -71,6 +71,48 @@ proptest! {
     }
 
     #[test]
+    fn fast_paths_change_nothing(
+        config in prop_oneof![common::any_link(), common::simple_link()],
+        offers in common::offers(60, MS, 3000),
+        looks in looks(),
+    ) {
+        let mut links = [true, false].map(|on| {
+            let mut link = Link::new("test", 1, config.clone()).unwrap();
+            link.set_fast_paths(on);
+            link
+        });
+        let mut looks = looks.into_iter().peekable();
+        for (packet, (now, bytes)) in (1..).zip(offers) {
+            while let Some((at, look)) = looks.next_if(|look| look.0 <= now.0) {
+                let [fast, slow] = links.each_mut().map(|link| match look {
+                    Look::Poll => {
+                        let polled = std::iter::from_fn(|| link.poll(Time(at)));
+                        (polled.map(common::outcome).collect(), link.next_event(), 0)
+                    }
+                    Look::Advance => {
+                        link.advance(Time(at));
+                        (Vec::new(), link.next_event(), link.inside() as u64)
+                    }
+                    Look::QueueBytes => (Vec::new(), link.next_event(), link.queue_bytes(Time(at))),
+                });
+                prop_assert_eq!(fast, slow);
+            }
+            let [fast, slow] = links.each_mut().map(|link| {
+                let mut outcomes = Vec::new();
+                common::push(link, now, packet, bytes, &mut outcomes);
+                (outcomes, link.next_event())
+            });
+            prop_assert_eq!(fast, slow);
+        }
+        let end = Time(u64::MAX - 1);
+        let [fast, slow] = links.map(|mut link| {
+            let outcomes: Vec<_> = std::iter::from_fn(|| link.poll(end)).map(common::outcome).collect();
+            (outcomes, *link.counters(), link.busy_time(end))
+        });
+        prop_assert_eq!(fast, slow);
+    }
+
+    #[test]
     fn every_packet_is_delivered_dropped_or_still_inside(
         config in common::any_link(),
         offers in common::offers(60, MS, 3000),

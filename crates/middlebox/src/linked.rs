@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use anabranch_link::{Arrival, Counters, DropReason, Link, LinkConfig, LinkConfigError, Polled, Pushed};
 use anabranch_units::Time;
-use anabranch_wire::{carries_data, mark_congestion, too_big};
+use anabranch_wire::{apply, carries_data, too_big};
 use tokio::time::Sleep;
 
 use anabranch_device::Clock;
@@ -199,10 +199,10 @@ impl<D: Device> Device for LinkedDevice<D> {
     }
 }
 
-/// Returns the packet, ECN-marked if the link marked it.
+/// Returns the packet with the effects of the link applied.
 fn arrived(mut arrival: Arrival<Packet>) -> Packet {
-    if arrival.marked {
-        mark_congestion(arrival.packet.bytes_mut());
+    if !arrival.effects.is_none() {
+        apply(arrival.effects, arrival.packet.bytes_mut());
     }
     arrival.packet
 }

@@ -136,16 +136,16 @@ impl Flow {
     ///
     /// Unsent data is limited to the amount of data in flight, which is a round trip's worth. The stack alone
     /// would accept twice the windows, which is far more if the receiver is on the same machine.
-    pub(crate) fn unsent_room(&self, freed: u64) -> u64 {
-        let under_way = self.sent.saturating_sub(freed);
-        under_way.max(UNSENT).saturating_sub(self.written - self.sent)
+    pub(crate) fn unsent_space(&self, freed: u64) -> u64 {
+        let in_flight = self.sent.saturating_sub(freed);
+        in_flight.max(UNSENT).saturating_sub(self.written - self.sent)
     }
 
     /// Records that bytes up to `end` of the stream were sent. Returns the writer to wake, once half of the
     /// permitted unsent data has been sent.
     pub(crate) fn has_left(&mut self, end: u64, freed: u64) -> Option<Waker> {
         self.sent = self.sent.max(end.min(self.written));
-        if !self.unsent_awaited || self.unsent_room(freed) < self.written - self.sent {
+        if !self.unsent_awaited || self.unsent_space(freed) < self.written - self.sent {
             return None;
         }
         self.unsent_awaited = false;
@@ -167,14 +167,12 @@ impl Flow {
 pub(crate) fn error_of(reason: CloseReason) -> Option<io::Error> {
     let (kind, text) = match reason {
         CloseReason::Finished => return None,
-        CloseReason::Aborted => (io::ErrorKind::ConnectionAborted, "the connection was aborted by this side"),
-        CloseReason::Reset => (io::ErrorKind::ConnectionReset, "the connection was reset by the other side"),
-        CloseReason::Refused => {
-            (io::ErrorKind::ConnectionRefused, "the other side has refused the connection")
-        }
-        CloseReason::TimedOut => (io::ErrorKind::TimedOut, "the other side has not answered in time"),
+        CloseReason::Aborted => (io::ErrorKind::ConnectionAborted, "the connection was aborted locally"),
+        CloseReason::Reset => (io::ErrorKind::ConnectionReset, "the connection was reset by the peer"),
+        CloseReason::Refused => (io::ErrorKind::ConnectionRefused, "the peer has refused the connection"),
+        CloseReason::TimedOut => (io::ErrorKind::TimedOut, "the peer has not answered in time"),
         CloseReason::NoSubflow => {
-            (io::ErrorKind::NetworkUnreachable, "every subflow is gone and no other came in time")
+            (io::ErrorKind::NetworkUnreachable, "all subflows have ended and no other was opened in time")
         }
     };
     Some(io::Error::new(kind, text))
@@ -189,20 +187,20 @@ mod tests {
     fn as_much_may_wait_as_is_under_way_and_never_little() {
         let nobody = Address::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let mut flow = Flow::new(Time::ZERO, 1, nobody, nobody);
-        assert_eq!(flow.unsent_room(0), UNSENT);
+        assert_eq!(flow.unsent_space(0), UNSENT);
         flow.written = UNSENT;
-        assert_eq!(flow.unsent_room(0), 0);
+        assert_eq!(flow.unsent_space(0), 0);
         (flow.unsent_awaited, flow.writer) = (true, Some(Waker::noop().clone()));
         // Half of it has to be sent.
         assert!(flow.has_left(UNSENT / 2 - 1, 0).is_none());
         assert!(flow.has_left(UNSENT / 2, 0).is_some());
         assert!(flow.has_left(UNSENT, 0).is_none(), "nobody waits any more");
-        assert_eq!(flow.unsent_room(0), UNSENT);
+        assert_eq!(flow.unsent_space(0), UNSENT);
         // Five times as much is in flight, so that much may be unsent.
         (flow.written, flow.sent) = (20 * UNSENT, 10 * UNSENT);
-        assert_eq!(flow.unsent_room(5 * UNSENT), 0);
+        assert_eq!(flow.unsent_space(5 * UNSENT), 0);
         flow.sent = 16 * UNSENT;
-        assert_eq!(flow.unsent_room(11 * UNSENT), UNSENT);
+        assert_eq!(flow.unsent_space(11 * UNSENT), UNSENT);
         // Retransmissions, and ranges beyond the written data, change nothing.
         flow.has_left(12 * UNSENT, 0);
         assert_eq!(flow.sent, 16 * UNSENT);

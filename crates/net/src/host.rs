@@ -201,7 +201,7 @@ impl HostBuilder {
             None => {
                 // Once initialised, the system's entropy is always available.
                 getrandom::fill(&mut [0]).map_err(|error| {
-                    io::Error::other(format!("the system gives no random numbers: {error}"))
+                    io::Error::other(format!("the system provides no random numbers: {error}"))
                 })?;
                 Entropy::System(system_entropy)
             }
@@ -304,12 +304,12 @@ impl Host {
     fn adapt(&self, mut config: ConnectionConfig) -> io::Result<ConnectionConfig> {
         let wrong = match () {
             () if config.simultaneous => Some("simultaneous joins"),
-            () if config.sequence_origin.is_some() => Some("sequence numbers that are given"),
-            () if config.consume_at_once || config.readable_from > Bytes::ZERO => Some("reading at once"),
+            () if config.sequence_origin.is_some() => Some("configured sequence numbers"),
+            () if config.consume_at_once || config.readable_from > Bytes::ZERO => Some("immediate reading"),
             () => None,
         };
         if let Some(what) = wrong {
-            let text = format!("{what} exist in the simulator alone: no other host would understand");
+            let text = format!("{what} exist only in the simulator: other hosts do not support them");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         config.mtu = self.mtu.min(65_535);
@@ -329,7 +329,7 @@ impl Host {
         let addresses = self.addresses();
         let local = addresses.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4()).ok_or_else(|| {
             let family = if remote.is_ipv4() { "IPv4" } else { "IPv6" };
-            let text = format!("this host has no {family} address to reach {remote} from");
+            let text = format!("this host has no {family} address from which to reach {remote}");
             io::Error::new(io::ErrorKind::AddrNotAvailable, text)
         })?;
         self.connect_from(*local, remote, config).await
@@ -379,7 +379,7 @@ impl Host {
         self.handle.shared().act(|core, _| {
             core.check()?;
             if port == 0 || core.listeners.contains_key(&port) {
-                let text = format!("port {port} is taken");
+                let text = format!("port {port} is in use");
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
             }
             let backlog = backlog.max(1);

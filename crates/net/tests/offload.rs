@@ -102,7 +102,7 @@ impl<D: Device> Device for Card<D> {
             }
             let mut cut = Packet::with_capacity(1500);
             cut.set_len(1500);
-            let fill = |room: &mut [u8]| room.copy_from_slice(&payload[at..at + len]);
+            let fill = |buffer: &mut [u8]| buffer.copy_from_slice(&payload[at..at + len]);
             let len = emit(&piece, &IpFields::default(), Checksum::Full, cut.bytes_mut(), fill).unwrap();
             cut.set_len(len);
             self.waiting.push_back(cut);

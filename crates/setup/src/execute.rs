@@ -37,7 +37,7 @@ pub fn setup(options: &Options, system: &mut dyn System, root: &Path) -> Result<
     let host = Host::read(system).map_err(SetupError::Failed)?;
     if host.nft_tables.is_none() {
         let error = system.act(&super::Action::run("nft --json list tables")).err().unwrap_or_default();
-        return Err(SetupError::Failed(format!("nftables cannot be asked: {error}")));
+        return Err(SetupError::Failed(format!("nftables cannot be queried: {error}")));
     }
     let store = Store::open(root)?;
     let boot_id = boot_id(system);
@@ -57,7 +57,7 @@ pub fn setup(options: &Options, system: &mut dyn System, root: &Path) -> Result<
     let layout = Layout::new(options, &host, true)?;
     if layout != state.layout {
         return Err(SetupError::Refused(format!(
-            "{device} is set up already, for other options, or the interfaces have changed since; first: \
+            "{device} is set up already with other options, or the interfaces have changed since; first: \
              anabranch tun teardown --name {device}"
         )));
     }
@@ -68,8 +68,8 @@ pub fn setup(options: &Options, system: &mut dyn System, root: &Path) -> Result<
             && record.step.identity(&host) != record.identity
         {
             return Err(SetupError::Refused(format!(
-                "the {} is not the one that was set up; somebody has made another. Remove that, and then: \
-                 anabranch tun teardown --name {device}",
+                "the {} was replaced by another one since the setup. Remove that, and then: anabranch tun \
+                 teardown --name {device}",
                 record.step.name()
             )));
         }
@@ -175,17 +175,17 @@ fn roll_back(
             store.forget(device).map(|()| "undone".to_owned())
         }
         Ok(report) if report.failed.is_empty() => {
-            store.save(earlier).map(|()| "undone, and what was there before is as it was".to_owned())
+            store.save(earlier).map(|()| "undone, and the previous state is restored".to_owned())
         }
         Ok(report) => Ok(format!(
-            "not all undone ({}); try: anabranch tun teardown --name {device}",
+            "not completely undone ({}); try: anabranch tun teardown --name {device}",
             report.failed.join("; ")
         )),
         Err(error) => Err(error),
     };
     SetupError::Failed(match end {
-        Ok(end) => format!("{failure}; what had been made is {end}"),
-        Err(error) => format!("{failure}; and then: {error}"),
+        Ok(end) => format!("{failure}; the completed steps are {end}"),
+        Err(error) => format!("{failure}; then: {error}"),
     })
 }
 
@@ -212,7 +212,7 @@ pub fn teardown(device: &str, system: &mut dyn System, root: &Path) -> Result<Te
         let known =
             if known.is_empty() { String::new() } else { format!("; set up here: {}", known.join(", ")) };
         return Err(SetupError::Refused(format!(
-            "nothing is known of a setup of {device} in this network namespace{known}"
+            "there is no recorded setup of {device} in this network namespace{known}"
         )));
     }
     if let Some(text) = super::privileges::missing(system) {
@@ -231,7 +231,7 @@ pub fn teardown(device: &str, system: &mut dyn System, root: &Path) -> Result<Te
     }
     store.save(&state)?;
     Err(SetupError::Failed(format!(
-        "not all could be undone: {}; what is left is still known, try again",
+        "not everything could be undone: {}; the rest is still recorded, try again",
         report.failed.join("; ")
     )))
 }
@@ -278,7 +278,7 @@ fn undo(
             && hand_over
             && give(store, &device, key, value, record.before.as_deref())?
         {
-            report.left.push(format!("{name}: another setup needs it, and will set it back"));
+            report.left.push(format!("{name}: another setup needs it, and will restore it"));
             record.phase = Phase::Planned;
             continue;
         }
@@ -288,13 +288,13 @@ fn undo(
                 && !same(record.identity, step.identity(&host))
             || matches!(step, Step::Sysctl { .. }) && !same(record.identity, step.identity(&host))
         {
-            report.left.push(format!("{name}: it is not the one that was made"));
+            report.left.push(format!("{name}: it is not the one that the setup made"));
             record.phase = Phase::Planned;
             continue;
         }
         if !step.present(&host) {
             let changed = matches!(step, Step::Sysctl { .. }) && record.phase == Phase::Made;
-            let word = if changed { "somebody has changed it since" } else { "it was gone already" };
+            let word = if changed { "it was changed since" } else { "it was gone already" };
             if record.phase == Phase::Made {
                 report.left.push(format!("{name}: {word}"));
             }

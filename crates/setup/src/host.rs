@@ -229,7 +229,7 @@ fn ask<T: DeserializeOwned>(system: &mut dyn System, line: &str) -> Result<Vec<T
         return Ok(Vec::new());
     }
     serde_json::from_str(&text).map_err(|error| {
-        format!("`{line}` printed what is not understood ({error}); iproute2 4.18 or newer is needed")
+        format!("the output of `{line}` cannot be parsed ({error}); iproute2 4.18 or newer is needed")
     })
 }
 

@@ -202,7 +202,7 @@ fn path(options: &Options, host: &Host, n: u128, spec: &PathSpec) -> Result<Path
         return refuse(format!("there is no interface {name}; {}", offer(host)));
     };
     if link.is("LOOPBACK") {
-        return refuse(format!("{name} is the loopback, which leads nowhere; {}", offer(host)));
+        return refuse(format!("{name} is the loopback interface, which cannot be a path; {}", offer(host)));
     }
     if !link.is("UP") {
         return refuse(format!("{name} is down; bring it up first: ip link set {name} up"));
@@ -224,7 +224,8 @@ fn path(options: &Options, host: &Host, n: u128, spec: &PathSpec) -> Result<Path
             Families::Ipv6 => "IPv6 ",
         };
         return refuse(format!(
-            "{name} has no {family}address that could stand for the path's; connect it first (DHCP, ip addr add)"
+            "{name} has no {family}address that could replace the path's; connect it first (DHCP, ip addr \
+             add)"
         ));
     }
     if let Some(via) =
@@ -280,7 +281,7 @@ fn check_free(options: &Options, host: &Host, prefix: IpNet, own: bool) -> Resul
     let Some(route) = taken else { return Ok(()) };
     let option = if prefix.max_prefix_len() == 128 { "--prefix6" } else { "--prefix" };
     Err(SetupError::Refused(format!(
-        "{prefix} is taken: {} goes through {}; choose another with {option}",
+        "{prefix} is in use: {} is routed through {}; choose another with {option}",
         route.dst.map_or("default".to_owned(), |dst| dst.to_string()),
         route.dev
     )))

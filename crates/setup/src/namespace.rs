@@ -41,8 +41,8 @@ pub fn enter() -> Result<(), SetupError> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(|error| {
         SetupError::NotPermitted(format!(
-            "this system does not let a user make a namespace ({error}); an administrator can allow it: sysctl \
-             user.max_user_namespaces=10000, on Debian kernel.unprivileged_userns_clone=1, on Ubuntu \
+            "this system does not permit users to make namespaces ({error}); an administrator can permit it: \
+             sysctl user.max_user_namespaces=10000, on Debian kernel.unprivileged_userns_clone=1, on Ubuntu \
              kernel.apparmor_restrict_unprivileged_userns=0"
         ))
     })?;
@@ -69,8 +69,8 @@ pub fn prepare(plan: &Plan, system: &mut dyn System) -> Result<(), SetupError> {
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
         return Err(match error.kind() {
             ErrorKind::PermissionDenied => SetupError::NotPermitted(
-                "/dev/net/tun may not be opened by this user; most systems allow it to everyone, as the device \
-                 gives no rights by itself: sudo chmod 0666 /dev/net/tun"
+                "this user has no permission to open /dev/net/tun; most systems permit it to all users, as \
+                 it grants no privileges by itself: sudo chmod 0666 /dev/net/tun"
                     .to_owned(),
             ),
             _ => SetupError::Failed(format!("/dev/net/tun: {error}; load the module: sudo modprobe tun")),
@@ -85,7 +85,7 @@ pub fn prepare(plan: &Plan, system: &mut dyn System) -> Result<(), SetupError> {
 /// Replaces this process by `command`; returns only if that fails.
 pub fn run(command: &[String]) -> SetupError {
     let [program, args @ ..] = command else {
-        return SetupError::Usage("give a command behind `--`".to_owned());
+        return SetupError::Usage("give a command after `--`".to_owned());
     };
     let error = std::process::Command::new(program).args(args).exec();
     SetupError::Failed(format!("cannot run {program}: {error}"))

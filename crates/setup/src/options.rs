@@ -72,11 +72,11 @@ impl Options {
     /// Checks the options as far as they do not depend on the host.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         check_name(&self.device)?;
-        let room =
+        let space =
             super::layout::capacity(self.prefix.into()).min(super::layout::capacity(self.prefix6.into()));
-        if self.paths.len() as u64 > room {
+        if self.paths.len() as u64 > space {
             return Err(SetupError::Usage(format!(
-                "{} paths do not fit into {} and {}, which have room for {room}; give larger ones with \
+                "{} paths do not fit into {} and {}, which have space for {space}; give larger ones with \
                  --prefix and --prefix6",
                 self.paths.len(),
                 self.prefix,
@@ -87,16 +87,16 @@ impl Options {
         if let Some(mtu) = self.mtu
             && !(576..=65_535).contains(&mtu)
         {
-            return Err(SetupError::Usage(format!("an MTU of {mtu} bytes is not in 576 to 65535")));
+            return Err(SetupError::Usage(format!("an MTU of {mtu} bytes is not between 576 and 65535")));
         }
         for (n, path) in self.paths.iter().enumerate() {
             check_name(&path.interface)?;
             if path.interface == self.device {
-                return Err(SetupError::Usage(format!("{} cannot be a path of itself", path.interface)));
+                return Err(SetupError::Usage(format!("{} cannot be its own path", path.interface)));
             }
             if self.paths[..n].contains(path) {
                 return Err(SetupError::Usage(format!(
-                    "path {} is there twice; two paths through one interface need gateways of their own: \
+                    "path {} is given twice; two paths through one interface need different gateways: \
                      {},via=GATEWAY",
                     path.interface, path.interface
                 )));
@@ -115,7 +115,7 @@ fn check_name(name: &str) -> Result<(), SetupError> {
         return Ok(());
     }
     Err(SetupError::Usage(format!(
-        "{name:?} is no interface name: 1 to 15 letters, digits, `_`, `.`, `-` or `@`"
+        "{name:?} is not a valid interface name: 1 to 15 letters, digits, `_`, `.`, `-` or `@`"
     )))
 }
 
@@ -144,13 +144,13 @@ impl FromStr for PathSpec {
         check_name(&interface).map_err(|error| error.to_string())?;
         let mut via: Vec<IpAddr> = Vec::new();
         for part in parts {
-            let gateway = part.strip_prefix("via=").ok_or_else(|| {
-                format!("`{part}` is not known here; behind the interface comes `via=GATEWAY` at most")
-            })?;
+            let gateway = part
+                .strip_prefix("via=")
+                .ok_or_else(|| format!("`{part}` is unknown; only `via=GATEWAY` may follow the interface"))?;
             let gateway: IpAddr =
-                gateway.parse().map_err(|_| format!("`{gateway}` is no address of a gateway"))?;
+                gateway.parse().map_err(|_| format!("`{gateway}` is not the address of a gateway"))?;
             if via.iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
-                return Err("a path has one gateway of a family".to_owned());
+                return Err("a path has at most one gateway of each family".to_owned());
             }
             via.push(gateway);
         }

@@ -36,8 +36,8 @@ impl Plan {
         let table = table_name(&device);
         if host.nft_table(&table).is_some() {
             return Err(SetupError::Refused(format!(
-                "there is an nftables table inet {table} already that nothing is known of; if it is of no use \
-                 any more: nft delete table inet {table}"
+                "there is already an nftables table inet {table} that no recorded setup has made; if it is \
+                 no longer needed: nft delete table inet {table}"
             )));
         }
         let mut steps = device_steps(&layout);

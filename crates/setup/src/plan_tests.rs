@@ -272,13 +272,16 @@ fn what_others_have_made_is_not_touched() {
     let mut host = laptop();
     let table = NftTable { family: "inet".into(), name: "anabranch_anabranch0".into(), handle: 7 };
     host.nft_tables = Some(vec![table]);
-    assert!(refusal(&wlan, &host).contains("there is an nftables table"));
+    assert!(refusal(&wlan, &host).contains("there is already an nftables table"));
 
     for taken in ["10.86.84.0/25", "10.0.0.0/8", "fd86::/16"] {
         let mut host = laptop();
         host.routes.push(route(taken, None, "tap7", 0));
         let text = refusal(&wlan, &host);
-        assert!(text.contains(&format!("{taken} goes through tap7")) && text.contains("--prefix"), "{text}");
+        assert!(
+            text.contains(&format!("{taken} is routed through tap7")) && text.contains("--prefix"),
+            "{text}"
+        );
     }
 }
 

@@ -50,15 +50,16 @@ pub(super) fn missing(system: &mut dyn System) -> Option<String> {
         None
     } else if own.net_admin {
         Some(
-            "this program has CAP_NET_ADMIN, but `ip` and `nft`, which it runs, would not: run it with sudo, or \
-             give the capability to the process (systemd: AmbientCapabilities=CAP_NET_ADMIN), not to the file"
+            "this program has CAP_NET_ADMIN, but `ip` and `nft`, which it runs, would not: run it with sudo, \
+             or grant the capability to the process (systemd: AmbientCapabilities=CAP_NET_ADMIN), not to the \
+             file"
                 .to_owned(),
         )
     } else {
         Some(
             "changing the network needs CAP_NET_ADMIN, which this process does not have: run it with sudo; \
-             --dry-run shows what would be done, and --user-namespace tries things out without root and \
-             without a way out"
+             --dry-run shows the commands, and --user-namespace allows experiments without root and without \
+             connectivity"
                 .to_owned(),
         )
     }

@@ -79,7 +79,7 @@ enum Parsed {
 }
 
 fn parse(answer: &[u8]) -> io::Result<Parsed> {
-    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is not understood");
+    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer cannot be parsed");
     let word = |at: usize| answer.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let half = |at: usize| answer.get(at..at + 2)?.try_into().ok().map(u16::from_ne_bytes);
     match half(4).ok_or_else(malformed)? {

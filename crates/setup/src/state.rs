@@ -147,7 +147,7 @@ impl Store {
         let directory = directory(root)?;
         let failed = |error: std::io::Error| {
             SetupError::Failed(format!(
-                "cannot write {}: {error}; give another place with --state-dir",
+                "cannot write {}: {error}; give another directory with --state-dir",
                 root.display()
             ))
         };
@@ -184,8 +184,8 @@ impl Store {
         };
         let state: State = serde_json::from_str(&text).map_err(|error| {
             SetupError::Failed(format!(
-                "{} is not understood ({error}): another version of anabranch wrote it, or somebody changed it; \
-                 what it was about can be undone by hand, see docs/setup.md",
+                "{} cannot be parsed ({error}): another version of anabranch wrote it, or it was changed; to \
+                 undo the setup by hand, see docs/setup.md",
                 path.display()
             ))
         })?;
@@ -246,7 +246,9 @@ impl Store {
 
 fn directory(root: &Path) -> Result<PathBuf, SetupError> {
     let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(|error| {
-        SetupError::Failed(format!("cannot tell this network namespace (/proc/thread-self/ns/net): {error}"))
+        SetupError::Failed(format!(
+            "cannot identify this network namespace (/proc/thread-self/ns/net): {error}"
+        ))
     })?;
     Ok(root.join(namespace.ino().to_string()))
 }

@@ -103,7 +103,7 @@ fn run(argv: &[String], stdin: Option<&str>) -> Result<String, String> {
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("there is no `{program}`; {}", install(program)),
+        ErrorKind::NotFound => format!("`{program}` is missing; {}", install(program)),
         _ => format!("`{}`: {error}", line()),
     })?;
     if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
@@ -155,6 +155,6 @@ mod tests {
         let error = system.act(&Action::run("ls /there/is/no/such/file")).unwrap_err();
         assert!(error.contains("`ls /there/is/no/such/file`") && error.contains("No such file"), "{error}");
         let error = system.act(&Action::run("no-such-program-at-all")).unwrap_err();
-        assert!(error.contains("there is no `no-such-program-at-all`"), "{error}");
+        assert!(error.contains("`no-such-program-at-all` is missing"), "{error}");
     }
 }

@@ -1,25 +1,31 @@
-//! The network at work: packets, links, routes, and the calendar of what happens when.
+//! The running network: packets, links, routes, and the calendar of events.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use anabranch_link::{Change, DropReason, Link, LinkConfigError, Polled, Pushed};
+use anabranch_link::{Change, DropReason, Effect, Link, LinkConfigError, Polled, Pushed};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_stack::seq::Seq;
-use anabranch_units::{Duration, Time};
+use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::calendar::Calendar;
 use crate::network::{HostId, LinkId, Network};
 use crate::pool::{Pool, Ticket};
 use crate::recorder::Recorder;
 
-/// Marks a hop that is no link but the end of the route.
+/// Marks a hop that is not a link but the end of the route.
 const LAST: u32 = 1 << 31;
 
-/// Out of a deep queue, the packet that arrives after so many others is fetched ahead.
+/// Marks a first hop that is one of several: the other bits are an index in [`Fabric::choices`].
+const CHOICE: u32 = 1 << 31;
+
+/// Marks the hop of a [`Ticket`] whose packet is damaged: its receiver rejects it.
+const DAMAGED: u32 = 1 << 31;
+
+/// In a deep queue, the packet that arrives after this number of others is prefetched.
 const AHEAD: usize = 8;
 
-/// A packet that has arrived at a host. The host gives it back with [`Pool::release`].
+/// A packet that has arrived at a host. The host returns it with [`Pool::release`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) host: u32,
@@ -27,7 +33,7 @@ pub(crate) struct Delivery {
     pub(crate) packet: u32,
 }
 
-/// What the next turn is about.
+/// The subject of the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     Link(u32),
@@ -35,52 +41,60 @@ pub(crate) enum Turn {
     Agenda,
 }
 
-/// The routes that begin at one interface.
+/// The routes of one interface.
 #[derive(Clone, Debug, Default)]
 struct Routes {
-    /// The destination and the place of the first hop, sorted.
+    /// Destinations with the index of the first hop, or of a choice of first hops, sorted.
     by_destination: Vec<(IpAddr, u32)>,
-    /// The two that were used last: whoever answers on two paths uses them by turns.
+    /// The two routes used last: replies on two paths alternate between them.
     recent: [Option<(IpAddr, u32)>; 2],
+    /// None is remembered.
+    forgets: bool,
 }
 
 impl Routes {
     #[inline(never)]
     fn look_up(&mut self, to: IpAddr) -> Option<u32> {
         let found = self.by_destination.binary_search_by_key(&to, |entry| entry.0).ok()?;
-        self.recent = [Some(self.by_destination[found]), self.recent[0]];
+        if !self.forgets {
+            self.recent = [Some(self.by_destination[found]), self.recent[0]];
+        }
         Some(self.by_destination[found].1)
     }
 }
 
-/// A router says that a packet was too long.
+/// A router's report that a packet exceeds an MTU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuReport {
-    /// To whom.
+    /// The host that receives the report.
     pub(crate) host: u32,
-    /// Who sent it.
+    /// The source of the packet.
     pub(crate) local: Address,
-    /// Whom it was for.
+    /// The destination of the packet.
     pub(crate) remote: Address,
     /// Its sequence number.
     pub(crate) seq: Seq,
-    /// What would have passed.
+    /// The MTU.
     pub(crate) mtu: u32,
 }
 
-/// Links, and the packets in them.
+/// The links and the packets in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric<R> {
     links: Vec<Link<Ticket>>,
-    /// By address: the place in `destinations`.
+    /// The index in `destinations` of each address.
     located: BTreeMap<IpAddr, u32>,
-    /// What routers say, and after which time; for the simulation to fetch.
+    /// Reports of routers, each with its delay, for the simulation to collect.
     pub(crate) reports: Vec<(Duration, MtuReport)>,
-    /// All routes one behind the other: the numbers of links, and at the end of each route the number of
-    /// its destination, marked [`LAST`].
+    /// All routes in sequence: the numbers of their links, followed by the number of the destination, marked
+    /// [`LAST`].
     hops: Vec<u32>,
+    /// The first hops of routes of equal cost.
+    choices: Vec<Vec<u32>>,
+    /// The key of the hash that chooses among them.
+    choice_key: u64,
     destinations: Vec<(u32, PathId)>,
-    /// By host, by interface.
+    /// By host, then by interface.
     routes: Vec<Vec<Routes>>,
     pub(crate) pool: Pool,
     calendar: Calendar,
@@ -91,7 +105,7 @@ pub(crate) struct Fabric<R> {
 }
 
 impl<R: Recorder> Fabric<R> {
-    /// The fabric of a network that has checked its parts.
+    /// Returns the fabric of a validated network.
     pub(crate) fn new(
         network: &Network,
         seed: u64,
@@ -113,9 +127,20 @@ impl<R: Recorder> Fabric<R> {
         let mut routes: Vec<Vec<Routes>> =
             network.hosts().iter().map(|host| vec![Routes::default(); host.interfaces.len()]).collect();
         let mut hops = Vec::new();
+        let mut choices: Vec<Vec<u32>> = Vec::new();
         for route in network.routes() {
             let table = &mut routes[route.from.index()][usize::from(route.path.0)];
-            table.by_destination.push((route.to, hops.len() as u32));
+            match table.by_destination.last_mut() {
+                // Routes of equal cost follow one another.
+                Some((to, hop)) if *to == route.to => {
+                    if *hop & CHOICE == 0 {
+                        choices.push(vec![*hop]);
+                        *hop = CHOICE | (choices.len() as u32 - 1);
+                    }
+                    choices[(*hop ^ CHOICE) as usize].push(hops.len() as u32);
+                }
+                _ => table.by_destination.push((route.to, hops.len() as u32)),
+            }
             hops.extend(route.links.iter().map(|link| link.0));
             hops.push(LAST | located[&route.to]);
         }
@@ -128,6 +153,8 @@ impl<R: Recorder> Fabric<R> {
             reports: Vec::new(),
             links,
             hops,
+            choices,
+            choice_key: RandomStream::new(seed, "network.equal-cost").next_u64(),
             destinations,
             routes,
             pool: Pool::default(),
@@ -138,7 +165,15 @@ impl<R: Recorder> Fabric<R> {
         })
     }
 
-    /// When something happens next, and what.
+    /// Switches the fast paths of links and routes off, or on again.
+    pub(crate) fn set_fast_paths(&mut self, on: bool) {
+        self.links.iter_mut().for_each(|link| link.set_fast_paths(on));
+        for table in self.routes.iter_mut().flatten() {
+            (table.forgets, table.recent) = (!on, [None; 2]);
+        }
+    }
+
+    /// Returns the time and the subject of the next turn.
     #[inline]
     pub(crate) fn next_turn(&self) -> Option<(Time, Turn)> {
         let (time, item) = self.calendar.first()?;
@@ -153,13 +188,13 @@ impl<R: Recorder> Fabric<R> {
         Some((time, turn))
     }
 
-    /// Sets the time at which a host or the agenda has its turn.
+    /// Sets the time of a turn of a host or the agenda.
     #[inline]
     pub(crate) fn set_turn(&mut self, turn: Turn, time: Time) {
         self.calendar.set(self.item(turn), time);
     }
 
-    /// The time set for that turn; never if there is none.
+    /// Returns the time set for that turn; never if none is set.
     #[inline]
     pub(crate) fn time_of_turn(&self, turn: Turn) -> Time {
         self.calendar.time_of(self.item(turn))
@@ -174,7 +209,7 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// Whether there is a route.
+    /// True if there is a route.
     pub(crate) fn has_route(&self, host: HostId, path: PathId, to: IpAddr) -> bool {
         self.routes
             .get(host.index())
@@ -182,7 +217,7 @@ impl<R: Recorder> Fabric<R> {
             .is_some_and(|table| table.by_destination.binary_search_by_key(&to, |entry| entry.0).is_ok())
     }
 
-    /// A host sends a packet.
+    /// Sends a packet of a host.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, segment: &Segment) {
         if segment.payload_len > 0 {
@@ -190,6 +225,7 @@ impl<R: Recorder> Fabric<R> {
         }
         match self.first_hop(host, path, segment.destination.ip) {
             Some(hop) => {
+                let hop = if hop & CHOICE == 0 { hop } else { self.choose(hop, segment) };
                 let (packet, wire_bytes) = self.pool.insert(segment);
                 self.enter(now, Ticket { packet, hop }, wire_bytes);
             }
@@ -213,11 +249,34 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// Offers a packet to the link that is its present hop.
-    // Once and not in each caller: the instruction cache is small.
+    /// Returns the first hop of a packet's route among those of equal cost.
+    #[cold]
+    fn choose(&self, choice: u32, segment: &Segment) -> u32 {
+        let hops = &self.choices[(choice ^ CHOICE) as usize];
+        let bits = |ip: IpAddr| match ip {
+            IpAddr::V4(v4) => u128::from(v4.to_bits()),
+            IpAddr::V6(v6) => v6.to_bits(),
+        };
+        let (source, destination) = (bits(segment.source.ip), bits(segment.destination.ip));
+        let ports = u64::from(segment.source.port) << 16 | u64::from(segment.destination.port);
+        let words =
+            [source as u64, (source >> 64) as u64, destination as u64, (destination >> 64) as u64, ports];
+        let mut hash = self.choice_key;
+        for word in words {
+            // The finaliser of SplitMix64.
+            hash ^= word;
+            hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            hash ^= hash >> 31;
+        }
+        hops[((u128::from(hash) * hops.len() as u128) >> 64) as usize]
+    }
+
+    /// Offers a packet to the link of its present hop.
+    // Out of line: one copy for all callers, because the instruction cache is small.
     #[inline(never)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[ticket.hop as usize];
+        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS || !link.is_easy() {
             self.enter_any(now, ticket, wire_bytes);
@@ -233,10 +292,10 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// As [`Fabric::enter`], for every link and recorder.
+    /// Does the same as [`Fabric::enter`], for every link and recorder.
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[ticket.hop as usize];
+        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS
             && let Some(recorder) = &mut self.recorder
@@ -271,22 +330,23 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// The router behind link `index` has dropped a packet that is too long. Its word is back after the
-    /// propagation delays of the way so far, there and back.
+    /// Records the report of the router at link `index`, which has dropped a packet that exceeds the MTU. The
+    /// report takes the propagation delays from there back to the sender, counted both ways.
     #[cold]
     fn report(&mut self, index: u32, ticket: Ticket) {
         let Some(mtu) = self.links[index as usize].reported_mtu() else { return };
         let segment = self.pool.get(ticket.packet);
         let Some(&at) = self.located.get(&segment.source.ip) else { return };
-        let way = self.hops[..=ticket.hop as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
+        let way =
+            self.hops[..=(ticket.hop & !DAMAGED) as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
         let delay = way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
         let host = self.destinations[at as usize].0;
         let (local, remote, seq) = (segment.source, segment.destination, segment.seq);
         self.reports.push((delay, MtuReport { host, local, remote, seq, mtu }));
     }
 
-    /// What comes out of a link by `now`: packets go on to their next links, and the first that has
-    /// arrived at a host is returned. Ask until there is none.
+    /// Processes the packets that leave a link by `now`: forwards them to their next links, and returns the
+    /// first that has arrived at a host. Call it until it returns none.
     #[inline]
     pub(crate) fn poll_link(&mut self, index: u32, now: Time) -> Option<Delivery> {
         loop {
@@ -297,10 +357,15 @@ impl<R: Recorder> Fabric<R> {
             };
             match polled {
                 Polled::Arrived(arrival) => {
-                    let Ticket { packet, hop } = arrival.packet;
+                    let Ticket { packet, mut hop } = arrival.packet;
                     self.packet_hops += 1;
-                    if arrival.marked {
-                        self.pool.mark(packet);
+                    if !arrival.effects.is_none() {
+                        if arrival.effects.has(Effect::Marked) {
+                            self.pool.mark(packet);
+                        }
+                        if arrival.effects.has(Effect::Corrupted) {
+                            hop |= DAMAGED;
+                        }
                     }
                     if R::PACKETS
                         && let Some(recorder) = &mut self.recorder
@@ -309,9 +374,11 @@ impl<R: Recorder> Fabric<R> {
                         recorder.on_link_leave(now, LinkId(index), &segment, arrival.wire_bytes);
                     }
                     let hop = hop + 1;
-                    let next = self.hops[hop as usize];
+                    let next = self.hops[(hop & !DAMAGED) as usize];
                     if next & LAST == 0 {
                         self.enter(now, Ticket { packet, hop }, arrival.wire_bytes);
+                    } else if hop & DAMAGED != 0 {
+                        self.reject(now, index, packet, arrival.wire_bytes);
                     } else {
                         if let Some(soon) = self.links[index as usize].peek_deep(AHEAD) {
                             self.pool.fetch(soon.packet);
@@ -334,6 +401,18 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
+    /// The receiver's checksum finds that a packet, which came over link `index`, is damaged.
+    #[cold]
+    fn reject(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32) {
+        if R::PACKETS
+            && let Some(recorder) = &mut self.recorder
+        {
+            let reason = DropReason::Effect(Effect::Corrupted);
+            recorder.on_drop(now, LinkId(index), &self.pool.get(packet), wire_bytes, reason);
+        }
+        self.pool.release(packet);
+    }
+
     /// Changes a link.
     pub(crate) fn change_link(
         &mut self,
@@ -347,13 +426,13 @@ impl<R: Recorder> Fabric<R> {
         Ok(())
     }
 
-    /// The links.
+    /// Returns the links.
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {
         &mut self.links
     }
 }
 
-/// About how many nanoseconds lie between two packets on the fastest link.
+/// Returns about the time in nanoseconds between two packets on the fastest link.
 fn busy_span(network: &Network) -> u64 {
     let rates = network.links().iter().map(|link| link.config.capacity.mean_rate());
     rates.max().map_or(1, |fastest| fastest.transmission_time(1500).as_nanos() / 4)

@@ -43,6 +43,7 @@ mod network;
 mod pool;
 mod recorder;
 mod report;
+pub mod routing;
 mod sim;
 pub mod topology;
 pub mod traffic;

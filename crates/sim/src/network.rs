@@ -1,4 +1,4 @@
-//! What a run takes place on: hosts, their addresses, links, and routes over the links.
+//! The network of a run: hosts, their addresses, links, and routes over the links.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -8,23 +8,23 @@ use anabranch_link::{LinkConfig, LinkConfigError};
 use anabranch_stack::segment::PathId;
 use anabranch_units::Time;
 
-/// Names a host of a [`Network`], in the order in which they were added.
+/// Identifies a host of a [`Network`], in the order of addition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostId(pub u32);
 
-/// Names a link of a [`Network`], in the order in which they were added.
+/// Identifies a link of a [`Network`], in the order of addition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub u32);
 
 impl HostId {
-    /// As an index.
+    /// Returns the index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl LinkId {
-    /// As an index.
+    /// Returns the index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -35,7 +35,7 @@ impl LinkId {
 pub struct Interface {
     /// Its address.
     pub ip: IpAddr,
-    /// Subflows from here ask to be backups.
+    /// True if subflows from here ask to be backups.
     pub backup: bool,
 }
 
@@ -53,38 +53,38 @@ pub struct HostSpec {
 pub struct LinkSpec {
     /// Its name, which seeds its random streams.
     pub name: String,
-    /// What it is made from.
+    /// Its configuration.
     pub config: LinkConfig,
 }
 
-/// Which links a packet crosses.
+/// The links that a packet crosses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// The host that it leaves.
+    /// The host that sends the packet.
     pub from: HostId,
-    /// By this interface.
+    /// The interface that sends it.
     pub path: PathId,
-    /// Towards this address.
+    /// The destination address.
     pub to: IpAddr,
     /// The links, in order.
     pub links: Vec<LinkId>,
 }
 
-/// An address that goes or comes back while the run goes on: the host is told, as by its kernel.
+/// An address that becomes unavailable or available during a run; the host is notified, as by a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddressChange {
-    /// When.
+    /// The time of the change.
     pub at: Time,
     /// The host.
     pub host: HostId,
     /// The interface.
     pub path: PathId,
-    /// Whether the address can be used from then on.
+    /// True if the address is available from then on.
     pub up: bool,
 }
 
-/// Hosts, addresses, links and routes. Every method checks what it is given, so a network that
-/// was built can be run.
+/// Hosts, addresses, links and routes. Every method checks its arguments, so that a complete network can be
+/// run.
 ///
 /// ```
 /// use anabranch_link::LinkConfig;
@@ -119,7 +119,7 @@ enum Kind {
 }
 
 impl Network {
-    /// A network without anything.
+    /// Returns an empty network.
     pub fn new() -> Network {
         Network::default()
     }
@@ -140,8 +140,8 @@ impl Network {
     /// Adds an interface with the address `ip` to `host`. If `backup`, subflows from it ask to be backups.
     ///
     /// # Errors
-    /// If the host is not of this network, if any host has the address already, or if the host has
-    /// 65536 interfaces.
+    /// If the host is not of this network, if any host has the address already, or if the host has 65536
+    /// interfaces.
     pub fn add_address(&mut self, host: HostId, ip: IpAddr, backup: bool) -> Result<PathId, NetworkError> {
         let spec = self.hosts.get_mut(host.index()).ok_or(NetworkError::UnknownHost(host))?;
         let path = u16::try_from(spec.interfaces.len()).map_err(|_| NetworkError::TooManyInterfaces(host))?;
@@ -155,7 +155,7 @@ impl Network {
     /// Adds a link, in one direction.
     ///
     /// # Errors
-    /// If another link has the name, or the configuration is not that of a link.
+    /// If another link has the name, or the configuration is invalid.
     pub fn add_link(&mut self, name: impl Into<String>, config: LinkConfig) -> Result<LinkId, NetworkError> {
         let name = name.into();
         config.check().map_err(|error| NetworkError::Link { name: name.clone(), error })?;
@@ -166,11 +166,11 @@ impl Network {
         Ok(LinkId(self.links.len() as u32 - 1))
     }
 
-    /// Says that a packet which leaves `from` by its interface `path` towards the address `to`
-    /// crosses `links` in order, and arrives at the interface that has the address.
+    /// Adds a route: a packet that leaves `from` by its interface `path` for the address `to` crosses `links`
+    /// in order, and arrives at the interface with that address.
     ///
     /// # Errors
-    /// If there is no link in it, if any of the parts is unknown, or if there is such a route already.
+    /// If it has no link, if any of its parts is unknown, or if there is such a route already.
     pub fn add_route(
         &mut self,
         from: HostId,
@@ -195,8 +195,32 @@ impl Network {
         Ok(())
     }
 
-    /// Tells `host`, at the time `at`, that the address of `path` is gone or is back. The links are
-    /// not touched; their own timelines take them down.
+    /// Adds several routes of equal cost, as [`Network::add_route`] adds one. Each packet uses one of them by
+    /// a hash of its addresses and ports and of the run's seed, so that all packets of a subflow in one
+    /// direction use the same.
+    ///
+    /// # Errors
+    /// If there is no route, or one of them is invalid; the network may have some of them then.
+    pub fn add_equal_cost_routes(
+        &mut self,
+        from: HostId,
+        path: PathId,
+        to: IpAddr,
+        routes: &[Vec<LinkId>],
+    ) -> Result<(), NetworkError> {
+        let Some((first, others)) = routes.split_first() else {
+            return Err(NetworkError::EmptyRoute { from, to });
+        };
+        self.add_route(from, path, to, first)?;
+        for links in others {
+            self.routed.remove(&(from, path, to));
+            self.add_route(from, path, to, links)?;
+        }
+        Ok(())
+    }
+
+    /// Notifies `host`, at the time `at`, that the address of `path` is unavailable or available again. The
+    /// links are not changed; use their timelines to take them down.
     ///
     /// # Errors
     /// If the host or the interface is unknown.
@@ -212,37 +236,37 @@ impl Network {
         Ok(())
     }
 
-    /// The hosts, by [`HostId`].
+    /// Returns the hosts, by [`HostId`].
     pub fn hosts(&self) -> &[HostSpec] {
         &self.hosts
     }
 
-    /// The links, by [`LinkId`].
+    /// Returns the links, by [`LinkId`].
     pub fn links(&self) -> &[LinkSpec] {
         &self.links
     }
 
-    /// The routes, in the order in which they were added.
+    /// Returns the routes, in the order in which they were added; routes of equal cost follow one another.
     pub fn routes(&self) -> &[Route] {
         &self.routes
     }
 
-    /// The changes of addresses, in the order in which they were added.
+    /// Returns the changes of addresses, in the order in which they were added.
     pub fn address_changes(&self) -> &[AddressChange] {
         &self.changes
     }
 
-    /// The host of that name.
+    /// Returns the host with that name.
     pub fn host(&self, name: &str) -> Option<HostId> {
         self.hosts.iter().position(|host| host.name == name).map(|index| HostId(index as u32))
     }
 
-    /// The link of that name.
+    /// Returns the link with that name.
     pub fn link(&self, name: &str) -> Option<LinkId> {
         self.links.iter().position(|link| link.name == name).map(|index| LinkId(index as u32))
     }
 
-    /// Replaces every address by what `of` makes of it, which must be another for every other address.
+    /// Replaces every address by its image under `of`, which must be injective.
     pub(crate) fn map_addresses(&mut self, of: impl Fn(IpAddr) -> IpAddr) {
         for interface in self.hosts.iter_mut().flat_map(|host| &mut host.interfaces) {
             interface.ip = of(interface.ip);
@@ -254,12 +278,12 @@ impl Network {
         self.routed = self.routed.iter().map(|(from, path, to)| (*from, *path, of(*to))).collect();
     }
 
-    /// The configuration of a link, to be changed. It is checked again when the run is made.
+    /// Returns the configuration of a link for modification. It is validated again when the run is made.
     pub fn link_config_mut(&mut self, link: LinkId) -> Option<&mut LinkConfig> {
         self.links.get_mut(link.index()).map(|link| &mut link.config)
     }
 
-    /// The host and the interface that have the address.
+    /// Returns the host and the interface with the address.
     pub fn locate(&self, ip: IpAddr) -> Option<(HostId, PathId)> {
         self.addresses.contains(&ip).then_some(())?;
         self.hosts.iter().enumerate().find_map(|(host, spec)| {
@@ -268,7 +292,7 @@ impl Network {
         })
     }
 
-    /// The interface `path` of `host`.
+    /// Returns the interface `path` of `host`.
     ///
     /// # Errors
     /// If the host or the interface is unknown.
@@ -278,26 +302,26 @@ impl Network {
     }
 }
 
-/// What is wrong with a network.
+/// The problem of a network.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// Two hosts of one name.
+    /// Two hosts have the same name.
     HostName(String),
-    /// Two links of one name.
+    /// Two links have the same name.
     LinkName(String),
-    /// The configuration is not that of a link.
+    /// The configuration of a link is invalid.
     Link {
         /// The link.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         error: LinkConfigError,
     },
-    /// No such host.
+    /// The host does not exist.
     UnknownHost(HostId),
-    /// No such link.
+    /// The link does not exist.
     UnknownLink(LinkId),
-    /// The host has no such interface.
+    /// The interface does not exist.
     UnknownInterface {
         /// The host.
         host: HostId,
@@ -308,25 +332,25 @@ pub enum NetworkError {
     UnknownAddress(IpAddr),
     /// A host has the address already.
     AddressTaken(IpAddr),
-    /// A host has no room for another interface.
+    /// The host has the largest number of interfaces already.
     TooManyInterfaces(HostId),
-    /// A route without links.
+    /// A route has no links.
     EmptyRoute {
-        /// Where it starts.
+        /// Its start.
         from: HostId,
-        /// Where it leads.
+        /// Its destination.
         to: IpAddr,
     },
-    /// Two routes for the same packets.
+    /// Two routes apply to the same packets.
     RouteTaken {
-        /// The host that the packets leave.
+        /// The sending host.
         from: HostId,
         /// Its interface.
         path: PathId,
-        /// Where they go.
+        /// The destination.
         to: IpAddr,
     },
-    /// A topology without paths.
+    /// A topology has no paths.
     NoPath,
 }
 

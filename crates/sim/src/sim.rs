@@ -200,6 +200,14 @@ impl<R: Recorder> Sim<R> {
         Ok(sim)
     }
 
+    /// Switches the fast paths of links, routes and hosts off, or on again; for the tests that hold them equal to the
+    /// functions that they stand for. Connections that are open keep theirs.
+    #[doc(hidden)]
+    pub fn set_fast_paths(&mut self, on: bool) {
+        self.fabric.set_fast_paths(on);
+        self.hosts.iter_mut().for_each(|host| host.stack.set_fast_paths(on));
+    }
+
     /// Runs until all events up to `until` are processed, the run is complete, or no event is left.
     pub fn run(&mut self, until: Time) -> RunReport {
         self.run_while(until, |sim| !sim.is_complete());

@@ -1,8 +1,8 @@
-//! Networks that are needed again and again.
+//! Common networks.
 //!
-//! Clients have addresses from 10.0.0.0/8, servers from 172.16.0.0/12. The links of a path `wifi`
-//! are `wifi.up` (from the client) and `wifi.down`; those of a path of several stretches are
-//! `wifi.1.up`, `wifi.2.up` and so on, counted from the client.
+//! Clients have addresses from 10.0.0.0/8, servers from 172.16.0.0/12. The links of a path `wifi` are
+//! `wifi.up` (from the client) and `wifi.down`; those of a path with several stretches are `wifi.1.up`,
+//! `wifi.2.up` and so on, counted from the client.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,13 +24,13 @@ pub struct Duplex {
 }
 
 impl Duplex {
-    /// The same rate both ways, half of `rtt` each way, queues of 1 BDP.
+    /// Returns links with the same rate both ways, half of `rtt` each way, and queues of 1 BDP.
     pub fn symmetric(rate: Rate, rtt: Duration) -> Duplex {
         let link = LinkConfig { capacity: Capacity::Rate(rate), delay: rtt / 2, ..LinkConfig::default() };
         Duplex { up: link.clone(), down: link }
     }
 
-    /// Both directions changed alike.
+    /// Returns the links after the same `change` of both.
     pub fn with(mut self, change: impl Fn(&mut LinkConfig)) -> Duplex {
         change(&mut self.up);
         change(&mut self.down);
@@ -45,40 +45,40 @@ pub struct PathSpec {
     pub name: String,
     /// Its stretches, from the client to the server; at least one.
     pub stretches: Vec<Duplex>,
-    /// Subflows over it ask to be backups.
+    /// True if subflows over it ask to be backups.
     pub backup: bool,
 }
 
 impl PathSpec {
-    /// A path of one stretch.
+    /// Returns a path of one stretch.
     pub fn new(name: impl Into<String>, link: Duplex) -> PathSpec {
         PathSpec { name: name.into(), stretches: vec![link], backup: false }
     }
 
-    /// This path with a further stretch at the server's end.
+    /// Returns this path with another stretch at the server's end.
     pub fn then(mut self, link: Duplex) -> PathSpec {
         self.stretches.push(link);
         self
     }
 }
 
-/// How many addresses a server has.
+/// The number of addresses of a server.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum ServerAddresses {
     /// One.
     #[default]
     One,
-    /// One for each path. Which path a packet takes is still the matter of the client's address.
+    /// One for each path. The path of a packet is still determined by the client's address.
     OnePerPath,
 }
 
-/// Who is who on the hosts of a dumbbell.
+/// The hosts of a dumbbell's pairs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Hosts {
-    /// Every pair is two hosts of its own.
+    /// Every pair has its own two hosts.
     #[default]
     Separate,
-    /// All pairs are the same two hosts: the client has an interface for each pair.
+    /// All pairs share two hosts: the client has an interface for each pair.
     Shared,
 }
 
@@ -91,7 +91,7 @@ pub struct PathLinks {
     pub down: Vec<LinkId>,
 }
 
-/// A client and a server and what is between them.
+/// A client and a server and the paths between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pair {
     /// The client.
@@ -107,13 +107,13 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// An upload from the start of the run whose initial subflow takes the first path.
+    /// Returns an upload from the start of the run whose initial subflow takes the first path.
     pub fn flow(&self, name: impl Into<String>, size: Option<Bytes>, config: ConnectionConfig) -> FlowSpec {
         self.flow_by(0, name, size, config)
     }
 
-    /// An upload from the start of the run whose initial subflow takes the path of that index, or
-    /// the last path if there are fewer.
+    /// Returns an upload from the start of the run whose initial subflow takes the path of that index, or the
+    /// last path if there are fewer.
     pub fn flow_by(
         &self,
         path: usize,
@@ -128,7 +128,7 @@ impl Pair {
     }
 }
 
-/// A network and who talks to whom on it.
+/// A network and its pairs of hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Topology {
     /// The network.
@@ -138,7 +138,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The same with IPv6 addresses, whose headers are 20 bytes longer: 10.0.0.1 becomes fd00::a00:1.
+    /// Returns the same with IPv6 addresses, whose headers are 20 bytes longer: 10.0.0.1 becomes fd00::a00:1.
     pub fn over_ipv6(mut self) -> Topology {
         let of = |ip: IpAddr| match ip {
             IpAddr::V4(v4) => {
@@ -157,11 +157,11 @@ impl Topology {
     }
 }
 
-/// One client and one server with disjoint paths between them: the client has an address on each,
-/// and its address decides which path a packet takes, both ways.
+/// Returns one client and one server with disjoint paths between them: the client has an address on each,
+/// which determines the path of a packet in both directions.
 ///
 /// # Errors
-/// If there is no path, two have one name, or a link is wrong.
+/// If there is no path, two have the same name, or a link is invalid.
 pub fn disjoint(paths: &[PathSpec], server: ServerAddresses) -> Result<Topology, NetworkError> {
     let mut builder = Builder::default();
     let links = paths.iter().map(|path| builder.path(path)).collect::<Result<Vec<_>, _>>()?;
@@ -170,11 +170,11 @@ pub fn disjoint(paths: &[PathSpec], server: ServerAddresses) -> Result<Topology,
     Ok(Topology { network: builder.network, pairs: vec![pair] })
 }
 
-/// Paths with one stretch in common, at the server's end: the first pair has all of `paths`, and
-/// each of `singles` is the only path of a further pair of its own (named after it). So paths may
-/// differ in their round trips and meet in one bottleneck, alone or beside single-path flows.
+/// Returns paths with one stretch in common, at the server's end: the first pair has all of `paths`, and each
+/// of `singles` is the only path of another pair (named after it). Paths may thus differ in their round-trip
+/// times and share one bottleneck, with or without competing single-path flows.
 ///
-/// # Errors
+/// If there is no path, two have the same name (or the name of the bottleneck), or a link is invalid.
 /// If there is no path, two have one name (or the name of the bottleneck), or a link is wrong.
 pub fn shared_bottleneck(
     paths: &[PathSpec],
@@ -196,10 +196,10 @@ pub fn shared_bottleneck(
     Ok(Topology { network: builder.network, pairs })
 }
 
-/// `count` pairs, each with an access link of its own (named `access1` and so on) to one bottleneck.
+/// Returns `count` pairs, each with its own access link (named `access1` and so on) to one bottleneck.
 ///
 /// # Errors
-/// If `count` is zero or a link is wrong.
+/// If `count` is zero or a link is invalid.
 pub fn dumbbell(
     count: usize,
     access: &Duplex,
@@ -263,7 +263,7 @@ impl Builder {
         IpAddr::V4(Ipv4Addr::from_bits(0xac10_0000 + self.servers))
     }
 
-    /// The links of a path.
+    /// Returns the links of a path.
     fn path(&mut self, path: &PathSpec) -> Result<PathLinks, NetworkError> {
         if path.stretches.is_empty() {
             return Err(NetworkError::NoPath);
@@ -281,7 +281,7 @@ impl Builder {
         Ok(links)
     }
 
-    /// The links of a path and, at the server's end, those that it has in common with others.
+    /// Returns the links of a path, followed at the server's end by those that it shares with others.
     fn path_to(&mut self, path: &PathSpec, common: &PathLinks) -> Result<PathLinks, NetworkError> {
         let own = self.path(path)?;
         Ok(PathLinks {

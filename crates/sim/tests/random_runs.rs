@@ -41,7 +41,8 @@ fn impair(random: &mut RandomStream, link: &mut LinkConfig) {
     }
 }
 
-fn run(seed: u64) {
+/// A random network with its flows.
+fn simulation(seed: u64) -> Sim {
     let mut random = RandomStream::new(seed, "random runs");
     let paths: Vec<PathSpec> = (0..between(&mut random, 1, 3))
         .map(|number| {
@@ -72,7 +73,11 @@ fn run(seed: u64) {
             if random.chance(0.5) { flow.download() } else { flow }
         })
         .collect();
-    let mut sim = Sim::new(topology.network, flows, seed, ()).unwrap();
+    Sim::new(topology.network, flows, seed, ()).unwrap()
+}
+
+fn run(seed: u64) {
+    let mut sim = simulation(seed);
     let report = sim.run(Time::from_secs(600));
     for flow in &report.flows {
         assert_eq!(flow.outcome, Outcome::Completed, "seed {seed}: {flow:#?} of {report:#?}");
@@ -97,5 +102,17 @@ fn every_byte_arrives_once_whatever_the_links_do() {
         Some(seed) => run(seed),
         // The last ones failed once: an early data ACK was lost, and nothing requested it again.
         None => (0..200).chain([452, 676, 1146, 1249, 1473, 2380]).for_each(run),
+    }
+}
+
+#[test]
+fn fast_paths_change_no_report() {
+    for seed in 10_000..10_100 {
+        let [fast, slow] = [true, false].map(|on| {
+            let mut sim = simulation(seed);
+            sim.set_fast_paths(on);
+            sim.run(Time::from_secs(600))
+        });
+        assert_eq!(fast, slow, "seed {seed}");
     }
 }

@@ -1,5 +1,7 @@
 //! The configuration of endpoints and connections. Every part of a profile is a separate option.
 
+mod settings;
+
 use core::net::IpAddr;
 
 use anabranch_units::{Bytes, Duration, RandomStream};

@@ -1,7 +1,7 @@
-//! What a recording, a capture or an explanation wants to know, told as it happens.
+//! Events for recordings, captures and explanations, reported as they happen.
 //!
-//! The observer is a type parameter of the endpoint, and the default one does nothing, so what
-//! nobody listens to costs nothing.
+//! The observer is a type parameter of the endpoint, and the default one does nothing, so that unused events
+//! cost nothing.
 
 use anabranch_units::{Duration, Time};
 
@@ -10,35 +10,35 @@ use crate::scheduler::Decision;
 use crate::segment::Segment;
 use crate::seq::DataRange;
 
-/// What kind of segment was sent.
+/// The kind of a segment sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendKind {
     /// No payload: a handshake, an acknowledgement, a signal.
     Control,
     /// Data that no subflow has carried before.
     New,
-    /// Data that this subflow sends again.
+    /// Data that this subflow retransmits.
     Retransmission,
-    /// Data that another subflow has carried already: a reinjection or a copy.
+    /// Data that another subflow has already carried: a reinjection or a copy.
     Reinjection,
     /// A probe of a silent peer: TLP, zero window, keepalive.
     Probe,
 }
 
-/// Why a segment was taken for lost.
+/// The reason why a segment was marked lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossReason {
-    /// A segment sent later was delivered long enough ago (RFC 8985).
+    /// A later segment was delivered long enough ago (RFC 8985).
     Rack,
     /// Three duplicate acknowledgements, or a partial acknowledgement in recovery (RFC 6582).
     DuplicateAcks,
-    /// The retransmission timer ran out.
+    /// The retransmission timer expired.
     Timeout,
-    /// It is larger than the path admits.
+    /// The segment is larger than the path admits.
     TooLarge,
 }
 
-/// What keeps a connection from sending more.
+/// The reason why a connection sends no more.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// The application has written no more.
@@ -48,20 +48,20 @@ pub enum Limit {
     CongestionWindow,
     /// The peer's receive window is full.
     ReceiveWindow,
-    /// The application has written all that the send buffer takes.
+    /// The application has filled the send buffer.
     SendBuffer,
-    /// The scheduler waits although a subflow has room.
+    /// The scheduler waits although a subflow has free window.
     Scheduler,
     /// No subflow is usable.
     NoSubflow,
 }
 
-/// The windows of a subflow at one moment.
+/// The windows of a subflow at one time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Windows {
     /// The congestion window, in bytes.
     pub cwnd_bytes: u64,
-    /// The slow-start threshold in bytes; none is infinite.
+    /// The slow-start threshold in bytes; `None` is infinite.
     pub ssthresh_bytes: Option<u64>,
     /// Bytes in flight by the sender's estimate.
     pub inflight_bytes: u64,
@@ -69,12 +69,12 @@ pub struct Windows {
     pub srtt: Option<Duration>,
 }
 
-/// Hears what an endpoint does. Every method does nothing unless it is overridden.
+/// Receives the events of an endpoint. Every method does nothing unless it is overridden.
 pub trait Observer {
-    /// Whether anybody listens. What is told is not even computed where nobody does.
+    /// True if events are used. Otherwise they are not even computed.
     const LISTENS: bool = true;
 
-    /// A segment leaves; its payload is this part of the stream that the host sends.
+    /// Observes a transmission; the payload is this part of the stream that the host sends.
     #[inline]
     fn on_sent(
         &mut self,
@@ -86,7 +86,7 @@ pub trait Observer {
         _data: DataRange,
     ) {
     }
-    /// A segment has arrived for a subflow.
+    /// Observes a segment received for a subflow.
     #[inline]
     fn on_received(
         &mut self,
@@ -96,7 +96,7 @@ pub trait Observer {
         _segment: &Segment,
     ) {
     }
-    /// The data in `range` of the stream, sent by this subflow, is taken for lost.
+    /// Observes that the data in `range` of the stream, sent by this subflow, is marked lost.
     #[inline]
     fn on_lost(
         &mut self,
@@ -107,19 +107,19 @@ pub trait Observer {
         _reason: LossReason,
     ) {
     }
-    /// A loss was undone: it had been reordering or delay.
+    /// Observes that a loss was undone: it was reordering or delay.
     #[inline]
     fn on_undo(&mut self, _now: Time, _connection: ConnectionId, _subflow: SubflowId) {}
-    /// The scheduler has decided.
+    /// Observes a decision of the scheduler.
     #[inline]
     fn on_decision(&mut self, _now: Time, _connection: ConnectionId, _decision: &Decision) {}
-    /// An acknowledgement was processed, or the congestion window or the threshold has changed by anything else: a
-    /// timer, a penalty, an idle time, a subflow that came up. Whenever a call of the endpoint returns, the last report
-    /// on a subflow has the windows that it has.
+    /// Observes the windows after an acknowledgement, or after any other change of the congestion window or
+    /// the threshold: a timer, a penalty, an idle time, a new subflow. Whenever a call of the endpoint
+    /// returns, the last report on a subflow has its current windows.
     #[inline]
     fn on_windows(&mut self, _now: Time, _connection: ConnectionId, _subflow: SubflowId, _windows: &Windows) {
     }
-    /// What limits the connection has changed.
+    /// Observes a change of the connection's limit.
     #[inline]
     fn on_limit(&mut self, _now: Time, _connection: ConnectionId, _limit: Limit) {}
 }

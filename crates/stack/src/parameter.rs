@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use anabranch_units::Duration;
+use anabranch_units::{Bytes, Duration};
 
 /// The value of a parameter.
 // Few are ever made, and copies are handy.
@@ -26,6 +26,10 @@ pub enum Value {
     Choice(usize),
     /// Up to 32 numbers.
     Numbers(Numbers),
+    /// A buffer that always has this size.
+    Size(Bytes),
+    /// A buffer that grows from the first size up to the second.
+    Growing(Bytes, Bytes),
     /// Not set, where a [`Domain`] may be left open.
     Open,
 }
@@ -45,6 +49,10 @@ pub enum Domain {
     Choice(&'static [&'static str]),
     /// A list of up to 32 numbers, each from the first to the second; none as well.
     Numbers(f64, f64),
+    /// A buffer: a size in this range, or two between which it grows.
+    Buffer(Bytes, Bytes),
+    /// Such a buffer, or this word for none ([`Value::Open`]).
+    OpenBuffer(Bytes, Bytes, &'static str),
     /// A whole number in this range, or this word for none ([`Value::Open`]).
     OpenInteger(u64, u64, &'static str),
     /// A number in this range, or this word for none ([`Value::Open`]).
@@ -71,7 +79,13 @@ impl Domain {
             (Domain::Numbers(low, high), Value::Numbers(all)) => {
                 all.as_slice().iter().all(|n| (low..=high).contains(n))
             }
-            (Domain::OpenInteger(..) | Domain::OpenNumber(..) | Domain::OpenTime(..), Value::Open) => true,
+            (Domain::Buffer(low, high) | Domain::OpenBuffer(low, high, _), Value::Size(size)) => {
+                (low..=high).contains(&size)
+            }
+            (Domain::Buffer(low, high) | Domain::OpenBuffer(low, high, _), Value::Growing(initial, max)) => {
+                low <= initial && initial <= max && max <= high
+            }
+            (domain, Value::Open) => domain.open_word().is_some(),
             _ => false,
         }
     }
@@ -79,9 +93,10 @@ impl Domain {
     /// The word for a value that is left open, if one may be.
     pub fn open_word(&self) -> Option<&'static str> {
         match *self {
-            Domain::OpenInteger(.., word) | Domain::OpenNumber(.., word) | Domain::OpenTime(.., word) => {
-                Some(word)
-            }
+            Domain::OpenInteger(.., word)
+            | Domain::OpenNumber(.., word)
+            | Domain::OpenTime(.., word)
+            | Domain::OpenBuffer(.., word) => Some(word),
             _ => None,
         }
     }
@@ -98,6 +113,10 @@ impl Domain {
             (_, Value::Numbers(all)) => {
                 let all: Vec<String> = all.as_slice().iter().map(f64::to_string).collect();
                 format!("[{}]", all.join(", "))
+            }
+            (_, Value::Size(size)) => format!("{} B", size.0),
+            (_, Value::Growing(initial, max)) => {
+                format!("{{ initial = {} B, max = {} B }}", initial.0, max.0)
             }
             (domain, Value::Open) => domain.open_word().unwrap_or("none").to_owned(),
         }
@@ -123,6 +142,9 @@ impl fmt::Display for Domain {
                 f.write_str(&words.join(" or "))
             }
             Domain::Numbers(low, high) => write!(f, "a list of numbers from {low} to {high}"),
+            Domain::Buffer(low, high) | Domain::OpenBuffer(low, high, _) => {
+                write!(f, "a size from `{low}` to `{high}`, or `{{ initial = \"...\", max = \"...\" }}`")
+            }
         }?;
         self.open_word().map_or(Ok(()), |word| write!(f, ", or `{word}`"))
     }
@@ -181,6 +203,47 @@ pub struct Parameter<O> {
     pub set: fn(&mut O, Value),
 }
 
+/// Options that can be set by name: those of an algorithm, or of a connection.
+pub trait Options: Sized + 'static {
+    /// One entry for each.
+    const PARAMETERS: &'static [Parameter<Self>];
+
+    /// Pairs of which the first must not be greater than the second.
+    const ORDERED: &'static [[&'static str; 2]] = &[];
+
+    /// Each parameter with its value.
+    fn values(&self) -> Vec<(Spec, Value)> {
+        Self::PARAMETERS.iter().map(|parameter| (parameter.spec, (parameter.get)(self))).collect()
+    }
+
+    /// Sets the parameter `name`; false, and nothing changed, if there is none of that name or the
+    /// value is not in its domain.
+    fn set(&mut self, name: &str, value: Value) -> bool {
+        let Some(parameter) = Self::PARAMETERS.iter().find(|parameter| parameter.spec.name == name) else {
+            return false;
+        };
+        if !parameter.spec.domain.admits(&value) {
+            return false;
+        }
+        (parameter.set)(self, value);
+        true
+    }
+
+    /// A pair of [`Options::ORDERED`] of which the first is greater than the second.
+    fn contradiction(&self) -> Option<[&'static str; 2]> {
+        let value = |name: &str| {
+            let found = Self::PARAMETERS.iter().find(|parameter| parameter.spec.name == name);
+            found.map(|parameter| (parameter.get)(self))
+        };
+        Self::ORDERED.iter().copied().find(|[less, more]| match (value(less), value(more)) {
+            (Some(Value::Integer(less)), Some(Value::Integer(more))) => less > more,
+            (Some(Value::Number(less)), Some(Value::Number(more))) => less > more,
+            (Some(Value::Time(less)), Some(Value::Time(more))) => less > more,
+            _ => false,
+        })
+    }
+}
+
 /// An algorithm that is chosen by name and has parameters: a scheduler or a congestion control.
 pub trait Parameterised: Clone {
     /// What it is, for an error: `scheduler`.
@@ -203,18 +266,6 @@ pub trait Parameterised: Clone {
     fn contradiction(&self) -> Option<[&'static str; 2]> {
         None
     }
-}
-
-/// Looks `name` up in the table `parameters` and sets it in `options`, if the value is in its domain.
-pub fn set<O>(parameters: &[Parameter<O>], options: &mut O, name: &str, value: Value) -> bool {
-    let Some(parameter) = parameters.iter().find(|parameter| parameter.spec.name == name) else {
-        return false;
-    };
-    if !parameter.spec.domain.admits(&value) {
-        return false;
-    }
-    (parameter.set)(options, value);
-    true
 }
 
 /// `value` as the type of a field, if it fits.
@@ -338,24 +389,30 @@ mod tests {
     struct Options {
         flag: bool,
         count: u8,
+        most: u8,
         weight: f64,
         pause: Duration,
         colour: Colour,
         limit: Option<u32>,
     }
 
-    const PARAMETERS: &[Parameter<Options>] = &[
-        parameter!(Options, "flag", "", bool, flag),
-        parameter!(Options, "count", "", integer 1, 255, count),
-        parameter!(Options, "weight", "", number 0.0, 1.0, weight),
-        parameter!(Options, "pause", "", time Duration::ZERO, Duration::from_secs(1), pause),
-        parameter!(Options, "colour", "", choice ["red" => Colour::Red, "green" => Colour::Green], colour),
-        parameter!(Options, "limit", "", open integer 1, 9, "none", limit),
-    ];
+    impl super::Options for Options {
+        const PARAMETERS: &'static [Parameter<Options>] = &[
+            parameter!(Options, "flag", "", bool, flag),
+            parameter!(Options, "count", "", integer 1, 255, count),
+            parameter!(Options, "most", "", integer 1, 255, most),
+            parameter!(Options, "weight", "", number 0.0, 1.0, weight),
+            parameter!(Options, "pause", "", time Duration::ZERO, Duration::from_secs(1), pause),
+            parameter!(Options, "colour", "", choice ["red" => Colour::Red, "green" => Colour::Green], colour),
+            parameter!(Options, "limit", "", open integer 1, 9, "none", limit),
+        ];
+        const ORDERED: &'static [[&'static str; 2]] = &[["count", "most"]];
+    }
 
     const DEFAULT: Options = Options {
         flag: false,
         count: 1,
+        most: 1,
         weight: 0.5,
         pause: Duration::ZERO,
         colour: Colour::Red,
@@ -374,8 +431,9 @@ mod tests {
             ("limit", Value::Integer(9), "9"),
             ("limit", Value::Open, "none"),
         ] {
-            assert!(set(PARAMETERS, &mut options, name, value), "{name}");
-            let parameter = PARAMETERS.iter().find(|p| p.spec.name == name).unwrap();
+            assert!(super::Options::set(&mut options, name, value), "{name}");
+            let parameter =
+                <Options as super::Options>::PARAMETERS.iter().find(|p| p.spec.name == name).unwrap();
             assert_eq!(parameter.spec.domain.show(&(parameter.get)(&options)), shown);
         }
     }
@@ -395,8 +453,33 @@ mod tests {
             ("limit", Value::Integer(10)),
             ("other", Value::Bool(true)),
         ] {
-            assert!(!set(PARAMETERS, &mut options, name, value), "{name}: {value:?}");
+            assert!(!super::Options::set(&mut options, name, value), "{name}: {value:?}");
         }
         assert_eq!(options, DEFAULT);
+    }
+
+    #[test]
+    fn a_value_that_must_not_be_greater_is_noticed() {
+        use super::Options as _;
+        assert_eq!(DEFAULT.contradiction(), None);
+        assert_eq!(Options { count: 2, ..DEFAULT }.contradiction(), Some(["count", "most"]));
+    }
+
+    #[test]
+    fn a_buffer_is_a_size_or_two() {
+        let domain = Domain::OpenBuffer(Bytes(10), Bytes(20), "none");
+        for right in [Value::Size(Bytes(10)), Value::Growing(Bytes(10), Bytes(20)), Value::Open] {
+            assert!(domain.admits(&right), "{right:?}");
+        }
+        for wrong in [
+            Value::Size(Bytes(9)),
+            Value::Size(Bytes(21)),
+            Value::Growing(Bytes(12), Bytes(11)),
+            Value::Growing(Bytes(9), Bytes(11)),
+            Value::Integer(10),
+        ] {
+            assert!(!domain.admits(&wrong), "{wrong:?}");
+        }
+        assert!(!Domain::Buffer(Bytes(10), Bytes(20)).admits(&Value::Open));
     }
 }

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reached_can_be_taken_out() {
+    fn reached_ranges_can_be_removed() {
         let mut set = RangeSet::new();
         set.add(DataRange::new(5, 9));
         assert_eq!(set.pop_reached(4), None);

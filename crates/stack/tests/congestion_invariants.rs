@@ -109,7 +109,6 @@ fn apply(congestion: &mut AnyCongestion, id: SubflowId, now: Time, op: &Op) {
     }
 }
 
-/// Returns the classic kinds.
 fn classic() -> impl Iterator<Item = CongestionKind> {
     CongestionKind::ALL.into_iter().filter(|kind| kind.build().windows().is_some())
 }

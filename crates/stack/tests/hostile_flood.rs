@@ -102,7 +102,7 @@ fn growth_with(max_half_open: usize, mut flood: impl FnMut(u32, Key) -> Segment)
     change.bytes_allocated as isize - change.bytes_deallocated as isize
 }
 
-/// Data with a hole before each byte: at most as many ranges as the window has bytes.
+/// Returns data with a hole before each byte: at most as many ranges as the window has bytes.
 fn holes(at: u32, _: Key) -> Segment {
     let mut lie = segment(5000, 3 + 2 * at, Flags::ACK);
     lie.payload_len = 1;

@@ -14,7 +14,7 @@ use anabranch_units::{Bytes, Duration, Time};
 use proptest::prelude::*;
 use scheduler_common::{Connection, MSS, any_connection, set, subflow};
 
-/// Algorithm 1 by its definition: the choice for every subflow first, then minRTT within it.
+/// Runs algorithm 1 by its definition: the choice for every subflow first, then minRTT within it.
 fn oracle(connection: &Connection) -> Option<(SubflowId, u64)> {
     let active = connection.subflows.iter().any(|s| s.usable && !s.potentially_failed && !s.backup);
     let room = |s: &SubflowView| s.cwnd.saturating_sub(s.inflight + s.queued) >= s.mss;

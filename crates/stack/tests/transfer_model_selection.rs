@@ -289,7 +289,7 @@ fn any_remaining() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..100_000, 0_u64..20_000_000, Just(u64::MAX)]
 }
 
-/// Algorithm 1, one path after the other, on the full expansion. `None` if a prediction is too close to
+/// Runs algorithm 1, one path after the other, on the full expansion. Returns `None` if a prediction is too close to
 /// `remaining` for the walk's error.
 fn algorithm_1(paths: &[PathEstimate], remaining: u64) -> Option<Vec<usize>> {
     let model = TransferModel::default();

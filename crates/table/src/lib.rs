@@ -1,8 +1,8 @@
-//! Tables of results: columns with a type, rows written one after the other, as Parquet, CSV or JSON lines.
+//! Tables of results: typed columns, rows written one after another, as Parquet, CSV or JSON lines.
 //!
-//! Memory does not grow with the number of rows: CSV and JSON lines are written at once, Parquet in groups of
-//! [`ROWS_PER_GROUP`] rows. The same rows give the same bytes. A value may be missing: null in Parquet and JSON, an empty
-//! field in CSV.
+//! Memory does not grow with the number of rows: CSV and JSON lines are written immediately, Parquet in
+//! groups of [`ROWS_PER_GROUP`] rows. The same rows give the same bytes. A value may be missing: null in
+//! Parquet and JSON, an empty field in CSV.
 //!
 //! ```
 //! use anabranch_table::{Cell, Column, Format, Kind, Table};
@@ -44,7 +44,7 @@ impl Format {
     /// All formats.
     pub const ALL: [Format; 3] = [Format::Parquet, Format::Csv, Format::Ndjson];
 
-    /// The name, which is the extension of its files.
+    /// Returns the name, which is the extension of its files.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Parquet => "parquet",
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    /// The format that the extension of `path` names; `jsonl` is a second name of JSON lines.
+    /// Returns the format that the extension of `path` names; `jsonl` is a second name of JSON lines.
     pub fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         let format = Format::ALL.into_iter().find(|format| format.name() == extension);
@@ -84,7 +84,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of this name and type.
+    /// Returns a column of this name and type.
     pub fn new(name: impl Into<String>, kind: Kind) -> Column {
         Column { name: name.into(), kind }
     }
@@ -142,7 +142,7 @@ enum Writer<W: Write + Send> {
 }
 
 impl<W: Write + Send> Table<W> {
-    /// A table without rows.
+    /// Returns a table without rows.
     ///
     /// # Errors
     /// If `out` cannot be written to, there is no column, or two columns have the same name.
@@ -185,7 +185,7 @@ impl<W: Write + Send> Table<W> {
         }
     }
 
-    /// Writes what is left and returns the writer. A table that is not finished is not whole.
+    /// Writes the remaining rows and returns the writer. An unfinished table is incomplete.
     ///
     /// # Errors
     /// If the rest cannot be written.

@@ -55,7 +55,7 @@ impl Values {
         self.present.push(1);
     }
 
-    /// Writes the values as the next column of `group`, and forgets them.
+    /// Writes the values as the next column of `group`, and clears them.
     fn write<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -138,7 +138,7 @@ impl<W: Write + Send> ParquetTable<W> {
     }
 }
 
-/// The error of the system, where it is one, as that is what a person can act upon.
+/// Returns the system's error, if there is one, because a user can act on it.
 fn failed(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {

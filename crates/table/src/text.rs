@@ -54,7 +54,7 @@ impl<W: Write> NdjsonTable<W> {
     }
 }
 
-/// The error of the system, where it is one, as that is what a person can act upon.
+/// Returns the system's error, if there is one, because a user can act on it.
 fn failed(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -1,4 +1,4 @@
-//! The same rows in every format, read back by readers that are not ours.
+//! The same rows in every format, read back by independent readers.
 
 use anabranch_table::{Cell, Column, Format, Kind, ROWS_PER_GROUP, Table};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -11,7 +11,7 @@ fn columns() -> Vec<Column> {
     KINDS.map(|(name, kind)| Column::new(name, kind)).to_vec()
 }
 
-/// The table of `rows` rows, in which every third value is missing.
+/// Returns the table of `rows` rows, in which every third value is missing.
 fn table(format: Format, rows: usize) -> Vec<u8> {
     let mut table = Table::new(Vec::new(), format, &columns()).unwrap();
     for row in 0..rows {

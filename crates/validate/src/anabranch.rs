@@ -134,7 +134,7 @@ async fn transfers(
     let config = point.config().clone();
     let mtu = config.mss + HEADERS[usize::from(experiment.ipv6)];
     let (mut near, mut far) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
-    for _ in &experiment.paths {
+    for _ in experiment.paths() {
         for side in [&mut near, &mut far] {
             let (port, device) = PacketSocket::pair(mtu)?;
             side.0.push(port);
@@ -147,7 +147,7 @@ async fn transfers(
     for (path, device) in near.1.into_iter().enumerate() {
         let ip = client(point, path);
         builder = builder.device(device, &[ip]);
-        if experiment.paths[path].backup {
+        if experiment.paths()[path].backup {
             builder = builder.backup(ip);
         }
     }
@@ -341,12 +341,12 @@ fn measured(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
     let (Some(sender), Some(receiver), Some(begun)) =
         (flow.sender.get(), flow.receiver.get(), flow.begun.get())
     else {
-        return Err(Trouble::failed("anabranch has not connected"));
+        return Err(Trouble::failed("anabranch did not connect"));
     };
     let subflows = sender.subflow_stats();
     let sum =
         |count: fn(&SubflowCounters) -> u64| subflows.iter().map(|subflow| count(&subflow.counters)).sum();
-    let mut bytes_by_path = vec![0; point.experiment().paths.len()];
+    let mut bytes_by_path = vec![0; point.experiment().paths().len()];
     for subflow in receiver.subflow_stats() {
         let ip = if flow.download { subflow.local.ip } else { subflow.remote.ip };
         let path = (0..bytes_by_path.len()).find(|path| client(point, *path) == ip);

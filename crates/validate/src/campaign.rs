@@ -286,8 +286,8 @@ impl Campaign {
         [Kind::Emulated, Kind::Kernel].into_iter().find_map(|kind| {
             let of = || results.records().iter().filter(|record| record.kind == kind);
             let last = of().next_back().filter(|_| of().all(|record| record.failed))?;
-            let cause = last.objection.as_deref().unwrap_or("for no known cause");
-            Some(format!("every run of kind `{}` has failed, the last one so: {cause}", kind.name()))
+            let cause = last.objection.as_deref().unwrap_or("for an unknown reason");
+            Some(format!("every run of kind `{}` has failed, the last one: {cause}", kind.name()))
         })
     }
 

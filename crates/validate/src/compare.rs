@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_share_their_luck() {
+    fn runs_are_compared_in_pairs() {
         // Runs differ by a factor of 10, and each pair by 1 %.
         let pairs: Vec<(f64, f64)> = (1..=20).map(|run| (1.01 * f64::from(run), f64::from(run))).collect();
         let difference = Difference::of(&pairs, 0.0).unwrap();

@@ -206,6 +206,7 @@ fn point_name(sender: &str, paths: &[String], size: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_lab::scenario::Form;
 
     #[test]
     fn a_line_is_read_as_it_says() {
@@ -217,7 +218,10 @@ mod tests {
         assert_eq!(point.name, name);
         let experiment = point.experiment();
         assert!(experiment.ipv6 && point.is_download() && point.flows() == 20 && point.initial() == 1);
-        assert!(experiment.common.is_some() && experiment.traffic.background[0].path == 1);
+        assert!(
+            experiment.graph.form == Form::Paths { shared: true }
+                && experiment.traffic.background[0].path == 1
+        );
         assert_eq!(point.kernel.receive_buffer, Some(64_000));
         assert!(drawn("mptcp | 12Mbit/s,40ms | web | up").is_err());
     }

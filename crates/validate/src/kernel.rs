@@ -280,7 +280,7 @@ fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usi
     let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
     while poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look)) != Ok(1) {
         if shared.is_over() || Instant::now() > shared.last + CONNECT {
-            return Err(Trouble::failed("the kernel's server has accepted nobody"));
+            return Err(Trouble::failed("the kernel's server has accepted no connection"));
         }
     }
     let (socket, peer) = listener.accept()?;
@@ -288,7 +288,7 @@ fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usi
     socket.set_write_timeout(Some(LOOK))?;
     let port = peer.as_socket().map(|address| address.port());
     let number = flows.iter().position(|flow| Some(flow.port) == port);
-    number.map(|number| (number, socket)).ok_or_else(|| Trouble::failed("a stranger has connected"))
+    number.map(|number| (number, socket)).ok_or_else(|| Trouble::failed("an unexpected client has connected"))
 }
 
 /// Runs the client's end.
@@ -309,7 +309,7 @@ fn serve(end: &End<'_>, mut socket: &Socket, duty: Duty) -> Result<Part, Trouble
         let (mut request, mut read) = ([0; REQUEST], 0);
         while read < REQUEST && !end.is_over() {
             match socket.read(&mut request[read..]) {
-                Ok(0) => return Err(Trouble::failed("the kernel's client has asked for nothing")),
+                Ok(0) => return Err(Trouble::failed("the kernel's client has sent no request")),
                 Ok(n) => read += n,
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(Trouble::failed(format!("the kernel's server: {error}"))),
@@ -417,7 +417,7 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
         Some(_) => complete.zip(begun).map(|(at, begun)| at.duration_since(begun)),
         None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
-    let mut bytes_by_path = vec![0; point.experiment().paths.len()];
+    let mut bytes_by_path = vec![0; point.experiment().paths().len()];
     for (path, info) in infos(point, socket, end.is_client)? {
         bytes_by_path[path] += info.bytes_received;
     }
@@ -445,7 +445,7 @@ fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Vec<(usize, 
                 IpAddr::V6(v6) => usize::from(v6.octets()[7]).saturating_sub(1),
             };
             let all = all.into_iter().map(|(here, there, info)| (path(here, there), info));
-            Ok(all.filter(|(path, _)| *path < point.experiment().paths.len()).collect())
+            Ok(all.filter(|(path, _)| *path < point.experiment().paths().len()).collect())
         }
     }
 }
@@ -484,7 +484,7 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
     }
     let all = infos(point, socket, end.is_client)?;
     let _ = socket.set_linger(Some(Duration::ZERO));
-    let paths = point.experiment().paths.len();
+    let paths = point.experiment().paths().len();
     let sum = |count: fn(&TcpInfo) -> u64| all.iter().map(|(_, info)| count(info)).sum();
     let mut measured = Measured {
         segments: sum(|info| u64::from(info.data_segs_out)),

@@ -69,12 +69,12 @@ use How::{Applied, Refused};
 
 /// All knobs.
 const KNOBS: &[(&str, How)] = &[
-    ("simultaneous", Refused("handshakes that start together exist in the simulator alone")),
+    ("simultaneous", Refused("handshakes that start together exist only in the simulator")),
     ("mss", Applied(mss)),
     ("mtu", Applied(mtu)),
     ("initial-window", Applied(|config, kernel| kernel.route(format!("initcwnd {}", config.initial_window)))),
-    ("initial-ssthresh", Refused("the kernel takes it from earlier connections alone")),
-    ("byte-counting-limit", Refused("the kernel counts all that an acknowledgement acknowledges")),
+    ("initial-ssthresh", Refused("the kernel takes it only from earlier connections")),
+    ("byte-counting-limit", Refused("the kernel counts all acknowledged bytes")),
     ("loss-detection", Applied(loss_detection)),
     ("sack", Applied(|config, kernel| kernel.switch("tcp_sack", config.sack))),
     ("timestamps", Applied(|config, kernel| kernel.switch("tcp_timestamps", config.timestamps))),
@@ -86,9 +86,9 @@ const KNOBS: &[(&str, How)] = &[
         "idle-restart",
         Applied(|config, kernel| kernel.switch("tcp_slow_start_after_idle", config.idle_restart)),
     ),
-    ("pacing", Refused("the kernel paces by a queueing discipline, which devices here do not have")),
+    ("pacing", Refused("the kernel paces by a queueing discipline, which the emulated devices do not have")),
     ("lisa", Refused("the kernel does not have it")),
-    ("rto.initial", Refused("the kernel's is 1 s")),
+    ("rto.initial", Refused("the kernel uses 1 s")),
     (
         "rto.min",
         Applied(|config, kernel| kernel.sysctl("net/ipv4/tcp_rto_min_us", config.rto.min.as_nanos() / 1000)),
@@ -126,7 +126,7 @@ const KNOBS: &[(&str, How)] = &[
     ("ack.every", Applied(ack_every)),
     ("ack.delay", Refused("the kernel adapts its delay to the sender, between 40 and 200 ms")),
     ("ack.quick", Refused("the kernel decides by itself how long it acknowledges every segment")),
-    ("ack.growth", Refused("the kernel always acknowledges what raises its window")),
+    ("ack.growth", Refused("the kernel always acknowledges segments that raise its window")),
     ("ack.push", Refused("the kernel always acknowledges at the end of a burst")),
     ("receive-buffer", Applied(receive_buffer)),
     ("send-buffer", Applied(send_buffer)),
@@ -146,26 +146,26 @@ const KNOBS: &[(&str, How)] = &[
         Applied(|config, kernel| {
             let idle = config.keepalive.map_or(0, |idle| idle.as_nanos());
             if idle < 1_000_000_000 || !idle.is_multiple_of(1_000_000_000) {
-                return Err("the kernel's is in whole seconds".to_owned());
+                return Err("the kernel supports only whole seconds".to_owned());
             }
             kernel.keepalive = config.keepalive;
             Ok(())
         }),
     ),
-    ("time-wait", Refused("the kernel's is 60 s")),
+    ("time-wait", Refused("the kernel uses 60 s")),
     (
         "close-timeout",
         Applied(|config, kernel| {
             let nanos = config.close_timeout.as_nanos();
             if !nanos.is_multiple_of(1_000_000_000) {
-                return Err("the kernel's is in whole seconds".to_owned());
+                return Err("the kernel supports only whole seconds".to_owned());
             }
             kernel.sysctl("net/mptcp/close_timeout", nanos / 1_000_000_000)
         }),
     ),
     (
         "path-manager",
-        Applied(|config, kernel| match config.path_manager {
+        Applied(|config, kernel| match &config.path_manager {
             PathManagerKind::FullMesh => Ok(()),
             PathManagerKind::None => {
                 kernel.subflows = Some(1);
@@ -174,6 +174,7 @@ const KNOBS: &[(&str, How)] = &[
             PathManagerKind::NDiffPorts(_) => {
                 Err("the kernel's path manager has no `n_diff_ports`".to_owned())
             }
+            PathManagerKind::Custom(_) => Err("the kernel has no path manager of a user's own".to_owned()),
         }),
     ),
     (
@@ -185,22 +186,22 @@ const KNOBS: &[(&str, How)] = &[
         }),
     ),
     ("opportunistic", Refused("the kernel does not have it")),
-    ("reinjection", Refused("the kernel decides by itself when it reinjects")),
+    ("reinjection", Refused("the kernel itself decides when to reinject")),
     (
         "path-mtu",
         Applied(|config, kernel| match config.path_mtu {
             PathMtuDiscovery::Icmp => Ok(()),
             PathMtuDiscovery::Probe => kernel.sysctl("net/ipv4/tcp_mtu_probing", 1),
-            PathMtuDiscovery::Off => Err("the kernel always listens to routers".to_owned()),
+            PathMtuDiscovery::Off => Err("the kernel always accepts ICMP errors".to_owned()),
         }),
     ),
-    ("dsn-width", Refused("the kernel decides by itself which width it takes")),
+    ("dsn-width", Refused("the kernel itself decides the width")),
     (
         "checksums",
         Applied(|config, kernel| match config.checksums {
             Checksums::IfAsked => Ok(()),
             Checksums::Required => kernel.sysctl("net/mptcp/checksum_enabled", 1),
-            Checksums::Refused => Err("the kernel never refuses them".to_owned()),
+            Checksums::Refused => Err("the kernel never rejects them".to_owned()),
         }),
     ),
     ("sequence-origin", Refused("the kernel's sequence numbers are random")),
@@ -240,7 +241,7 @@ fn loss_detection(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Res
         // Without SACK the kernel uses duplicate ACKs; its tail loss probes are disabled.
         (LossDetection::DuplicateAcks, false) => kernel.sysctl("net/ipv4/tcp_early_retrans", 0),
         (LossDetection::DuplicateAcks, true) => {
-            Err("with SACK the kernel always has RACK; set `sack` to false too".to_owned())
+            Err("with SACK the kernel always uses RACK; set `sack` to false too".to_owned())
         }
     }
 }
@@ -272,9 +273,8 @@ fn receive_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Res
 
 fn send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(), String> {
     if config.mptcp {
-        return Err(
-            "Multipath TCP in the kernel has those of its subflows; set `subflow-send-buffer`".to_owned()
-        );
+        return Err("Multipath TCP in the kernel has only its subflows' buffers; set `subflow-send-buffer`"
+            .to_owned());
     }
     let size = config.send_buffer.0.min(1 << 30);
     match config.send_buffer_start {
@@ -307,16 +307,16 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
 /// The knob that cannot be applied, and the reason.
 pub fn settings(config: &ConnectionConfig, default: &ConnectionConfig) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
-    for knob in ALL {
+    for knob in ALL.iter() {
         let value = knob.value(config);
         if value == knob.value(default) {
             continue;
         }
-        let refused = |why: &str| format!("the kernel cannot be given `{} = {value}`: {why}", knob.name);
+        let refused = |why: &str| format!("`{} = {value}` cannot be applied to the kernel: {why}", knob.name);
         match KNOBS.iter().find(|(name, _)| *name == knob.name) {
             Some((_, Applied(apply))) => apply(config, &mut kernel).map_err(|why| refused(&why))?,
             Some((_, Refused(why))) => return Err(refused(why)),
-            None => return Err(refused("nothing says how")),
+            None => return Err(refused("it has no rule for the kernel")),
         }
     }
     Ok(kernel)
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn every_knob_is_applied_or_refused_by_name() {
-        for knob in ALL {
+        for knob in ALL.iter() {
             assert!(KNOBS.iter().any(|(name, _)| *name == knob.name), "{} is in no table", knob.name);
             let value = OTHER.iter().find(|(name, _)| *name == knob.name).map(|(_, value)| *value);
             let value = value.unwrap_or_else(|| panic!("give another value of {} to try", knob.name));

@@ -120,12 +120,12 @@ impl Quality {
             Some(format!("{} packets were lost outside of the links", self.lost))
         } else if self.p50_us > p50 {
             Some(format!(
-                "half of the packets were {:.0} us late or more, and the bound is {p50:.0}",
+                "half of the packets were at least {:.0} us late; the limit is {p50:.0}",
                 self.p50_us
             ))
         } else if self.p99_us > p99 {
             Some(format!(
-                "1 % of the packets were {:.0} us late or more, and the bound is {p99:.0}",
+                "1 % of the packets were at least {:.0} us late; the limit is {p99:.0}",
                 self.p99_us
             ))
         } else {

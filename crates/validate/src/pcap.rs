@@ -49,7 +49,7 @@ impl Captures {
     /// # Errors
     /// If the system has no file or thread for it.
     pub fn tap(&self, point: &Point, file: &CaptureFile) -> Result<Tap, Trouble> {
-        let paths = &point.experiment().paths;
+        let paths = point.experiment().paths();
         let at_client = (self.settings.viewpoint == Viewpoint::Sender) != point.is_download();
         let names: Vec<String> = paths.iter().map(|path| path.name.clone()).collect();
         let first = if at_client { 0 } else { paths.len() };

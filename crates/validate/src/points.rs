@@ -107,10 +107,8 @@ impl Point {
         }
         let contenders = scenario.contenders.len();
         for condition in &mut scenario.conditions {
-            for path in &mut condition.experiment.paths {
-                // Senders whose handshakes and acknowledgements differ lose the same data packets.
-                path.luck_apart = true;
-            }
+            // Senders whose handshakes and acknowledgements differ lose the same data packets.
+            condition.experiment.graph.number_data_apart();
         }
         let all =
             (0..scenario.conditions.len()).flat_map(|condition| (0..contenders).map(move |c| (condition, c)));
@@ -148,13 +146,14 @@ impl Point {
         let wrong = |text: &str| PointError(format!("scenario `{name}` cannot be emulated: {text}"));
         let (condition, contender) = (&mut scenario.conditions[0], &scenario.contenders[0]);
         let traffic = &condition.experiment.traffic;
+        condition.experiment.has_fixed_paths().map_err(|text| wrong(&text))?;
         if condition.configs[0].simultaneous || condition.base.simultaneous {
             return Err(wrong(
-                "its handshakes start together (profile `ns3`), which exists in the simulator alone",
+                "its handshakes start together (profile `ns3`), which exists only in the simulator",
             ));
         }
         if traffic.beside.is_some() {
-            return Err(wrong("it has flows beside the contender's"));
+            return Err(wrong("it has flows that compete with the contender's"));
         }
         if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
             return Err(wrong("its flows have no size and do not start together at 0"));
@@ -163,9 +162,7 @@ impl Point {
             Transport::Tcp { path } => Sender::Tcp { path: path.unwrap_or(0) },
             Transport::Multipath(_) => Sender::Multipath,
         };
-        for path in &mut condition.experiment.paths {
-            path.luck_apart = true;
-        }
+        condition.experiment.graph.number_data_apart();
         Ok(Point {
             name: scenario.name.clone(),
             scenario,
@@ -249,16 +246,14 @@ impl Point {
         match self.sender {
             Sender::Tcp { path } => self.rtt(path),
             Sender::Multipath => {
-                (0..self.experiment().paths.len()).map(|path| self.rtt(path)).min().unwrap_or_default()
+                (0..self.experiment().paths().len()).map(|path| self.rtt(path)).min().unwrap_or_default()
             }
         }
     }
 
     /// Returns the round-trip time over the path at this position without load, a shared link included.
     pub fn rtt(&self, path: usize) -> Duration {
-        let experiment = self.experiment();
-        let common = experiment.common.as_ref().map_or(Duration::ZERO, |common| common.rtt);
-        experiment.paths[path].rtt + common
+        self.experiment().rtt(path)
     }
 
     /// Returns a text that identifies the transfer, independent of the names of points. That of the kernel's
@@ -299,7 +294,7 @@ fn kernel_hash(canonical: &str) -> String {
 fn default(transport: &Transport, condition: &Condition) -> Result<ConnectionConfig, PointError> {
     let wrong = |error: anabranch_lab::ScenarioError| PointError(error.to_string());
     let mut document = Document::bare();
-    let paths = vec!["1Mbit/s,10ms".to_owned(); condition.experiment.paths.len()];
+    let paths = vec!["1Mbit/s,10ms".to_owned(); condition.experiment.paths().len()];
     document.set_paths(&paths).map_err(wrong)?;
     let scheduler = match transport {
         Transport::Tcp { .. } => "tcp",
@@ -319,6 +314,7 @@ fn default(transport: &Transport, condition: &Condition) -> Result<ConnectionCon
 fn check(experiment: &Experiment) -> Result<(), String> {
     let traffic = &experiment.traffic;
     let no = |text: &str| Err(text.to_owned());
+    experiment.has_fixed_paths()?;
     if experiment.profile != Profile::Linux {
         return no("its profile is not `linux`, which is the kernel's");
     }
@@ -327,18 +323,18 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     }
     let background: u32 = traffic.background.iter().map(|background| background.flows).sum();
     if background > MOST_FLOWS {
-        return Err(format!("it has {background} flows in the background; {MOST_FLOWS} are the most"));
+        return Err(format!("it has {background} background flows; the limit is {MOST_FLOWS}"));
     }
     if traffic.beside.is_some() {
-        return no("it has flows beside the contender's");
+        return no("it has flows that compete with the contender's");
     }
     if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
         return no("its flows have no size and do not start together at 0");
     }
-    if experiment.paths.len() > MOST_PATHS {
+    if experiment.paths().len() > MOST_PATHS {
         return Err(format!(
-            "it has {} paths; the kernel has {MOST_PATHS} subflows at most",
-            experiment.paths.len()
+            "it has {} paths; the kernel has at most {MOST_PATHS} subflows",
+            experiment.paths().len()
         ));
     }
     Ok(())
@@ -347,13 +343,15 @@ fn check(experiment: &Experiment) -> Result<(), String> {
 fn sender(transport: &Transport, condition: &Condition) -> Result<Sender, String> {
     match transport {
         Transport::Tcp { path: Some(path) } => Ok(Sender::Tcp { path: *path }),
-        Transport::Tcp { path: None } if condition.experiment.paths.len() == 1 => Ok(Sender::Tcp { path: 0 }),
+        Transport::Tcp { path: None } if condition.experiment.paths().len() == 1 => {
+            Ok(Sender::Tcp { path: 0 })
+        }
         Transport::Tcp { path: None } => {
-            Err("`tcp` takes the best of several paths; name one with `tcp@PATH`".to_owned())
+            Err("`tcp` uses the best of several paths; name one with `tcp@PATH`".to_owned())
         }
         Transport::Multipath(kind) if kind.name() == "linux" => Ok(Sender::Multipath),
         Transport::Multipath(kind) => Err(format!(
-            "the kernel has no scheduler `{}`; its own is `linux` (--set 'schedulers=[\"linux\"]')",
+            "the kernel has no scheduler `{}`; it has `linux` (--set 'schedulers=[\"linux\"]')",
             kind.name()
         )),
     }
@@ -373,7 +371,8 @@ fn congestion(name: &str) -> Result<&'static str, String> {
         "newreno" => Ok("reno"),
         "cubic" | "cubic_hystart" | "cubic_linux" => Ok("cubic"),
         other => Err(format!(
-            "a stock kernel has no congestion control `{other}`; validated are newreno, cubic, cubic_hystart and cubic_linux"
+            "a stock kernel has no congestion control `{other}`; supported are newreno, cubic, cubic_hystart \
+             and cubic_linux"
         )),
     }
 }
@@ -384,7 +383,7 @@ mod tests {
     use crate::grid::{Which, grid, quick};
 
     #[test]
-    fn points_have_names_and_keys_of_their_own_and_the_same_luck_for_data() {
+    fn points_have_their_own_names_and_keys_and_the_same_draws_for_data() {
         let points = grid(Which::All).unwrap();
         for (at, point) in points.iter().enumerate() {
             assert!(
@@ -393,7 +392,7 @@ mod tests {
                     .all(|other| other.name != point.name
                         && other.key(Kind::Kernel) != point.key(Kind::Kernel))
             );
-            assert!(point.experiment().paths.iter().all(|path| path.luck_apart));
+            assert!(point.experiment().graph.numbers_data_apart());
         }
         assert_eq!(points[0].name, "reno 5M/10ms/4 16KB");
         assert_eq!(points[16].name, "mptcp 25M/10ms/1/1% + 25M/10ms/1/1% 1MB");
@@ -467,8 +466,8 @@ mod tests {
         let (two, size) = (["8Mbit/s,10ms", "4Mbit/s,10ms"], "traffic.size=\"1 MB\"");
         let linux = "schedulers=[\"linux\"]";
         assert!(refused(&one, &[size, linux, "traffic.flows=101"]).contains("101 flows"));
-        assert!(refused(&one, &[size, linux, "traffic.beside.flows=2"]).contains("beside"));
-        assert!(refused(&one, &[size, linux, "prr=false"]).contains("cannot be given `prr = false`"));
+        assert!(refused(&one, &[size, linux, "traffic.beside.flows=2"]).contains("compete"));
+        assert!(refused(&one, &[size, linux, "prr=false"]).contains("`prr = false` cannot be applied"));
         assert!(refused(&one, &[size, linux, "profile=ns3"]).contains("profile"));
         let bulk = "traffic.size=bulk";
         assert!(refused(&one, &[bulk, linux, "traffic.start=\"1 s\""]).contains("together at 0"));

@@ -179,7 +179,7 @@ impl Entrant {
         let contender = scenario.contenders.iter().position(|own| own.name == name)?;
         let row = comparison.rows.iter().find(|row| row.condition == condition && row.scheduler == name);
         let path = row.and_then(|row| row.path.as_ref());
-        let paths = &scenario.conditions[at].experiment.paths;
+        let paths = scenario.conditions[at].experiment.paths();
         let path = path.and_then(|path| paths.iter().position(|own| own.name == *path));
         let one = single(scenario, at, contender, path);
         let kernel = Point::of(one.clone()).ok().and_then(|points| points.into_iter().next());
@@ -342,6 +342,6 @@ mod tests {
     fn a_profile_that_exists_in_the_simulator_alone_is_refused() {
         let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
         let why = ready(&scenario).unwrap_err().to_string();
-        assert!(why.contains("simulator alone"), "{why}");
+        assert!(why.contains("only in the simulator"), "{why}");
     }
 }

@@ -58,7 +58,7 @@ pub fn read(text: &str) -> Result<(Vec<String>, Vec<Row>), String> {
             }
             head = true;
         } else {
-            rows.push(row(line).ok_or_else(|| format!("line {} is no row of the table", number + 1))?);
+            rows.push(row(line).ok_or_else(|| format!("line {} is not a row of the table", number + 1))?);
         }
     }
     if head { Ok((about, rows)) } else { Err("there is no table".to_owned()) }

@@ -35,7 +35,7 @@ impl Trouble {
 impl core::fmt::Display for Trouble {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Trouble::Interrupted => f.write_str("stopped before the end"),
+            Trouble::Interrupted => f.write_str("cancelled before the end"),
             Trouble::Usage(text)
             | Trouble::NotPermitted(text)
             | Trouble::Failed(text)
@@ -135,7 +135,7 @@ impl Results {
             number += 1;
             if number == 1 {
                 let head: Head = serde_json::from_slice(&line)
-                    .map_err(|_| foreign("it holds no results of this command"))?;
+                    .map_err(|_| foreign("it is not a results file of this command"))?;
                 if head.anabranch_validate != FORMAT {
                     return Err(foreign("it was written by another version of this command"));
                 }
@@ -145,7 +145,7 @@ impl Results {
                 results.machine = head.machine;
             } else {
                 let record: Record = serde_json::from_slice(&line)
-                    .map_err(|error| foreign(&format!("line {number} is no result ({error})")))?;
+                    .map_err(|error| foreign(&format!("line {number} is not a result ({error})")))?;
                 if record.kind == Kind::Emulated && record.build != build {
                     results.left_out += 1;
                 } else {
@@ -262,7 +262,7 @@ mod tests {
         let path = scratch("foreign");
         std::fs::write(&path, "my letters\n").unwrap();
         let error = Results::open(&path, Machine::here(), "x").unwrap_err();
-        assert!(error.to_string().contains("no results of this command"), "{error}");
+        assert!(error.to_string().contains("not a results file of this command"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "my letters\n");
         std::fs::write(&path, "my letters").unwrap();
         assert!(Results::open(&path, Machine::here(), "x").is_err());

@@ -62,7 +62,7 @@ fn phases(choice: PhaseChoice) -> Option<Phases> {
 
 /// Records the sender's RTTs and segment sizes of its subflows.
 pub fn note_subflows(measured: &mut Measured, point: &Point, subflows: &[SubflowStats]) {
-    let paths = point.experiment().paths.len();
+    let paths = point.experiment().paths().len();
     measured.srtt_s = vec![None; paths];
     measured.mss = vec![0; paths];
     for subflow in subflows {

@@ -89,7 +89,7 @@ pub fn of_mptcp(socket: &Socket) -> io::Result<Vec<(IpAddr, IpAddr, TcpInfo)>> {
     let infos = list(socket, MPTCP_TCPINFO, MOST)?;
     let addresses = list(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)?;
     if infos.len() != addresses.len() {
-        return Err(io::Error::other("a subflow has come or gone meanwhile"));
+        return Err(io::Error::other("a subflow began or ended meanwhile"));
     }
     let all = infos.iter().zip(&addresses);
     all.map(|(info, pair)| Ok((ip(pair), ip(&pair[ADDRESSES / 2..]), TcpInfo::parse(info)?))).collect()
@@ -117,7 +117,7 @@ fn list(socket: &Socket, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>> {
     let step = word(12);
     let there = length.saturating_sub(HEAD).checked_div(step).unwrap_or(0);
     if step == 0 || step > size || there < count {
-        return Err(io::Error::other("the kernel's list of subflows is not understood"));
+        return Err(io::Error::other("the kernel's list of subflows cannot be parsed"));
     }
     Ok((0..count).map(|at| bytes[HEAD + at * step..][..known.min(step)].to_vec()).collect())
 }

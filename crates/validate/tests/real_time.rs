@@ -93,7 +93,9 @@ fn transfers_that_start_together_are_all_delivered_by_all_three() {
 #[test]
 fn listed_packets_are_lost_and_sent_again_by_all_three() {
     let Some(mut points) = points(&["20Mbit/s,20ms,queue=4bdp"], "tcp", "100KB") else { return };
-    points[0].scenario.conditions[0].experiment.paths[0].drop = vec![20, 40];
+    let experiment = &mut points[0].scenario.conditions[0].experiment;
+    let data = experiment.paths()[0].data[0][0];
+    experiment.graph.links[data].config.drop_list = vec![20, 40];
     let mut campaign = campaign(points, 1);
     let never = AtomicBool::new(false);
     campaign.measure(&never, &|_, _| ()).unwrap();

@@ -22,7 +22,7 @@ fn benches(c: &mut Criterion) {
     let mut packet = vec![0; 2000];
     let ip = IpFields::default();
     let len = emit(&segment, &ip, Checksum::Full, &mut packet, |place| place.copy_from_slice(&payload))
-        .expect("room");
+        .expect("space");
 
     c.bench_function("sum 1460 bytes", |b| b.iter(|| checksum::sum(black_box(&payload))));
     for (name, checksums) in [("parse, verify", Checksums::Verify), ("parse, trust", Checksums::Trust)] {
@@ -31,7 +31,7 @@ fn benches(c: &mut Criterion) {
     let mut out = vec![0; 2000];
     c.bench_function("emit, copy and sum", |b| {
         b.iter(|| {
-            let header = emit_header(black_box(&segment), &ip, &mut out).expect("room");
+            let header = emit_header(black_box(&segment), &ip, &mut out).expect("space");
             let sum = checksum::copy_and_sum(&payload, &mut out[header.len()..]);
             header.finish_with_sum(&mut out, Checksum::Full, sum);
         });

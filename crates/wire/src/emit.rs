@@ -120,7 +120,7 @@ pub fn emit_header(segment: &Segment, ip: &IpFields, out: &mut [u8]) -> Result<H
     let counted = counted.checked_add(payload_len).and_then(|len| u16::try_from(len).ok());
     let counted = counted.ok_or(EmitError::TooLong)?;
     let Some(head) = out.get_mut(..len) else {
-        return Err(EmitError::NoRoom { needed: len });
+        return Err(EmitError::NoSpace { needed: len });
     };
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -201,7 +201,7 @@ pub fn emit(
     let header = emit_header(segment, ip, out)?;
     let len = header.len() + segment.payload_len as usize;
     let Some(packet) = out.get_mut(..len) else {
-        return Err(EmitError::NoRoom { needed: len });
+        return Err(EmitError::NoSpace { needed: len });
     };
     write(&mut packet[header.len()..]);
     header.finish(packet, checksum);

@@ -31,7 +31,7 @@ impl fmt::Display for ParseError {
         match self {
             ParseError::Truncated => f.write_str("the packet is shorter than its headers say"),
             ParseError::IpVersion(version) => write!(f, "IP version {version} is neither 4 nor 6"),
-            ParseError::IpHeader => f.write_str("the IP header contradicts itself"),
+            ParseError::IpHeader => f.write_str("the IP header is inconsistent"),
             ParseError::IpChecksum => f.write_str("the IPv4 header checksum is wrong"),
             ParseError::Fragment => f.write_str("an IP fragment"),
             ParseError::Protocol(number) => write!(f, "protocol {number} is not TCP"),
@@ -48,7 +48,7 @@ impl core::error::Error for ParseError {}
 #[non_exhaustive]
 pub enum EmitError {
     /// The buffer is too small.
-    NoRoom {
+    NoSpace {
         /// The number of bytes that the packet takes.
         needed: usize,
     },
@@ -63,12 +63,12 @@ pub enum EmitError {
 impl fmt::Display for EmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EmitError::NoRoom { needed } => write!(f, "the buffer is too small: {needed} bytes are needed"),
+            EmitError::NoSpace { needed } => write!(f, "the buffer is too small: {needed} bytes are needed"),
             EmitError::MixedFamilies => {
                 f.write_str("source and destination are of different address families")
             }
             EmitError::Options => f.write_str("the options do not fit the 40 bytes of a TCP header"),
-            EmitError::TooLong => f.write_str("the packet is longer than an IP header can say"),
+            EmitError::TooLong => f.write_str("the packet is too long for its IP header"),
         }
     }
 }

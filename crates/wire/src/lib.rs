@@ -30,6 +30,7 @@
 
 pub mod checksum;
 mod echo;
+mod effects;
 mod emit;
 mod error;
 mod fields;
@@ -42,6 +43,7 @@ pub mod remarks;
 mod too_big;
 
 pub use echo::{echo_reply, echo_request};
+pub use effects::apply;
 pub use emit::{Checksum, Header, IpFields, complete_checksum, emit, emit_header};
 pub use error::{EmitError, ParseError};
 pub use icmp::{IcmpError, IcmpKind, parse_icmp};

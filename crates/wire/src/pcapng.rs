@@ -105,10 +105,7 @@ impl<W: Write> Writer<W> {
     /// If writing fails, or if the interface does not exist.
     pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         if packet.interface.0 >= self.interfaces {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a packet of an interface that is not there",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a packet of an unknown interface"));
         }
         let captured = u32::try_from(packet.bytes.len())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a packet of more than 4 GB"))?;

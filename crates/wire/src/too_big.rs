@@ -79,7 +79,7 @@ mod tests {
             let mut segment = Segment::new(from, to, Seq(0xfedc_ba98), Flags::ACK);
             segment.payload_len = 1400;
             let mut packet = vec![0; 2000];
-            let header = emit_header(&segment, &IpFields::default(), &mut packet).expect("room");
+            let header = emit_header(&segment, &IpFields::default(), &mut packet).expect("space");
             packet.truncate(header.len() + 1400);
             header.finish_with_sum(&mut packet, Checksum::Full, 0);
             let answer = too_big(&packet, 1300).expect("an IP packet");

@@ -162,7 +162,7 @@ async fn receive(
         return Ok((Trailer { bytes: total, nanos }, Trailer::default()));
     }
     let bytes = total.checked_sub(Trailer::LEN as u64).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::UnexpectedEof, "the server has closed without a report")
+        io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection without a report")
     })?;
     progress.received.fetch_sub(Trailer::LEN as u64, Ordering::Relaxed);
     Ok((Trailer { bytes, nanos }, Trailer::from_bytes(&tail)))
@@ -177,7 +177,10 @@ pub async fn serve(
     let mut hello = [0; Hello::LEN];
     read.read_exact(&mut hello).await?;
     let hello = Hello::from_bytes(&hello).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, "this is no client of `anabranch bench` of this version")
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "this is not a client of this version of `anabranch bench`",
+        )
     })?;
     if hello.mode == Mode::Ping {
         let mut byte = [0; 1];

@@ -52,7 +52,7 @@ impl Write for Told {
             // A useless capture should not occupy a full disk; pipes and devices cannot be truncated.
             let _ = self.out.set_len(0);
             let path = self.path.display();
-            output::warn(format_args!("cannot write the capture {path}: {error}; going on without it"));
+            output::warn(format_args!("cannot write the capture {path}: {error}; continuing without it"));
         })
     }
 
@@ -72,7 +72,7 @@ pub async fn finish(host: &Host, file: CaptureFile) -> Result<(), Failure> {
     let path = file.commit()?;
     output::remark(format_args!("captured {}", path.display()));
     if let Some(left_out) = report.map(|report| report.left_out).filter(|left_out| *left_out > 0) {
-        output::warn(format_args!("{left_out} packets are missing in it: it could not be written as fast"));
+        output::warn(format_args!("{left_out} packets are missing in it, because writing was too slow"));
     }
     Ok(())
 }

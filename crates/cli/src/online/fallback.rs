@@ -24,11 +24,13 @@ impl Fallback {
         let (when, why) = match stats {
             ConnectionStats { fallbacks: 0, .. } if accepted => (
                 "handshake",
-                "the client's SYN, or its next ACK, had no Multipath TCP option: it speaks TCP, or a middlebox removed it",
+                "the client's SYN, or its next ACK, had no Multipath TCP option: it uses plain TCP, or a \
+                 middlebox removed it",
             ),
             ConnectionStats { fallbacks: 0, .. } => (
                 "handshake",
-                "the server's SYN/ACK had no Multipath TCP option: the server speaks TCP, or a middlebox removed it",
+                "the server's SYN/ACK had no Multipath TCP option: the server uses plain TCP, or a middlebox \
+                 removed it",
             ),
             ConnectionStats { checksum_failures: 1.., .. } => {
                 ("later", "a checksum was wrong: a middlebox changes the payload")
@@ -38,7 +40,8 @@ impl Fallback {
             }
             _ => (
                 "later",
-                "segments came without Multipath TCP options: a middlebox removes them, or the peer fell back",
+                "segments arrived without Multipath TCP options: a middlebox removes them, or the peer fell \
+                 back",
             ),
         };
         Some(Fallback { connection, when, why })
@@ -49,7 +52,8 @@ impl Fallback {
         Fallback {
             connection,
             when: "handshake",
-            why: "the kernel says so: the server speaks TCP, or a middlebox removed the Multipath TCP option",
+            why: "reported by the kernel: the server uses plain TCP, or a middlebox removed the Multipath \
+                  TCP option",
         }
     }
 
@@ -94,7 +98,7 @@ mod tests {
         let cases = [
             (plain, false, "plain TCP: the server's SYN/ACK"),
             (plain, true, "plain TCP: the client's SYN, or"),
-            (ConnectionStats { fallbacks: 1, ..plain }, false, "fell back to TCP: segments came without"),
+            (ConnectionStats { fallbacks: 1, ..plain }, false, "fell back to TCP: segments arrived without"),
             (
                 ConnectionStats { fallbacks: 1, checksum_failures: 2, ..plain },
                 true,

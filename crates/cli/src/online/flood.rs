@@ -41,7 +41,7 @@ impl Watch {
         let Some(before) = self.before else {
             self.before = more.then_some(last);
             return more
-                .then(|| "too many SYNs at once, as in a flood: they are answered with cookies".to_owned());
+                .then(|| "too many SYNs, as in a flood: they are answered with SYN cookies".to_owned());
         };
         if self.quiet < QUIET_LOOKS {
             return None;
@@ -50,9 +50,11 @@ impl Watch {
         let sent = now.cookies_sent - before.cookies_sent;
         let accepted = now.cookies_accepted - before.cookies_accepted;
         let dropped = now.strays_dropped - before.strays_dropped;
-        let without = if dropped > 0 { format!("; {dropped} segments got no answer") } else { String::new() };
+        let without =
+            if dropped > 0 { format!("; {dropped} segments were not answered") } else { String::new() };
         Some(format!(
-            "no more cookies: {sent} SYNs were answered with one, {accepted} connections have come of it{without}"
+            "no more SYN cookies: {sent} SYNs were answered with one, which led to {accepted} \
+             connections{without}"
         ))
     }
 }
@@ -77,7 +79,7 @@ mod tests {
                 assert_eq!(watch.look(&counters(round * 1000, round * 7)), None);
             }
             let ended = watch.look(&counters(round * 1000, round * 7)).unwrap_or_default();
-            assert!(ended.contains(": 1000 SYNs") && ended.contains(", 7 connections"), "{ended}");
+            assert!(ended.contains(": 1000 SYNs") && ended.contains("led to 7 connections"), "{ended}");
             assert_eq!(watch.look(&counters(round * 1000, round * 7)), None);
         }
     }

@@ -11,8 +11,8 @@ pub fn parse_url(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(&with_scheme).map_err(|error| Failure::Usage(format!("`{text}`: {error}")))?;
     match url.scheme() {
         "http" if url.host_str().is_some() => Ok(url),
-        "https" => Err(Failure::Usage(format!("`{text}`: TLS is not spoken here; use http://"))),
-        _ => Err(Failure::Usage(format!("`{text}` is no URL that begins with http://"))),
+        "https" => Err(Failure::Usage(format!("`{text}`: TLS is not supported; use http://"))),
+        _ => Err(Failure::Usage(format!("`{text}` is not a URL that begins with http://"))),
     }
 }
 

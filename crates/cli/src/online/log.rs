@@ -51,7 +51,7 @@ impl Log {
                 let lost = lost.swap(0, Ordering::Relaxed);
                 // A missing reader is not a reason to end.
                 if lost > 0 {
-                    let text = format!("({lost} lines were lost, as nobody has read them in time)\n");
+                    let text = format!("({lost} lines were lost, because the reader was too slow)\n");
                     let _ = out.write_all(text.as_bytes());
                 }
                 match entry {
@@ -214,7 +214,7 @@ mod tests {
         let all = reading.join().unwrap();
         // One notice if the writing thread was fast; another before it if it was late.
         let lost = all.lines().filter_map(|line| {
-            let rest = line.strip_suffix(" lines were lost, as nobody has read them in time)")?;
+            let rest = line.strip_suffix(" lines were lost, because the reader was too slow)")?;
             rest.strip_prefix('(')?.parse::<u64>().ok()
         });
         let lines = all.lines().filter(|line| line.contains('#')).count() as u64;

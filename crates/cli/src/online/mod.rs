@@ -39,8 +39,8 @@ pub struct HostArgs {
     #[arg(
         long = "address",
         value_name = "IP[@TUN]",
-        help = "An address of anabranch's own, which the kernel routes into the TUN device (the first one, unless \
-                another is named); each is a path, and several may be given"
+        help = "An address of anabranch itself that the kernel routes into the TUN device (by default the \
+                first one); each is a path, and several may be given"
     )]
     pub addresses: Vec<OwnAddress>,
     /// The packet scheduler (see `anabranch list schedulers`); with parameters as NAME:KEY=VALUE
@@ -71,7 +71,8 @@ impl FromStr for OwnAddress {
             Some((ip, tun)) => (ip, Some(tun.to_owned())),
             None => (text, None),
         };
-        let ip = ip.parse().map_err(|_| format!("`{ip}` is no IP address; write for example 10.80.0.5"))?;
+        let ip =
+            ip.parse().map_err(|_| format!("`{ip}` is not an IP address; write for example 10.80.0.5"))?;
         Ok(OwnAddress { ip, tun })
     }
 }
@@ -117,8 +118,8 @@ impl HostArgs {
 
     fn builder(&self) -> Result<HostBuilder, Failure> {
         if self.tun.is_empty() || self.addresses.is_empty() {
-            let text =
-                "say where this host is: --tun NAME --address IP; `anabranch tun setup` makes such a device";
+            let text = "give this host's device and address: --tun NAME --address IP; `anabranch tun setup` \
+                        makes such a device";
             return Err(Failure::Usage(text.to_owned()));
         }
         let mut by_tun: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
@@ -152,11 +153,11 @@ impl HostArgs {
         for address in &self.addresses {
             let (ip, tun) = (address.ip, self.tun_of(address));
             let remedy =
-                format!("so no packet for it will arrive here; make one with `ip route add {ip} dev {tun}`");
+                format!("so its packets will not arrive here; add one with `ip route add {ip} dev {tun}`");
             match route_to(ip) {
                 Ok(Route::Local) => output::warn(format_args!(
-                    "{ip} is an address of this machine's kernel, which answers what is sent there itself; \
-                     give anabranch an address of its own, with a route into {tun}"
+                    "{ip} is an address of this machine's kernel, which answers its packets itself; give \
+                     anabranch another address, with a route into {tun}"
                 )),
                 Ok(Route::Device(device)) if device != tun => {
                     output::warn(format_args!(
@@ -223,7 +224,7 @@ pub async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<Socke
     let found: Vec<SocketAddr> = found.map_err(|error| format!("cannot find `{name}`: {error}"))?.collect();
     let fits = |there: &&SocketAddr| own.iter().any(|here| here.is_ipv4() == there.is_ipv4());
     found.iter().find(fits).copied().ok_or_else(|| match found.first() {
-        Some(there) => format!("`{name}` is {there}, and no --address is of that family"),
+        Some(there) => format!("`{name}` is {there}, but no --address is of that family"),
         None => format!("`{name}` has no address"),
     })
 }

@@ -16,7 +16,7 @@ use crate::{output, terminal};
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: String,
-    /// Show the canonical form, whose hash names the experiment
+    /// Show the canonical form, whose hash identifies the experiment
     #[arg(long)]
     canonical: bool,
     /// Print JSON
@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&Output {
             scenario: &args.scenario,
             scenario_hash: scenario.hash(),
-            paths: scenario.conditions[0].experiment.paths.len(),
+            paths: scenario.conditions[0].experiment.paths().len(),
             flows: scenario.conditions[0].experiment.traffic.flows,
             conditions: scenario.conditions.iter().map(|condition| condition.name.as_str()).collect(),
             contenders: scenario.contenders.iter().map(|contender| contender.name.as_str()).collect(),
@@ -67,12 +67,12 @@ fn summary(name: &str, scenario: &Scenario) -> String {
     let first = &scenario.conditions[0].experiment;
     let contenders: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
     let parts = [
-        count(first.paths.len(), "path"),
+        count(first.paths().len(), "path"),
         format!("{} in each run", count(first.traffic.flows as usize, "flow")),
         count(scenario.conditions.len(), "condition"),
         format!("{} ({})", count(contenders.len(), "contender"), contenders.join(", ")),
         count(scenario.runs as usize, "run"),
     ];
-    let sentence = format!("{name} {}: {}", paint(GOOD, "is right"), parts.join(", "));
+    let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
     format!("{}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
 }

@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::samples::SamplesFile;
 use crate::{fairness, interrupt, output, provenance, terminal};
 
-/// Compares schedulers on a scenario, with the same luck for all of them
+/// Compares schedulers on a scenario, with common random numbers
 ///
 /// Without a scenario: the downloads of a phone with Wi-Fi and LTE, near the access point and at the
 /// edge of its reach.
@@ -29,13 +29,13 @@ pub struct Args {
     capture: Capture,
     #[command(flatten)]
     samples: SamplesFile,
-    /// Shows a plain TCP on every single path, beside the best of them
+    /// Show a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
-    /// Does not measure what starting on other paths would change, which takes about half of the time
+    /// Do not measure the effect of starting on other paths, which takes about half of the time
     #[arg(long)]
     no_other_starts: bool,
-    /// What is shown
+    /// The parts to show
     #[arg(long, value_name = "VIEW", default_value = "auto")]
     view: View,
     #[cfg(all(target_os = "linux", feature = "network"))]
@@ -49,21 +49,21 @@ pub struct Args {
 }
 
 const LONG: &str = "\
-Compares schedulers on a scenario, with the same luck for all of them.
+Compares schedulers on a scenario, with common random numbers: all of them have the same losses.
 
 Without a scenario it is `phone`: downloads of 1 MB over Wi-Fi and LTE, near the access point and
 at the edge of its reach. With --path and without a scenario it is your paths, profile linux, and
 the download of one web-like flow in each of 30 runs.
 
-`tcp` is a plain TCP on the single path that is best as measured, in selection runs of their own.
+`tcp` is a plain TCP on the best single path, as measured in separate selection runs.
 Times are in milliseconds. `95 % of mean` is the interval of the mean by bootstrap over runs; `vs X`
 is the difference between the two means, in per cent of X's, with its interval by a paired bootstrap
 over runs, corrected for the number of contenders: negative is faster. (For bulk it is the goodput:
-positive is more.) `x bound` is the mean time over the mean of a lower bound that no schedule could
-have beaten. Each run draws small phases, unless `--set phases=false`. Multipath contenders are also
-run with each other path first, to say what starting there would change; --no-other-starts does not.
+positive is more.) `x bound` is the mean time over the mean of a lower bound for any schedule. Each
+run draws small phases, unless `--set phases=false`. Multipath contenders are also run with each other
+path first, to measure the effect of starting there, unless --no-other-starts is given.
 
-The exit code is 1 if flows did not end before the deadline, so that there is no winner.";
+The exit code is 1 if some flows did not end before the deadline, so that there is no winner.";
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The answer and the view on fairness.
+/// Returns the answer and the view on fairness.
 fn people(scenario: &Scenario, comparison: &Comparison, view: View) -> String {
     let answer = if view == View::Fairness { String::new() } else { text::text(scenario, comparison) };
     let shares = match view {

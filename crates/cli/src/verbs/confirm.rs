@@ -1,4 +1,4 @@
-//! `anabranch compare --check`: whether the prediction holds on this machine.
+//! `anabranch compare --check`: checks the prediction on this machine.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,14 +12,14 @@ use crate::progress::Progress;
 use crate::table::{Align, Table, wrap};
 use crate::{output, terminal};
 
-/// Whether a prediction is checked.
+/// The options of a check.
 #[derive(clap::Args)]
 pub struct Confirm {
     /// Emulates the best contender and the reference for a few runs on this machine, and reports whether
     /// the prediction held; exit code 1 if it did not. Needs root
     #[arg(long)]
     pub check: bool,
-    /// How many runs --check makes of each
+    /// The number of runs of each for --check
     #[arg(long, value_name = "N", default_value_t = 5, requires = "check", value_parser = clap::value_parser!(u32).range(1..=1000))]
     check_runs: u32,
 }
@@ -36,18 +36,18 @@ struct Output {
 }
 
 impl Confirm {
-    /// That a check can be made, if one is wanted: before the comparison, which may take long.
+    /// Checks that a check is possible, if requested: before the comparison, which may take long.
     pub fn ready(&self, scenario: &Scenario) -> Result<(), Failure> {
         if !self.check {
             return Ok(());
         }
         if let Some(obstacle) = anabranch_emulate::obstacle() {
-            return Err(Failure::Failed(format!("--check cannot emulate anything here: {obstacle}")));
+            return Err(Failure::Failed(format!("--check cannot emulate here: {obstacle}")));
         }
         prediction::ready(scenario).map_err(|error| Failure::Usage(format!("--check: {error}")))
     }
 
-    /// Checks the verdicts of `comparison`, and prints it with what came of that.
+    /// Checks the verdicts of `comparison`, and prints it with the result.
     pub fn run(
         &self,
         scenario: &Scenario,
@@ -114,7 +114,7 @@ fn percent(value: f64) -> String {
     format!("{:.1} % {}", value.abs(), if value < 0.0 { "below" } else { "above" })
 }
 
-/// The results of the checks, in a sentence for each condition and stack.
+/// Returns the results of the checks, in a sentence for each condition and stack.
 fn sentence(checks: &[Check], runs: u32) -> String {
     if checks.is_empty() {
         return "There is no difference to check.".to_owned();
@@ -133,7 +133,7 @@ fn sentence(checks: &[Check], runs: u32) -> String {
         let Some((simulated, measured)) = stack.simulated_pct.zip(stack.measured_pct) else {
             return format!(
                 "{condition}The prediction could not be checked with {with}: in none of {runs} runs was the \
-                 machine in time for both of {first} and {second}."
+                 machine fast enough for both {first} and {second}."
             );
         };
         let begin = match stack.outcome {

@@ -11,15 +11,15 @@ use crate::table::wrap_behind;
 use crate::terminal::{BAD, GOOD, WARNING, paint};
 use crate::{output, terminal};
 
-/// Checks whether this host is fit for real packets, and says what would help where it is not
+/// Checks whether this host is ready for real packets, and suggests remedies
 #[derive(clap::Args)]
-#[command(after_help = "Exit code 1 if anything fails; warnings do not count. Nothing is changed.")]
+#[command(after_help = "The exit code is 1 if any check fails; warnings do not count. Nothing is changed.")]
 pub struct Args {
-    /// Also connect there with the kernel's Multipath TCP, to see whether option 30 comes through; port 80
-    /// unless given
+    /// Also connect to this host with the kernel's Multipath TCP, to test whether option 30 passes; the
+    /// default port is 80
     #[arg(long, value_name = "HOST[:PORT]")]
     probe: Option<String>,
-    /// Where `anabranch tun setup` has written down what it made
+    /// The state directory of `anabranch tun setup`
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     state_dir: PathBuf,
     /// Print JSON

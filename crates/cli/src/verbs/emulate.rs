@@ -29,7 +29,7 @@ use crate::{interrupt, output, terminal};
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
-    /// Paths in the place of the scenario's
+    /// Paths that replace the scenario's
     #[arg(
         long = "path",
         value_name = "PATH",
@@ -39,43 +39,43 @@ pub struct Args {
     paths: Vec<String>,
     #[command(flatten)]
     common: Common,
-    /// The data flow from the server: loss and jitter are on that direction
+    /// The server sends: loss and jitter apply to that direction
     #[arg(long)]
     download: bool,
-    /// The data flow to the server
+    /// The client sends
     #[arg(long, conflicts_with = "download")]
     upload: bool,
-    /// Which of the scenario's conditions; the first unless given
+    /// The condition of the scenario; the first by default
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
-    /// Which of the scenario's runs: the links have the luck that they have in that run of the simulator
+    /// The run of the scenario: the links have the same random streams as in that run of the simulator
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     run: u32,
-    /// Runs CMD, by the shell, on the server's host for as long as the client's command runs
+    /// Run CMD, by the shell, on the server's host while the client's command runs
     #[arg(long, value_name = "CMD")]
     server_command: Option<String>,
-    /// How long the server may take until it listens, in seconds
+    /// The time limit for the server to listen, in seconds
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     server_wait: f64,
-    /// Opens a shell on the client's host
+    /// Open a shell on the client's host
     #[arg(long, conflicts_with = "command")]
     interactive: bool,
-    /// Without root: in a user namespace, where this user is root
+    /// Run without root, in a user namespace where this user is root
     #[arg(long)]
     user_namespace: bool,
-    /// The kernel's congestion control on both hosts; the system's unless given
+    /// The kernel's congestion control on both hosts; the system's by default
     #[arg(long = "kernel-cc", value_name = "NAME")]
     congestion: Option<String>,
-    /// Sets a value under /proc/sys on both hosts, such as net.ipv4.tcp_sack=0
+    /// Set a value under /proc/sys on both hosts, such as net.ipv4.tcp_sack=0
     #[arg(long = "sysctl", value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// More than 1 % of the packets later than this make a run unreliable, in milliseconds
+    /// The lateness in milliseconds of more than 1 % of the packets that makes a run unreliable
     #[arg(long, value_name = "MS", default_value_t = 3.0, value_parser = seconds)]
     late: f64,
-    /// Exit with 3 if the run was not reliable
+    /// Exit with 3 if the run was unreliable
     #[arg(long)]
     strict: bool,
-    /// Print the report as JSON; what the client prints goes to standard error, unless the report goes to a file
+    /// Print the report as JSON; the client's output goes to standard error, unless the report goes to a file
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub struct Args {
     /// Write the report to FILE as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// What to run on the client's host
+    /// The command to run on the client's host
     #[arg(last = true, value_name = "CLIENT-COMMAND")]
     command: Vec<String>,
 }
@@ -92,13 +92,13 @@ const LONG: &str = "\
 Runs programs over the paths of a scenario, in real time.
 
 Client and server are two network namespaces; each has a TUN device for each path, and the packets
-between them go through the same links as in the simulator. On path N the client is 10.0.N.1 and
-the server 10.1.N.1; commands find this in ANABRANCH_SERVER and other variables. The kernel's
-Multipath TCP uses all paths. Standard input and output are the client's, and so is the exit code.
-When the client has ended, the server is told to, and nothing is left of either.
+between them pass the same links as in the simulator. On path N the client is 10.0.N.1 and the
+server 10.1.N.1; commands find these addresses in ANABRANCH_SERVER and other variables. The kernel's
+Multipath TCP uses all paths. Standard input, standard output and the exit code are the client's.
+When the client has ended, the server is terminated, and everything is removed.
 
-What each path has carried, queued and dropped is told on standard error, and how late packets were;
-a run that is not to be relied on says so.";
+Standard error reports the data that each path has carried, queued and dropped, and the lateness of
+packets; an unreliable run is marked.";
 
 /// The exit code after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -106,7 +106,7 @@ const INTERRUPTED: u8 = 130;
 const UNRELIABLE: u8 = 3;
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if (0.0..=1e6).contains(&number) {
         Ok(number)
     } else {
@@ -119,7 +119,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
         text.split_once('=').ok_or("write KEY=VALUE, for example net.ipv4.tcp_sack=0".to_owned())?;
     let key = key.trim().replace('.', "/");
     if key.starts_with('/') || key.split('/').any(|part| part.is_empty() || part == "..") {
-        return Err(format!("`{key}` is no key"));
+        return Err(format!("`{key}` is not a key"));
     }
     if !key.starts_with("net/") {
         return Err("only keys that begin with net. belong to a network namespace".to_owned());
@@ -157,7 +157,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let options = options(args, &scenario)?;
     let client = client(args)?;
     if args.user_namespace {
-        // Before there is a second thread.
+        // Before a second thread is started.
         namespace::enter()?;
     }
     let cancelled = interrupt::watch();
@@ -179,7 +179,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let mut document = match &args.scenario {
         Some(name) => Document::open(name)?,
         None if args.paths.is_empty() => {
-            let text = "say what is between client and server: a scenario, or --path RATE,RTT";
+            let text = "give the network between client and server: a scenario, or --path RATE,RTT";
             return Err(Failure::Usage(text.to_owned()));
         }
         None => Document::bare(),
@@ -226,7 +226,7 @@ fn options(args: &Args, scenario: &Scenario) -> Result<Options, Failure> {
     })
 }
 
-/// A kernel without the congestion control says so in words that do not name it.
+/// Adds the name of the congestion control to the kernel's error, which does not contain it.
 fn explain(error: EmulateError, options: &Options) -> Failure {
     let text = error.to_string();
     match &options.congestion {
@@ -242,7 +242,7 @@ fn explain(error: EmulateError, options: &Options) -> Failure {
     }
 }
 
-/// Standard error, for another's standard output.
+/// Returns standard error, for the standard output of another process.
 fn standard_error() -> Result<Stdio, Failure> {
     let fd = std::io::stderr().as_fd().try_clone_to_owned();
     fd.map(Stdio::from).map_err(|error| Failure::Failed(format!("standard error: {error}")))
@@ -267,12 +267,12 @@ fn client(args: &Args) -> Result<Command, Failure> {
 fn server(args: &Args) -> Result<Option<Command>, Failure> {
     let Some(text) = &args.server_command else { return Ok(None) };
     let mut command = Command::new("/bin/sh");
-    // In a group of its own, so that Ctrl-C leaves the order of the end to this process.
+    // In its own process group, so that Ctrl-C does not reach it and this process ends the commands in order.
     command.args(["-c", text]).stdin(Stdio::null()).stdout(standard_error()?).process_group(0);
     Ok(Some(command))
 }
 
-/// As a shell shows it.
+/// Returns the exit code in the shell's convention.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
@@ -281,7 +281,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 fn welcome(addresses: &Addresses, scenario: &Scenario, options: &Options) -> String {
     let experiment = &scenario.conditions[options.condition].experiment;
     let mut text = String::from("a shell on the client's host; `exit` ends it\n");
-    for (at, path) in experiment.paths.iter().enumerate() {
+    for (at, path) in experiment.paths().iter().enumerate() {
         text.push_str(&format!(
             "path {}: {} there, {} here, device path{}\n",
             path.name,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 #[cfg(not(all(target_os = "linux", feature = "network")))]
 use crate::failure::Failure;
 
-/// Fetches a file over HTTP, from a host of its own behind a TUN device
+/// Downloads a file over HTTP, on a host in user space with a TUN device
 #[derive(clap::Args)]
 pub struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
@@ -14,16 +14,16 @@ pub struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     connect: crate::online::ConnectArgs,
-    /// Where to put it; `-` is standard output. The last part of the URL unless given
+    /// The file to write; `-` is standard output. The default is the last part of the URL
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How often a connection that breaks is opened again for the rest of the file
+    /// The number of times that a broken connection is reopened for the rest of the file
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = crate::args::whole::<u32>(0..=u32::MAX.into()))]
     retries: u32,
-    /// Print what was done as JSON
+    /// Print a report as JSON
     #[arg(long)]
     json: bool,
-    /// What to fetch, such as http://10.81.1.1:8000/file
+    /// The URL, such as http://10.81.1.1:8000/file
     #[arg(value_name = "URL")]
     url: String,
 }
@@ -73,7 +73,7 @@ mod linux {
             Some(_) if to_stdout => None,
             Some(path) => Some(path.clone()),
             None => Some(PathBuf::from(http::file_name(&url).ok_or_else(|| {
-                Failure::Usage("the URL names no file; say with `-o FILE` where to put it".to_owned())
+                Failure::Usage("the URL names no file; give one with `-o FILE`".to_owned())
             })?)),
         };
         if let Some(directory) = target.as_ref().filter(|path| path.is_dir()) {
@@ -96,7 +96,7 @@ mod linux {
         })
     }
 
-    /// Where the bytes go.
+    /// The destination of the bytes.
     enum Sink {
         Stdout(std::io::Stdout),
         File(WholeFile),
@@ -125,23 +125,23 @@ mod linux {
         }
     }
 
-    /// What was done, in JSON.
+    /// The report, in JSON.
     #[derive(Serialize)]
     struct Output {
         url: String,
         file: Option<String>,
         received_bytes: u64,
-        /// From the first SYN to the last byte.
+        /// The time from the first SYN to the last byte.
         duration_s: f64,
         goodput_bps: f64,
-        /// Connections that were needed, redirects included.
+        /// The number of connections, including redirects.
         connections: u32,
-        /// Connections that were plain TCP in the end, and why.
+        /// Connections that ended as plain TCP, and the causes.
         fallbacks: Vec<Fallback>,
         subflows: Vec<table::Subflow>,
     }
 
-    /// How far the transfer is.
+    /// The state of the transfer.
     struct Transfer {
         received: u64,
         whole: Option<u64>,
@@ -173,13 +173,13 @@ mod linux {
                     url = to;
                 }
                 Ok(Attempt::Elsewhere(_)) => {
-                    return Err(Failure::Failed("the server redirects in circles".to_owned()));
+                    return Err(Failure::Failed("the server redirects in a loop".to_owned()));
                 }
                 Err(Broken::Off(text)) if retries < args.retries && transfer.validator.is_some() => {
                     retries += 1;
                     transfer.bar.suspend(|| {
                         output::remark(format_args!(
-                            "{text}; going on from {}",
+                            "{text}; continuing from {}",
                             output::size(transfer.received)
                         ));
                     });
@@ -227,9 +227,9 @@ mod linux {
     }
 
     enum Broken {
-        /// The connection broke; the rest may come by another.
+        /// The connection broke; another one may deliver the rest.
         Off(String),
-        /// Another try would be no better.
+        /// Another attempt would fail too.
         Failed(String),
     }
 
@@ -270,10 +270,10 @@ mod linux {
                 request.header(RANGE, format!("bytes={}-", transfer.received)).header(IF_RANGE, validator);
         }
         let request = request.body(Empty::<hyper::body::Bytes>::new());
-        let request = request.map_err(|error| Broken::Failed(format!("cannot ask for it: {error}")))?;
+        let request = request.map_err(|error| Broken::Failed(format!("cannot send the request: {error}")))?;
         let response = sender.send_request(request).await.map_err(off)?;
         let result = receive(response, url, target, sink, transfer).await;
-        // While the stream is still there.
+        // While the stream still exists.
         transfer.subflows.extend(control.subflow_stats());
         let number = transfer.connections as usize - 1;
         transfer.fallbacks.extend(Fallback::of(number, &control.stats(), false));
@@ -297,7 +297,7 @@ mod linux {
         {
             let to = url.join(to).ok().and_then(|to| http::parse_url(to.as_str()).ok());
             return to.map(Attempt::Elsewhere).ok_or_else(|| {
-                Broken::Failed("the server redirects to where this cannot follow".to_owned())
+                Broken::Failed("the server redirects to an address that is not supported".to_owned())
             });
         }
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -314,10 +314,10 @@ mod linux {
             }
             StatusCode::PARTIAL_CONTENT => {
                 if http::content_range(headers) != Some((transfer.received, transfer.whole)) {
-                    return Err(Broken::Failed("the server has sent another part than asked".to_owned()));
+                    return Err(Broken::Failed("the server has sent another part than requested".to_owned()));
                 }
             }
-            _ => return Err(Broken::Failed(format!("the server says {status}"))),
+            _ => return Err(Broken::Failed(format!("the server answered {status}"))),
         }
         let cannot = |error: std::io::Error| Broken::Failed(format!("cannot write the file: {error}"));
         let sink = match sink {
@@ -335,12 +335,12 @@ mod linux {
             }
         }
         if transfer.whole.is_some_and(|whole| whole != transfer.received) {
-            return Err(Broken::Off("the server has closed before the end".to_owned()));
+            return Err(Broken::Off("the server closed the connection before the end".to_owned()));
         }
         Ok(Attempt::Done)
     }
 
-    /// The innermost reason.
+    /// Returns the innermost cause.
     fn cause(error: &hyper::Error) -> String {
         let mut cause: &dyn std::error::Error = error;
         while let Some(next) = cause.source() {

@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::table::{Align, Table};
 use crate::{output, terminal};
 
-/// Lists what there is to choose from
+/// Lists the available algorithms, scenarios and settings
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to list
+    /// The list to show
     what: What,
     /// Print JSON
     #[arg(long)]
@@ -29,17 +29,17 @@ enum What {
     Schedulers,
     /// Congestion controls
     Congestion,
-    /// What schedulers and congestion controls can be told
+    /// Parameters of schedulers and congestion controls
     Parameters,
     /// Senders and receivers
     Profiles,
-    /// Scenarios that are built in
+    /// Built-in scenarios
     Scenarios,
-    /// What a connection can be told, with --set or under `[connection]`
+    /// Settings of a connection, for --set or under `[connection]`
     Knobs,
 }
 
-/// Something to choose, as a row of the list.
+/// A row of a list.
 #[derive(Serialize)]
 struct Item {
     name: String,
@@ -104,14 +104,14 @@ fn text(items: &[Item]) -> String {
         row.push(item.what.clone());
         table.row(row);
     }
-    // Programs read values, a line each.
+    // Programs read values, one per line.
     let wide = first.is_some_and(|item| item.parameter.is_some() || item.knob.is_some());
     table.render(if wide && !terminal::is_there() { usize::MAX } else { terminal::width() })
 }
 
 fn schedulers() -> Vec<Item> {
     let tcp = [
-        Item::new("tcp", "a plain TCP on the single path that is best as measured"),
+        Item::new("tcp", "a plain TCP on the best single path by measurement"),
         Item::new("tcp@N", "a plain TCP on path N, by number from 1 or by name"),
     ];
     tcp.into_iter()
@@ -145,7 +145,8 @@ fn profiles() -> Vec<Item> {
     let item = |profile: &Profile| {
         let what = match profile {
             Profile::Linux => {
-                "today's Linux, as `anabranch validate` validates it: window 10, delayed ACKs, SACK, RACK-TLP, PRR, undo, cubic_linux, full packets"
+                "current Linux, as `anabranch validate` validates it: window 10, delayed ACKs, SACK, \
+                 RACK-TLP, PRR, undo, cubic_linux, full packets"
             }
             Profile::Ns3 => {
                 "the DMPTCP paper's simulations: window 1, an ACK for each segment, NewReno without SACK, fixed RTO, LIA"

@@ -9,6 +9,7 @@ mod confirm;
 pub mod doctor;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub mod emulate;
+pub mod generate;
 pub mod get;
 pub mod list;
 pub mod model;

@@ -9,25 +9,25 @@ use crate::failure::Failure;
 use crate::table::{Align, Table, wrap};
 use crate::{output, terminal};
 
-/// Shows what DMPTCP's transfer model predicts, round trip by round trip
+/// Shows the predictions of DMPTCP's transfer model, round trip by round trip
 #[derive(clap::Args)]
 pub struct Args {
     /// The congestion window at the start, in segments
     #[arg(long, value_name = "W", value_parser = whole::<u32>(1..=1_000_000))]
     cwnd: u32,
-    /// The slow-start threshold, in segments; infinite unless given
+    /// The slow-start threshold, in segments; infinite by default
     #[arg(long, value_name = "S", value_parser = whole::<u32>(1..=1_000_000))]
     ssthresh: Option<u32>,
     /// The probability that a segment is lost: 0.05% or 0.0005
     #[arg(long, value_name = "P", default_value = "0", value_parser = units::parse_probability)]
     loss: f64,
-    /// How many round trips
+    /// The number of round trips
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100))]
     rounds: u32,
-    /// Payload of a segment, in bytes
+    /// The payload of a segment, in bytes
     #[arg(long, value_name = "B", default_value_t = 1400, value_parser = whole::<u32>(1..=65_535))]
     mss: u32,
-    /// Slow start ends at the threshold instead of beyond it
+    /// End slow start at the threshold instead of beyond it
     #[arg(long)]
     clip: bool,
     /// Print JSON
@@ -59,9 +59,9 @@ struct State {
     probability: f64,
 }
 
-/// More states than this in all is more than anyone reads.
+/// A limit on the total number of states, more than a reader can use.
 const MOST_STATES: usize = 1_000_000;
-/// So many states of a round are shown to people.
+/// The number of states of a round that are shown.
 const SHOWN: usize = 6;
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if count > MOST_STATES {
             let most = rounds.len();
             return Err(Failure::Usage(format!(
-                "so many rounds have over a million states; give at most `--rounds {most}`"
+                "this number of rounds has over a million states; give at most `--rounds {most}`"
             )));
         }
         rounds.push(Round {

@@ -1,8 +1,10 @@
 //! `anabranch run`
 
+use std::collections::BTreeMap;
+
 use anabranch_lab::compare::{Cost, Job, Options, single_runs};
 use anabranch_lab::report::beside_name;
-use anabranch_lab::run::{Class, FlowResult};
+use anabranch_lab::run::{Class, FlowResult, LinkReport};
 use anabranch_lab::samples;
 use anabranch_lab::scenario::{Direction, Scenario};
 use serde::Serialize;
@@ -17,14 +19,14 @@ use crate::{interrupt, output, provenance, terminal};
 /// The version of the keys of `anabranch run --json`.
 const SCHEMA: u32 = 2;
 
-/// Simulates a scenario once, or replays a run of a comparison, and shows what became of each flow
+/// Simulates a scenario once, or replays a run of a comparison, and shows the result of each flow
 #[derive(clap::Args)]
 pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
     #[command(flatten)]
     changes: Changes,
-    /// Replays run N (from 0) of the comparison with the same options: the same seed, phases, flows and losses
+    /// Replay run N (from 0) of the comparison with the same options: the same seed, phases, flows and losses
     #[arg(long, value_name = "N")]
     run: Option<u32>,
     #[command(flatten)]
@@ -33,7 +35,7 @@ pub struct Args {
     capture: Capture,
     #[command(flatten)]
     samples: SamplesFile,
-    /// Shows a plain TCP on every single path, beside the best of them
+    /// Show a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
     /// Print JSON
@@ -56,7 +58,61 @@ struct Output {
     run: Option<u32>,
     conditions: Vec<Setting>,
     flows: Vec<Flow>,
+    /// The links of each run.
+    links: Vec<LinkCounters>,
     performance: Cost,
+}
+
+/// The counters of a link in a run. Packets and bytes are whole packets with their IP headers.
+#[derive(Serialize)]
+struct LinkCounters {
+    condition: String,
+    scheduler: String,
+    link: String,
+    offered_packets: u64,
+    offered_bytes: u64,
+    delivered_packets: u64,
+    delivered_bytes: u64,
+    dropped_queue: u64,
+    dropped_random: u64,
+    dropped_gilbert_elliott: u64,
+    dropped_listed: u64,
+    dropped_down: u64,
+    dropped_too_large: u64,
+    duplicated: u64,
+    reordered: u64,
+    /// Packets with each effect of the link, such as `marked`.
+    #[serde(flatten)]
+    effects: BTreeMap<&'static str, u64>,
+    max_queue_packets: u64,
+    max_queue_bytes: u64,
+    busy_s: f64,
+}
+
+fn link_counters(condition: &str, scheduler: &str, link: &LinkReport) -> LinkCounters {
+    let counters = &link.counters;
+    let effects = counters.effects_by_name();
+    LinkCounters {
+        condition: condition.to_owned(),
+        scheduler: scheduler.to_owned(),
+        link: link.name.clone(),
+        offered_packets: counters.offered.packets,
+        offered_bytes: counters.offered.bytes,
+        delivered_packets: counters.delivered.packets,
+        delivered_bytes: counters.delivered.bytes,
+        dropped_queue: counters.dropped_queue.packets,
+        dropped_random: counters.dropped_random.packets,
+        dropped_gilbert_elliott: counters.dropped_gilbert_elliott.packets,
+        dropped_listed: counters.dropped_listed.packets,
+        dropped_down: counters.dropped_down.packets,
+        dropped_too_large: counters.dropped_too_large.packets,
+        duplicated: counters.duplicated.packets,
+        reordered: counters.reordered.packets,
+        effects: effects.map(|(name, tally)| (name, tally.packets)).collect(),
+        max_queue_packets: counters.max_queue.packets,
+        max_queue_bytes: counters.max_queue.bytes,
+        busy_s: link.busy.as_secs_f64(),
+    }
 }
 
 /// The setting of a condition.
@@ -68,7 +124,7 @@ struct Setting {
     direction: &'static str,
 }
 
-/// What became of a flow.
+/// The result of a flow.
 #[derive(Serialize)]
 struct Flow {
     scheduler: String,
@@ -120,8 +176,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = single_runs(&scenario, &options, args.run);
     progress.finish();
     let (results, mut performance) = results?;
-    let mut flows = Vec::new();
+    let (mut flows, mut links) = (Vec::new(), Vec::new());
     for (job, result) in &results {
+        let (condition, name) = (&scenario.conditions[job.condition].name, job.name(&scenario));
+        links.extend(result.links.iter().map(|link| link_counters(condition, &name, link)));
         samples.write(&scenario, job, result)?;
         flows.extend(result.flows.iter().map(|result| flow(&scenario, *job, result)));
     }
@@ -138,6 +196,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         run: args.run,
         conditions: settings(&scenario),
         flows,
+        links,
         performance,
     };
     if args.json { output::print_json(&output) } else { output::print(&text(&scenario, &output)) }
@@ -146,7 +205,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn settings(scenario: &Scenario) -> Vec<Setting> {
     let setting = |condition: &anabranch_lab::scenario::Condition| Setting {
         name: condition.name.clone(),
-        paths: condition.experiment.paths.iter().map(|path| path.name.clone()).collect(),
+        paths: condition.experiment.paths().iter().map(|path| path.name.clone()).collect(),
         profile: condition.experiment.profile.name(),
         direction: match condition.experiment.traffic.direction {
             Direction::Upload => "upload",
@@ -174,7 +233,7 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
         },
         condition: condition.name.clone(),
         flow: report.name.clone(),
-        first_path: condition.experiment.paths[result.path].name.clone(),
+        first_path: condition.experiment.paths()[result.path].name.clone(),
         start_s: report.start.as_secs_f64(),
         size_bytes: report.size.map(|size| size.0),
         outcome: samples::outcome(&report.outcome),

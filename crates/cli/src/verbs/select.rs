@@ -12,7 +12,7 @@ use crate::table::{Align, Table, wrap};
 use crate::terminal::{GOOD, paint};
 use crate::{output, terminal};
 
-/// Shows which subflows DMPTCP takes, and why
+/// Shows the subflows that DMPTCP selects, and the reasons
 #[derive(clap::Args)]
 pub struct Args {
     /// The paths, in order.
@@ -25,10 +25,10 @@ pub struct Args {
                 given, the threshold infinite. The rate is not used: the choice goes by windows and RTTs"
     )]
     paths: Vec<Parsed>,
-    /// The bytes of the flow that were never handed to any subflow, such as 40KB, or `unknown`
+    /// The bytes of the flow that were never assigned to any subflow, such as 40KB, or `unknown`
     #[arg(long, value_name = "SIZE", value_parser = parse_remaining)]
     remaining: Bytes,
-    /// Payload of a segment, in bytes
+    /// The payload of a segment, in bytes
     #[arg(long, value_name = "B", default_value_t = 1400, value_parser = whole::<u32>(1..=65_535))]
     mss: u32,
     /// Print JSON
@@ -94,7 +94,7 @@ fn parse_path(text: &str) -> Result<Parsed, String> {
                 positional = 2;
             }
             None => {
-                return Err(format!("`{part}` is not understood; write for example `100Mbit/s,20ms,cwnd=8`"));
+                return Err(format!("`{part}` cannot be parsed; write for example `100Mbit/s,20ms,cwnd=8`"));
             }
         }
     }
@@ -122,7 +122,8 @@ struct Path {
     cwnd: u32,
     ssthresh: Option<u32>,
     selected: bool,
-    /// What the faster paths deliver within this path's RTT; none for a path that was not weighed.
+    /// The bytes that the faster paths deliver within this path's RTT; none for a path that was not
+    /// considered.
     faster_deliver_bytes: Option<u64>,
     why: String,
 }
@@ -170,7 +171,7 @@ fn one(index: usize, path: &Parsed, args: &Args, explanation: &Explanation) -> P
             _ => "not weighed".to_owned(),
         },
         Some(candidate) if candidate.contributions.is_empty() => "the fastest path".to_owned(),
-        Some(_) if !known => "the size is not known, so every path is taken".to_owned(),
+        Some(_) if !known => "the size is unknown, so every path is selected".to_owned(),
         Some(candidate) => {
             let faster = candidate.contributions.iter().map(|part| {
                 format!(

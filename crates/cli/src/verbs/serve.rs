@@ -5,7 +5,7 @@ use std::path::PathBuf;
 #[cfg(not(all(target_os = "linux", feature = "network")))]
 use crate::failure::Failure;
 
-/// Serves the files of a directory over HTTP, on a host of its own behind a TUN device
+/// Serves the files of a directory over HTTP, on a host in user space with a TUN device
 #[derive(clap::Args)]
 pub struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
@@ -17,7 +17,7 @@ pub struct Args {
     /// Reset connections whose client takes less than 4 KiB of a response within this time
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = crate::args::parse_span)]
     send_timeout: std::time::Duration,
-    /// How much memory the responses under way may take, of which each client gets a share
+    /// The memory that all responses in progress may take, of which each client gets a share
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = crate::args::parse_size)]
     memory: u64,
     /// The directory
@@ -48,22 +48,22 @@ mod linux {
     use crate::online::{self, conversation};
     use crate::output;
 
-    /// About what the header of a response takes.
+    /// About the size of a response's header.
     const HEADER_BYTES: u64 = 256;
 
     pub fn run(args: &Args) -> Result<(), Failure> {
         let files = Files::open(&args.directory).map_err(|_| {
-            Failure::Usage(format!("`{}` is no directory that can be read", args.directory.display()))
+            Failure::Usage(format!("`{}` is not a readable directory", args.directory.display()))
         })?;
         raise_file_limit();
         online::block_on(serve(args, files))
     }
 
-    /// Allows as many open files as the system lets this process have.
+    /// Raises the limit of open files to the maximum that the system permits.
     fn raise_file_limit() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let limit = getrlimit(Resource::Nofile);
-        // With fewer than wished for it works too.
+        // Fewer than requested are sufficient too.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 
@@ -116,7 +116,7 @@ mod linux {
             async move {
                 let response = files.answer(&request, grant).await;
                 let length = content_length(&response);
-                // Tells the scheduler how long the flow is with this response.
+                // Informs the scheduler of the length of the flow including this response.
                 control.set_flow_size(length.map(|length| control.written() + HEADER_BYTES + length));
                 let length = length.map_or(String::new(), |n| format!(", {}", output::size(n)));
                 let (method, status) = (&request.method, response.status().as_u16());

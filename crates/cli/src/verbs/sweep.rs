@@ -31,7 +31,7 @@ pub struct Args {
     /// The number of runs at each point, or to begin with
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     runs: Option<u32>,
-    /// The directory of the results; an interrupted sweep goes on there
+    /// The directory of the results; an interrupted sweep continues there
     #[arg(long, short = 'o', value_name = "DIR")]
     output: Option<PathBuf>,
     /// The format of the table of results: parquet, csv or ndjson
@@ -40,10 +40,10 @@ pub struct Args {
     /// Work on part I of N of the points
     #[arg(long, value_name = "I/N", value_parser = shard, conflicts_with = "merge")]
     shard: Option<Shard>,
-    /// Takes in the results of these directories, made with the same plan and --shard
+    /// Add the results of these directories, made with the same plan and --shard
     #[arg(long, value_name = "DIR", num_args = 1..)]
     merge: Vec<PathBuf>,
-    /// Lists the points and simulates nothing
+    /// List the points without simulating
     #[arg(long, conflicts_with = "merge")]
     points: bool,
     #[command(flatten)]
@@ -144,7 +144,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The plan of the file, or of `--vary`.
+/// Returns the plan of the file, or of `--vary`.
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut plan = match args.vary.as_slice() {
         [] => Plan::open(Path::new(&args.plan))?,
@@ -163,7 +163,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// `two-paths.sweep` for `plans/two-paths.toml`.
+/// Returns `two-paths.sweep` for `plans/two-paths.toml`.
 fn default_directory(plan: &str) -> PathBuf {
     let stem = Path::new(plan).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     PathBuf::from(format!("{}.sweep", stem.unwrap_or_default()))

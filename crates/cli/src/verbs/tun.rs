@@ -29,67 +29,67 @@ enum Verb {
     Show(ShowArgs),
 }
 
-/// Makes the device, an address for each path, and the routes and the translation of addresses that take
-/// each path out by its own interface
+/// Makes the device, an address for each path, and the routes and the address translation that send each
+/// path's packets through its own interface
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n    \
     sudo anabranch tun setup --path wlan0 --path wwan0 --user $USER\n    \
     anabranch tun setup --path wlan0 --path wwan0 --dry-run\n    \
     anabranch tun setup --user-namespace -- bash")]
 struct SetupArgs {
-    /// A real interface for a path, and perhaps its gateway; once for each path
+    /// A real interface for a path, optionally with its gateway; once for each path
     #[arg(long = "path", value_name = "IFACE[,via=GATEWAY]")]
     paths: Vec<PathSpec>,
     /// The device's name
     #[arg(long, value_name = "NAME", default_value = DEFAULT_DEVICE)]
     name: String,
-    /// IPv4 addresses are taken from here: the first is path 1
+    /// The prefix of IPv4 addresses: the first is path 1
     #[arg(long, value_name = "NET", default_value = DEFAULT_PREFIX)]
     prefix: Ipv4Net,
-    /// IPv6 addresses are taken from here
+    /// The prefix of IPv6 addresses
     #[arg(long, value_name = "NET", default_value = DEFAULT_PREFIX6)]
     prefix6: Ipv6Net,
-    /// IPv4 alone
+    /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
-    /// IPv6 alone
+    /// Use IPv6 only
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// The device's MTU in bytes; the smallest of the interfaces' unless given
+    /// The device's MTU in bytes; by default the smallest of the interfaces'
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u32>,
-    /// Who may use the device without being root
+    /// The user who may open the device without being root
     #[arg(long, value_name = "USER", value_parser = setup::user_id)]
     user: Option<u32>,
-    /// Print what would be run, and change nothing
+    /// Print the commands, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Without root: run COMMAND in a network namespace of its own, with the device and no way out
+    /// Run COMMAND without root in a private network namespace, with the device and without connectivity
     #[arg(long, conflicts_with_all = ["user", "state_dir"])]
     user_namespace: bool,
-    /// Where it is written down what was made
+    /// The directory of the recorded state
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     state_dir: PathBuf,
-    /// With --user-namespace: what to run; a shell unless given
+    /// With --user-namespace: the command to run; a shell by default
     #[arg(last = true, value_name = "COMMAND", requires = "user_namespace")]
     command: Vec<String>,
 }
 
-/// Undoes what setup has made, and nothing else
+/// Undoes the changes of setup, and nothing else
 #[derive(clap::Args)]
 struct TeardownArgs {
     /// The device's name
     #[arg(long, value_name = "NAME", default_value = DEFAULT_DEVICE)]
     name: String,
-    /// Where it is written down what was made
+    /// The directory of the recorded state
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     state_dir: PathBuf,
 }
 
-/// Shows what is set up, and what of it is missing
+/// Shows the setups, and their missing parts
 #[derive(clap::Args)]
 struct ShowArgs {
-    /// Where it is written down what was made
+    /// The directory of the recorded state
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     state_dir: PathBuf,
     /// Print JSON
@@ -109,7 +109,7 @@ impl From<SetupError> for Failure {
 }
 
 impl Args {
-    /// Where the result goes, for verbs that have one.
+    /// Returns the destination of the result, for verbs that have one.
     pub fn destination(&self) -> Option<&output::Destination> {
         match &self.verb {
             Verb::Show(args) => Some(&args.to),
@@ -161,7 +161,7 @@ fn set_up(args: &SetupArgs) -> Result<(), Failure> {
         format!("{name} was set up already; nothing was missing.\n")
     } else {
         let made: Vec<String> = outcome.made.iter().map(setup::Step::name).collect();
-        format!("{name} was set up already; made again what was missing: {}.\n", made.join("; "))
+        format!("{name} was set up already; restored the missing parts: {}.\n", made.join("; "))
     };
     warn(&outcome.layout);
     output::print(&format!(
@@ -171,7 +171,7 @@ fn set_up(args: &SetupArgs) -> Result<(), Failure> {
     ))
 }
 
-/// Notes go where errors go, as the output may be read by a program.
+/// Prints notes on standard error, as a program may read the output.
 fn warn(layout: &Layout) {
     for note in layout.notes() {
         output::warn(note);
@@ -222,7 +222,7 @@ fn isolated(args: &SetupArgs) -> Result<(), Failure> {
     namespace::prepare(&plan, &mut RealSystem)?;
     let addresses = plan.layout.paths.iter().flat_map(|path| &path.legs).map(|leg| leg.address.to_string());
     output::remark(format_args!(
-        "{}, in a network of its own without a way out: anabranch's addresses are {}; the kernel's {}",
+        "{}, in a private network without connectivity: anabranch's addresses are {}; the kernel's {}",
         plan.layout.device,
         addresses.collect::<Vec<_>>().join(", "),
         plan.layout.kernel.iter().map(|net| net.addr().to_string()).collect::<Vec<_>>().join(", "),
@@ -234,9 +234,7 @@ fn teardown(args: &TeardownArgs) -> Result<(), Failure> {
     let name = &args.name;
     let report = setup::teardown(name, &mut RealSystem, &args.state_dir)?;
     if report.rebooted {
-        return output::print(&format!(
-            "{name} went when the machine was started anew; there was nothing to undo.\n"
-        ));
+        return output::print(&format!("a reboot had removed {name}; there was nothing to undo.\n"));
     }
     let mut text = format!("{name} is removed; {} things undone.\n", report.undone.len());
     for left in &report.left {
@@ -261,14 +259,14 @@ fn text(shown: &Shown) -> String {
     let name = &shown.layout.device;
     if shown.before_reboot {
         return format!(
-            "{name}: gone since the machine was started anew; forget it: anabranch tun teardown --name {name}\n"
+            "{name}: removed by a reboot; delete its record: anabranch tun teardown --name {name}\n"
         );
     }
     let mut text = match shown.whole {
         Some(true) => format!("{name}, {}, MTU {}\n\n", paint(GOOD, "whole"), shown.layout.mtu),
         Some(false) => format!("{name}, {}, MTU {}\n\n", paint(BAD, "parts missing"), shown.layout.mtu),
         None => {
-            format!("{name}, MTU {}; with sudo it could be told whether it is whole\n\n", shown.layout.mtu)
+            format!("{name}, MTU {}; run with sudo to check whether it is complete\n\n", shown.layout.mtu)
         }
     };
     text.push_str(&paths(&shown.layout));

@@ -24,7 +24,7 @@ use crate::table::{Align, Table, wrap_behind};
 use crate::terminal::{BAD, GOOD, WARNING, paint};
 use crate::{interrupt, output, terminal};
 
-/// How true the simulator is: the same transfer simulated, emulated, and by the Linux kernel
+/// Validates the simulator: the same transfer simulated, emulated, and by the Linux kernel
 #[derive(clap::Args)]
 #[command(long_about = LONG, after_help = "Examples:\n    \
     sudo anabranch validate --quick\n    \
@@ -35,38 +35,37 @@ pub struct Args {
     /// Scenario files, or names of `anabranch list scenarios`: each of their contenders under each condition
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
-    /// A few points of the grid with short transfers, in under two minutes, held against the table that is
-    /// kept: fails if a difference has grown
+    /// Measure a few points of the grid with short transfers, in under two minutes, and compare with the
+    /// recorded table: fails if a difference has grown
     #[arg(long, conflicts_with_all = ["full", "scenarios"])]
     quick: bool,
-    /// The whole grid, in at most two hours
+    /// Measure the whole grid, in at most two hours
     #[arg(long, conflicts_with = "scenarios")]
     full: bool,
-    /// How many reliable runs in real time each point shall have of each kind; 20, with --quick 5
+    /// The number of reliable runs in real time of each kind at each point; 20, with --quick 5
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     runs: Option<u32>,
-    /// How often a run is tried until it is reliable; 3
+    /// The number of attempts for each run until it is reliable; 3
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100))]
     attempts: Option<u32>,
-    /// Runs at once; more than the machine has time for are unreliable
+    /// The number of simultaneous runs; too many for the machine make runs unreliable
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
     jobs: u16,
-    /// Write each run to FILE at once, and go on from what it has; with --full
-    /// anabranch-validate.jsonl unless given
+    /// Write each run to FILE immediately, and continue from the runs in it; with --full
+    /// anabranch-validate.jsonl by default
     #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     results: Option<PathBuf>,
-    /// Begin no run after so many minutes; 120, with --quick 1.5
+    /// Begin no run after this number of minutes; 120, with --quick 1.5
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     time_limit: Option<f64>,
     #[command(flatten)]
     common: Common,
-    /// Which points of the grid --full measures: those that were drawn at random, those that were
-    /// chosen, or all
+    /// The points of the grid that --full measures: those drawn at random, the chosen ones, or all
     #[arg(long, value_name = "WHICH", default_value = "all", requires = "full")]
     points: Points,
     #[command(flatten)]
     capture: Capture,
-    /// Only points whose names contain TEXT
+    /// Measure only points whose names contain TEXT
     #[arg(long, value_name = "TEXT")]
     point: Option<String>,
     /// Write the table of differences to FILE as CSV
@@ -79,7 +78,7 @@ pub struct Args {
     pub to: crate::output::Destination,
 }
 
-/// Some of the points of the grid.
+/// A subset of the points of the grid.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Points {
     All,
@@ -98,28 +97,28 @@ impl From<Points> for Which {
 }
 
 const LONG: &str = "\
-How true the simulator is: the same transfer simulated, emulated in real time with anabranch at both
-ends, and emulated with the Linux kernel at both ends, over the same links with the same luck.
+Validates the simulator: the same transfer simulated, emulated in real time with anabranch at both
+ends, and emulated with the Linux kernel at both ends, over the same links with the same losses.
 
-For each point and number it says by how many per cent they differ, with 95 % intervals over the
-runs. A point differs where the interval lies outside of plus and minus 5 %. Runs in which the
-machine was too late are made again, and count in no comparison.
+Reports the differences of each metric at each point in per cent, with 95 % intervals over the runs.
+A point differs if the interval lies outside of plus and minus 5 %. Runs in which the machine was too
+slow are repeated, and are not counted.
 
 With --pcap FILE the packets of run 0, at the host that sends the data, are written to FILE with
 `.kernel`, `.emulated` and `.simulated` before its extension, and with several points the point's
 name before that.
 
-Needs root and a kernel with Multipath TCP; without, it exits with 77 and says why.";
+Needs root and a kernel with Multipath TCP; without them it exits with 77 and the reason.";
 
-/// The width for which sentences are wrapped.
+/// The width to which sentences are wrapped.
 const WIDTH: usize = 100;
-/// Where `--full` keeps its runs.
+/// The default file for the runs of `--full`.
 const RESULTS: &str = "anabranch-validate.jsonl";
-/// The exit code where nothing could be measured.
+/// The exit code if nothing could be measured.
 const SKIPPED: u8 = 77;
 
 fn minutes(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if number > 0.0 && number <= 10_000.0 { Ok(number) } else { Err("give minutes, up to 10000".to_owned()) }
 }
 
@@ -148,12 +147,12 @@ struct Output {
     machine: Machine,
     runs: u32,
     points: Vec<PointOutput>,
-    /// How close the simulator is, TCP and Multipath TCP apart.
+    /// The accuracy of the simulator, separately for TCP and Multipath TCP.
     summary: Vec<Summary>,
     rows: Vec<RowOutput>,
 }
 
-/// How many runs a point has.
+/// The numbers of runs of a point.
 #[derive(Serialize)]
 struct PointOutput {
     point: String,
@@ -165,7 +164,7 @@ struct PointOutput {
     objection: Option<String>,
 }
 
-/// A difference, with --quick held against what was recorded.
+/// A difference, with --quick compared with the recorded one.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum RowOutput {
@@ -183,7 +182,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     if args.results.is_some() && args.capture.settings().is_some() {
         return Err(Failure::Usage(
-            "runs that are in --results are not made again, so --pcap cannot capture them".to_owned(),
+            "runs in --results are not repeated, so --pcap cannot capture them".to_owned(),
         ));
     }
     let captures = args.capture.settings().map(|(path, settings)| Captures {
@@ -221,7 +220,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         && let Some(path) = &file
     {
         output::remark(format_args!(
-            "what was measured is in {}; the same command goes on from there",
+            "the measurements are in {}; the same command continues from there",
             path.display()
         ));
     }
@@ -275,7 +274,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The points that are wanted.
+/// Returns the selected points.
 fn points(args: &Args) -> Result<Vec<Point>, Failure> {
     let mut points = all_points(args)?;
     if let Some(text) = &args.point {
@@ -308,11 +307,15 @@ fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
 
 fn tell_kept(path: &std::path::Path, results: &Results) {
     if !results.records().is_empty() {
-        output::remark(format_args!("going on from {} runs in {}", results.records().len(), path.display()));
+        output::remark(format_args!(
+            "continuing from {} runs in {}",
+            results.records().len(),
+            path.display()
+        ));
     }
     if results.left_out() > 0 {
         output::remark(format_args!(
-            "note: {} emulated runs there are another build's and are made again",
+            "note: {} emulated runs there are of another build and are repeated",
             results.left_out()
         ));
     }
@@ -399,22 +402,25 @@ fn judgement(judgement: Judgement) -> String {
     }
 }
 
-/// What a person should know of the runs.
+/// Returns remarks on the runs.
 fn remarks(tallies: &[Tally], runs: u32) -> String {
     let mut text = String::from("\n");
     for tally in tallies {
         let name = format!("{} ({})", tally.point, tally.kind.name());
         if tally.reliable < runs as usize {
-            let why = tally.objection.as_ref().map(|text| format!("; the last one not: {text}"));
+            let why = tally.objection.as_ref().map(|text| format!("; the last one: {text}"));
             text.push_str(&format!(
-                "{name}: {} of {runs} runs are reliable, {} are not{}\n",
+                "{name}: {} of {runs} runs are reliable, {} are unreliable{}\n",
                 tally.reliable,
                 tally.unreliable,
                 why.unwrap_or_default()
             ));
         }
         if tally.missed > 0 {
-            text.push_str(&format!("{name}: {} runs missed the deadline and are left out\n", tally.missed));
+            text.push_str(&format!(
+                "{name}: {} runs missed the deadline and are not counted\n",
+                tally.missed
+            ));
         }
     }
     if text == "\n" { text } else { text + "\n" }
@@ -442,7 +448,8 @@ fn full_end(rows: &[Row], summaries: &[Summary]) -> String {
     text
 }
 
-/// Whether runs were `late` tells why comparisons are inconclusive.
+/// Returns the last line of `--quick`. `late` says that runs were late, which explains inconclusive
+/// comparisons.
 fn quick_end(held: &[Held], points: usize, late: bool) -> String {
     let count = |judgement| held.iter().filter(|held| held.judgement == judgement).count();
     // A point without a pair of reliable runs has no row.
@@ -456,7 +463,7 @@ fn quick_end(held: &[Held], points: usize, late: bool) -> String {
             "{unknown} differences were never recorded: anabranch validate --full --csv crates/validate/fidelity.csv\n"
         )
     } else if inconclusive > 0 {
-        let why = if late { "the machine was too late too often" } else { "there are too few reliable runs" };
+        let why = if late { "the machine was too slow too often" } else { "there are too few reliable runs" };
         format!("inconclusive: {why} for {inconclusive} of {} comparisons; no other has grown\n", 2 * points)
     } else {
         "no difference has grown\n".to_owned()

@@ -36,7 +36,7 @@ impl Default for TunOptions {
     }
 }
 
-/// The reason that a TUN device could not be opened. Its text says what to do.
+/// The reason that a TUN device could not be opened. Its text includes a remedy.
 #[derive(Debug)]
 pub enum TunError {
     /// The machine has no `/dev/net/tun`.
@@ -60,8 +60,8 @@ impl fmt::Display for TunError {
         match self {
             TunError::NoTunSupport(error) => write!(
                 f,
-                "cannot open /dev/net/tun: {error}; load the module with `modprobe tun`, or let the \
-                 container have the device"
+                "cannot open /dev/net/tun: {error}; load the module with `modprobe tun`, or pass the device \
+                 to the container"
             ),
             TunError::Missing(name) => write!(
                 f,
@@ -70,13 +70,13 @@ impl fmt::Display for TunError {
             ),
             TunError::NotTun(name) => write!(
                 f,
-                "`{name}` is no TUN device; name one that `anabranch tun setup` or `ip tuntap add dev NAME mode \
-                 tun` has made"
+                "`{name}` is not a TUN device; name one made by `anabranch tun setup` or `ip tuntap add dev \
+                 NAME mode tun`"
             ),
             TunError::NotPermitted(name) => write!(
                 f,
-                "`{name}` may not be opened; it takes CAP_NET_ADMIN (run as root), or a device that was made \
-                 for you with `ip tuntap add dev {name} mode tun user $USER`"
+                "no permission to open `{name}`; run as root (CAP_NET_ADMIN), or use a device made for this \
+                 user with `ip tuntap add dev {name} mode tun user $USER`"
             ),
             TunError::Busy(name) => {
                 write!(f, "another process uses `{name}`; end it, or give each a device of its own")
@@ -121,7 +121,7 @@ fn unbound() -> Result<OwnedFd, TunError> {
 /// and neither blocks. A device that was created is removed with its descriptor.
 ///
 /// # Errors
-/// [`TunError`], whose text says what to do.
+/// [`TunError`], whose text includes a remedy.
 pub fn open(name: &str) -> Result<OwnedFd, TunError> {
     let fd = unbound()?;
     sys::set_interface(fd.as_fd(), name, sys::IFF_TUN | sys::IFF_NO_PI)
@@ -161,7 +161,7 @@ impl TunDevice {
     /// interface to be in operation. Has to be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`TunError`], whose text says what to do.
+    /// [`TunError`], whose text includes a remedy.
     pub fn attach(name: &str, options: TunOptions) -> Result<TunDevice, TunError> {
         let other = |errno: Errno| TunError::Other(name.to_owned(), errno.into());
         let socket =
@@ -206,7 +206,7 @@ impl TunDevice {
 
     fn gone(&self, errno: Errno) -> io::Error {
         let error = io::Error::from(errno);
-        io::Error::new(error.kind(), format!("the TUN device `{}` is gone: {error}", self.name))
+        io::Error::new(error.kind(), format!("the TUN device `{}` has failed: {error}", self.name))
     }
 }
 

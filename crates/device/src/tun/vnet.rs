@@ -50,7 +50,7 @@ impl VnetHeader {
 
     /// Returns the work that the kernel left undone in a packet that it delivers.
     pub(super) fn offload(self) -> Offload {
-        // The high bit says that the segments carry ECN's CWR, which makes no difference here.
+        // The high bit marks segments that carry ECN's CWR, which makes no difference here.
         let tcp = matches!(self.gso_type & 0x7f, GSO_TCP4 | GSO_TCP6);
         Offload {
             partial_checksum: self.flags & NEEDS_CHECKSUM != 0,

@@ -181,7 +181,7 @@ impl Engine {
     /// # Errors
     /// If a port has failed, or a capture could not be written.
     pub fn stop(mut self) -> io::Result<EngineReport> {
-        let halted = self.halt().unwrap_or_else(|| Err(io::Error::other("the engine had stopped")));
+        let halted = self.halt().unwrap_or_else(|| Err(io::Error::other("the engine is stopped")));
         let (report, tap) = halted?;
         tap.map_or(Ok(()), Tap::finish)?;
         Ok(report)

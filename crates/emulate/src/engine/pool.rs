@@ -42,7 +42,7 @@ impl Pool {
     }
 
     /// Returns the whole buffer for writing.
-    pub fn room(&mut self, number: u32) -> &mut [u8] {
+    pub fn buffer(&mut self, number: u32) -> &mut [u8] {
         &mut self.buffers[number as usize].bytes
     }
 
@@ -105,12 +105,12 @@ mod tests {
     fn buffers_come_back_when_their_last_holder_has_gone() {
         let mut pool = Pool::new(8, 1);
         let a = pool.take();
-        pool.room(a)[..3].copy_from_slice(b"abc");
+        pool.buffer(a)[..3].copy_from_slice(b"abc");
         pool.set_len(a, 3);
         pool.share(a);
         let b = pool.own(a);
         assert_ne!(a, b);
-        pool.room(b)[0] = b'x';
+        pool.buffer(b)[0] = b'x';
         assert_eq!((pool.packet(a), pool.packet(b)), (&b"abc"[..], &b"xbc"[..]));
         assert_eq!(pool.own(a), a);
         pool.release(a);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use anabranch_link::{DropReason, Link, Polled, Pushed, Tally};
 use anabranch_units::{Duration, Time};
-use anabranch_wire::{carries_data, mark_congestion, too_big};
+use anabranch_wire::{apply, carries_data, too_big};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -172,7 +172,7 @@ impl State {
     /// Reads a packet from a port.
     fn read(&mut self, ports: &[Port], port: usize) -> io::Result<Read> {
         let packet = self.pool.take();
-        let read = rustix::io::read(&ports[port].0, self.pool.room(packet));
+        let read = rustix::io::read(&ports[port].0, self.pool.buffer(packet));
         let len = match read {
             Ok(len) if len > 0 => len,
             read => {
@@ -231,10 +231,10 @@ impl State {
             Some(Polled::Dropped(dropped)) => self.pool.release(dropped.packet.packet),
             Some(Polled::Arrived(arrival)) => {
                 let Ticket { mut packet, lane, hop } = arrival.packet;
-                if arrival.marked {
+                if !arrival.effects.is_none() {
                     packet = self.pool.own(packet);
                     let len = self.pool.packet(packet).len();
-                    mark_congestion(&mut self.pool.room(packet)[..len]);
+                    apply(arrival.effects, &mut self.pool.buffer(packet)[..len]);
                 }
                 let hop = hop + 1;
                 if usize::from(hop) < self.lanes[usize::from(lane)].links.len() {

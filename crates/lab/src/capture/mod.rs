@@ -232,6 +232,7 @@ impl<W: Write> Recorder for Capture<W> {
 fn dropped(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Queue => "dropped by the link: its queue is full",
+        DropReason::Effect(_) => "rejected by the receiver: damaged on the way",
         DropReason::Down => "dropped by the link: it is down",
         DropReason::TooLarge => "dropped by the link: longer than its MTU",
         DropReason::Loss(LossCause::Random) => "lost on the link: random loss",

@@ -1,33 +1,47 @@
-//! Fair shares: the max-min fair rates of flows, some of which are bound to one path.
+//! Fair shares: the max-min fair rates of flows, some of which use only one path.
 //!
-//! All flows are raised together until a path or the common link is full. Flows that a full path binds
-//! stay at their rate; the others go on. So a TCP on a slow path has a fair share of that path, and a
-//! Multipath TCP makes up for it on the others (resource pooling, as in RFC 6356 section 1).
+//! The rates of all flows rise together until a path or the common link is full. Flows limited by a full path
+//! keep their rate; the others continue to rise. A TCP on a slow path thus has a fair share of that path, and
+//! a Multipath TCP compensates on the others (resource pooling, as in RFC 6356 section 1).
 
 use crate::scenario::Experiment;
 
 /// The fair rates of flows, in bit/s.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FairRates {
-    /// Of a flow on each single path.
+    /// The rate of a flow on each single path.
     pub single: Vec<f64>,
-    /// Of a flow that uses all paths.
+    /// The rate of a flow that uses all paths.
     pub pooled: f64,
 }
 
 impl FairRates {
-    /// Of `single[p]` flows on path p alone and `pooled` flows on all paths.
-    pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> FairRates {
-        let capacities: Vec<f64> =
-            experiment.paths.iter().map(|path| path.down.mean_rate().as_bps_f64()).collect();
-        let common = experiment.common.as_ref().map(|common| common.rate.as_bps_f64());
-        fill(&capacities, common, single, pooled)
+    /// Returns the rates with `single[p]` flows on path p alone and `pooled` flows on all paths. None unless
+    /// all flows have the same two hosts, each path has one route, and a link belongs to one path or to all.
+    pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> Option<FairRates> {
+        let [pair] = experiment.pairs.as_slice() else { return None };
+        let routes: Vec<&[usize]> =
+            pair.paths.iter().flat_map(|path| &path.data).map(Vec::as_slice).collect();
+        if routes.len() != pair.paths.len() {
+            return None;
+        }
+        let rate = |link: &usize| experiment.graph.links[*link].mean_rate().as_bps_f64();
+        let users = |link: &usize| routes.iter().filter(|route| route.contains(link)).count();
+        let all = |link: &usize| routes.len() > 1 && users(link) == routes.len();
+        if routes.iter().copied().flatten().any(|link| users(link) > 1 && !all(link)) {
+            return None;
+        }
+        let slowest = |links: &mut dyn Iterator<Item = &usize>| links.map(rate).reduce(f64::min);
+        let common = slowest(&mut routes.first()?.iter().filter(|link| all(link)));
+        let own = |route: &&[usize]| slowest(&mut route.iter().filter(|link| !all(link))).or(common);
+        let capacities: Vec<f64> = routes.iter().map(own).collect::<Option<_>>()?;
+        Some(fill(&capacities, common, single, pooled))
     }
 }
 
 fn fill(capacities: &[f64], common: Option<f64>, single: &[usize], pooled: usize) -> FairRates {
     let mut rates = FairRates { single: vec![0.0; capacities.len()], pooled: 0.0 };
-    // Paths whose flows are not bound yet, and those whose rate is left.
+    // Paths whose flows are not limited yet, and those with capacity left.
     let mut open: Vec<usize> = (0..capacities.len()).collect();
     let mut taken = 0.0;
     loop {
@@ -38,7 +52,7 @@ fn fill(capacities: &[f64], common: Option<f64>, single: &[usize], pooled: usize
         let rising = rising as f64;
         let mut level = common.map_or(f64::INFINITY, |common| (common - taken).max(0.0) / rising);
         if pooled > 0 {
-            // A path that is full has nothing left for those that use all.
+            // A full path has nothing left for those that use all.
             level = level.min(open.iter().map(|path| capacities[*path]).sum::<f64>() / rising);
         }
         let full = |path: &usize| capacities[*path] / single[*path] as f64;

@@ -1,8 +1,8 @@
-//! Fairness: how the flows of a run share the paths.
+//! Fairness: the shares of the flows of a run.
 //!
-//! A flow's *share* is its goodput over the goodputs of all flows that are counted, its *fair share* the
-//! same of the max-min fair rates (see `fair_share`). Shares over several runs are
-//! ratios of sums, like all differences of a comparison.
+//! A flow's *share* is its fraction of the goodput of all counted flows, its *fair share* the corresponding
+//! fraction of the max-min fair rates (see `fair_share`). Shares over several runs are ratios of sums, like
+//! all differences of a comparison.
 
 use serde::Serialize;
 
@@ -33,30 +33,30 @@ impl Estimate {
     }
 }
 
-/// How one share compares with the fair one.
+/// The comparison of a share with the fair one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
-    /// It is more.
+    /// The share is greater.
     More,
-    /// It is less.
+    /// The share is smaller.
     Less,
-    /// The two are practically equal.
+    /// They are practically equal.
     Equal,
-    /// The two cannot be told apart with this number of runs.
+    /// The number of runs is too small to tell.
     Undecided,
-    /// One run has no interval.
+    /// A single run has no interval.
     SingleRun,
 }
 
-/// Those that share: a contender's flows or the plain TCPs beside them, or one of these flows.
+/// A party: a contender's flows, the plain TCPs that compete with them, or one of these flows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Party {
-    /// The row of the table that it belongs to.
+    /// The row of the table to which it belongs.
     pub scheduler: String,
     /// The number of the flow; none for all flows of the row together.
     pub flow: Option<usize>,
-    /// The flows in each run.
+    /// The number of flows in each run.
     pub flows: usize,
     /// The mean goodput of a flow, in bit/s.
     pub goodput_bps: Estimate,
@@ -68,37 +68,37 @@ pub struct Party {
     pub vs_fair_pct: Difference,
     /// The share of the bytes that each path delivered, in percent; null for a path that delivered none.
     pub share_by_path_pct: Vec<Option<f64>>,
-    /// How the share compares with the fair one.
+    /// The comparison of the share with the fair one.
     pub balance: Balance,
-    /// Where the two cannot be told apart, about how many runs would tell.
+    /// If undecided, an estimate of the number of runs that would be decisive.
     pub runs_needed: Option<u64>,
 }
 
-/// How the flows of a contender under a condition share.
+/// The fairness of a contender under a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fairness {
-    /// The condition; empty where there is only one.
+    /// The condition; empty if there is only one.
     pub condition: String,
     /// The contender.
     pub scheduler: String,
-    /// Jain's index over the goodputs of all flows of a run, in its mean over runs: 1 where all are equal,
-    /// 1/n where one of n has everything.
+    /// The mean over runs of Jain's index of the goodputs of all flows: 1 if all are equal, 1/n if one of n
+    /// has everything.
     pub jain: Estimate,
-    /// The contender's flows and the TCPs beside them, each together; empty without TCPs beside.
+    /// The contender's flows and the competing TCPs, each together; empty without competing TCPs.
     pub parties: Vec<Party>,
-    /// Each flow, where they are bulk and not too many.
+    /// Each flow, if they are bulk and not too many.
     pub flows: Vec<Party>,
-    /// Whether it is shown without being asked for: with TCPs beside, or several bulk flows.
+    /// True if it is shown by default: with competing TCPs, or several bulk flows.
     #[serde(skip)]
     pub applies: bool,
 }
 
-/// The flows of one contender's runs and the TCPs beside them.
+/// The flows of one contender's runs and the competing TCPs.
 struct Field<'a> {
     entrant: &'a Entrant<'a>,
     /// By run, always in the same order.
     runs: Vec<&'a [FlowResult]>,
-    /// The fair rate of each flow of a run.
+    /// The fair rate of each flow of a run; empty if unknown.
     fair: Vec<f64>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Field<'a> {
         let runs: Vec<&[FlowResult]> = entrant.runs.iter().map(|run| run.flows.as_slice()).collect();
         let first = runs.first().copied().unwrap_or_default();
         let is_single = |flow: &FlowResult| flow.class == Class::Beside || entrant.path.is_some();
-        let mut single = vec![0; experiment.paths.len()];
+        let mut single = vec![0; experiment.paths().len()];
         for background in &experiment.traffic.background {
             single[background.path] += background.flows as usize;
         }
@@ -120,23 +120,30 @@ impl<'a> Field<'a> {
             }
         }
         let rates = FairRates::new(experiment, &single, pooled);
-        let rate = |flow: &FlowResult| if is_single(flow) { rates.single[flow.path] } else { rates.pooled };
-        Field { entrant, fair: first.iter().map(rate).collect(), runs }
+        let fair = match rates {
+            Some(rates) => {
+                let rate =
+                    |flow: &FlowResult| if is_single(flow) { rates.single[flow.path] } else { rates.pooled };
+                first.iter().map(rate).collect()
+            }
+            None => Vec::new(),
+        };
+        Field { entrant, fair, runs }
     }
 
-    /// The positions of the flows of a class.
+    /// Returns the positions of the flows of a class.
     fn of_class(&self, class: Class) -> Vec<usize> {
         let first = self.runs.first().copied().unwrap_or_default();
         (0..first.len()).filter(|at| first[*at].class == class).collect()
     }
 
-    /// The fair share of the flows at `members`.
+    /// Returns the fair share of the flows at `members`.
     fn fair_share(&self, members: &[usize]) -> f64 {
         let all: f64 = self.fair.iter().sum();
         members.iter().map(|at| self.fair[*at]).sum::<f64>() / all
     }
 
-    /// For each run what the flows at `members` have, and what would be fair of what all have.
+    /// Returns for each run the goodput of the flows at `members`, and their fair share of the total goodput.
     fn against_fair(&self, members: &[usize]) -> Vec<Part> {
         let fair = self.fair_share(members);
         let part = |run: &&[FlowResult]| Part {
@@ -146,7 +153,7 @@ impl<'a> Field<'a> {
         self.runs.iter().map(part).collect()
     }
 
-    /// For each run the sum of the goodputs of the flows at `members` and their number.
+    /// Returns for each run the sum of the goodputs of the flows at `members` and their number.
     fn goodputs(&self, members: &[usize]) -> Vec<Part> {
         let part = |run: &&[FlowResult]| Part {
             sum: members.iter().map(|at| goodput(&run[*at])).sum(),
@@ -155,11 +162,11 @@ impl<'a> Field<'a> {
         self.runs.iter().map(part).collect()
     }
 
-    /// The share of the bytes of each path.
+    /// Returns the share of the bytes of each path.
     fn by_path(&self, members: &[usize]) -> Vec<Option<f64>> {
         let paths = self.runs.first().and_then(|run| run.first()).map_or(0, |f| f.report.bytes_by_path.len());
         let bytes = |path: usize, at: usize| -> u64 {
-            self.runs.iter().map(|run| run[at].report.bytes_by_path[path]).sum()
+            self.runs.iter().map(|run| run[at].report.bytes_by_path.get(path).copied().unwrap_or(0)).sum()
         };
         let share = |path: usize| {
             let all: u64 = (0..self.fair.len()).map(|at| bytes(path, at)).sum();
@@ -207,7 +214,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Of the listed contenders of a condition; none where a run has a single flow.
+/// Returns the fairness of the listed contenders of a condition; none if a run has a single flow.
 pub(crate) fn fairness(
     scenario: &Scenario,
     condition: &Condition,
@@ -215,13 +222,13 @@ pub(crate) fn fairness(
 ) -> Vec<Fairness> {
     let listed = entrants.iter().filter(|entrant| entrant.listed);
     let fields: Vec<Field<'_>> = listed.map(|entrant| Field::new(condition, entrant)).collect();
-    let count = fields.first().map_or(0, |field| field.fair.len());
+    let count = fields.first().map_or(0, |field| field.runs.first().map_or(0, |run| run.len()));
     if count < 2 {
         return Vec::new();
     }
     let bulk = is_bulk(condition);
     let has_beside = condition.experiment.traffic.beside.is_some();
-    let sides = |field: &Field<'_>| match has_beside {
+    let sides = |field: &Field<'_>| match has_beside && !field.fair.is_empty() {
         true => vec![field.of_class(Class::Contender), field.of_class(Class::Beside)],
         false => Vec::new(),
     };
@@ -248,7 +255,7 @@ pub(crate) fn fairness(
     found
 }
 
-/// The parties of each field, whose intervals hold together.
+/// Returns the parties of each field, whose intervals hold simultaneously.
 fn family(
     scenario: &Scenario,
     fields: &[Field<'_>],
@@ -268,8 +275,8 @@ fn family(
     fields.iter().zip(&members).map(parties).collect()
 }
 
-/// The interval of an index that is at most 1. Its distance from 1 is skewed by few uneven runs; on the scale of
-/// its logarithm the same critical value covers better, and no end lies above 1.
+/// Returns the interval of an index that is at most 1. Its distance from 1 is skewed by few uneven runs; on a
+/// logarithmic scale the same critical value has better coverage, and no end exceeds 1.
 fn below_one(mean: f64, interval: Interval) -> Interval {
     let distance = 1.0 - mean;
     if distance <= 0.0 {
@@ -283,14 +290,15 @@ fn goodput(flow: &FlowResult) -> f64 {
     flow.goodput().as_bps_f64()
 }
 
-/// Jain's index; none where nothing was delivered.
+/// Returns Jain's index; none if nothing was delivered.
 fn jain(run: &[FlowResult]) -> Option<f64> {
     let sum: f64 = run.iter().map(goodput).sum();
     let squares: f64 = run.iter().map(|flow| goodput(flow) * goodput(flow)).sum();
     (squares > 0.0).then(|| sum * sum / (run.len() as f64 * squares))
 }
 
-/// Who gets more or less than a fair share, in a sentence for each condition; none of nothing.
+/// Returns the parties with more or less than a fair share, in a sentence for each condition; none if there
+/// are no results.
 pub(crate) fn sentences(fairness: &[Fairness]) -> Option<String> {
     let mut conditions: Vec<&str> = fairness.iter().map(|one| one.condition.as_str()).collect();
     conditions.dedup();
@@ -340,7 +348,7 @@ fn clauses(own: &[&Fairness]) -> String {
     clauses.join("; ")
 }
 
-/// A clause for each balance among the parties, which are called so.
+/// Returns a clause for each balance among the parties, with their names.
 fn balances(parties: &[(String, &Party)], place: &str) -> Vec<String> {
     let kinds = [Balance::More, Balance::Less, Balance::Undecided, Balance::Equal, Balance::SingleRun];
     let clause = |kind: Balance| {
@@ -377,7 +385,7 @@ impl Fairness {
 }
 
 impl Party {
-    /// The difference from the fair share with its interval.
+    /// Formats the difference from the fair share with its interval.
     fn amount(&self) -> String {
         let Difference { mean, ci95 } = self.vs_fair_pct;
         let amount = match self.balance {

@@ -1,4 +1,4 @@
-//! Shares, fair shares and the sentence, of runs whose goodputs are given.
+//! Shares, fair shares and the sentence, for runs with given goodputs.
 
 use anabranch_sim::{EndReport, FlowReport, Outcome, Performance};
 use anabranch_units::{Duration, Time};
@@ -7,7 +7,7 @@ use super::*;
 use crate::run::RunResult;
 use crate::scenario::Document;
 
-/// A bulk flow of so many kbit/s.
+/// Returns a bulk flow of `kbps` kbit/s.
 fn flow(class: Class, path: usize, kbps: u64) -> FlowResult {
     let report = FlowReport {
         name: String::new(),
@@ -31,12 +31,13 @@ fn flow(class: Class, path: usize, kbps: u64) -> FlowResult {
         receiver: EndReport::default(),
     };
     let time = Duration::from_secs(1);
-    FlowResult { class, report, path, reinjected_segments: 0, lower_bound: Duration::ZERO, time }
+    FlowResult { class, pair: 0, report, path, reinjected_segments: 0, lower_bound: Duration::ZERO, time }
 }
 
-/// For each run the rates of the contender's flows and of the TCPs beside them, on path 1.
+/// Returns runs with these rates of the contender's flows and of the competing TCPs, on path 1.
 fn runs(rates: &[(&[u64], &[u64])]) -> Vec<RunResult> {
     let run = |(own, beside): &(&[u64], &[u64])| RunResult {
+        links: Vec::new(),
         flows: own
             .iter()
             .map(|kbps| flow(Class::Contender, 0, *kbps))
@@ -51,7 +52,7 @@ fn thrice(own: &[u64], beside: &[u64]) -> Vec<RunResult> {
     runs(&[(own, beside), (own, beside), (own, beside)])
 }
 
-/// Two paths of these rates, with one TCP beside where it says so.
+/// Returns a scenario with two paths of these rates, with one competing TCP if `beside`.
 fn scenario(paths: [&str; 2], flows: usize, beside: bool) -> Scenario {
     let beside = if beside { "beside = { flows = 1, path = 1 }" } else { "" };
     let text = format!(
@@ -114,7 +115,7 @@ fn an_interval_with_the_fair_share_in_it_names_nobody() {
         ),
         "{text}"
     );
-    // One run says nothing for certain.
+    // A single run is never certain.
     let found = of(&scenario, &some[..1], &some[..1]);
     assert_eq!(found[0].parties[0].balance, Balance::SingleRun);
     assert!(sentences(&found).unwrap().contains("in the only run min_rtt and dmptcp get"));
@@ -152,7 +153,7 @@ fn the_interval_of_an_index_stays_between_0_and_1_and_reaches_further_down() {
     assert!(low < 0.94 && 0.97 < high && high < 1.0, "{low} {high}");
     assert_eq!(below_one(1.0, Interval(1.0, 1.0)), Interval(1.0, 1.0));
     assert_eq!(below_one(0.4, Interval(-0.8, 1.6)).0, 0.0);
-    // A narrow one is as wide as before.
+    // A narrow interval keeps its width.
     let Interval(low, high) = below_one(0.9, Interval(0.899, 0.901));
     assert!((low - 0.899).abs() < 1e-4 && (high - 0.901).abs() < 1e-4, "{low} {high}");
 }

@@ -16,7 +16,7 @@ use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Contender, FlowSize, Scenario, Transport};
 use crate::stats::{self, Interval, Part};
 
-/// One that has a row: a contender, or a plain TCP on a path that `tcp` does not take.
+/// The subject of a row: a contender, or a plain TCP on a path that `tcp` does not use.
 #[derive(Clone, Debug)]
 pub(crate) struct Entrant<'a> {
     pub name: String,
@@ -24,7 +24,7 @@ pub(crate) struct Entrant<'a> {
     pub contender: usize,
     /// The position of the path of a plain TCP.
     pub path: Option<usize>,
-    /// Whether it is one of the scenario's contenders, so that it takes part in the verdict.
+    /// True for the scenario's contenders, which take part in the verdict.
     pub listed: bool,
     pub runs: &'a [RunResult],
 }
@@ -45,20 +45,20 @@ impl<'a> Entrant<'a> {
             Transport::Multipath(_) => None,
         };
         let name = match path {
-            Some(path) if !listed => format!("{name}@{}", condition.experiment.paths[path].name),
+            Some(path) if !listed => format!("{name}@{}", condition.experiment.paths()[path].name),
             _ => name.clone(),
         };
         Entrant { name, contender, path, listed, runs }
     }
 
-    /// The one whose run `job` is, without results.
+    /// Returns the entrant of `job`, without results.
     pub fn of(scenario: &Scenario, job: &Job) -> Entrant<'a> {
         let condition = &scenario.conditions[job.condition];
         let listed = job.purpose == Purpose::Compare;
         Entrant::new(scenario, condition, job.contender, job.path, listed, &[])
     }
 
-    /// The flows of a class, by run.
+    /// Returns the flows of a class, by run.
     fn flows(&self, class: Class) -> Vec<Vec<&'a FlowResult>> {
         let of_class =
             |result: &'a RunResult| result.flows.iter().filter(|flow| flow.class == class).collect();
@@ -66,7 +66,7 @@ impl<'a> Entrant<'a> {
     }
 }
 
-/// The name of the row of the plain TCPs beside a contender.
+/// Returns the name of the row of the plain TCPs that compete with a contender.
 pub fn beside_name(contender: &str) -> String {
     format!("tcp beside {contender}")
 }
@@ -74,55 +74,55 @@ pub fn beside_name(contender: &str) -> String {
 /// Mean, percentiles and interval of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// The mean over all flows of all runs that have it.
+    /// The mean over all flows of all runs that have a value.
     pub mean: Option<f64>,
     /// The median.
     pub p50: Option<f64>,
-    /// None below 20 flows.
+    /// None for fewer than 20 flows.
     pub p95: Option<f64>,
-    /// None below 100 flows.
+    /// None for fewer than 100 flows.
     pub p99: Option<f64>,
     /// The 95 % interval of the mean, by bootstrap over runs; none for a single run.
     pub ci95: Option<Interval>,
 }
 
-/// What a contender has come to in a condition.
+/// The results of a contender in a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The contender.
     pub scheduler: String,
     /// Its congestion control.
     pub congestion: String,
-    /// The condition; empty where there is only one.
+    /// The condition; empty if there is only one.
     pub condition: String,
     /// The path of a plain TCP; none for Multipath TCP.
     pub path: Option<String>,
-    /// Flows.
+    /// The number of flows.
     pub n: usize,
-    /// Flows that were delivered before the deadline. (Bulk: that were not broken off.)
+    /// The number of flows delivered before the deadline. (Bulk: not aborted.)
     pub completed: usize,
-    /// Completion times, of the flows that were delivered.
+    /// Completion times of the delivered flows.
     pub fct_s: Summary,
-    /// Times to the last data ACK, of the flows that were acknowledged.
+    /// Times to the last data ACK, of the acknowledged flows.
     pub acked_s: Summary,
     /// Unique bytes over time, in bit/s, mean over flows.
     pub goodput_bps: Option<f64>,
     /// Its 95 % interval, by bootstrap over runs; none for a single run.
     pub goodput_ci95_bps: Option<Interval>,
-    /// The mean completion time against the reference's, over the flows that both delivered; for bulk the
-    /// goodput. The intervals of a condition's contenders hold together with 95 %.
+    /// The difference of the mean completion time from the reference's, over the flows that both delivered;
+    /// for bulk, of the goodput. The intervals of a condition's contenders hold simultaneously with 95 %.
     pub vs_reference_pct: Option<Difference>,
-    /// Segments retransmitted on their own subflow, over data segments sent.
+    /// Segments retransmitted on the same subflow, over data segments sent.
     pub retransmitted_ratio: f64,
-    /// Data segments sent again on another subflow, over data segments sent.
+    /// Data segments reinjected on another subflow, over data segments sent.
     pub reinjected_ratio: f64,
     /// Retransmission timeouts per flow.
     pub rto_count: f64,
     /// Subflows that sent payload, mean over flows.
     pub subflows_used: f64,
-    /// Unique bytes first delivered by each path, all flows together.
+    /// Unique bytes by the path of first delivery, over all flows.
     pub bytes_by_path: Vec<u64>,
-    /// The mean lower bound of the flows that were delivered; for bulk, of what was delivered.
+    /// The mean lower bound of the delivered flows; for bulk, of the delivered data.
     pub lower_bound_s: Option<f64>,
     /// Their mean time over the mean lower bound.
     pub vs_lower_bound: Option<f64>,
@@ -130,12 +130,12 @@ pub struct Row {
     pub by_run: ByRun,
 }
 
-/// The values of each run, in their order from run 0.
+/// The values of each run, in order from run 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ByRun {
-    /// Flows that were delivered. (Bulk: that were not broken off.)
+    /// The number of flows delivered. (Bulk: not aborted.)
     pub completed: Vec<usize>,
-    /// The mean completion time of the flows that were delivered; none where none was, and for bulk.
+    /// The mean completion time of the delivered flows; none without any, and for bulk.
     pub fct_s: Vec<Option<f64>>,
     /// The mean goodput of a flow, in bit/s.
     pub goodput_bps: Vec<Option<f64>>,
@@ -156,7 +156,7 @@ impl ByRun {
     }
 }
 
-/// The rows of a condition.
+/// Returns the rows of a condition.
 pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Row> {
     let bulk = is_bulk(condition);
     let classes: &[Class] = match condition.experiment.traffic.beside {
@@ -170,7 +170,7 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let flows: Vec<_> = entrants.iter().map(|entrant| entrant.flows(*class)).collect();
         let against = |of: &dyn Fn(&Entrant<'_>) -> bool| -> Vec<Option<Difference>> {
             let Some(reference) = reference else { return vec![None; entrants.len()] };
-            // The contenders are one family, in which what does not belong to it is empty.
+            // The contenders are one family, in which entries of others are empty.
             let series: Vec<Vec<Part>> = flows
                 .iter()
                 .zip(entrants)
@@ -196,11 +196,11 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
                 Class::Contender => entrant.path,
                 Class::Beside => only_path(&flows[at]),
             };
-            row.path = path.map(|path| condition.experiment.paths[path].name.clone());
+            row.path = path.map(|path| condition.experiment.paths()[path].name.clone());
             rows.push(row);
         }
     }
-    // Each contender's rows stand together.
+    // The rows of each contender are adjacent.
     let mut sorted = Vec::with_capacity(rows.len());
     for at in 0..entrants.len() {
         sorted.extend((0..classes.len()).map(|class| rows[class * entrants.len() + at].clone()));
@@ -208,14 +208,14 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
     sorted
 }
 
-/// The path of plain TCPs, if all have the same.
+/// Returns the path of plain TCPs, if all have the same.
 fn only_path(runs: &[Vec<&FlowResult>]) -> Option<usize> {
     let mut paths = runs.iter().flatten().map(|flow| flow.path);
     let first = paths.next()?;
     paths.all(|path| path == first).then_some(first)
 }
 
-/// Whether goodput is what counts.
+/// True if goodput is the measure.
 pub(crate) fn is_bulk(condition: &Condition) -> bool {
     condition.experiment.traffic.size == FlowSize::Bulk
 }
@@ -227,7 +227,7 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
     let segments = sum(&|flow| flow.report.data_segments) as f64;
     let ratio = |part: u64| if segments > 0.0 { part as f64 / segments } else { 0.0 };
     let per_flow = |total: u64| if n > 0 { total as f64 / n as f64 } else { 0.0 };
-    let mut bytes_by_path = vec![0_u64; condition.experiment.paths.len()];
+    let mut bytes_by_path = vec![0_u64; condition.experiment.paths().len()];
     for flow in &flows {
         for (total, bytes) in bytes_by_path.iter_mut().zip(&flow.report.bytes_by_path) {
             *total += bytes;
@@ -268,7 +268,7 @@ fn goodput_interval(runs: &[Vec<&FlowResult>], seed: u64) -> Option<Interval> {
     stats::bootstrap(&runs.iter().map(part).collect::<Vec<_>>(), seed)
 }
 
-/// Whether a flow was delivered; a bulk flow, whether it was not broken off.
+/// True if a flow was delivered, or, if `bulk`, was not aborted.
 pub(crate) fn is_complete(flow: &FlowResult, bulk: bool) -> bool {
     flow.report.fct.is_some() || (bulk && !matches!(flow.report.outcome, anabranch_sim::Outcome::Failed(_)))
 }

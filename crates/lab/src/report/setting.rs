@@ -1,15 +1,16 @@
-//! The setting of a condition, for the lines under a table and for programs.
+//! The setting of a condition, for the notes below a table and for programs.
 
+use anabranch_link::Capacity;
 use serde::Serialize;
 
 use crate::baseline::{Race, SinglePath};
-use crate::scenario::{Capacity, Condition, Direction, Scenario, TraceStart};
+use crate::scenario::{Condition, Direction, Scenario, TraceStart};
 use crate::starts::{DecisiveStart, OtherStart};
 
 /// The setting of a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// The name of the condition; empty where there is only one.
+    /// The name of the condition; empty if there is only one.
     pub name: String,
     /// The names of the paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
@@ -23,39 +24,39 @@ pub struct Setting {
     pub queues: Vec<String>,
     /// The path of the initial subflow.
     pub initial: String,
-    /// How it was chosen: `first` (the first one listed), `given`, or `best` by what a host can know beforehand.
+    /// The way it was chosen: `first` (the first one listed), `given`, or `best` by the estimates.
     pub initial_choice: &'static str,
-    /// What a host can expect of each path beforehand, in seconds: `best` is the one with the least.
+    /// A host's estimate of each path beforehand, in seconds: `best` is the one with the least.
     pub estimates_s: Vec<f64>,
-    /// The effects of starting on other paths; empty where they were not measured.
+    /// The effects of starting on other paths; empty if they were not measured.
     pub other_starts: Vec<OtherStart>,
-    /// The other start that matters more than the scheduler; none where the first path does not.
+    /// The other start that matters more than the scheduler; none if there is none.
     pub decisive_start: Option<DecisiveStart>,
     /// The phases that each run draws; none if they are off.
     pub phases: Option<PhaseLimits>,
-    /// The rate at which all paths together carry payload at best, in bit/s.
+    /// The maximum rate at which all paths together carry payload, in bit/s.
     pub ideal_sum_bps: f64,
     /// A plain TCP on each single path, in the selection runs; empty without `tcp`, or with one path.
     pub single_paths: Vec<SinglePath>,
 }
 
-/// The greatest phases of a condition.
+/// The limits of the phases of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PhaseLimits {
-    /// A flow starts at most this much later, in seconds.
+    /// The latest start of a flow, in seconds.
     pub start_s: f64,
-    /// A host opens further subflows at most this much later.
+    /// The longest delay before a host opens additional subflows.
     pub join_s: f64,
-    /// The delay of a path is at most this much longer or shorter.
+    /// The largest change of a path's delay, in either direction.
     pub delay_s: f64,
-    /// A packet arrives at most this much later.
+    /// The longest additional delay of a packet.
     pub jitter_s: f64,
-    /// Whether traces begin at random points.
+    /// True if traces begin at random positions.
     pub traces: bool,
 }
 
 impl Setting {
-    /// Of a condition, with the choice of a path for each contender.
+    /// Returns the setting of a condition, with the choice of a path for each contender.
     pub(crate) fn new(
         scenario: &Scenario,
         condition: &Condition,
@@ -63,25 +64,26 @@ impl Setting {
         ideal_sum_bps: f64,
     ) -> Setting {
         let experiment = &condition.experiment;
-        let paths = &experiment.paths;
+        let (paths, links) = (experiment.paths(), &experiment.graph.links);
         let names = || paths.iter().map(|path| path.name.as_str());
         let race = races.iter().flatten().next().filter(|_| paths.len() > 1);
         debug_assert_eq!(scenario.contenders.len(), races.len());
         let phases = experiment.phases.in_comparison().map(|phases| {
-            let common = experiment.common.as_ref().map_or_else(Default::default, |common| common.rtt);
-            let shortest = paths.iter().map(|path| path.rtt + common).min().unwrap_or_default();
+            let shortest = experiment.shortest_rtt();
+            let with_phases = || links.iter().filter(|link| link.phase_stream.is_some());
             let greatest = |limits: &dyn Fn(anabranch_units::Duration) -> anabranch_units::Duration| {
-                paths.iter().map(|path| limits(path.rtt)).max().unwrap_or_default().as_secs_f64()
+                with_phases().map(|link| limits(link.rtt)).max().unwrap_or_default().as_secs_f64()
             };
-            let begins_anywhere = |path: &crate::scenario::Path| {
-                path.trace_start == TraceStart::Beginning && matches!(path.down, Capacity::Trace(_))
+            let begins_anywhere = |link: &crate::scenario::Link| {
+                link.trace_start == TraceStart::Beginning
+                    && matches!(link.config.capacity, Capacity::Trace { .. })
             };
             PhaseLimits {
                 start_s: phases.start_limit(shortest).as_secs_f64(),
                 join_s: phases.join_limit(shortest).as_secs_f64(),
                 delay_s: greatest(&|rtt| phases.delay_limit(rtt)),
                 jitter_s: greatest(&|rtt| phases.jitter_limit(rtt)),
-                traces: phases.traces && paths.iter().any(begins_anywhere),
+                traces: phases.traces && links.iter().any(begins_anywhere),
             }
         });
         Setting {
@@ -93,7 +95,7 @@ impl Setting {
                 Direction::Upload => "upload",
                 Direction::Download => "download",
             },
-            queues: paths.iter().map(|path| path.queue.to_string()).collect(),
+            queues: paths.iter().map(|path| experiment.own_link(path).config.queue.to_string()).collect(),
             initial: paths[experiment.initial].name.clone(),
             initial_choice: experiment.initial_choice.name(),
             estimates_s: crate::estimate::estimates(experiment, &condition.base)

@@ -1,11 +1,11 @@
-//! Which flows count in a difference.
+//! The flows that count in a difference.
 
 use anabranch_sim::{EndReport, FlowReport, Outcome};
 use anabranch_units::{Bytes, Duration, Time};
 
 use super::*;
 
-/// A flow that took so many milliseconds, or was not delivered.
+/// Returns a flow that took `millis` milliseconds, or was not delivered.
 fn flow(millis: Option<u64>) -> FlowResult {
     let fct = millis.map(Duration::from_millis);
     let report = FlowReport {
@@ -31,6 +31,7 @@ fn flow(millis: Option<u64>) -> FlowResult {
     };
     let time = fct.unwrap_or(Duration::from_secs(60));
     FlowResult {
+        pair: 0,
         class: Class::Contender,
         report,
         lower_bound: Duration::ZERO,
@@ -48,8 +49,8 @@ fn by_reference(runs: &[Vec<FlowResult>]) -> Vec<Vec<&FlowResult>> {
     runs.iter().map(|run| run.iter().collect()).collect()
 }
 
-/// The difference is what the two means beside it say, not a mean of each run's own: here the runs' own
-/// are +100 % and -50 %, whose mean is +25 %, although the first contender is faster on the whole.
+/// The difference is the ratio of the two means, not a mean of ratios of runs: here the ratios are +100 % and
+/// -50 %, whose mean is +25 %, although the first contender is faster overall.
 #[test]
 fn a_difference_is_the_ratio_of_the_two_means() {
     let own = runs(&[&[Some(200)], &[Some(500)]]);
@@ -76,7 +77,7 @@ fn flows_without_a_partner_do_not_count() {
     assert_eq!(difference::family(&[parts], 1), [None]);
 }
 
-/// Contenders that share the luck of their runs have a narrow interval, however much the runs differ.
+/// Contenders with common random numbers have a narrow interval, however much the runs differ.
 #[test]
 fn a_difference_is_paired_by_run() {
     let times = |percent: u64| -> Vec<Vec<FlowResult>> {

@@ -486,7 +486,7 @@ impl Finding {
             .collect();
         let missed = crate::reader::list(&missed);
         match self.measure {
-            Measure::Goodput => format!("there is no winner, because {missed} were broken off"),
+            Measure::Goodput => format!("there is no winner, because {missed} were aborted"),
             Measure::MeanTime | Measure::P95 => format!(
                 "there is no winner, because {missed} did not end within the deadline of {}; a later one may \
                  help, such as `--set deadline={}`",

@@ -1,10 +1,10 @@
 //! The canonical form of a scenario and its hash: two scenarios with the same hash, seed and number
 //! of runs are the same experiment.
 //!
-//! The form is a text with a line `key = value` for each value that differs from the default that
-//! [`form`] has for that key; the rest of the form is frozen there too. A new option whose default is
-//! the old behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`]
-//! does not compile before it has a line here, or is left out by name.
+//! The form is a text with a line `key = value` for each value that differs from the default that [`form`]
+//! has for that key; the rest of the form is frozen there too. A new option whose default is the old
+//! behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`] causes a
+//! compilation error until it has a line here, or is excluded by name.
 
 mod form;
 #[cfg(test)]
@@ -15,17 +15,22 @@ use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
 use anabranch_units::{Bytes, Duration, Time};
 
-use super::{
-    Background, Beside, Capacity, Change, CommonLink, Condition, Contender, Direction, Experiment, FlowSize,
-    InitialChoice, Jitter, LossModel, Path, PhaseChoice, Phases, Scenario, Start, TraceFile, TraceStart,
-    Traffic, Transport, knobs,
+use anabranch_link::{
+    Capacity, Change, Jitter, JitterShape, LinkConfig, Loss, LossDraws, QueueLimit, Step, WhenDown,
 };
-use crate::units::QueueSize;
+
+use super::link::IMPAIRMENTS;
+use super::{
+    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form as Shape, Graph,
+    InitialChoice, Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Start, TraceStart, Traffic,
+    Transport, knobs,
+};
 use form::Form;
+pub(super) use form::value;
 
 impl Scenario {
-    /// The canonical form: base units, without values that are the defaults of the form. Name,
-    /// description, seed and number of runs are left out, and traces are named by their contents.
+    /// Returns the canonical form: base units, without values that are the defaults of the form. Name,
+    /// description, seed and number of runs are omitted, and traces are identified by their contents.
     pub fn canonical(&self) -> String {
         self.canonical_in(Form::new())
     }
@@ -36,12 +41,13 @@ impl Scenario {
             description: _,
             runs: _,
             seed: _,
-            // What a report makes of the results.
+            // Settings of the report.
             reference: _,
             min_effect: _,
             other_starts: _,
             contenders,
             conditions,
+            renamed: _,
         } = self;
         for (index, condition) in conditions.iter().enumerate() {
             let Condition { name, experiment, base, plain, configs } = condition;
@@ -61,7 +67,7 @@ impl Scenario {
                 }
                 write_connection(&mut form, config);
             }
-            // The lower bound depends on these two; background flows and those beside on the second.
+            // The lower bound depends on these two; background and competing flows depend on the second.
             form.always("connection", "base");
             write_connection(&mut form, base);
             form.always("connection", "plain");
@@ -71,7 +77,7 @@ impl Scenario {
         form.text
     }
 
-    /// SHA-256 of the canonical form, in hexadecimal.
+    /// Returns the SHA-256 of the canonical form, in hexadecimal.
     pub fn hash(&self) -> String {
         super::document::sha256(self.canonical().as_bytes())
     }
@@ -80,10 +86,10 @@ impl Scenario {
 fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
     let Experiment {
         profile,
-        paths,
-        common,
+        graph,
+        pairs,
         initial,
-        // A report says how the path was chosen; the run depends on the path alone.
+        // The way of the choice is reported; the run depends on the path alone.
         initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
         ipv6,
         traffic,
@@ -106,91 +112,178 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
             form.line("phases.traces", traces);
         }
     }
-    paths.iter().for_each(|path| write_path(form, path));
-    if let Some(CommonLink { rate, rtt, queue: size, ecn_threshold, loss: model }) = common {
-        form.always("topology", "shared");
-        form.always("topology.rate", format!("{} bit/s", rate.0));
-        form.line("topology.rtt", time(*rtt));
-        form.line("topology.queue", queue(size));
-        form.line("topology.ecn-threshold", optional(ecn_threshold.as_ref(), queue));
-        form.line("topology.loss", loss(model));
+    match graph.form {
+        Shape::Paths { shared } => {
+            pairs.iter().flat_map(|pair| &pair.paths).for_each(|path| write_path(form, experiment, path));
+            // Its two directions are the first links.
+            let common = pairs[0].paths[0].data[0].iter().find(|link| **link < 2).filter(|_| shared);
+            if let Some(Link { rtt, config, .. }) = common.map(|link| &graph.links[*link]) {
+                form.always("topology", "shared");
+                form.always("topology.rate", capacity(&config.capacity));
+                form.line("topology.rtt", time(*rtt));
+                form.line("topology.queue", queue(&config.queue));
+                form.line("topology.ecn-threshold", optional(config.ecn_threshold.as_ref(), queue));
+                form.line("topology.loss", loss(&config.loss));
+            }
+        }
+        Shape::Graph => write_graph(form, graph, pairs),
     }
-    write_traffic(form, traffic);
+    write_traffic(form, traffic, graph.form);
 }
 
-fn write_path(form: &mut Form<'_>, path: &Path) {
-    let Path {
-        name,
-        trace_start,
-        down,
-        up,
-        rtt,
+fn write_path(form: &mut Form<'_>, experiment: &Experiment, path: &Path) {
+    let Path { name, backup, data: _, acks: _ } = path;
+    let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
+    form.always("path", name);
+    form.always("path.down", capacity(&data.config.capacity));
+    let up = capacity(&acks.config.capacity);
+    if up != capacity(&data.config.capacity) {
+        form.always("path.up", up);
+    }
+    write_trace_start(form, "path", data.trace_start);
+    form.always("path.rtt", time(data.rtt));
+    write_link(form, "path", &data.config, Some(&acks.config.loss));
+    form.line("path.backup", backup);
+    write_changes(form, &data.config.timeline, &acks.config.timeline);
+}
+
+fn write_trace_start(form: &mut Form<'_>, of: &str, start: TraceStart) {
+    match start {
+        TraceStart::Beginning => {}
+        TraceStart::At(start) => form.line(&format!("{of}.trace-start"), time(start)),
+        TraceStart::Random => form.line(&format!("{of}.trace-start"), "random"),
+    }
+}
+
+/// Writes the settings of a link from its queue on; for a path those of the data direction, and the loss of
+/// acknowledgements.
+fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Option<&Loss>) {
+    let LinkConfig {
         queue: size,
         ecn_threshold,
         loss: model,
-        loss_up,
         jitter,
-        reorder,
-        duplicate,
-        drop,
-        luck_apart,
-        keep_when_down,
+        loss_draws,
+        when_down,
         mtu,
         reports_mtu,
-        backup,
-        changes,
-    } = path;
-    form.always("path", name);
-    form.always("path.down", capacity(down));
-    if up != down {
-        form.always("path.up", capacity(up));
+        // Capacity, delay and timeline are written by the callers, and the other impairments by their rows; a test
+        // asks for every key. The round trip of a BDP follows from the network.
+        ..
+    } = config;
+    let key = |name: &str| format!("{of}.{name}");
+    form.line(&key("queue"), queue(size));
+    form.line(&key("ecn-threshold"), optional(ecn_threshold.as_ref(), queue));
+    form.line(&key("loss"), loss(model));
+    if let Some(loss_up) = loss_up {
+        form.line(&key("loss-up"), loss(loss_up));
     }
-    match trace_start {
-        TraceStart::Beginning => {}
-        TraceStart::At(start) => form.line("path.trace-start", time(*start)),
-        TraceStart::Random => form.line("path.trace-start", "random"),
+    if let Some(Jitter { shape, reorder }) = jitter {
+        let shape = match shape {
+            JitterShape::Uniform { max } => format!("uniform {}", time(*max)),
+            JitterShape::Normal { mean, std_dev } => format!("normal {} {}", time(*mean), time(*std_dev)),
+        };
+        form.line(&key("jitter"), shape);
+        form.line(&key("jitter.reorder"), reorder);
     }
-    form.always("path.rtt", time(*rtt));
-    form.line("path.queue", queue(size));
-
-    form.line("path.ecn-threshold", optional(ecn_threshold.as_ref(), queue));
-    form.line("path.loss", loss(model));
-    form.line("path.loss-up", loss(loss_up));
-    match jitter {
-        None => {}
-        Some(Jitter::Uniform { max, reorder }) => {
-            form.line("path.jitter", format!("uniform {}", time(*max)));
-            form.line("path.jitter.reorder", reorder);
-        }
-        Some(Jitter::Normal { mean, deviation, reorder }) => {
-            form.line("path.jitter", format!("normal {} {}", time(*mean), time(*deviation)));
-            form.line("path.jitter.reorder", reorder);
+    for impairment in IMPAIRMENTS {
+        if let Some(value) = (impairment.canonical)(config) {
+            form.always(&key(impairment.key), value);
         }
     }
-    if let Some((probability, extra)) = reorder {
-        form.line("path.reorder", format!("{} {}", number(*probability), time(*extra)));
-    }
-    form.line("path.duplicate", number(*duplicate));
-    form.line("path.drop", list(drop));
-    form.line("path.luck", if *luck_apart { "apart" } else { "shared" });
-    form.line("path.when-down", if *keep_when_down { "keep" } else { "drop" });
+    // The older name of `loss-draws`, which the form keeps.
+    form.line(
+        &key("luck"),
+        match loss_draws {
+            LossDraws::Separate => "apart",
+            LossDraws::Shared => "shared",
+        },
+    );
+    form.line(
+        &key("when-down"),
+        match when_down {
+            WhenDown::Keep => "keep",
+            WhenDown::Drop => "drop",
+        },
+    );
     if let Some(mtu) = mtu {
-        form.line("path.mtu", mtu);
-        form.line("path.mtu-reports", reports_mtu);
-    }
-    form.line("path.backup", backup);
-    for Change { at, rate, rtt, loss, loss_up, up } in changes {
-        form.always("change", instant(*at));
-        form.line("change.rate", optional(rate.as_ref(), |rate| format!("{} bit/s", rate.0)));
-        form.line("change.rtt", optional(*rtt, time));
-        form.line("change.loss", optional(*loss, number));
-        form.line("change.loss-up", optional(*loss_up, number));
-        form.line("change.link", optional(*up, |up| if up { "up" } else { "down" }.to_owned()));
+        form.line(&key("mtu"), mtu);
+        form.line(&key("mtu-reports"), reports_mtu);
     }
 }
 
-fn write_traffic(form: &mut Form<'_>, traffic: &Traffic) {
-    let Traffic { size, flows, start, direction, duration, size_known, background, beside } = traffic;
+/// Writes any graph: its nodes, its links, and for each pair of hosts its routes.
+fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
+    let Graph { form: _, nodes, links } = graph;
+    for Node { name, is_router } in nodes {
+        form.always(if *is_router { "router" } else { "host" }, name);
+    }
+    for link in links {
+        let Link { name, from, to, config, trace_start, rtt: _, trace_stream: _, phase_stream: _ } = link;
+        form.always("link", name);
+        form.always("link.ends", format!("{from} {to}"));
+        form.always("link.capacity", capacity(&config.capacity));
+        write_trace_start(form, "link", *trace_start);
+        form.always("link.delay", time(config.delay));
+        write_link(form, "link", config, None);
+        write_changes(form, &config.timeline, &[]);
+    }
+    for Pair { client, server, paths } in pairs {
+        form.always("pair", format!("{client} {server}"));
+        for Path { name, backup, data, acks } in paths {
+            form.always("path", name);
+            form.line("path.backup", backup);
+            data.iter().for_each(|route| form.always("path.data", list(route)));
+            acks.iter().for_each(|route| form.always("path.acks", list(route)));
+        }
+    }
+}
+
+/// Writes the changes of a path, each of which is several steps of its two links, or of a link.
+fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
+    // Only the loss differs in the direction of the acknowledgements.
+    let place = |step: &Step, is_data: bool| match (&step.change, is_data) {
+        (Change::Delay(_), true) => Some(0),
+        (Change::Rate(_), true) => Some(1),
+        (Change::Up | Change::Down, true) => Some(2),
+        (Change::Loss(_), true) => Some(3),
+        (Change::Loss(_), false) => Some(4),
+        _ => None,
+    };
+    let data = data.iter().filter_map(|step| Some((step, place(step, true)?)));
+    let acks = acks.iter().filter_map(|step| Some((step, place(step, false)?)));
+    let mut steps: Vec<(&Step, usize)> = data.chain(acks).collect();
+    steps.sort_by_key(|(step, _)| step.at);
+    let mut rest = steps.as_slice();
+    while let Some(&(first, _)) = rest.first() {
+        let more = |two: &&[(&Step, usize)]| two[1].0.at == first.at && two[1].1 > two[0].1;
+        let (together, later) = rest.split_at(rest.windows(2).take_while(more).count() + 1);
+        let (mut rate, mut rtt, mut link, mut losses) = (None, None, None, [const { None }; 2]);
+        for (step, place) in together {
+            match &step.change {
+                Change::Rate(to) => rate = Some(format!("{} bit/s", to.0)),
+                Change::Delay(to) => rtt = Some(time(*to * 2)),
+                Change::Up => link = Some("up"),
+                Change::Down => link = Some("down"),
+                Change::Loss(to) => losses[place - 3] = Some(loss(to)),
+                Change::Trace { .. } => {}
+            }
+        }
+        form.always("change", instant(first.at));
+        form.line("change.rate", rate.as_deref().unwrap_or("none"));
+        form.line("change.rtt", rtt.as_deref().unwrap_or("none"));
+        form.line("change.loss", losses[0].as_deref().unwrap_or("none"));
+        form.line("change.loss-up", losses[1].as_deref().unwrap_or("none"));
+        form.line("change.link", link.unwrap_or("none"));
+        rest = later;
+    }
+}
+
+fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
+    let Traffic { size, flows, pairs, start, direction, duration, size_known, background, beside } = traffic;
+    if shape == Shape::Graph {
+        form.always("traffic.pairs", pairs);
+    }
     match size {
         FlowSize::Web { max } => {
             form.line("traffic.size", "web");
@@ -219,13 +312,19 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic) {
         },
     );
     form.line("traffic.size-known", size_known);
-    for Background { path, flows, start } in background {
+    for Background { pair, path, flows, start } in background {
         form.always("background", path);
+        if shape == Shape::Graph {
+            form.always("background.pair", pair);
+        }
         form.line("background.flows", flows);
         form.line("background.start", instant(*start));
     }
-    if let Some(Beside { flows, path, congestion }) = beside {
+    if let Some(Beside { flows, pairs, path, congestion }) = beside {
         form.always("beside", flows);
+        if shape == Shape::Graph {
+            form.always("beside.pairs", list(pairs));
+        }
         form.line("beside.path", optional(*path, |path| path.to_string()));
         if let Some(congestion) = congestion {
             write_congestion(form, "beside.congestion", congestion);
@@ -233,7 +332,7 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic) {
     }
 }
 
-/// The congestion control and the settings of a connection.
+/// Writes the congestion control and the settings of a connection.
 fn write_connection(form: &mut Form<'_>, config: &ConnectionConfig) {
     write_congestion(form, "congestion", &config.congestion);
     let settings = knobs::ALL.iter().map(|knob| (knob.name.to_owned(), knob.canonical(config)));
@@ -244,7 +343,7 @@ fn write_congestion(form: &mut Form<'_>, key: &str, kind: &CongestionKind) {
     write_algorithm(form, key, kind.name(), kind);
 }
 
-/// An algorithm, and those of its parameters that differ from the defaults of the form.
+/// Writes an algorithm, and those of its parameters that differ from the defaults of the form.
 fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str, kind: &K) {
     form.line(key, name);
     let parameters = kind.parameters().into_iter();
@@ -252,12 +351,12 @@ fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str,
     form.parameters(key, name, values.collect());
 }
 
-/// A number: the shortest decimal, without an exponent, that reads back as the same.
-fn number(value: f64) -> String {
+/// Formats a number: the shortest decimal, without an exponent, that reads back as the same value.
+pub(super) fn number(value: f64) -> String {
     format!("{value}")
 }
 
-fn time(value: Duration) -> String {
+pub(super) fn time(value: Duration) -> String {
     format!("{} ns", value.0)
 }
 
@@ -273,33 +372,35 @@ fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or("none".to_owned(), show)
 }
 
-fn list(values: impl IntoIterator<Item = impl ToString>) -> String {
+pub(super) fn list(values: impl IntoIterator<Item = impl ToString>) -> String {
     values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-fn queue(size: &QueueSize) -> String {
+fn queue(size: &QueueLimit) -> String {
     match size {
-        QueueSize::Bdp(n) => format!("{} BDP", number(*n)),
-        QueueSize::Packets(n) => format!("{n} packets"),
-        QueueSize::Bytes(n) => format!("{n} B"),
-        QueueSize::Time(span) => time(*span),
-        QueueSize::Unlimited => "unlimited".to_owned(),
+        QueueLimit::Bdp(n) => format!("{} BDP", number(*n)),
+        QueueLimit::Packets(n) => format!("{n} packets"),
+        QueueLimit::Bytes(n) => format!("{n} B"),
+        QueueLimit::Time(span) => time(*span),
+        QueueLimit::Unlimited => "unlimited".to_owned(),
     }
 }
 
 fn capacity(capacity: &Capacity) -> String {
     match capacity {
         Capacity::Rate(rate) => format!("{} bit/s", rate.0),
-        Capacity::Trace(TraceFile { name: _, sha256, trace: _ }) => format!("trace {sha256}"),
+        // The label is the hash of its text.
+        Capacity::Trace { trace, start: _ } => format!("trace {}", trace.label()),
     }
 }
 
-fn loss(model: &LossModel) -> String {
+fn loss(model: &Loss) -> String {
     match model {
-        LossModel::Bernoulli(p) => number(*p),
-        LossModel::GilbertElliott { mean_good, mean_bad, loss_good, loss_bad } => {
-            let [good, bad] = [mean_good, mean_bad].map(|mean| time(*mean));
-            format!("gilbert-elliott {good} {bad} {} {}", number(*loss_good), number(*loss_bad))
+        Loss::None => number(0.0),
+        Loss::Bernoulli(p) => number(*p),
+        Loss::GilbertElliott(channel) => {
+            let [good, bad] = [channel.mean_good, channel.mean_bad].map(time);
+            format!("gilbert-elliott {good} {bad} {} {}", number(channel.loss_good), number(channel.loss_bad))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who is compared: schedulers, and plain TCP as a reference.
+//! The contenders: schedulers, and plain TCP as a reference.
 
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
@@ -9,26 +9,26 @@ use crate::reader::unknown_name;
 use crate::source::{Problem, Span};
 use crate::tree::{Node, Table, Value};
 
-/// One that is compared with others.
+/// A contender.
 #[derive(Clone, Debug)]
 pub struct Contender {
-    /// Its name in results: that of the scheduler unless the scenario gives another.
+    /// Its name in results: by default that of the scheduler.
     pub name: String,
-    /// How it sends.
+    /// Its transport.
     pub transport: Transport,
-    /// A congestion control of its own.
+    /// Its own congestion control, if it has one.
     pub congestion: Option<CongestionKind>,
-    /// Knobs of its own.
+    /// Its own knobs.
     pub(crate) knobs: Table,
     pub(crate) span: Span,
 }
 
-/// How a contender sends.
+/// The transport of a contender.
 #[derive(Clone, Debug, PartialEq)]
 // There are few, and a scheduler's options may be a list of numbers.
 #[allow(clippy::large_enum_variant)]
 pub enum Transport {
-    /// A plain TCP on one path; without a position on the best one as measured.
+    /// A plain TCP on one path; without a position on the best one by measurement.
     Tcp {
         /// The position of the path.
         path: Option<usize>,
@@ -37,10 +37,10 @@ pub enum Transport {
     Multipath(SchedulerKind),
 }
 
-/// The keys of a contender that are no knobs.
+/// The keys of a contender that are not knobs.
 const OWN_KEYS: &[&str] = &["name", "scheduler", "congestion"];
 
-/// How a contender that is called `node` sends, and its name unless it has another.
+/// Returns the transport of the contender `node`, and its default name.
 fn transport(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<(Transport, String), Problem> {
     if let Value::Table(table) = &node.value {
         let kind: SchedulerKind = parameters::read(node, defaults)?;
@@ -67,12 +67,12 @@ fn transport(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<(T
     Ok((Transport::Multipath(parameters::read(node, defaults)?), name))
 }
 
-/// The congestion control that `node` names.
+/// Reads a congestion control.
 pub(super) fn congestion(node: &Node) -> Result<CongestionKind, Problem> {
     parameters::read(node, None)
 }
 
-/// All contenders; `defaults` are the parameters of schedulers by name.
+/// Reads all contenders; `defaults` are the parameters of schedulers by name.
 pub(super) fn read_all(
     node: &Node,
     paths: &[Path],
@@ -90,14 +90,14 @@ pub(super) fn read_all(
         _ => node.array()?,
     };
     if nodes.is_empty() {
-        return Err(Problem::at(&node.span, "nobody is compared")
+        return Err(Problem::at(&node.span, "there are no contenders")
             .help("give for example `[\"tcp\", \"min_rtt\", \"dmptcp\"]`"));
     }
     let mut contenders: Vec<Contender> = Vec::new();
     for node in nodes {
         let contender = read(node, paths, defaults)?;
         if contenders.iter().any(|other| other.name == contender.name) {
-            return Err(Problem::at(&node.span, format!("`{}` is there twice", contender.name))
+            return Err(Problem::at(&node.span, format!("`{}` is given twice", contender.name))
                 .help("give one of them a name of its own: `{ scheduler = \"...\", name = \"...\", ... }`"));
         }
         contenders.push(contender);
@@ -116,7 +116,7 @@ fn read(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<Contend
             .help("add for example `scheduler = \"min_rtt\"`"));
     };
     let (mut transport, name) = transport(&scheduler.node, paths, defaults)?;
-    // Parameters may stand beside the scheduler as well as in its table.
+    // Parameters may be given directly or in the scheduler's table.
     let parameters = match &mut transport {
         Transport::Multipath(kind) => {
             let names = parameters::names(kind);
@@ -126,7 +126,7 @@ fn read(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<Contend
         Transport::Tcp { .. } => Vec::new(),
     };
     let own = [OWN_KEYS, &parameters].concat();
-    // Wrong knobs are found here, once, and not for each condition.
+    // Wrong knobs are found here once, and not for each condition.
     knobs::apply(&mut ConnectionConfig::linux(), table, "a contender", &own)?;
     let mut knobs = Table::default();
     knobs.entries.extend(table.entries.iter().filter(|e| !own.contains(&e.key.as_str())).cloned());
@@ -140,7 +140,7 @@ fn read(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<Contend
 }
 
 impl Contender {
-    /// How its connections are configured where `base` holds for all.
+    /// Returns the configuration of its connections, starting from `base`.
     pub(super) fn config(&self, base: &Base) -> Result<ConnectionConfig, Problem> {
         let mut config = base.config.clone();
         if let Some(congestion) = &self.congestion {
@@ -162,14 +162,15 @@ impl Contender {
 /// The configuration that the contenders of a condition start from.
 pub(super) struct Base {
     pub config: ConnectionConfig,
-    /// Segments have the size that the MTU leaves, as no `mss` is given and the profile fills packets.
+    /// True if segments have the size that the MTU permits, as no `mss` is given and the profile fills
+    /// packets.
     pub fills_mtu: bool,
-    /// Whether the headers are those of IPv6.
+    /// True if the headers are those of IPv6.
     pub ipv6: bool,
 }
 
 impl Base {
-    /// A plain TCP with these settings.
+    /// Returns a plain TCP with these settings.
     pub fn plain_tcp(&self) -> ConnectionConfig {
         let mut config = plain_tcp(self.config.clone());
         if self.fills_mtu {
@@ -179,7 +180,7 @@ impl Base {
     }
 }
 
-/// The same without MPTCP. Congestion control is NewReno where it was coupled.
+/// Returns the same without MPTCP, with NewReno instead of a coupled congestion control.
 fn plain_tcp(mut config: ConnectionConfig) -> ConnectionConfig {
     config.mptcp = false;
     config.simultaneous = false;

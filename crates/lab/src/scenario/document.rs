@@ -1,34 +1,33 @@
-//! A scenario file and what the command line changes in it.
+//! A scenario file and its overrides from the command line.
 
 use std::cell::RefCell;
 use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_link::Trace;
 use sha2::{Digest, Sha256};
 
-use super::{Scenario, TraceFile, library, parse, path};
+use super::{Scenario, library, parse, path};
 use crate::source::{Problem, ScenarioError, Source, Span};
 use crate::tree::{self, Entry, Node, Table, Value};
 
-/// Where the files lie that a source names.
+/// The directory of the files that a source names.
 #[derive(Clone, Debug)]
 enum Directory {
-    /// Beside the scenarios that are built in.
+    /// The built-in files.
     Embedded,
-    /// In this directory.
+    /// This directory.
     Disk(PathBuf),
 }
 
-/// A scenario file with the overrides of the command line, read but not yet checked.
+/// A scenario file with the overrides of the command line, parsed but not yet validated.
 #[derive(Clone, Debug)]
 pub struct Document {
     sources: Vec<Source>,
     directories: Vec<Directory>,
     table: Table,
-    /// Values given on the command line, put over the file in this order.
+    /// Overrides from the command line, applied in this order.
     overrides: Vec<Override>,
 }
 
@@ -38,13 +37,13 @@ struct Override {
     node: Node,
 }
 
-/// A scenario file larger than this is a mistake.
+/// The size limit of a scenario file.
 const MOST_BYTES: u64 = 4 << 20;
-/// A trace larger than this is a mistake: it has some 30 million lines.
+/// The size limit of a trace, some 30 million lines.
 const MOST_TRACE_BYTES: u64 = 256 << 20;
 
 impl Document {
-    /// The document `text`, called `name` in errors; the files it names lie in `directory`.
+    /// Parses the document `text`, called `name` in errors; the files it names are in `directory`.
     pub fn parse(
         name: impl Into<String>,
         text: impl Into<String>,
@@ -59,7 +58,7 @@ impl Document {
         Ok(Document { sources, directories: vec![directory], table, overrides: Vec::new() })
     }
 
-    /// The scenario `name`: one that is built in, else the file of that name.
+    /// Opens the scenario `name`: a built-in one, or else the file of that name.
     pub fn open(name: &str) -> Result<Document, ScenarioError> {
         if let Some(scenario) = library::find(name) {
             return Document::with_directory(
@@ -83,15 +82,15 @@ impl Document {
         Document::with_directory(name.to_owned(), text, Directory::Disk(directory))
     }
 
-    /// The document `text`, called `name` in errors, whose traces are those that are built in.
+    /// Parses the document `text`, called `name` in errors, whose traces are the built-in ones.
     ///
     /// # Errors
-    /// If it is no TOML.
+    /// If it is not TOML.
     pub fn built_in(name: impl Into<String>, text: impl Into<String>) -> Result<Document, ScenarioError> {
         Document::with_directory(name.into(), text.into(), Directory::Embedded)
     }
 
-    /// A document that says nothing, for paths from the command line.
+    /// Returns an empty document, for paths from the command line.
     pub fn bare() -> Document {
         Document {
             sources: vec![Source { name: "command line".to_owned(), text: String::new() }],
@@ -107,7 +106,7 @@ impl Document {
         self.sources.len() - 1
     }
 
-    /// `--set KEY=VALUE`: a key of the scenario with its tables (`traffic.size`, `path.loss` for all
+    /// Applies `--set KEY=VALUE`: a key of the scenario with its tables (`traffic.size`, `path.loss` for all
     /// paths, `path.wifi.loss` for one), or a knob of `[connection]` by its own name (`rto.min`).
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         self.set_from("--set", assignment)
@@ -139,7 +138,7 @@ impl Document {
         }
     }
 
-    /// Puts `value`, which the option `option` gave, in the place of the dotted `key`.
+    /// Replaces the value at the dotted `key` by `value`, given by the option `option`.
     pub fn set_option(&mut self, option: &str, key: &str, value: &str) {
         let source = self.add_source(option, value);
         let span = Span { source, range: 0..value.len() };
@@ -147,7 +146,7 @@ impl Document {
         self.put(key, span, node);
     }
 
-    /// Puts the list of `values`, which the option `option` gave, in the place of the dotted `key`.
+    /// Replaces the value at the dotted `key` by the list of `values`, given by the option `option`.
     pub fn set_list(&mut self, option: &str, key: &str, values: &[String]) {
         let text = values.join(",");
         let source = self.add_source(option, &text);
@@ -169,8 +168,8 @@ impl Document {
         self.overrides.push(Override { keys, node });
     }
 
-    /// Puts paths of the command line, each `RATE,RTT[,...]` or `trace=DOWN[:UP],RTT[,...]`, in the
-    /// place of those of the file.
+    /// Replaces the paths of the file by those of the command line, each `RATE,RTT[,...]` or
+    /// `trace=DOWN[:UP],RTT[,...]`.
     pub fn set_paths(&mut self, paths: &[String]) -> Result<(), ScenarioError> {
         let mut nodes = Vec::new();
         for text in paths {
@@ -179,8 +178,10 @@ impl Document {
         }
         let Some(first) = nodes.first() else { return Ok(()) };
         let span = first.span.clone();
-        self.table.remove("path");
-        // Names of the file's paths mean nothing for the new ones.
+        for key in ["path", "node", "link", "route"] {
+            self.table.remove(key);
+        }
+        // Names of the file's paths do not apply to the new ones.
         self.table.remove("initial");
         self.table.entries.push(Entry {
             key: "path".to_owned(),
@@ -190,8 +191,8 @@ impl Document {
         Ok(())
     }
 
-    /// Puts the size that the option `option` gave in the place of the scenario's, and removes what
-    /// made sense with that alone.
+    /// Replaces the scenario's size by that of the option `option`, and removes keys that depend on the old
+    /// one.
     pub fn set_size(&mut self, option: &str, size: &str) {
         let stale: &[&str] = match size.trim().to_ascii_lowercase().as_str() {
             "web" => &["duration"],
@@ -202,7 +203,7 @@ impl Document {
         self.set_option(option, "traffic.size", size);
     }
 
-    /// Puts the number of flows that the option `option` gave in the place of the scenario's.
+    /// Replaces the scenario's number of flows by that of the option `option`.
     pub fn set_flows(&mut self, option: &str, flows: &str) {
         self.remove_from_traffic(&["starts"]);
         self.set_option(option, "traffic.flows", flows);
@@ -216,8 +217,8 @@ impl Document {
         }
     }
 
-    /// Puts the contenders that the option `option` gave in the place of the scenario's. Its
-    /// reference stays if it is one of them.
+    /// Replaces the scenario's contenders by those of the option `option`. Its reference is kept if it is one
+    /// of them.
     pub fn set_schedulers(&mut self, option: &str, names: &[String]) {
         self.keep_reference_among(names);
         self.set_list(option, "schedulers", names);
@@ -230,12 +231,12 @@ impl Document {
         }
     }
 
-    /// Removes the conditions, so that the scenario is met once and as it is.
+    /// Removes the conditions, so that the scenario is run once and as it is.
     pub fn clear_conditions(&mut self) {
         self.table.remove("condition");
     }
 
-    /// Checks everything and reads it into a scenario.
+    /// Validates everything and returns the scenario.
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         self.read().map_err(|problem| problem.locate(&self.sources))
     }
@@ -247,12 +248,21 @@ impl Document {
         }
         let files = Files { document: self, cache: RefCell::default() };
         let end = self.sources[0].text.len();
-        parse::scenario(&table, &Span { source: 0, range: end..end }, &files)
+        let mut scenario = parse::scenario(&table, &Span { source: 0, range: end..end }, &files)?;
+        table.each_key(&mut |span| {
+            let text = self.sources.get(span.source).and_then(|source| source.text.get(span.range.clone()));
+            if let Some(warning) = text.and_then(tree::warning)
+                && !scenario.renamed.contains(&warning)
+            {
+                scenario.renamed.push(warning);
+            }
+        });
+        Ok(scenario)
     }
 }
 
-/// The text of a file of at most `most` bytes, or why there is none. (A device may have no end, so
-/// it is not its length that is asked.)
+/// Returns the text of a file of at most `most` bytes, or the reason of the failure. (A device may be
+/// endless, so its length is not queried.)
 fn read_file(path: &FilePath, most: u64) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
     let mut bytes = Vec::new();
@@ -274,12 +284,12 @@ fn reason(error: &std::io::Error) -> String {
 /// Reads the files that a document names, each once.
 pub(super) struct Files<'a> {
     document: &'a Document,
-    cache: RefCell<Vec<Rc<(PathBuf, TraceFile)>>>,
+    cache: RefCell<Vec<(PathBuf, Arc<Trace>)>>,
 }
 
 impl Files<'_> {
-    /// The trace that `node` names.
-    pub fn trace(&self, node: &Node) -> Result<TraceFile, Problem> {
+    /// Reads the trace that `node` names, labelled with the SHA-256 of its text.
+    pub fn trace(&self, node: &Node) -> Result<Arc<Trace>, Problem> {
         let name = node.string()?;
         let wrong = |reason: String| {
             Problem::at(&node.span, format!("cannot use the trace `{name}`: {reason}"))
@@ -301,14 +311,13 @@ impl Files<'_> {
         }
         .map_err(&wrong)?;
         let trace = Trace::parse(&text).map_err(|error| wrong(error.to_string()))?;
-        let file =
-            TraceFile { name: name.to_owned(), sha256: sha256(text.as_bytes()), trace: Arc::new(trace) };
-        self.cache.borrow_mut().push(Rc::new((key, file.clone())));
-        Ok(file)
+        let trace = Arc::new(trace.labelled(&sha256(text.as_bytes())));
+        self.cache.borrow_mut().push((key, trace.clone()));
+        Ok(trace)
     }
 }
 
-/// SHA-256 in hexadecimal.
+/// Returns the SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     use core::fmt::Write;
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {

@@ -1,9 +1,9 @@
-//! The scenarios that are built in.
+//! The built-in scenarios.
 
-/// A scenario that is built in.
+/// A built-in scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Embedded {
-    /// Its name, as on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
     /// Its text.
     pub text: &'static str,
@@ -29,6 +29,8 @@ pub const ALL: &[Embedded] = embedded![
     "fair-disjoint",
     "fair-shared",
     "every-scheduler",
+    "two-bottlenecks",
+    "fat-tree",
 ];
 
 /// The traces that the scenarios above name.
@@ -40,12 +42,12 @@ const TRACES: &[(&str, &str)] = &[
 /// The name of the default of `anabranch compare`.
 pub const DEFAULT: &str = "phone";
 
-/// The scenario of that name.
+/// Returns the scenario with that name.
 pub fn find(name: &str) -> Option<&'static Embedded> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
-/// The text of a trace that is built in.
+/// Returns the text of a built-in trace.
 pub(super) fn trace(name: &str) -> Option<&'static str> {
     TRACES.iter().find(|(other, _)| *other == name).map(|(_, text)| *text)
 }

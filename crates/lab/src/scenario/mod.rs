@@ -1,13 +1,16 @@
-//! What an experiment is: paths, topology, traffic, contenders and conditions.
+//! Experiments: paths, topology, traffic, contenders and conditions.
 //!
-//! A [`Document`] is a scenario file with the overrides of the command line; [`Document::scenario`]
-//! reads it into a [`Scenario`], where everything is checked and nothing is left to choose.
+//! A [`Document`] is a scenario file with the overrides of the command line; [`Document::scenario`] converts
+//! it to a [`Scenario`], which is complete and valid.
 
 mod canonical;
 mod contender;
 mod document;
+mod graph;
 pub mod knobs;
 pub mod library;
+mod link;
+mod network;
 pub mod parameters;
 mod parse;
 mod path;
@@ -17,93 +20,91 @@ mod traffic;
 
 use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_units::{Bytes, Duration, Rate, Time};
-use std::sync::Arc;
+use anabranch_units::{Bytes, Duration, Time};
 
 pub use contender::{Contender, Transport};
 pub use document::{Document, sha256};
+pub use graph::{Form, Graph, Link, Node, Pair, Path, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 
-use anabranch_link::Trace;
-
-use crate::units::QueueSize;
-
-/// A checked scenario.
+/// A valid scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for, in a sentence or two.
+    /// Its purpose, in a sentence or two.
     pub description: String,
-    /// How often each contender meets each condition.
+    /// The number of runs of each contender in each condition.
     pub runs: u32,
     /// The seed from which every run's seed is derived.
     pub seed: u64,
-    /// The contender that the others are compared with, by position; none if the scenario names none
-    /// and has no `tcp`.
+    /// The position of the contender with which the others are compared; none if the scenario names none and
+    /// has no `tcp`.
     pub reference: Option<usize>,
-    /// A difference below this share counts as practically equal.
+    /// The relative difference below which values count as practically equal.
     pub min_effect: f64,
-    /// Whether a comparison also measures what starting on other paths would change.
+    /// True if a comparison also measures the effect of starting on other paths.
     pub other_starts: bool,
-    /// Who is compared.
+    /// The contenders.
     pub contenders: Vec<Contender>,
-    /// The variations of the scenario that all contenders meet; at least one.
+    /// The variations of the scenario in which all contenders run; at least one.
     pub conditions: Vec<Condition>,
+    /// Warnings about older names of keys.
+    pub(crate) renamed: Vec<String>,
 }
 
-/// A variation of the scenario that all contenders meet.
+/// A variation of the scenario in which all contenders run.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// Its name; empty where a scenario has no variations.
+    /// Its name; empty if a scenario has no variations.
     pub name: String,
-    /// What is simulated.
+    /// The experiment.
     pub experiment: Experiment,
-    /// How a connection is configured before a contender has its say.
+    /// The configuration of a connection without the contender's settings.
     pub base: ConnectionConfig,
-    /// How a plain TCP is configured that is no contender.
+    /// The configuration of a plain TCP that is not a contender.
     pub plain: ConnectionConfig,
-    /// How each contender's connections are configured, in the order of [`Scenario::contenders`].
+    /// The configuration of each contender's connections, in the order of [`Scenario::contenders`].
     pub configs: Vec<ConnectionConfig>,
 }
 
-/// What is simulated, without who competes.
+/// The experiment, without the contenders.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// The sender and receiver.
     pub profile: Profile,
-    /// The paths between client and server, in order.
-    pub paths: Vec<Path>,
-    /// A link that all paths share, in series with each of them.
-    pub common: Option<CommonLink>,
+    /// The hosts, the routers and the links.
+    pub graph: Graph,
+    /// The client and the server of each flow: those of [`Traffic::pairs`], followed by those of other flows.
+    pub pairs: Vec<Pair>,
     /// The position of the path that the initial subflow takes.
     pub initial: usize,
-    /// How that path was chosen.
+    /// The way in which that path was chosen.
     pub initial_choice: InitialChoice,
-    /// Whether addresses and headers are those of IPv6.
+    /// True if addresses and headers are those of IPv6.
     pub ipv6: bool,
-    /// What is sent.
+    /// The traffic.
     pub traffic: Traffic,
-    /// When a run ends, whatever is still going on.
+    /// The time limit of a run.
     pub deadline: Duration,
     /// Small random shifts of each run.
     pub phases: PhaseChoice,
 }
 
-/// How the path of the initial subflow was chosen.
+/// The way in which the path of the initial subflow was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialChoice {
-    /// The scenario does not say: it is the first one that is listed.
+    /// By default: the first one that is listed.
     #[default]
     First,
-    /// The scenario names it.
+    /// By its name in the scenario.
     Given,
-    /// It is the best by what a host can know beforehand ([`crate::estimate`]).
+    /// The best by a host's estimate beforehand ([`crate::estimate`]).
     Best,
 }
 
 impl InitialChoice {
-    /// Its name in results.
+    /// Returns its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             InitialChoice::First => "first",
@@ -113,251 +114,96 @@ impl InitialChoice {
     }
 }
 
-/// One path between client and server: a link for the data and one for the acknowledgements.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Path {
-    /// Its name.
-    pub name: String,
-    /// Where in its traces a run begins.
-    pub trace_start: TraceStart,
-    /// How fast the data direction is.
-    pub down: Capacity,
-    /// How fast the direction of the acknowledgements is.
-    pub up: Capacity,
-    /// The round trip without load, half of it each way.
-    pub rtt: Duration,
-    /// The queue of either direction.
-    pub queue: QueueSize,
-    /// The queue from which on packets are marked, in either direction; none if none are.
-    pub ecn_threshold: Option<QueueSize>,
-    /// Loss in the data direction.
-    pub loss: LossModel,
-    /// Loss in the direction of the acknowledgements.
-    pub loss_up: LossModel,
-    /// Random delay of the data on top of the propagation delay.
-    pub jitter: Option<Jitter>,
-    /// Data packets that are held back to be overtaken: the probability, and how long.
-    pub reorder: Option<(f64, Duration)>,
-    /// The probability that a data packet arrives twice.
-    pub duplicate: f64,
-    /// Packets of the data direction to drop, by number from 1.
-    pub drop: Vec<u64>,
-    /// Packets with data and without are numbered apart, for what is lost and what is dropped.
-    pub luck_apart: bool,
-    /// Whether what waits stays when the path goes down.
-    pub keep_when_down: bool,
-    /// The longest packet that passes, in bytes with its IP header; none if any does.
-    pub mtu: Option<u32>,
-    /// Whether the sender hears of longer ones.
-    pub reports_mtu: bool,
-    /// Whether subflows over it ask to be backups.
-    pub backup: bool,
-    /// What changes, in order of time.
-    pub changes: Vec<Change>,
-}
-
-/// How fast a link is.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Capacity {
-    /// Always this.
-    Rate(Rate),
-    /// The delivery opportunities of a recording.
-    Trace(TraceFile),
-}
-
-impl Capacity {
-    /// The rate, or the mean rate of the trace.
-    pub fn mean_rate(&self) -> Rate {
-        match self {
-            Capacity::Rate(rate) => *rate,
-            Capacity::Trace(file) => file.trace.mean_rate(),
-        }
-    }
-}
-
-/// Where in a trace a run begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum TraceStart {
-    /// At its beginning, or with [`Phases`] at a random point.
-    #[default]
-    Beginning,
-    /// So far behind it.
-    At(Duration),
-    /// In each run somewhere else, drawn from the run's seed: the same for all contenders.
-    Random,
-}
-
-/// A recording in mahimahi's format.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TraceFile {
-    /// The file as the scenario names it.
-    pub name: String,
-    /// SHA-256 of its text, in hexadecimal.
-    pub sha256: String,
-    /// The recording.
-    pub trace: Arc<Trace>,
-}
-
-/// Random loss.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LossModel {
-    /// Each packet with this probability, independently.
-    Bernoulli(f64),
-    /// A channel that is good or bad for random times.
-    GilbertElliott {
-        /// Mean time in the good state.
-        mean_good: Duration,
-        /// Mean time in the bad state.
-        mean_bad: Duration,
-        /// Loss in the good state.
-        loss_good: f64,
-        /// Loss in the bad state.
-        loss_bad: f64,
-    },
-}
-
-impl LossModel {
-    /// No loss.
-    pub const NONE: LossModel = LossModel::Bernoulli(0.0);
-}
-
-/// Random delay.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Jitter {
-    /// Uniform from zero to `max`.
-    Uniform {
-        /// The longest.
-        max: Duration,
-        /// Whether packets may overtake one another by it.
-        reorder: bool,
-    },
-    /// Normal, cut off at zero and at twice the mean.
-    Normal {
-        /// The mean.
-        mean: Duration,
-        /// The standard deviation.
-        deviation: Duration,
-        /// Whether packets may overtake one another by it.
-        reorder: bool,
-    },
-}
-
-/// A change of a path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
-    /// When.
-    pub at: Time,
-    /// A new rate, of both directions.
-    pub rate: Option<Rate>,
-    /// A new round trip.
-    pub rtt: Option<Duration>,
-    /// A new loss in the data direction.
-    pub loss: Option<f64>,
-    /// A new loss in the direction of the acknowledgements.
-    pub loss_up: Option<f64>,
-    /// `Some(false)`: both directions go down; `Some(true)`: they come up again.
-    pub up: Option<bool>,
-}
-
-/// A link in series with every path.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CommonLink {
-    /// Its rate, in both directions.
-    pub rate: Rate,
-    /// What it adds to the round trip of every path.
-    pub rtt: Duration,
-    /// Its queue, in either direction. A BDP is that of the greatest round trip of all paths.
-    pub queue: QueueSize,
-    /// The queue from which on packets are marked, in either direction; none if none are.
-    pub ecn_threshold: Option<QueueSize>,
-    /// Loss in the data direction.
-    pub loss: LossModel,
-}
-
-/// What is sent.
+/// The traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// How much each flow sends.
+    /// The size of each flow.
     pub size: FlowSize,
-    /// How many flows a run has.
+    /// The number of flows of a run.
     pub flows: u32,
-    /// When they start.
+    /// The number of pairs, the first of [`Experiment::pairs`], among which the flows alternate.
+    pub pairs: usize,
+    /// Their start times.
     pub start: Start,
-    /// Who sends.
+    /// The direction of the data.
     pub direction: Direction,
-    /// How long a bulk flow sends.
+    /// The duration of a bulk flow.
     pub duration: Duration,
-    /// Whether the sender is told the flow's size beforehand.
+    /// True if the sender's stack knows the flow's size beforehand.
     pub size_known: bool,
     /// Plain TCP flows that fill a path and are not counted.
     pub background: Vec<Background>,
-    /// Plain TCP flows of the same traffic beside the contender's, which have a row of their own.
+    /// Plain TCP flows with the same traffic that compete with the contender's, and have their own row.
     pub beside: Option<Beside>,
 }
 
-/// How much a flow sends.
+/// The size of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FlowSize {
-    /// So many bytes.
+    /// A fixed size.
     Fixed(Bytes),
     /// Web-like: Pareto with shape 1.5 and scale 19 KB, of sizes up to `max`.
     Web {
-        /// The largest.
+        /// The largest size.
         max: Option<Bytes>,
     },
-    /// As much as the time allows.
+    /// As much as the time permits.
     Bulk,
 }
 
-/// When flows start.
+/// The start times of flows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Start {
-    /// All at once.
+    /// All at the same time.
     Together(Time),
-    /// Each at its time.
+    /// Each at its own time.
     At(Vec<Time>),
-    /// Independently of each other, so that they ask for this share of the paths' whole rate.
+    /// A Poisson process with a given load relative to the sum of the paths' rates.
     Poisson {
-        /// When it begins.
+        /// Its start.
         from: Time,
         /// The load, 1 being the sum of the paths' rates.
         load: f64,
     },
 }
 
-/// Who sends.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The client, which connects.
+    /// From the client, which connects.
     Upload,
-    /// The server, after the client's request.
+    /// From the server, after the client's request.
     Download,
 }
 
 /// Plain TCP flows that fill a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Background {
+    /// The position of their pair.
+    pub pair: usize,
     /// The position of the path.
     pub path: usize,
-    /// How many.
+    /// The number of flows.
     pub flows: u32,
-    /// When they start.
+    /// Their start.
     pub start: Time,
 }
 
-/// Plain TCP flows of the same traffic beside the contender's.
+/// Plain TCP flows with the same traffic that compete with the contender's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// How many.
+    /// The number of flows.
     pub flows: u32,
-    /// The position of the path they take; none: the best one as measured with them alone.
+    /// The positions of their pairs, among which they alternate.
+    pub pairs: Vec<usize>,
+    /// The position of their path; none: the best one, measured with them alone.
     pub path: Option<usize>,
-    /// Their congestion control; none: that of the connections, or NewReno where it is coupled.
+    /// Their congestion control; none: that of the connections, or NewReno if it is coupled.
     pub congestion: Option<CongestionKind>,
 }
 
 impl Condition {
-    /// What the plain TCP flows beside the contender's are.
+    /// Returns the configuration of the competing plain TCP flows.
     pub fn beside_config(&self) -> ConnectionConfig {
         let mut config = self.plain.clone();
         let beside = self.experiment.traffic.beside.as_ref();
@@ -369,18 +215,18 @@ impl Condition {
 }
 
 impl Scenario {
-    /// Whether flows have no size but a time, so that goodput is what counts.
+    /// True if flows have no size but a duration, so that goodput is the measure.
     pub fn is_bulk(&self) -> bool {
         self.conditions.iter().all(|condition| condition.experiment.traffic.size == FlowSize::Bulk)
     }
 
-    /// The seed of run number `run` (from 0): the same for all contenders and conditions.
+    /// Returns the seed of run number `run` (from 0): the same for all contenders and conditions.
     pub fn run_seed(&self, run: u32) -> u64 {
         anabranch_units::RandomStream::new(self.seed, &format!("run.{run}")).next_u64()
     }
 
-    /// The seed of selection run number `run` (from 0), in which the path of `tcp` is chosen. It differs
-    /// from the seeds of the runs in which `tcp` is then compared.
+    /// Returns the seed of selection run number `run` (from 0), in which the path of `tcp` is chosen. It
+    /// differs from the seeds of the runs in which `tcp` is then compared.
     pub fn selection_seed(&self, run: u32) -> u64 {
         anabranch_units::RandomStream::new(self.seed, &format!("selection.{run}")).next_u64()
     }

@@ -1,15 +1,16 @@
 //! Algorithms with parameters: a scheduler or a congestion control, by name.
 //!
-//! `"blest"`, `"blest:lambda=1.2:opportunistic=off"` and `{ name = "blest", lambda = 1.2 }` are read here,
-//! from the table of parameters that the algorithm itself has.
+//! Reads `"blest"`, `"blest:lambda=1.2:opportunistic=off"` and `{ name = "blest", lambda = 1.2 }`, by the
+//! algorithm's own table of parameters.
 
 use anabranch_stack::parameter::{Domain, Numbers, Parameterised, Spec, Value as Setting};
+use anabranch_units::Bytes;
 
-use crate::reader::{unknown_key, unknown_name};
+use crate::reader::{Reader, unknown_key, unknown_name};
 use crate::source::{Problem, Span};
 use crate::tree::{Entry, Node, Table, Value};
 
-/// The algorithm that `node` names, with its parameters. `defaults` may have a table of parameters for
+/// Reads the algorithm that `node` names, with its parameters. `defaults` may have a table of parameters for
 /// each name.
 pub(crate) fn read<K: Parameterised>(node: &Node, defaults: Option<&Table>) -> Result<K, Problem> {
     match &node.value {
@@ -46,12 +47,12 @@ fn of_name<K: Parameterised>(node: &Node, defaults: Option<&Table>) -> Result<K,
     Ok(kind)
 }
 
-/// A name as the key of a table is kept.
+/// Returns a name in the form of a table's key.
 fn as_key(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// Sets the parameters that the entries give.
+/// Sets the parameters given by the entries.
 pub(super) fn apply<'a, K: Parameterised>(
     kind: &mut K,
     entries: impl IntoIterator<Item = &'a Entry>,
@@ -64,9 +65,9 @@ pub(super) fn apply<'a, K: Parameterised>(
             );
         }
         seen.push(entry);
-        let specs = specs(kind);
-        let Some(spec) = specs.iter().find(|spec| spec.name == entry.key) else {
-            let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+        let known = kind.parameters();
+        let Some((spec, old)) = known.iter().find(|(spec, _)| spec.name == entry.key) else {
+            let names: Vec<&str> = known.iter().map(|(spec, _)| spec.name).collect();
             if names.is_empty() {
                 let what = format!("this {} has no parameters", K::WHAT);
                 return Err(Problem::at(&entry.key_span, what).help(format!(
@@ -76,12 +77,9 @@ pub(super) fn apply<'a, K: Parameterised>(
             }
             return Err(unknown_key(entry, &format!("this {}", K::WHAT), &names));
         };
-        let value = setting(spec, &entry.node)?;
+        let value = setting(spec, &entry.node, old)?;
         if !kind.set_parameter(spec.name, value) {
-            let shown = spec.domain.show(&value);
-            return Err(
-                Problem::at(&entry.node.span, format!("{shown} is out of range")).help(what_is_right(spec))
-            );
+            return Err(out_of_range(spec, &entry.node, &value));
         }
     }
     let Some([less, more]) = kind.contradiction() else { return Ok(()) };
@@ -98,20 +96,22 @@ pub(super) fn apply<'a, K: Parameterised>(
     Err(Problem::at(&entry.node.span, what).help(format!("set both, with `{less}` at most `{more}`")))
 }
 
+/// The problem with a value of the right kind.
+pub(super) fn out_of_range(spec: &Spec, node: &Node, value: &Setting) -> Problem {
+    let shown = spec.domain.show(value);
+    Problem::at(&node.span, format!("{shown} is out of range")).help(what_is_right(spec))
+}
+
 fn what_is_right(spec: &Spec) -> String {
     format!("`{}` ({}): give {}", spec.name, spec.what, spec.domain)
 }
 
-/// The names of the parameters of `kind`.
+/// Returns the names of the parameters of `kind`.
 pub(super) fn names<K: Parameterised>(kind: &K) -> Vec<&'static str> {
-    specs(kind).iter().map(|spec| spec.name).collect()
+    kind.parameters().iter().map(|(spec, _)| spec.name).collect()
 }
 
-fn specs<K: Parameterised>(kind: &K) -> Vec<Spec> {
-    kind.parameters().into_iter().map(|(spec, _)| spec).collect()
-}
-
-/// Checks a table of parameters by name, whether anybody uses the algorithm or not.
+/// Checks a table of parameters by name, even for unused algorithms.
 pub(super) fn check_defaults<K: Parameterised>(table: &Table) -> Result<(), Problem> {
     for entry in &table.entries {
         let names = K::names();
@@ -125,8 +125,8 @@ pub(super) fn check_defaults<K: Parameterised>(table: &Table) -> Result<(), Prob
     Ok(())
 }
 
-/// The value that `node` gives to a parameter. Its range is checked by whoever sets it.
-fn setting(spec: &Spec, node: &Node) -> Result<Setting, Problem> {
+/// Reads the value that `node` gives to a parameter with the value `old`. The caller checks its range.
+pub(super) fn setting(spec: &Spec, node: &Node, old: &Setting) -> Result<Setting, Problem> {
     let help = |problem: Problem| problem.help(what_is_right(spec));
     if matches!(&node.value, Value::String(text) if text.trim().is_empty()) {
         return Err(help(Problem::at(&node.span, format!("`{}` has no value", spec.name))));
@@ -145,10 +145,41 @@ fn setting(spec: &Spec, node: &Node) -> Result<Setting, Problem> {
         Domain::Time(..) | Domain::OpenTime(..) => node.delay().map(Setting::Time).map_err(help),
         Domain::Choice(words) => node.choice(spec.name, words).map(Setting::Choice),
         Domain::Numbers(..) => numbers(node).map(Setting::Numbers).map_err(help),
+        Domain::Buffer(..) | Domain::OpenBuffer(..) => buffer(spec, node, old),
     }
 }
 
-/// A list of numbers; as a text with `/` between them.
+/// Reads a buffer: a size, or a table of two; a missing one keeps its value in `old`.
+fn buffer(spec: &Spec, node: &Node, old: &Setting) -> Result<Setting, Problem> {
+    let Value::Table(_) = &node.value else {
+        return node.size().map(Setting::Size);
+    };
+    let table = Reader::of(node, spec.name, &["initial", "max"])?;
+    let size = |node: &Node| {
+        let size = node.size()?;
+        match spec.domain.admits(&Setting::Size(size)) {
+            true => Ok(size),
+            false => Err(out_of_range(spec, node, &Setting::Size(size))),
+        }
+    };
+    let (initial, max) = match *old {
+        Setting::Growing(initial, max) => (initial, max),
+        Setting::Size(size) => (size, size),
+        _ => TCP_WMEM,
+    };
+    let initial = table.optional("initial", size)?.unwrap_or(initial);
+    let max = table.optional("max", size)?.unwrap_or(max.max(initial));
+    if initial > max {
+        let text = format!("the {} starts at {initial} and ends at {max}", spec.name.replace('-', " "));
+        return Err(Problem::at(&node.span, text).help("give a `max` that is not below `initial`"));
+    }
+    Ok(Setting::Growing(initial, max))
+}
+
+/// The sizes of a buffer that had none: Linux's `tcp_wmem`.
+const TCP_WMEM: (Bytes, Bytes) = (Bytes::from_kib(16), Bytes::from_kib(4 << 10));
+
+/// Reads a list of numbers; as a text they are separated by `/`.
 fn numbers(node: &Node) -> Result<Numbers, Problem> {
     let wrong = || Problem::at(&node.span, "this is not a list of at most 32 numbers");
     let all: Vec<f64> = match &node.value {
@@ -162,9 +193,9 @@ fn numbers(node: &Node) -> Result<Numbers, Problem> {
     Numbers::new(&all).ok_or_else(wrong)
 }
 
-/// The parts of a text between its colons, each with its place.
+/// Returns the parts of a text between its colons, each with its place.
 fn parts(text: &str, span: &Span) -> Vec<Node> {
-    // A text in quotes that has no escapes is as long as its place but for the quotes.
+    // The length of a quoted text without escapes equals that of its place without the quotes.
     let lead = match span.range.len() {
         len if len == text.len() => 0,
         len if len == text.len() + 2 => 1,
@@ -183,7 +214,7 @@ fn parts(text: &str, span: &Span) -> Vec<Node> {
         .collect()
 }
 
-/// How a parameter of `kind` is written behind its name, as a help.
+/// Returns an example of a parameter of `kind` after its name, for a help text.
 fn example<K: Parameterised>(kind: &K) -> String {
     let Some((spec, default)) = kind.parameters().into_iter().next() else {
         return format!("this {} has no parameters: write its name alone", K::WHAT);
@@ -195,7 +226,7 @@ fn example<K: Parameterised>(kind: &K) -> String {
     format!("write NAME:KEY=VALUE, here for example `{}={value}`", spec.name)
 }
 
-/// `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 fn assignment(part: &Node, help: &str) -> Result<Entry, Problem> {
     let text = part.string()?;
     let (key, value) = match text.split_once('=') {
@@ -220,7 +251,7 @@ fn assignment(part: &Node, help: &str) -> Result<Entry, Problem> {
     })
 }
 
-/// Reads `text` as a person gives it to an option: `NAME` or `NAME:KEY=VALUE:...`.
+/// Reads the value of an option: `NAME` or `NAME:KEY=VALUE:...`.
 pub fn from_option<K: Parameterised>(option: &str, text: &str) -> Result<K, crate::ScenarioError> {
     let span = Span { source: 0, range: 0..text.len() };
     let node = Node { span, value: Value::String(text.to_owned()) };
@@ -228,7 +259,7 @@ pub fn from_option<K: Parameterised>(option: &str, text: &str) -> Result<K, crat
     read(&node, None).map_err(|problem| problem.locate(&sources))
 }
 
-/// The parameters of `kind`, each with its value: `lambda=1.2, ...`.
+/// Formats the parameters of `kind` with their values: `lambda=1.2, ...`.
 pub fn describe<K: Parameterised>(kind: &K) -> String {
     let shown: Vec<String> = kind
         .parameters()

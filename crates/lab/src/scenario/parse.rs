@@ -7,7 +7,7 @@ use anabranch_units::Duration;
 use super::contender::Base;
 use super::document::Files;
 use super::{
-    Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, Traffic, contender, knobs,
+    Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, contender, knobs, network,
     parameters, path, traffic,
 };
 use crate::reader::{Reader, list, unknown_key};
@@ -33,16 +33,19 @@ pub(super) const KEYS: &[&str] = &[
     "ipv6",
     "path",
     "topology",
+    "node",
+    "link",
+    "route",
     "traffic",
     "connection",
     "condition",
 ];
 
-/// What belongs to the whole comparison, so that no condition can change it.
+/// The keys of the whole comparison, which no condition can change.
 const FIXED: &[&str] =
     &["description", "schedulers", "reference", "runs", "seed", "min-effect", "other-starts", "condition"];
 
-/// The contenders where a scenario names none.
+/// The default contenders.
 const DEFAULT_SCHEDULERS: [&str; 4] = ["tcp", "linux", "min_rtt", "dmptcp"];
 const DEFAULT_RUNS: u32 = 30;
 const DEFAULT_MIN_EFFECT: f64 = 0.01;
@@ -55,14 +58,14 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
     for (name, table) in variations(table)? {
         let (experiment, base) = experiment(&table, end, files)?;
         // A condition may give schedulers other parameters, and other paths to `tcp@`.
-        let here = read_contenders(&reader, table.get("scheduler"), &experiment.paths, end)?;
+        let here = read_contenders(&reader, table.get("scheduler"), experiment.paths(), end)?;
         let configs = here.iter().map(|c| c.config(&base)).collect::<Result<_, _>>()?;
         if contenders.is_empty() {
             contenders = here;
         }
         for contender in &contenders {
             if let super::Transport::Tcp { path: Some(path) } = contender.transport
-                && path >= experiment.paths.len()
+                && path >= experiment.paths().len()
             {
                 return Err(Problem::at(
                     &contender.span,
@@ -101,6 +104,7 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         other_starts: reader.optional("other-starts", Node::boolean)?.unwrap_or(true),
         contenders,
         conditions,
+        renamed: Vec::new(),
     })
 }
 
@@ -122,7 +126,7 @@ fn read_contenders(
     contender::read_all(&Node { span: end.clone(), value: names }, paths, defaults)
 }
 
-/// The scenario once for each condition, with its name; once without a name where there is none.
+/// Returns the scenario once for each condition, with its name; once without a name if there is none.
 fn variations(table: &Table) -> Result<Vec<(String, Table)>, Problem> {
     let mut base = table.clone();
     let Some(conditions) = base.remove("condition") else {
@@ -164,7 +168,7 @@ fn variations(table: &Table) -> Result<Vec<(String, Table)>, Problem> {
     Ok(variations)
 }
 
-/// Puts `node` at the dotted `keys`.
+/// Sets `node` at the dotted `keys`.
 pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> Result<(), Problem> {
     let mut node = node;
     for (key, key_span) in keys[1..].iter().rev() {
@@ -184,11 +188,12 @@ pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> R
     merge(table, entry)
 }
 
-/// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one.
+/// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one, and likewise for
+/// `link`.
 fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
     match (entry.key.as_str(), &entry.node.value) {
-        ("path", Value::Table(_)) => {}
-        // Parameters for the congestion control that is named already.
+        ("path" | "link", Value::Table(_)) => {}
+        // Parameters for the congestion control that is already named.
         ("congestion", Value::Table(changes)) if changes.get("name").is_none() => {
             if let Some(old) = table.get_mut("congestion")
                 && let Value::String(_) = &old.node.value
@@ -204,61 +209,76 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             return Ok(());
         }
     }
+    let (what, keys) = match entry.key.as_str() {
+        "path" => ("path", path::KEYS),
+        _ => ("link", network::LINK_KEYS),
+    };
     let Value::Table(changes) = entry.node.value else { return Ok(()) };
-    let Some(Entry { node: Node { value: Value::Array(paths), .. }, .. }) = table.get_mut("path") else {
-        return Err(
-            Problem::at(&entry.key_span, "there is no path to change").help("give paths as `[[path]]`")
-        );
+    let Some(Entry { node: Node { value: Value::Array(items), .. }, .. }) = table.get_mut(what) else {
+        return Err(Problem::at(&entry.key_span, format!("there is no {what} to change"))
+            .help(format!("give {what}s as `[[{what}]]`")));
     };
     for change in changes.entries {
-        if path::KEYS.contains(&change.key.as_str()) {
-            for path in paths.iter_mut() {
-                if let Value::Table(path) = &mut path.value {
-                    path.merge(change.clone());
+        if keys.contains(&change.key.as_str()) {
+            for item in items.iter_mut() {
+                if let Value::Table(item) = &mut item.value {
+                    item.merge(change.clone());
                 }
             }
             continue;
         }
         // A name comes before a number, as a name may be a number.
-        let named = paths.iter().position(|path| {
-            let Value::Table(path) = &path.value else { return false };
-            let name = path.get("name").and_then(|entry| entry.node.name().ok());
-            name.is_some_and(|name| name.replace('_', "-") == change.key)
+        let named = items.iter().position(|item| {
+            let Value::Table(item) = &item.value else { return false };
+            let text = |key: &str| item.get(key).and_then(|entry| entry.node.name().ok());
+            let name = match (text("name"), text("from"), text("to")) {
+                (Some(name), ..) => name,
+                (None, Some(from), Some(to)) if what == "link" => format!("{from}-{to}"),
+                _ => return false,
+            };
+            name.replace('_', "-") == change.key
         });
-        let numbered = || (1..=paths.len()).position(|number| number.to_string() == change.key);
-        let found = named.or_else(numbered).and_then(|at| paths.get_mut(at));
+        let numbered = || (1..=items.len()).position(|number| number.to_string() == change.key);
+        let found = named.or_else(numbered).and_then(|at| items.get_mut(at));
         match (found, &change.node.value) {
-            (Some(Node { value: Value::Table(path), .. }), Value::Table(inner)) => {
-                inner.entries.iter().for_each(|entry| path.merge(entry.clone()));
+            (Some(Node { value: Value::Table(item), .. }), Value::Table(inner)) => {
+                inner.entries.iter().for_each(|entry| item.merge(entry.clone()));
             }
             (Some(_), _) => {
-                return Err(Problem::at(&change.node.span, "a path is a table of keys")
-                    .help("write for example `path.wifi.loss = \"1%\"`"));
+                let example = if what == "path" { "path.wifi.loss" } else { "link.uplink.loss" };
+                return Err(Problem::at(&change.node.span, format!("a {what} is a table of keys"))
+                    .help(format!("write for example `{example} = \"1%\"`")));
             }
             (None, _) => {
-                return Err(unknown_key(&change, "a path (and no path is called so)", path::KEYS));
+                let at = if what == "path" {
+                    "a path (and no path has that name)"
+                } else {
+                    "a link (and no link has that name)"
+                };
+                return Err(unknown_key(&change, at, keys));
             }
         }
     }
     Ok(())
 }
 
-/// The experiment of one condition, and the configuration that its contenders start from.
+/// Reads the experiment of one condition, and the configuration that its contenders start from.
 fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experiment, Base), Problem> {
     let reader = Reader::new(table, end, "the scenario", KEYS)?;
-    let Some(paths) = reader.get("path") else {
-        return Err(Problem::at(end, "there is no path")
-            .help("add for example `[[path]]` with `rate = \"100 Mbit/s\"` and `rtt = \"20 ms\"`"));
-    };
     let profile = reader.optional("profile", |node| {
         let names: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
         Ok(Profile::ALL[node.choice("profile", &names)?])
     })?;
     let profile = profile.unwrap_or_default();
-    let paths = path::read_all(paths, files, profile)?;
+    let traffic = reader.get("traffic").map(|node| Reader::of(node, "traffic", traffic::KEYS)).transpose()?;
+    let direction = traffic::direction(traffic.as_ref())?;
+    let mut network = network::Network::read(&reader, end, files, profile, direction)?;
+    let traffic = traffic::read(traffic.as_ref(), end, &mut network)?;
+    let paths = network.pairs[..traffic.pairs].iter().rev().max_by_key(|pair| pair.paths.len());
+    let paths: Vec<Path> = paths.map(|pair| pair.paths.clone()).unwrap_or_default();
     let mut base = ConnectionConfig::new(profile);
-    // Every path of a scenario is there to be used.
-    base.max_subflows = base.max_subflows.max(paths.len() as u8);
+    // Every path of a scenario can be used.
+    base.max_subflows = base.max_subflows.max(u8::try_from(paths.len()).unwrap_or(u8::MAX));
     if let Some(congestion) = reader.optional("congestion", contender::congestion)? {
         base.congestion = congestion;
     }
@@ -273,10 +293,6 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
         }
         knobs::check(&base, &node.span)?;
     }
-    let traffic = match reader.get("traffic") {
-        Some(node) => traffic::read(node, &paths)?,
-        None => Traffic::default(),
-    };
     let deadline = reader.optional("deadline", Node::positive_time)?;
     if let (FlowSize::Bulk, Some(deadline), Some(node)) = (traffic.size, deadline, reader.get("deadline"))
         && deadline < traffic.duration
@@ -289,16 +305,17 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     }
     let (initial, initial_choice) =
         reader.optional("initial", |node| initial(node, &paths))?.unwrap_or_default();
+    let (graph, pairs) = network.finish();
     let mut experiment = Experiment {
         profile,
-        common: reader.optional("topology", path::read_topology)?.flatten(),
+        graph,
+        pairs,
         initial,
         initial_choice,
         ipv6,
         deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
         phases: reader.optional("phases", super::phases::read)?.unwrap_or_default(),
         traffic,
-        paths,
     };
     if initial_choice == InitialChoice::Best {
         experiment.initial = crate::estimate::best(&experiment, &base);
@@ -306,7 +323,8 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     Ok((experiment, Base { config: base, fills_mtu, ipv6 }))
 }
 
-/// The path of the initial subflow and how it was chosen; `best` is found when all is read, unless a path is called so.
+/// Reads the path of the initial subflow and the way of its choice; `best` is determined when everything is
+/// read, unless a path has that name.
 fn initial(node: &Node, paths: &[Path]) -> Result<(usize, InitialChoice), Problem> {
     let name = node.name()?;
     match find_path(&name, paths) {
@@ -320,13 +338,13 @@ fn initial(node: &Node, paths: &[Path]) -> Result<(usize, InitialChoice), Proble
     }
 }
 
-/// The position of the path that `node` names.
+/// Returns the position of the path that `node` names.
 pub(super) fn path_position(node: &Node, paths: &[Path]) -> Result<usize, Problem> {
     let name = node.name()?;
     find_path(&name, paths).ok_or_else(|| no_such_path(node, &name, paths))
 }
 
-/// The position of the path called `name`, or of that number from 1.
+/// Returns the position of the path with the name `name`, or with that number from 1.
 pub(super) fn find_path(name: &str, paths: &[Path]) -> Option<usize> {
     let by_number = || name.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < paths.len());
     paths.iter().position(|path| path.name == name).or_else(by_number)

@@ -1,50 +1,49 @@
-//! Reads the paths of a scenario.
+//! Reads the paths of a scenario: the short form of a network, in which one client and one server have a link in each
+//! direction for each path.
 
+use anabranch_link::{Capacity, LinkConfig, Loss};
 use anabranch_stack::config::Profile;
-use anabranch_units::{Duration, Rate, Time};
+use anabranch_units::Duration;
 
 use super::document::Files;
-use super::{Capacity, Change, CommonLink, Jitter, LossModel, Path, TraceStart};
+use super::{TraceStart, link};
 use crate::reader::Reader;
 use crate::source::{Problem, Span};
-use crate::tree::{Node, Table, Value};
-use crate::units::QueueSize;
+use crate::tree::{self, Node, Table, Value};
 
 /// The keys of a `[[path]]`.
-pub(super) const KEYS: &[&str] = &[
-    "name",
-    "rate",
-    "trace",
-    "trace-start",
-    "rtt",
-    "queue",
-    "ecn-threshold",
-    "loss",
-    "loss-up",
-    "gilbert-elliott",
-    "jitter",
-    "reorder",
-    "duplicate",
-    "drop",
-    "luck",
-    "when-down",
-    "mtu",
-    "mtu-reports",
-    "backup",
-    "change",
-];
+pub(super) const KEYS: &[&str] =
+    &link::join::<{ OWN_KEYS.len() + link::KEYS.len() }>(&[OWN_KEYS, link::KEYS]);
 
-/// The most paths; as many as a connection can have subflows.
+/// The keys that a link does not have.
+const OWN_KEYS: &[&str] = &["name", "rate", "trace", "trace-start", "rtt", "loss-up", "backup", "change"];
+
+/// The largest number of paths, equal to the largest number of subflows of a connection.
 const MOST: usize = 32;
 
-/// All paths.
-pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Result<Vec<Path>, Problem> {
+/// A path as a scenario describes it.
+pub(super) struct Described {
+    pub name: String,
+    /// The round trip without load, half of it each way.
+    pub rtt: Duration,
+    /// The position in its traces at which runs begin.
+    pub trace_start: TraceStart,
+    /// The direction of the data.
+    pub data: LinkConfig,
+    /// The direction of the acknowledgements.
+    pub acks: LinkConfig,
+    /// True if subflows over it ask to be backups.
+    pub backup: bool,
+}
+
+/// Reads all paths.
+pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Result<Vec<Described>, Problem> {
     let nodes = node.array().map_err(|problem| problem.help("write each path as `[[path]]`"))?;
     if nodes.is_empty() || nodes.len() > MOST {
         return Err(Problem::at(&node.span, format!("there are {} paths", nodes.len()))
             .help(format!("give from 1 to {MOST}, each as a `[[path]]`")));
     }
-    let mut paths: Vec<Path> = Vec::with_capacity(nodes.len());
+    let mut paths: Vec<Described> = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
         let path = read(node, index, files, profile)?;
         if let Some(other) = paths.iter().position(|other| other.name == path.name) {
@@ -60,7 +59,7 @@ pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Resu
     Ok(paths)
 }
 
-fn read(node: &Node, index: usize, files: &Files<'_>, profile: Profile) -> Result<Path, Problem> {
+fn read(node: &Node, index: usize, files: &Files<'_>, profile: Profile) -> Result<Described, Problem> {
     let path = Reader::of(node, "a path", KEYS)?;
     let name = match path.optional("name", Node::name)? {
         Some(name) if KEYS.contains(&name.as_str()) => {
@@ -88,61 +87,29 @@ fn read(node: &Node, index: usize, files: &Files<'_>, profile: Profile) -> Resul
                 .help("add for example `rate = \"100 Mbit/s\"`"));
         }
     };
-    let trace_start = path.optional("trace-start", |node| match &node.value {
-        Value::String(text) if text.trim() == "random" => Ok(TraceStart::Random),
-        _ => Ok(TraceStart::At(node.delay()?)),
-    })?;
-    if let (Some(node), None) = (path.get("trace-start"), path.get("trace")) {
-        return Err(Problem::at(&node.span, "a path without a trace has no start in it")
-            .help("give a `trace`, or remove `trace-start`"));
-    }
-    let changes = path.optional("change", changes)?.unwrap_or_default();
-    if let (Some(node), true) = (path.get("change"), path.get("trace").is_some())
-        && changes.iter().any(|change| change.rate.is_some())
-    {
-        return Err(Problem::at(&node.span, "a path with a trace cannot change its rate")
-            .help("remove `rate` from its changes, or `trace` from the path"));
-    }
-    let loss = match (path.get("loss"), path.get("gilbert-elliott")) {
-        (Some(_), Some(channel)) => {
-            return Err(Problem::at(&channel.span, "a path has either `loss` or `gilbert-elliott`")
-                .help("remove one of them"));
-        }
-        (Some(loss), None) => LossModel::Bernoulli(loss.probability()?),
-        (None, Some(channel)) => gilbert_elliott(channel)?,
-        (None, None) => LossModel::NONE,
+    let trace_start = link::trace_start(&path, "a path")?;
+    let (mut data, mut acks) = (LinkConfig::default(), LinkConfig::default());
+    link::change(&path, &link::PATH_CHANGE, &mut data, Some(&mut acks))?;
+    let (timeline, timeline_acks) = (data.timeline, acks.timeline);
+    let loss = link::loss(&path, "a path")?;
+    let rtt = path.required("rtt", "\"20 ms\"", Node::delay)?;
+    let carrier = LinkConfig { delay: rtt / 2, ..link::carrier(&path, profile)? };
+    let loss_up = Loss::bernoulli(path.optional("loss-up", Node::probability)?.unwrap_or(0.0));
+    let mut data =
+        LinkConfig { capacity: link::started(down, trace_start), loss, timeline, ..carrier.clone() };
+    link::impair(&path, &mut data)?;
+    let acks = LinkConfig {
+        capacity: link::started(up, trace_start),
+        loss: loss_up,
+        timeline: timeline_acks,
+        ..carrier
     };
-    Ok(Path {
-        trace_start: trace_start.unwrap_or_default(),
-        down,
-        up,
-        rtt: path.required("rtt", "\"20 ms\"", Node::delay)?,
-        queue: path.optional("queue", Node::queue)?.unwrap_or(QueueSize::Bdp(1.0)),
-        ecn_threshold: path.optional("ecn-threshold", Node::queue)?,
-        loss,
-        loss_up: LossModel::Bernoulli(path.optional("loss-up", Node::probability)?.unwrap_or(0.0)),
-        jitter: path.optional("jitter", jitter)?,
-        reorder: path.optional("reorder", reorder)?,
-        duplicate: path.optional("duplicate", Node::probability)?.unwrap_or(0.0),
-        drop: path.optional("drop", numbers)?.unwrap_or_default(),
-        luck_apart: match path.optional("luck", |node| node.choice("luck", &["shared", "apart"]))? {
-            Some(choice) => choice == 1,
-            None => profile == Profile::Linux,
-        },
-        keep_when_down: match path.optional("when-down", |node| node.choice("rule", &["drop", "keep"]))? {
-            Some(choice) => choice == 1,
-            None => false,
-        },
-        mtu: path.optional("mtu", mtu)?,
-        reports_mtu: path.optional("mtu-reports", Node::boolean)?.unwrap_or(true),
-        backup: path.optional("backup", Node::boolean)?.unwrap_or(false),
-        changes,
-        name,
-    })
+    let backup = path.optional("backup", Node::boolean)?.unwrap_or(false);
+    Ok(Described { name, rtt, trace_start, data, acks, backup })
 }
 
 fn traces(node: &Node, files: &Files<'_>) -> Result<(Capacity, Capacity), Problem> {
-    let load = |node: &Node| Ok(Capacity::Trace(files.trace(node)?));
+    let load = |node: &Node| Ok(Capacity::from(files.trace(node)?));
     match &node.value {
         Value::Table(_) => {
             let table = Reader::of(node, "a trace", &["down", "up"])?;
@@ -157,144 +124,8 @@ fn traces(node: &Node, files: &Files<'_>) -> Result<(Capacity, Capacity), Proble
     }
 }
 
-fn gilbert_elliott(node: &Node) -> Result<LossModel, Problem> {
-    let keys = ["mean-good", "mean-bad", "loss-good", "loss-bad"];
-    let table = Reader::of(node, "gilbert-elliott", &keys)?;
-    let sojourn = |node: &Node| {
-        let span = node.delay()?;
-        if span < Duration::from_micros(1) {
-            return Err(
-                Problem::at(&node.span, format!("a mean of {span} is too short")).help("give at least 1 us")
-            );
-        }
-        Ok(span)
-    };
-    Ok(LossModel::GilbertElliott {
-        mean_good: table.required("mean-good", "\"1 s\"", sojourn)?,
-        mean_bad: table.required("mean-bad", "\"50 ms\"", sojourn)?,
-        loss_good: table.optional("loss-good", Node::probability)?.unwrap_or(0.0),
-        loss_bad: table.required("loss-bad", "\"50%\"", Node::probability)?,
-    })
-}
-
-fn jitter(node: &Node) -> Result<Jitter, Problem> {
-    if !matches!(node.value, Value::Table(_)) {
-        return Ok(Jitter::Uniform { max: node.delay()?, reorder: false });
-    }
-    let table = Reader::of(node, "jitter", &["max", "mean", "deviation", "reorder"])?;
-    let reorder = table.optional("reorder", Node::boolean)?.unwrap_or(false);
-    match (table.optional("max", Node::delay)?, table.optional("mean", Node::delay)?) {
-        (Some(max), None) if table.get("deviation").is_none() => Ok(Jitter::Uniform { max, reorder }),
-        (None, Some(mean)) => {
-            let deviation = table.required("deviation", "\"2 ms\"", Node::delay)?;
-            Ok(Jitter::Normal { mean, deviation, reorder })
-        }
-        _ => Err(Problem::at(&node.span, "jitter is either uniform or normal")
-            .help("write `{ max = \"5 ms\" }` or `{ mean = \"5 ms\", deviation = \"2 ms\" }`")),
-    }
-}
-
-fn reorder(node: &Node) -> Result<(f64, Duration), Problem> {
-    let table = Reader::of(node, "reorder", &["probability", "extra"])?;
-    Ok((
-        table.required("probability", "\"1%\"", Node::probability)?,
-        table.required("extra", "\"5 ms\"", Node::delay)?,
-    ))
-}
-
-/// The MTU of a path, in bytes.
-fn mtu(node: &Node) -> Result<u32, Problem> {
-    let size = node.size()?.get();
-    if !(576..=65_535).contains(&size) {
-        return Err(Problem::at(&node.span, format!("an MTU of {size} bytes is out of range"))
-            .help("give from 576 to 65535 bytes, the IP header included"));
-    }
-    Ok(size as u32)
-}
-
-fn numbers(node: &Node) -> Result<Vec<u64>, Problem> {
-    node.array()?.iter().map(|item| Ok(item.integer(1, i64::MAX)? as u64)).collect()
-}
-
-fn changes(node: &Node) -> Result<Vec<Change>, Problem> {
-    let mut changes: Vec<Change> = Vec::new();
-    for node in node.array().map_err(|problem| problem.help("write each change as `[[path.change]]`"))? {
-        let change = change(node)?;
-        if let Some(last) = changes.last()
-            && change.at < last.at
-        {
-            return Err(Problem::at(
-                &node.span,
-                format!("a change at {} comes after one at {}", Duration(change.at.0), Duration(last.at.0)),
-            )
-            .help("put the changes in order of time"));
-        }
-        changes.push(change);
-    }
-    Ok(changes)
-}
-
-fn change(node: &Node) -> Result<Change, Problem> {
-    let keys = ["at", "rate", "rtt", "loss", "loss-up", "down", "up"];
-    let table = Reader::of(node, "a change of a path", &keys)?;
-    let flag = |key: &str| -> Result<bool, Problem> {
-        match table.get(key) {
-            Some(node) if node.boolean()? => Ok(true),
-            Some(node) => Err(Problem::at(&node.span, format!("`{key} = false` says nothing"))
-                .help("write `down = true` or `up = true`")),
-            None => Ok(false),
-        }
-    };
-    let up = match (flag("down")?, flag("up")?) {
-        (true, true) => {
-            return Err(Problem::at(&node.span, "a path cannot go down and come up at the same time")
-                .help("make two changes of it"));
-        }
-        (true, false) => Some(false),
-        (false, true) => Some(true),
-        (false, false) => None,
-    };
-    let change = Change {
-        at: Time::ZERO + table.required("at", "\"2 s\"", Node::delay)?,
-        rate: table.optional("rate", Node::rate)?,
-        rtt: table.optional("rtt", Node::delay)?,
-        loss: table.optional("loss", Node::probability)?,
-        loss_up: table.optional("loss-up", Node::probability)?,
-        up,
-    };
-    if keys[1..].iter().all(|key| table.get(key).is_none()) {
-        return Err(Problem::at(&node.span, "this change changes nothing")
-            .help("add `rate`, `rtt`, `loss`, `loss-up`, `down = true` or `up = true`"));
-    }
-    Ok(change)
-}
-
-/// The keys of `[topology]`.
-pub(super) const TOPOLOGY_KEYS: &[&str] = &["kind", "rate", "rtt", "queue", "ecn-threshold", "loss"];
-
-/// The common link, where the topology has one.
-pub(super) fn read_topology(node: &Node) -> Result<Option<CommonLink>, Problem> {
-    let table = Reader::of(node, "topology", TOPOLOGY_KEYS)?;
-    let kind =
-        table.required("kind", "\"shared\"", |node| node.choice("topology", &["disjoint", "shared"]))?;
-    if kind == 0 {
-        if let Some(node) = TOPOLOGY_KEYS[1..].iter().find_map(|key| table.get(key)) {
-            return Err(Problem::at(&node.span, "disjoint paths have no common link")
-                .help("write `kind = \"shared\"`, or remove this"));
-        }
-        return Ok(None);
-    }
-    Ok(Some(CommonLink {
-        rate: table.required("rate", "\"100 Mbit/s\"", Node::rate)?,
-        rtt: table.optional("rtt", Node::delay)?.unwrap_or(Duration::ZERO),
-        queue: table.optional("queue", Node::queue)?.unwrap_or(QueueSize::Bdp(1.0)),
-        ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
-        loss: LossModel::Bernoulli(table.optional("loss", Node::probability)?.unwrap_or(0.0)),
-    }))
-}
-
 /// Reads `RATE,RTT[,loss=P][,loss-up=P][,queue=Q][,name=N]` or `trace=DOWN[:UP],RTT...`, which is source
-/// number `source`, into a `[[path]]`.
+/// number `source`, as a `[[path]]`.
 pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
     let whole = Span { source, range: 0..text.len() };
     let example = "write for example `100Mbit/s,20ms`, `8Mbit/s,50ms,loss=1%,queue=100packets` or `trace=lte.down:lte.up,40ms`";
@@ -305,13 +136,14 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
         let span = Span { source, range: start..start + part.trim().len() };
         at += part.len() + 1;
         let part = part.trim();
-        let (key, value, value_at) = match part.split_once('=') {
-            Some((key, value)) => (key.trim().replace('_', "-"), value, start + part.len() - value.len()),
-            None if index == 0 => ("rate".to_owned(), part, start),
-            None if table.get("rtt").is_none() => ("rtt".to_owned(), part, start),
-            None => return Err(Problem::at(&span, format!("`{part}` is not understood here")).help(example)),
+        let (written, value, value_at) = match part.split_once('=') {
+            Some((key, value)) => (key.trim(), value, start + part.len() - value.len()),
+            None if index == 0 => ("rate", part, start),
+            None if table.get("rtt").is_none() => ("rtt", part, start),
+            None => return Err(Problem::at(&span, format!("`{part}` is unknown here")).help(example)),
         };
-        let key_span = Span { source, range: start..start + key.len().min(part.len()) };
+        let key = tree::present(written);
+        let key_span = Span { source, range: start..start + written.len().min(part.len()) };
         let value_span = Span { source, range: value_at..start + part.len() };
         if table.get(&key).is_some() {
             return Err(Problem::at(&key_span, format!("`{key}` is given twice")));
@@ -342,11 +174,4 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
         return Err(Problem::at(&whole, "this path has no round-trip time").help(example));
     }
     Ok(Node { span: whole, value: Value::Table(table) })
-}
-
-impl Path {
-    /// The greatest rate that the data direction ever has, or the trace's mean.
-    pub fn greatest_rate(&self) -> Rate {
-        self.changes.iter().filter_map(|change| change.rate).fold(self.down.mean_rate(), Rate::max)
-    }
 }

@@ -1,10 +1,10 @@
 //! Small random shifts of each run.
 //!
-//! Drop-tail queues are chaotic: whether a segment meets a full queue may depend on microseconds. In a
-//! scenario without random loss all runs would be the same, and the result one draw of many that no
-//! user would tell apart. So each run of a comparison draws its *phases*: the starts of flows, the
-//! delays of paths, the delay before a host opens further subflows, the starting points in traces, and
-//! some host jitter for every packet. They come from the run's seed, so all contenders meet the same ones.
+//! Drop-tail queues are chaotic: whether a segment finds a full queue may depend on microseconds. In a
+//! scenario without random loss all runs would be the same, and the result one of many that no user could
+//! distinguish. Each run of a comparison therefore draws its *phases*: the starts of flows, the delays of
+//! paths, the delay before a host opens additional subflows, the positions in traces, and some host jitter
+//! for every packet. They are derived from the run's seed, so all contenders have the same ones.
 
 use anabranch_units::Duration;
 
@@ -12,20 +12,21 @@ use crate::reader::Reader;
 use crate::source::Problem;
 use crate::tree::{Node, Value};
 
-/// How far runs are shifted against each other. Each limit also depends on the round trip, so that a
-/// phase stays small beside it.
+/// The limits of the shifts between runs. Each limit also depends on the round-trip time, so that a phase
+/// stays small compared with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phases {
-    /// A flow starts at most this much later, or 1/20 of the shortest round trip.
+    /// The latest start of a flow; also limited to 1/20 of the shortest round-trip time.
     pub start: Duration,
-    /// A host opens further subflows at most this much later, or 1/50 of the shortest round trip.
+    /// The longest delay before a host opens additional subflows; also limited to 1/50 of the shortest
+    /// round-trip time.
     pub join: Duration,
-    /// The delay of each direction of a path is at most this much longer or shorter, or 1/200 of its
-    /// round trip.
+    /// The largest change of the delay of each direction of a path; also limited to 1/200 of its round-trip
+    /// time.
     pub delay: Duration,
-    /// A packet arrives at most this much later, or 1/200 of the path's round trip.
+    /// The longest additional delay of a packet; also limited to 1/200 of the path's round-trip time.
     pub jitter: Duration,
-    /// Whether traces without a `trace-start` begin at a random point.
+    /// True if traces without a `trace-start` begin at a random position.
     pub traces: bool,
 }
 
@@ -42,22 +43,22 @@ impl Default for Phases {
 }
 
 impl Phases {
-    /// The greatest delay of a flow's start where this is the shortest round trip.
+    /// Returns the longest delay of a flow's start, given the shortest round-trip time.
     pub fn start_limit(&self, shortest_rtt: Duration) -> Duration {
         self.start.min(shortest_rtt / 20)
     }
 
-    /// The greatest delay before further subflows are opened, where this is the shortest round trip.
+    /// Returns the longest delay before additional subflows are opened, given the shortest round-trip time.
     pub fn join_limit(&self, shortest_rtt: Duration) -> Duration {
         self.join.min(shortest_rtt / 50)
     }
 
-    /// The greatest shift of a path's delay.
+    /// Returns the largest change of a path's delay.
     pub fn delay_limit(&self, rtt: Duration) -> Duration {
         self.delay.min(rtt / 200)
     }
 
-    /// The greatest jitter on a path.
+    /// Returns the largest jitter on a path.
     pub fn jitter_limit(&self, rtt: Duration) -> Duration {
         self.jitter.min(rtt / 200)
     }
@@ -66,17 +67,17 @@ impl Phases {
 /// The phases of a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum PhaseChoice {
-    /// Nothing: a comparison draws them, and `anabranch run` does not.
+    /// Not set: a comparison draws phases, and `anabranch run` does not.
     #[default]
     Unset,
-    /// Nobody draws them.
+    /// Neither draws phases.
     Off,
-    /// Both draw these.
+    /// Both draw phases with these limits.
     On(Phases),
 }
 
 impl PhaseChoice {
-    /// The phases of a comparison's runs.
+    /// Returns the phases of a comparison's runs.
     pub fn in_comparison(self) -> Option<Phases> {
         match self {
             PhaseChoice::Unset => Some(Phases::default()),
@@ -85,7 +86,7 @@ impl PhaseChoice {
         }
     }
 
-    /// The phases of a single run.
+    /// Returns the phases of a single run.
     pub fn in_single_run(self) -> Option<Phases> {
         match self {
             PhaseChoice::On(phases) => Some(phases),

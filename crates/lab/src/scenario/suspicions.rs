@@ -1,30 +1,46 @@
-//! Values that are valid and probably not meant.
+//! Warnings about valid values that are probably not intended.
 
-use super::{LossModel, Scenario};
+use anabranch_link::Loss;
+
+use super::{Form, Scenario};
 use crate::units::show_percent;
 
-/// A loss or a minimum effect from here on is probably a percentage without its sign.
+/// A loss or a minimum effect of at least this is probably a percentage without its sign.
 const SUSPICIOUS: f64 = 0.5;
 
 impl Scenario {
-    /// What a person should look at again, a sentence each.
+    /// Returns warnings for the user, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = Vec::new();
+        let mut warnings = self.renamed.clone();
         let mut add = |warning: String| {
             if !warnings.contains(&warning) {
                 warnings.push(warning);
             }
         };
-        for path in self.conditions.iter().flat_map(|condition| &condition.experiment.paths) {
-            for (key, loss) in [("loss", &path.loss), ("loss-up", &path.loss_up)] {
-                let LossModel::Bernoulli(loss) = *loss else { continue };
+        for experiment in self.conditions.iter().map(|condition| &condition.experiment) {
+            let links: Vec<(&str, String, Loss)> = match experiment.graph.form {
+                Form::Paths { .. } => {
+                    let directions = experiment.paths().iter().flat_map(|path| {
+                        let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
+                        let name = format!("path {}", path.name);
+                        [("loss", name.clone(), data.config.loss), ("loss-up", name, acks.config.loss)]
+                    });
+                    directions.collect()
+                }
+                Form::Graph => {
+                    let links = experiment.graph.links.iter();
+                    links.map(|link| ("loss", format!("link {}", link.name), link.config.loss)).collect()
+                }
+            };
+            for (key, name, loss) in links {
+                let Loss::Bernoulli(loss) = loss else { continue };
                 if loss >= SUSPICIOUS {
                     let all = if loss >= 1.0 {
                         "every packet"
                     } else {
                         &format!("{} of the packets", show_percent(loss))
                     };
-                    add(format!("path {} loses {all} ({key}); {}", path.name, written(key, loss)));
+                    add(format!("{name} loses {all} ({key}); {}", written(key, loss)));
                 }
             }
         }
@@ -37,7 +53,7 @@ impl Scenario {
     }
 }
 
-/// How the same digits are written as a percentage.
+/// Returns the same digits written as a percentage.
 fn written(key: &str, value: f64) -> String {
     format!("if {value} % is meant, write `{key}={value}%`")
 }

@@ -4,10 +4,11 @@ use anabranch_sim::traffic::Sizes;
 use anabranch_units::{Duration, Time};
 
 use super::contender::congestion;
+use super::network::Network;
 use super::parse::path_position;
-use super::{Background, Beside, Direction, FlowSize, Path, Start, Traffic};
+use super::{Background, Beside, Direction, FlowSize, Start, Traffic};
 use crate::reader::Reader;
-use crate::source::Problem;
+use crate::source::{Problem, Span};
 use crate::tree::{Node, Value};
 
 /// The keys of `[traffic]`.
@@ -23,9 +24,12 @@ pub(super) const KEYS: &[&str] = &[
     "size-known",
     "background",
     "beside",
+    "from",
+    "to",
+    "pattern",
 ];
 
-/// The most flows of a run.
+/// The largest number of flows of a run.
 const MOST_FLOWS: i64 = 100_000;
 
 impl Default for Traffic {
@@ -33,6 +37,7 @@ impl Default for Traffic {
         Traffic {
             size: FlowSize::Web { max: None },
             flows: 1,
+            pairs: 1,
             start: Start::Together(Time::ZERO),
             direction: Direction::Download,
             duration: Duration::from_secs(10),
@@ -43,32 +48,57 @@ impl Default for Traffic {
     }
 }
 
-pub(super) fn read(node: &Node, paths: &[Path]) -> Result<Traffic, Problem> {
-    let table = Reader::of(node, "traffic", KEYS)?;
+/// Who sends.
+pub(super) fn direction(table: Option<&Reader<'_>>) -> Result<Direction, Problem> {
+    let Some(table) = table else { return Ok(Traffic::default().direction) };
+    let choice = table.optional("direction", |node| node.choice("direction", &["upload", "download"]))?;
+    Ok(if choice == Some(0) { Direction::Upload } else { Direction::Download })
+}
+
+/// Reads the traffic of the keys in `table`, or returns the default. Requests the pairs of hosts from
+/// `network`.
+pub(super) fn read(
+    table: Option<&Reader<'_>>,
+    end: &Span,
+    network: &mut Network,
+) -> Result<Traffic, Problem> {
     let default = Traffic::default();
-    let size = size(&table)?;
-    let (start, flows) = starts(&table, size)?;
+    let Some(table) = table else {
+        let pairs = network.flow_pairs(None, end)?;
+        return Ok(Traffic { pairs, flows: pairs as u32, ..default });
+    };
+    let size = size(table)?;
+    let pairs = network.flow_pairs(Some(table), end)?;
+    let (start, flows) = starts(table, size, pairs as u32)?;
     if let Some(node) = table.get("duration")
         && size != FlowSize::Bulk
     {
         return Err(Problem::at(&node.span, "flows with a size end by themselves")
             .help("`duration` belongs to `size = \"bulk\"`; the time limit of a run is `deadline`"));
     }
-    let direction = table.optional("direction", |node| node.choice("direction", &["upload", "download"]))?;
+    let direction = direction(Some(table))?;
     Ok(Traffic {
         size,
         flows,
+        pairs,
         start,
-        direction: if direction == Some(0) { Direction::Upload } else { Direction::Download },
+        direction,
         duration: table.optional("duration", Node::positive_time)?.unwrap_or(default.duration),
         size_known: table.optional("size-known", Node::boolean)?.unwrap_or(true),
         background: match table.get("background") {
             Some(node) => {
-                list_or_one(node).iter().map(|node| background(node, paths)).collect::<Result<_, _>>()?
+                let mut all = Vec::new();
+                for node in list_or_one(node) {
+                    background(node, network, &mut all)?;
+                }
+                all
             }
             None => Vec::new(),
         },
-        beside: table.optional("beside", |node| beside(node, paths))?,
+        beside: match table.get("beside") {
+            Some(node) => Some(beside(node, network, pairs)?),
+            None => None,
+        },
     })
 }
 
@@ -92,14 +122,15 @@ fn size(table: &Reader<'_>) -> Result<FlowSize, Problem> {
         )
         .help("give a larger `max`, or a fixed `size`")),
         (FlowSize::Fixed(_) | FlowSize::Bulk, Some(_), Some(node)) => {
-            Err(Problem::at(&node.span, "only web-like sizes have a greatest one")
+            Err(Problem::at(&node.span, "only web-like sizes have a maximum")
                 .help("write `size = \"web\"`, or remove `max`"))
         }
         _ => Ok(size),
     }
 }
 
-fn starts(table: &Reader<'_>, size: FlowSize) -> Result<(Start, u32), Problem> {
+/// Reads the start times of flows, and their number: by default at least one for each of the `pairs`.
+fn starts(table: &Reader<'_>, size: FlowSize, pairs: u32) -> Result<(Start, u32), Problem> {
     let flows = table.optional("flows", |node| node.integer(1, MOST_FLOWS))?.map(|n| n as u32);
     let from = table.optional("start", Node::delay)?.map_or(Time::ZERO, |start| Time::ZERO + start);
     match (table.get("starts"), table.get("load")) {
@@ -130,11 +161,11 @@ fn starts(table: &Reader<'_>, size: FlowSize) -> Result<(Start, u32), Problem> {
                 return Err(Problem::at(&node.span, "bulk flows never end, so there is no load")
                     .help("give the flows a `size`, or remove `load`"));
             }
-            // A load of more than the paths carry is a fair question, so it is not a probability.
+            // A load above the capacity is permitted, so it is not a probability.
             let load = node.load()?;
-            Ok((Start::Poisson { from, load }, flows.unwrap_or(100)))
+            Ok((Start::Poisson { from, load }, flows.unwrap_or(pairs.max(100))))
         }
-        (None, None) => Ok((Start::Together(from), flows.unwrap_or(1))),
+        (None, None) => Ok((Start::Together(from), flows.unwrap_or(pairs))),
     }
 }
 
@@ -145,29 +176,47 @@ fn list_or_one(node: &Node) -> &[Node] {
     }
 }
 
-fn background(node: &Node, paths: &[Path]) -> Result<Background, Problem> {
-    let table = Reader::of(node, "background", &["path", "flows", "start"])?;
-    Ok(Background {
-        path: table.required("path", "1", |node| path_position(node, paths))?,
-        flows: table.optional("flows", |node| node.integer(1, MOST_FLOWS))?.unwrap_or(1) as u32,
-        start: Time::ZERO + table.optional("start", Node::delay)?.unwrap_or_default(),
-    })
+/// Reads the background flows that `node` describes, for each pair of hosts that it names.
+fn background(node: &Node, network: &mut Network, all: &mut Vec<Background>) -> Result<(), Problem> {
+    let table = Reader::of(node, "background", &["path", "from", "to", "flows", "start"])?;
+    let pairs = network.named_pairs(&table)?;
+    let paths = match &pairs {
+        Some(pairs) => &network.pairs[pairs[0]].paths,
+        None => network.paths(),
+    };
+    // Named hosts with a single interface leave no choice.
+    let path = match table.get("path") {
+        None if pairs.is_some() && paths.len() == 1 => 0,
+        _ => table.required("path", "1", |node| path_position(node, paths))?,
+    };
+    let flows = table.optional("flows", |node| node.integer(1, MOST_FLOWS))?.unwrap_or(1) as u32;
+    let start = Time::ZERO + table.optional("start", Node::delay)?.unwrap_or_default();
+    let pairs = pairs.unwrap_or_else(|| vec![0]);
+    all.extend(pairs.into_iter().map(|pair| Background { pair, path, flows, start }));
+    Ok(())
 }
 
-fn beside(node: &Node, paths: &[Path]) -> Result<Beside, Problem> {
-    let table = Reader::of(node, "beside", &["flows", "path", "congestion"])?;
+fn beside(node: &Node, network: &mut Network, flow_pairs: usize) -> Result<Beside, Problem> {
+    let table = Reader::of(node, "beside", &["flows", "path", "congestion", "from", "to"])?;
+    let pairs = network.named_pairs(&table)?;
+    let paths = match &pairs {
+        Some(pairs) => &network.pairs[pairs[0]].paths,
+        None => network.paths(),
+    };
+    let only = (pairs.is_some() && paths.len() == 1).then_some(0);
     Ok(Beside {
         flows: table.required("flows", "30", |node| node.integer(1, MOST_FLOWS))? as u32,
-        path: table.optional("path", |node| path_position(node, paths))?,
+        path: table.optional("path", |node| path_position(node, paths))?.or(only),
         congestion: table.optional("congestion", congestion)?,
+        pairs: pairs.unwrap_or_else(|| (0..flow_pairs).collect()),
     })
 }
 
-/// The least web-like size.
+/// The smallest web-like size.
 const WEB_SCALE: u64 = 19_000;
 
 impl FlowSize {
-    /// As the simulator draws it.
+    /// Returns the simulator's distribution.
     pub fn sizes(self) -> Sizes {
         match (self, Sizes::WEB) {
             (FlowSize::Fixed(size), _) => Sizes::Fixed(size),
@@ -179,7 +228,7 @@ impl FlowSize {
         }
     }
 
-    /// The mean size in bytes; none for bulk.
+    /// Returns the mean size in bytes; none for bulk.
     pub fn mean(self) -> Option<f64> {
         Some(self.sizes().mean()).filter(|mean| mean.is_finite())
     }

@@ -1,4 +1,4 @@
-//! Where the points of a sweep lie: each design gives a point coordinates from 0 to 1.
+//! The designs of a sweep, which give each point coordinates from 0 to 1.
 
 use anabranch_units::RandomStream;
 
@@ -24,7 +24,7 @@ impl Design {
     /// The greatest number of dimensions of a Sobol sequence here.
     pub const MOST_SOBOL_DIMENSIONS: usize = sobol_burley::NUM_DIMENSIONS as usize;
 
-    /// The name in a plan.
+    /// Returns the name in a plan.
     pub const fn name(self) -> &'static str {
         match self {
             Design::Grid => "grid",
@@ -34,7 +34,7 @@ impl Design {
         }
     }
 
-    /// The coordinates of all `points` in `dimension`, each at least 0 and below 1. A grid has none.
+    /// Returns the coordinates of all `points` in `dimension`, each at least 0 and below 1. A grid has none.
     pub(super) fn coordinates(self, points: usize, dimension: usize, seed: u64) -> Vec<f64> {
         match self {
             Design::Grid => Vec::new(),

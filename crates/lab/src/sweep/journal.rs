@@ -1,7 +1,7 @@
-//! The journal of a sweep: a header, and a line for each point that is done, in the order in which points ended.
+//! The journal of a sweep: a header, and a line for each completed point, in the order of completion.
 //!
-//! A line is written whole and with one call. What a kill or a full disk leaves of a line is cut off when the journal is opened
-//! again. Memory holds the place of each line, not the lines.
+//! Each line is written in one call. A partial line, left by a kill or a full disk, is removed when the
+//! journal is opened again. Memory holds the positions of the lines, not the lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -30,21 +30,21 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header for the plan with the hash `plan` and this number of points.
+    /// Returns the header for the plan with the hash `plan` and this number of points.
     pub fn new(plan: String, points: usize, commit: Option<&str>) -> Header {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Header { anabranch_sweep: FORMAT, plan, version, commit: commit.map(str::to_owned), points }
     }
 }
 
-/// Why a journal cannot be used.
+/// The reason that a journal cannot be used.
 #[derive(Debug)]
 pub enum JournalError {
     /// It cannot be read or written.
     Io(PathBuf, io::Error),
     /// It belongs to another plan, or another program wrote it: why.
     Foreign(PathBuf, String),
-    /// Line number so and so is damaged: why.
+    /// The line with this number is damaged, for this reason.
     Damaged(PathBuf, usize, String),
     /// Another process has it open.
     InUse(PathBuf),
@@ -75,7 +75,7 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     header: Header,
-    /// Where the line of each point begins.
+    /// The position of the line of each point.
     lines: Vec<Option<u64>>,
     done: usize,
     end: u64,
@@ -93,7 +93,7 @@ impl Journal {
         #[cfg(unix)]
         {
             use rustix::fs::{FlockOperation, flock};
-            // A file system without locks goes without.
+            // Continues without a lock on a file system that has none.
             if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive)
             {
                 return Err(JournalError::InUse(path.to_owned()));
@@ -188,7 +188,7 @@ impl Journal {
             self.file.write_all(format!("{line}\n").as_bytes())
         })();
         if let Err(error) = written {
-            // What has been written of the line would be cut off at the next start in any case.
+            // The partial line would be removed at the next start in any case.
             let _ = self.file.set_len(self.end);
             return Err(JournalError::Io(self.path.clone(), error));
         }
@@ -199,7 +199,7 @@ impl Journal {
     /// Adds a result.
     ///
     /// # Errors
-    /// If it cannot be written; then the journal is as it was before.
+    /// If it cannot be written; the journal is unchanged then.
     pub fn add(&mut self, result: &PointResult) -> Result<(), JournalError> {
         let line = serde_json::to_string(result)
             .map_err(|error| JournalError::Io(self.path.clone(), error.into()))?;
@@ -212,12 +212,12 @@ impl Journal {
         Ok(())
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The number of points that are done.
+    /// Returns the number of points that are done.
     pub fn done(&self) -> usize {
         self.done
     }
@@ -252,7 +252,7 @@ struct Numbered {
     point: usize,
 }
 
-/// Why results of `found` do not go with those of `wanted`.
+/// Returns the reason that results of `found` cannot be combined with those of `wanted`.
 fn foreign(found: &Header, wanted: &Header) -> Option<String> {
     if found.anabranch_sweep != wanted.anabranch_sweep {
         return Some(format!("it has format {}, and this program writes {FORMAT}", found.anabranch_sweep));

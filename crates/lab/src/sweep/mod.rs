@@ -1,10 +1,10 @@
 //! Sweeps: one comparison at each point of a space of conditions.
 //!
-//! A [`Plan`] names a scenario and the values of some of its keys. Its points are all combinations of the values, or points
-//! drawn from their ranges. Each point is a comparison of its own ([`crate::compare`]), simulated on one thread; several
-//! points run at once. Results go to a [`Journal`], a line for each point, so that a sweep can be interrupted at any moment
-//! and goes on where it was. The results of a point depend on the plan and on the program alone, not on the number of threads,
-//! interruptions or shards.
+//! A [`Plan`] names a scenario and the values of some of its keys. Its points are all combinations of the
+//! values, or points drawn from their ranges. Each point is a separate comparison ([`crate::compare`]),
+//! simulated on one thread; several points run at once. Results are written to a [`Journal`], a line for each
+//! point, so that a sweep can be interrupted at any time and continued. The results of a point depend only on
+//! the plan and on the program, not on the number of threads, interruptions or shards.
 
 mod design;
 mod journal;

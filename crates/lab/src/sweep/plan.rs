@@ -16,13 +16,13 @@ const RANGE_KEYS: &[&str] = &["from", "to", "steps", "scale"];
 const MOST_POINTS: usize = 10_000_000;
 const DEFAULT_MOST_RUNS: u32 = 1000;
 
-/// A plan, read and checked.
+/// A valid plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The file, as errors name it.
     name: String,
     text: String,
-    /// The scenario, with the values that are the same at every point.
+    /// The scenario, with the values common to all points.
     document: Document,
     space: Space,
     runs: Option<u32>,
@@ -30,7 +30,7 @@ pub struct Plan {
     other_starts: bool,
 }
 
-/// The points of a plan.
+/// The points of a plan, without its scenario.
 #[derive(Clone, Debug)]
 pub struct Space {
     dimensions: Vec<Dimension>,
@@ -52,7 +52,7 @@ pub struct Dimension {
 /// The values of a dimension.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// These, as they are written in TOML.
+    /// A list of values, as they are written in TOML.
     List(Vec<String>),
     /// A range of numbers.
     Range {
@@ -62,16 +62,17 @@ pub enum Values {
         to: f64,
         /// The unit of both, such as `Mbit/s`; empty for plain numbers.
         unit: String,
-        /// Whether values are rounded to whole numbers.
+        /// True if values are rounded to whole numbers.
         whole: bool,
-        /// Whether equal steps are equal factors.
+        /// True if equal steps are equal factors.
         logarithmic: bool,
         /// The number of values in a grid.
         steps: Option<usize>,
     },
 }
 
-/// When a point has had enough runs: they are doubled until the differences from the reference are known well enough.
+/// The stopping rule of a point: its runs are doubled until the intervals of the differences from the
+/// reference are narrow enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
     /// The half width of the 95 % intervals, in percent.
@@ -131,7 +132,7 @@ impl Plan {
             document.set_from(&name, &format!("{key}={value}"))?;
         }
         let plan = Plan::read(&reader, name, &text, document).map_err(locate)?;
-        // A mistake in a key or a unit shows at the first point.
+        // Reports an error in a key or a unit immediately.
         plan.scenario(&plan.point(0))?;
         Ok(plan)
     }
@@ -140,31 +141,31 @@ impl Plan {
         let space = Space::read(reader, text)?;
         let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
         let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
-        let stop = reader.optional("stop", |node| stop(node))?;
+        let stop = reader.optional("stop", stop)?;
         Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts })
     }
 
-    /// The text of the plan.
+    /// Returns the text of the plan.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The design.
+    /// Returns the design.
     pub fn design(&self) -> Design {
         self.space.design
     }
 
-    /// The number of points, at least 1.
+    /// Returns the number of points, at least 1.
     pub fn points(&self) -> usize {
         self.space.points
     }
 
-    /// What varies.
+    /// Returns the dimensions.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.space.dimensions
     }
 
-    /// When a point has had enough runs; none where their number is fixed.
+    /// Returns the stopping rule; none if the number of runs is fixed.
     pub fn stop(&self) -> Option<Stop> {
         self.stop
     }
@@ -177,12 +178,12 @@ impl Plan {
         self.document.set(assignment)
     }
 
-    /// The number of runs at each point, or to begin with, in place of the plan's.
+    /// Sets the number of runs at each point, or of the first attempt, instead of the plan's.
     pub fn set_runs(&mut self, runs: u32) {
         self.runs = Some(runs);
     }
 
-    /// Point number `number`.
+    /// Returns point number `number`.
     ///
     /// # Panics
     /// If there is no such point.
@@ -190,7 +191,7 @@ impl Plan {
         self.space.point(number)
     }
 
-    /// The scenario at `point`.
+    /// Returns the scenario at `point`.
     ///
     /// # Errors
     /// If the scenario is not valid with the values of this point.
@@ -215,7 +216,7 @@ impl Space {
     /// Reads the points of the plan `text`, called `name` in errors, without its scenario.
     ///
     /// # Errors
-    /// If `text` is no plan.
+    /// If `text` is not a plan.
     pub fn parse(name: impl Into<String>, text: &str) -> Result<Space, ScenarioError> {
         let sources = [Source { name: name.into(), text: text.to_owned() }];
         let locate = |problem: Problem| problem.locate(&sources);
@@ -281,22 +282,22 @@ impl Space {
         Ok(Space { dimensions: vary, design, points, coordinates })
     }
 
-    /// The design.
+    /// Returns the design.
     pub fn design(&self) -> Design {
         self.design
     }
 
-    /// The number of points, at least 1.
+    /// Returns the number of points, at least 1.
     pub fn points(&self) -> usize {
         self.points
     }
 
-    /// What varies.
+    /// Returns the varied dimensions.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
     }
 
-    /// Point number `number`.
+    /// Returns point number `number`.
     ///
     /// # Panics
     /// If there is no such point.
@@ -321,7 +322,7 @@ impl Space {
 }
 
 impl Dimension {
-    /// The name of its column: its keys, and the unit of its values where all have the same one.
+    /// Returns the name of its column: its keys, and the unit of its values where all have the same one.
     pub fn column(&self) -> String {
         let keys = self.keys.join(", ");
         match self.values.unit() {
@@ -332,7 +333,8 @@ impl Dimension {
 }
 
 impl Values {
-    /// The unit that all values have; none where one of them is not a number. Plain numbers have the unit "".
+    /// Returns the unit that all values have; none where one of them is not a number. Plain numbers have the
+    /// unit "".
     pub fn unit(&self) -> Option<&str> {
         match self {
             Values::Range { unit, .. } => Some(unit),
@@ -349,13 +351,13 @@ impl Values {
         matches!(self, Values::Range { logarithmic: true, .. })
     }
 
-    /// The number in `value`, in [`Values::unit`].
+    /// Returns the number in `value`, in [`Values::unit`].
     pub fn number(&self, value: &str) -> Option<f64> {
         self.unit()?;
         quantity(plain(value)).map(|(number, _)| number)
     }
 
-    /// The number of values in a grid.
+    /// Returns the number of values in a grid.
     fn steps(&self) -> usize {
         match self {
             Values::List(values) => values.len(),
@@ -372,7 +374,7 @@ impl Values {
         }
     }
 
-    /// The value at a coordinate from 0 to 1.
+    /// Returns the value at a coordinate from 0 to 1.
     fn at(&self, coordinate: f64) -> String {
         match self {
             Values::List(values) => {
@@ -383,7 +385,7 @@ impl Values {
         }
     }
 
-    /// The value of a range at a share of its way, as TOML.
+    /// Returns the value of a range at a share of its way, as TOML.
     fn between(&self, share: f64) -> String {
         let Values::Range { from, to, unit, whole, logarithmic, .. } = self else { return String::new() };
         // The ends are exact.
@@ -401,7 +403,7 @@ impl Values {
     }
 }
 
-/// A number with six significant digits, without an exponent.
+/// Returns a number with six significant digits, without an exponent.
 fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -415,13 +417,13 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// A text without its quotes.
+/// Returns a text without its quotes.
 fn plain(value: &str) -> &str {
     let unquoted = |quote| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     unquoted('"').or_else(|| unquoted('\'')).unwrap_or(value)
 }
 
-/// The number and the unit of `20 ms`.
+/// Returns the number and the unit of `20 ms`.
 fn quantity(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end =
@@ -430,7 +432,7 @@ fn quantity(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-/// The keys of `set` with their values as TOML.
+/// Returns the keys of `set` with their values as TOML.
 fn settings(reader: &Reader<'_>, text: &str) -> Result<Vec<(String, String)>, Problem> {
     let Some(node) = reader.get("set") else { return Ok(Vec::new()) };
     let mut all = Vec::new();
@@ -441,7 +443,7 @@ fn settings(reader: &Reader<'_>, text: &str) -> Result<Vec<(String, String)>, Pr
     Ok(all)
 }
 
-/// The value of `node` as it was written.
+/// Returns the value of `node` as it was written.
 fn toml(node: &Node, text: &str) -> String {
     text.get(node.span.range.clone()).unwrap_or_default().to_owned()
 }
@@ -466,7 +468,7 @@ fn leaves(
     Ok(())
 }
 
-/// The dimensions of `vary`.
+/// Returns the dimensions of `vary`.
 fn flatten(
     table: &Table,
     prefix: &str,
@@ -503,7 +505,7 @@ fn flatten(
     })
 }
 
-/// A number and its unit.
+/// Returns a number and its unit.
 fn number(node: &Node) -> Result<(f64, String, bool), Problem> {
     match &node.value {
         Value::Integer(value) => Ok((*value as f64, String::new(), true)),

@@ -55,9 +55,9 @@ pub struct PointRow {
     pub vs_reference_pct: Option<f64>,
     /// The ends of its interval; those of all contenders hold together with 95 %.
     pub vs_reference_ci95_pct: Option<(f64, f64)>,
-    /// How that difference is to be read; none for the reference and without one.
+    /// The interpretation of that difference; none for the reference and without one.
     pub reading: Option<Reading>,
-    /// True if the verdict names it among the best; nobody is best where the verdict is undecided.
+    /// True if the verdict names it among the best; always false if the verdict is undecided.
     pub best: bool,
     /// Segments retransmitted on their own subflow, over data segments sent.
     pub retransmitted_ratio: f64,
@@ -71,7 +71,7 @@ pub struct PointRow {
     pub lower_bound_s: Option<f64>,
 }
 
-/// How a difference from the reference is to be read.
+/// The interpretation of a difference from the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
@@ -88,7 +88,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// The name in a table.
+    /// Returns the name in a table.
     pub const fn name(self) -> &'static str {
         match self {
             Reading::Better => "better",
@@ -101,7 +101,7 @@ impl Reading {
 }
 
 impl PointResult {
-    /// The result of `comparison` at point number `point`.
+    /// Returns the result of `comparison` at point number `point`.
     pub fn new(point: usize, comparison: &Comparison) -> PointResult {
         PointResult {
             point,

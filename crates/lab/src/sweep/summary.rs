@@ -1,4 +1,5 @@
-//! What a whole sweep shows: for each contender how often it is better and worse than the reference, and by how much.
+//! The summary of a whole sweep: for each contender the number of points at which it is better or worse than
+//! the reference, and the differences.
 
 use serde::Serialize;
 
@@ -44,7 +45,7 @@ pub struct Standing {
 }
 
 impl Summary {
-    /// Takes in the result of a point.
+    /// Adds the result of a point.
     pub fn add(&mut self, result: &PointResult) {
         self.points += 1;
         for row in &result.rows {

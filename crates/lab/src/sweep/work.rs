@@ -1,4 +1,4 @@
-//! Carries out the points of a plan on several threads.
+//! Simulates the points of a plan on several threads.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -10,11 +10,11 @@ use crate::compare::{self, Comparison};
 use crate::run::RunError;
 use crate::source::ScenarioError;
 
-/// How a sweep is carried out.
+/// The options of a sweep.
 pub struct Options<'a> {
     /// The number of threads; 0 is one for each core. The results do not depend on it.
     pub jobs: usize,
-    /// Becomes true when the sweep is to stop; points that are under way are given up.
+    /// Set to stop the sweep; points in progress are discarded.
     pub cancelled: &'a AtomicBool,
     /// Receives after each point the number of points that are done, and of all points of this shard.
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
@@ -44,16 +44,16 @@ impl Shard {
     }
 }
 
-/// Why a sweep did not end.
+/// The reason that a sweep did not complete.
 #[derive(Debug)]
 pub enum SweepError {
     /// The scenario is not valid at a point.
-    Scenario(ScenarioError),
+    Scenario(Box<ScenarioError>),
     /// A run of this point failed.
-    Run(usize, RunError),
+    Run(usize, Box<RunError>),
     /// The journal cannot be written.
     Journal(JournalError),
-    /// It was stopped; what is done is in the journal.
+    /// It was cancelled; the completed points are in the journal.
     Cancelled,
 }
 
@@ -76,9 +76,10 @@ impl From<JournalError> for SweepError {
     }
 }
 
-/// Carries out the points of `plan` that `journal` lacks.
+/// Simulates the points of `plan` that `journal` lacks.
 ///
-/// Every scenario is read before the first point is simulated, so that a mistake that shows at one point alone shows at once.
+/// Every scenario is read before the first point is simulated, so that an error at any point is reported
+/// immediately.
 ///
 /// # Errors
 /// If a scenario is not valid, a run fails, the journal cannot be written, or the sweep was cancelled. All points that have
@@ -90,12 +91,12 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
         if options.cancelled.load(Ordering::Relaxed) {
             return Err(SweepError::Cancelled);
         }
-        plan.scenario(&plan.point(*point)).map_err(SweepError::Scenario)?;
+        plan.scenario(&plan.point(*point)).map_err(|error| SweepError::Scenario(Box::new(error)))?;
     }
     open.retain(|point| !journal.has(*point));
     let before = total - open.len();
     (options.progress)(before, total);
-    // Points next to each other take a similar time. In a random order the first ones tell how long the rest takes.
+    // Adjacent points take a similar time. In a random order the first ones predict the remaining time.
     let mut stream = RandomStream::new(0, "sweep.order");
     for at in (1..open.len()).rev() {
         open.swap(at, stream.below(at as u64 + 1) as usize);
@@ -146,19 +147,20 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
     shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).1
 }
 
-/// The comparison at point number `number`.
+/// Returns the comparison at point number `number`.
 fn point(plan: &Plan, number: usize, jobs: usize, cancelled: &AtomicBool) -> Result<PointResult, SweepError> {
-    let mut scenario = plan.scenario(&plan.point(number)).map_err(SweepError::Scenario)?;
+    let mut scenario =
+        plan.scenario(&plan.point(number)).map_err(|error| SweepError::Scenario(Box::new(error)))?;
     loop {
         let options =
             compare::Options { jobs, cancelled, progress: &|_, _| {}, captures: None, every_path: false };
         let comparison = compare::compare(&scenario, &options).map_err(|error| match error {
             RunError::Cancelled => SweepError::Cancelled,
-            error => SweepError::Run(number, error),
+            error => SweepError::Run(number, Box::new(error)),
         })?;
         match plan.stop() {
             Some(stop) if scenario.runs < stop.most_runs && !is_known(&comparison, stop) => {
-                // The runs so far are made again, as a comparison is a function of its scenario alone.
+                // The previous runs are repeated, as a comparison is a function of its scenario alone.
                 scenario.runs = scenario.runs.saturating_mul(2).min(stop.most_runs);
             }
             _ => return Ok(PointResult::new(number, &comparison)),

@@ -2,6 +2,8 @@
 
 use anabranch_units::{Duration, Time};
 
+use crate::Effects;
+
 /// A packet inside a link.
 #[derive(Clone, Debug)]
 pub(super) struct Slot<P> {
@@ -12,21 +14,20 @@ pub(super) struct Slot<P> {
     pub(super) packet: P,
 }
 
-/// The delay added to the propagation delay, whether the packet may arrive out of order, and whether it is
-/// marked. In one word, so that the slot of a small packet has the size of a power of two; no delay needs the
-/// two highest bits.
+/// The delay added to the propagation delay, whether the packet may arrive out of order, and the effects on it. In
+/// one word, so that the slot of a small packet has the size of a power of two; no delay needs the eight highest bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extra(u64);
 
 impl Extra {
     const FREE: u64 = 1 << 63;
-    const MARKED: u64 = 1 << 62;
-    const FLAGS: u64 = Self::FREE | Self::MARKED;
+    const EFFECTS: u32 = 63 - Effects::BITS;
+    const FLAGS: u64 = u64::MAX << Self::EFFECTS;
     pub(super) const NOTHING: Extra = Extra(0);
 
     #[inline]
-    pub(super) fn new(delay: Duration, free: bool, marked: bool) -> Extra {
-        let flags = u64::from(free) << 63 | u64::from(marked) << 62;
+    pub(super) fn new(delay: Duration, free: bool, effects: Effects) -> Extra {
+        let flags = u64::from(free) << 63 | u64::from(effects.bits()) << Self::EFFECTS;
         Extra(delay.0 & !Self::FLAGS | flags)
     }
 
@@ -36,8 +37,8 @@ impl Extra {
     }
 
     #[inline]
-    pub(super) fn is_marked(self) -> bool {
-        self.0 & Self::MARKED != 0
+    pub(super) fn effects(self) -> Effects {
+        Effects::from_bits(((self.0 & !Self::FREE) >> Self::EFFECTS) as u8)
     }
 
     #[inline]

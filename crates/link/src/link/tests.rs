@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_units::{Duration, Rate, Time};
 
 use super::*;
-use crate::{Capacity, Change, Jitter, JitterShape, Loss, QueueLimit, Reordering, Step, Trace};
+use crate::{Capacity, Change, Effects, Jitter, JitterShape, Loss, QueueLimit, Reordering, Step, Trace};
 
 /// 1 byte a microsecond, 100 us of propagation.
 fn slow() -> LinkConfig {
@@ -150,8 +150,9 @@ fn down_drops_what_is_offered_and_what_waits_and_spares_what_propagates() {
     assert_eq!(link.push(at(50), 5, 10), Pushed::Queued);
     let dropped =
         |packet| Polled::Dropped(Dropped { at: at(15), reason: DropReason::Down, wire_bytes: 10, packet });
-    let arrived =
-        |packet, micros| Polled::Arrived(Arrival { at: at(micros), wire_bytes: 10, marked: false, packet });
+    let arrived = |packet, micros| {
+        Polled::Arrived(Arrival { at: at(micros), wire_bytes: 10, effects: Effects::NONE, packet })
+    };
     assert_eq!(outputs(&mut link), [dropped(2), dropped(3), arrived(1, 110), arrived(5, 160)]);
     assert_eq!(link.counters().dropped_down.packets, 3);
     assert_eq!(link.busy_time(at(200)), us(25));
@@ -286,12 +287,15 @@ fn packets_that_find_the_threshold_in_the_queue_are_marked_and_delivered() {
     let _ = link.push(Time::from_millis(3), 6, 1000);
     while let Some(polled) = link.poll(Time::from_secs(1)) {
         let Polled::Arrived(arrival) = polled else { panic!("nothing is dropped inside") };
-        marks.push((arrival.packet, arrival.marked));
+        marks.push((arrival.packet, arrival.effects.has(Effect::Marked)));
     }
     // The first two find fewer than two; the sixth found the queue full.
     let expected = [(0, false), (1, false), (2, true), (3, true), (4, true), (6, true)];
     assert_eq!(marks, expected);
-    assert_eq!((link.counters().marked.packets, link.counters().dropped_queue.packets), (4, 1));
+    assert_eq!(
+        (link.counters().effect(Effect::Marked).packets, link.counters().dropped_queue.packets),
+        (4, 1)
+    );
 }
 
 #[test]

@@ -129,6 +129,18 @@ pub fn any_link() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
+/// Links with a rate, a delay and a queue, some of which change.
+pub fn simple_link() -> impl Strategy<Value = LinkConfig> {
+    let steps = prop_oneof![Just(Vec::new()), timeline(20 * MS)];
+    (rate(), 0..5 * MS, queue(), steps).prop_map(|(rate, delay, queue, timeline)| LinkConfig {
+        capacity: Capacity::Rate(rate),
+        delay: Duration(delay),
+        queue,
+        timeline,
+        ..LinkConfig::default()
+    })
+}
+
 /// Returns links as [`any_link`] does, without randomness and reordering.
 pub fn any_certain_link() -> impl Strategy<Value = LinkConfig> {
     any_link().prop_map(|mut config| {

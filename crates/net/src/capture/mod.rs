@@ -145,7 +145,7 @@ impl Tap {
         }
         if self.gap > 0 {
             let separator = if self.remark.is_empty() { "" } else { "; " };
-            self.remark.push_str(&format!("{separator}{} packets before it are missing here", self.gap));
+            self.remark.push_str(&format!("{separator}{} packets before it are missing", self.gap));
             self.gap = 0;
         }
         self.bytes.clear();

@@ -73,7 +73,7 @@ impl Background {
     /// Waits until everything is written.
     pub(super) async fn finish(self) -> io::Result<()> {
         drop(self.full);
-        let gone = || io::Error::other("the thread that writes the capture has ended before its time");
+        let gone = || io::Error::other("the thread that writes the capture has ended unexpectedly");
         self.end.await.unwrap_or_else(|_| Err(gone()))
     }
 }

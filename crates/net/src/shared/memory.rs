@@ -180,7 +180,7 @@ impl Memory {
     }
 
     /// Returns the number of bytes that may be added to the send buffer of a flow.
-    pub(super) fn room(&self, flow: &Flow, pooled: u64) -> u64 {
+    pub(super) fn space(&self, flow: &Flow, pooled: u64) -> u64 {
         let least = flow.send.is_empty() && self.has_block(flow, pooled, 8);
         let whole = (self.spare(flow, pooled) / BLOCK_BYTES).max(u64::from(least));
         flow.send.slack() + whole * BLOCK_BYTES
@@ -241,7 +241,7 @@ impl Core {
 
     /// Returns the space in the send buffer of `id` that the memory permits; registers its writer if there is
     /// none.
-    pub(crate) fn memory_room(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {
+    pub(crate) fn memory_space(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {
         let freed = self.endpoint.freed(id);
         let Some(flow) = self.flows.get_mut(&id) else { return 0 };
         flow.send.advance(&mut self.pool, freed);
@@ -249,11 +249,11 @@ impl Core {
         let follows = self.endpoint.send_buffer_follows(id);
         flow.acknowledged = if follows { freed } else { u64::MAX / 4 };
         self.memory.settle(flow);
-        let room = self.memory.room(flow, self.pool.used());
-        if room == 0 {
+        let space = self.memory.space(flow, self.pool.used());
+        if space == 0 {
             self.await_memory(id, cx);
         }
-        room
+        space
     }
 
     /// Charges up to `most` bytes to `id`.
@@ -310,7 +310,7 @@ impl Core {
             flow.memory_awaited[at] = false;
             let pooled = self.pool.used();
             let granted =
-                self.memory.room(flow, pooled) > 0 || self.memory.chargeable(flow, pooled, BLOCK_BYTES) > 0;
+                self.memory.space(flow, pooled) > 0 || self.memory.chargeable(flow, pooled, BLOCK_BYTES) > 0;
             if granted || flow.writer.is_none() {
                 woken.extend(flow.writer.take());
             } else {
@@ -451,8 +451,8 @@ mod tests {
         assert!(memory.charged <= 14 * MIB, "{}", memory.charged);
         let late = flow(&mut memory, [10, 0, 0, 1]);
         // The rest is for send buffers.
-        assert!(memory.room(&late, MIB) >= BLOCK_BYTES);
-        assert_eq!(memory.room(&late, 2 * MIB), 0);
+        assert!(memory.space(&late, MIB) >= BLOCK_BYTES);
+        assert_eq!(memory.space(&late, 2 * MIB), 0);
     }
 
     #[test]

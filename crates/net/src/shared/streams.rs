@@ -14,7 +14,7 @@ use crate::lent::Lent;
 
 /// Returns the error of an internal inconsistency.
 fn not_there() -> io::Error {
-    io::Error::other("a byte that has arrived is not there")
+    io::Error::other("a received byte is missing")
 }
 
 impl Core {
@@ -119,29 +119,32 @@ impl Core {
         };
         if flow.ended.is_some() || flow.shut {
             let error = flow.error().unwrap_or_else(|| {
-                io::Error::new(io::ErrorKind::BrokenPipe, "this side has closed the connection for writing")
+                io::Error::new(
+                    io::ErrorKind::BrokenPipe,
+                    "this side has closed its direction of the connection",
+                )
             });
             return Poll::Ready(Err(error));
         }
         if from.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let room = if self.endpoint.send_buffer_follows(id) {
-            flow.unsent_room(self.endpoint.freed(id))
+        let space = if self.endpoint.send_buffer_follows(id) {
+            flow.unsent_space(self.endpoint.freed(id))
         } else {
             // An application that fixes the size of its send buffer gets all of it.
             u64::MAX
         };
-        if room == 0 {
+        if space == 0 {
             flow.unsent_awaited = true;
             flow.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        let room = room.min(self.memory_room(id, cx));
-        if room == 0 {
+        let space = space.min(self.memory_space(id, cx));
+        if space == 0 {
             return Poll::Pending;
         }
-        let from = &from[..from.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let from = &from[..from.len().min(usize::try_from(space).unwrap_or(usize::MAX))];
         let accepted = self.endpoint.write(now, id, from.len() as u64) as usize;
         let Some(flow) = self.flows.get_mut(&id) else { return Poll::Pending };
         if accepted == 0 {

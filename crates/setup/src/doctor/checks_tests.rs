@@ -146,9 +146,9 @@ fn names_are_unique_and_what_is_not_ok_has_a_remedy() {
 fn each_trouble_is_seen_and_named() {
     type Change = fn(&mut Facts);
     let troubles: &[(&str, Level, &str, Change)] = &[
-        ("tun", Level::Fail, "not there", |f| f.tun = TunFile::Missing),
-        ("tun", Level::Warn, "cannot offload", |f| f.tun = TunFile::Opens { offload: false }),
-        ("tun", Level::Fail, "may not be opened", |f| f.tun = TunFile::Denied),
+        ("tun", Level::Fail, "is missing", |f| f.tun = TunFile::Missing),
+        ("tun", Level::Warn, "does not support offload", |f| f.tun = TunFile::Opens { offload: false }),
+        ("tun", Level::Fail, "no permission to open", |f| f.tun = TunFile::Denied),
         ("tun", Level::Fail, "No such device", |f| f.tun = TunFile::Broken("No such device".into())),
         ("capability", Level::Warn, "no CAP_NET_ADMIN", |f| {
             f.capabilities = Some(Capabilities { root: true, net_admin: false, inherited: false });
@@ -156,10 +156,10 @@ fn each_trouble_is_seen_and_named() {
         ("capability", Level::Warn, "do not inherit", |f| {
             f.capabilities = Some(Capabilities { root: false, net_admin: true, inherited: false });
         }),
-        ("iproute2", Level::Warn, "there is no `ip`", |f| f.programs[0].1 = None),
-        ("nftables", Level::Warn, "there is no `nft`", |f| f.programs[1].1 = None),
+        ("iproute2", Level::Warn, "`ip` is missing", |f| f.programs[0].1 = None),
+        ("nftables", Level::Warn, "`nft` is missing", |f| f.programs[1].1 = None),
         ("interfaces", Level::Fail, "no interface", |f| host(f).links.clear()),
-        ("routes", Level::Warn, "no interface that could", |f| host(f).links.clear()),
+        ("routes", Level::Warn, "no interface could", |f| host(f).links.clear()),
         ("interfaces", Level::Fail, "no interface", |f| {
             host(f).links.iter_mut().for_each(|link| link.flags.clear());
         }),
@@ -171,12 +171,12 @@ fn each_trouble_is_seen_and_named() {
         ("source-routes", Level::Warn, "198.51.100.2 of wwan0 leaves by wlan0; this", |f| {
             f.sources[1].leaves_by = Some("wlan0".into());
         }),
-        ("source-routes", Level::Warn, "has no way out", |f| f.sources[1].leaves_by = None),
-        ("rp-filter", Level::Warn, "afar to 198.51.100.2 of wwan0, as", |f| {
+        ("source-routes", Level::Warn, "has no route", |f| f.sources[1].leaves_by = None),
+        ("rp-filter", Level::Warn, "distant hosts to 198.51.100.2 of wwan0, as", |f| {
             f.sources[1].enters = false;
             host(f).sysctls.insert("net/ipv4/conf/all/rp_filter".into(), "1".into());
         }),
-        ("rp-filter", Level::Warn, "afar to 198.51.100.2 of wwan0, as", |f| {
+        ("rp-filter", Level::Warn, "distant hosts to 198.51.100.2 of wwan0, as", |f| {
             f.sources[1].enters = false;
             host(f).sysctls.insert("net/ipv4/conf/wwan0/rp_filter".into(), "1".into());
         }),
@@ -189,7 +189,7 @@ fn each_trouble_is_seen_and_named() {
                 policy: "drop".into(),
             });
         }),
-        ("firewall", Level::Warn, "cannot be asked", |f| host(f).nft_tables = None),
+        ("firewall", Level::Warn, "cannot be queried", |f| host(f).nft_tables = None),
         ("offload", Level::Warn, "without ethtool", |f| f.features = None),
         ("offload", Level::Warn, "wlan0 merges", |f| {
             let lro = [("large-receive-offload".to_owned(), true)].into();
@@ -200,20 +200,20 @@ fn each_trouble_is_seen_and_named() {
             let rule = Rule { ipv6: false, priority: 8684, src: None, table: 7, conditions: false };
             host(f).rules.push(rule);
         }),
-        ("open-files", Level::Warn, "64 files", |f| f.open_files = Some(64)),
-        ("kernel", Level::Warn, "young", |f| f.kernel = "5.10.0-28-amd64".into()),
+        ("open-files", Level::Warn, "limit of open files is 64", |f| f.open_files = Some(64)),
+        ("kernel", Level::Warn, "incomplete", |f| f.kernel = "5.10.0-28-amd64".into()),
         ("kernel", Level::Warn, "no Multipath TCP", |f| f.kernel = "5.4.0".into()),
         ("kernel", Level::Warn, "no Multipath TCP", |f| f.kernel = "unheard of".into()),
         ("mptcp", Level::Warn, "has no Multipath TCP", |f| f.sysctls.clear()),
-        ("mptcp", Level::Warn, "is off", |f| sysctl(f, "net/mptcp/enabled", "0")),
+        ("mptcp", Level::Warn, "disabled in the kernel", |f| sysctl(f, "net/mptcp/enabled", "0")),
         ("mptcp-join", Level::Warn, "flag C", |f| sysctl(f, "net/mptcp/allow_join_initial_addr_port", "0")),
         ("mptcp-path-manager", Level::Warn, "user space", |f| sysctl(f, "net/mptcp/pm_type", "1")),
         ("mptcp-path-manager", Level::Warn, "user space", |f| {
             sysctl(f, "net/mptcp/path_manager", "userspace");
         }),
-        ("mptcp-limits", Level::Warn, "joins to 0", |f| f.mptcp_limits = Some((0, 2))),
-        ("mptcp-limits", Level::Warn, "says nothing", |f| f.mptcp_limits = None),
-        ("mptcp-endpoints", Level::Warn, "says nothing", |f| f.mptcp_endpoints = None),
+        ("mptcp-limits", Level::Warn, "accepts 0", |f| f.mptcp_limits = Some((0, 2))),
+        ("mptcp-limits", Level::Warn, "limits` fails", |f| f.mptcp_limits = None),
+        ("mptcp-endpoints", Level::Warn, "endpoint` fails", |f| f.mptcp_endpoints = None),
         ("mptcp-endpoints", Level::Warn, "no interface has", |f| {
             f.mptcp_endpoints = Some(vec![endpoint("198.51.100.3", Some("wwan0"))]);
         }),
@@ -221,7 +221,7 @@ fn each_trouble_is_seen_and_named() {
             f.mptcp_endpoints = Some(vec![endpoint("198.51.100.2", Some("wlan0"))]);
         }),
         ("mptcp-endpoints", Level::Warn, "wwan0 is down", |f| host(f).links[1].flags.clear()),
-        ("mptcp-endpoints", Level::Warn, "no dev, and what wwan0 should carry leaves by wlan0", |f| {
+        ("mptcp-endpoints", Level::Warn, "no dev, and packets for wwan0 leave by wlan0", |f| {
             f.mptcp_endpoints = Some(vec![endpoint("198.51.100.2", None)]);
             f.sources[1].leaves_by = Some("wlan0".into());
         }),
@@ -302,21 +302,21 @@ fn a_probe_says_what_it_can_tell() {
         (check.level, check.what)
     };
     let (ok, what) = level(ProbeOutcome::Multipath, &[]);
-    assert!(ok == Level::Ok && what.contains("with data") && what.contains("not of the other interfaces"));
+    assert!(ok == Level::Ok && what.contains("with data") && what.contains("not for the other interfaces"));
     let (ok, what) = level(ProbeOutcome::Handshake, &[]);
-    assert!(ok == Level::Ok && what.contains("with data it was not tried"));
+    assert!(ok == Level::Ok && what.contains("data was not tested"));
     let expected: [(ProbeOutcome, &[&str], &str); 11] = [
         (ProbeOutcome::FellBack, &["MPCapableFallbackSYNACK"], "either it does not"),
         (ProbeOutcome::FellBack, &["MPCapableSYNTXDrop"], "drops them"),
         (ProbeOutcome::FellBack, &["MPCapableSYNTXDisabled"], "blackhole_timeout"),
-        (ProbeOutcome::FellBackLater, &[], "not with data"),
-        (ProbeOutcome::NoMptcp("x".into()), &[], "gives no multipath tcp socket"),
-        (ProbeOutcome::NoName("x".into()), &[], "cannot be tried"),
+        (ProbeOutcome::FellBackLater, &[], "but not with data"),
+        (ProbeOutcome::NoMptcp("x".into()), &[], "provides no multipath tcp socket"),
+        (ProbeOutcome::NoName("x".into()), &[], "cannot be tested"),
         (ProbeOutcome::NoConnection("x".into()), &[], "with the option or without"),
         (ProbeOutcome::Refused, &[], "refuses connections"),
-        (ProbeOutcome::PlainAlone(Duration::from_secs(7)), &[], "for 7 s, and does to one without"),
+        (ProbeOutcome::PlainAlone(Duration::from_secs(7)), &[], "for 7 s, but answers one without"),
         (ProbeOutcome::Silent(Duration::from_secs(7)), &[], "no answer in 7 s"),
-        (ProbeOutcome::Unknown("x".into()), &[], "cannot be told"),
+        (ProbeOutcome::Unknown("x".into()), &[], "unknown: "),
     ];
     for (outcome, counters, word) in expected {
         let (level, what) = level(outcome.clone(), counters);

@@ -155,7 +155,7 @@ fn a_real_host_is_seen_as_it_is() {
     lab.home(
         "echo 1 > /proc/sys/net/ipv4/conf/r1/rp_filter; ip mptcp endpoint add 198.51.100.2 id 7 subflow",
     );
-    assert!(found(&lab, "mptcp-endpoints").what.contains("no dev, and what r1 should carry leaves by r0"));
+    assert!(found(&lab, "mptcp-endpoints").what.contains("no dev, and packets for r1 leave by r0"));
     lab.home("ip mptcp endpoint delete id 7; ip mptcp endpoint add 198.51.100.2 dev r0 id 7 subflow");
     let remedy = found(&lab, "mptcp-endpoints").remedy.unwrap();
     lab.home(&remedy);

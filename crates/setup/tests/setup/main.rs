@@ -46,7 +46,7 @@ fn each_path_leaves_by_its_own_interface_and_nothing_is_left_behind() {
     same(&before, &lab.snapshot());
     assert!(lab.at_home(|system, root| show(system, root)).unwrap().is_empty());
     let error = lab.at_home(|system, root| teardown(DEVICE, system, root)).unwrap_err();
-    assert!(matches!(&error, SetupError::Refused(text) if text.contains("nothing is known")), "{error}");
+    assert!(matches!(&error, SetupError::Refused(text) if text.contains("no recorded setup")), "{error}");
 }
 
 /// Packets without a path of their own are not forwarded: neither those from an unassigned address, nor those
@@ -77,7 +77,7 @@ fn nothing_leaks() {
     lab.home("nft add rule inet count f oifname anabranch0 counter");
     let reached = || !lab.home("nft list chain inet count f").contains("packets 0 ");
     assert!(!ping("10.86.84.2"));
-    assert!(!reached(), "somebody outside reaches a path's address");
+    assert!(!reached(), "a host outside reaches a path's address");
     lab::must(&format!(
         "ip netns add {home}-x; ip -n {home} link add y type veth peer name x netns {home}-x
          ip -n {home} addr add 10.99.0.1/24 dev y; ip -n {home} link set y up
@@ -144,7 +144,7 @@ fn a_second_setup_makes_what_is_missing_and_no_more() {
     lab.home("ip rule del from 10.86.84.1; ip rule del from 10.86.84.2");
     let error =
         lab.at_home(|_, root| setup(&two_paths(), &mut Failing { fail: 2, changes: 0 }, root)).unwrap_err();
-    assert!(error.to_string().ends_with("as it was"), "{error}");
+    assert!(error.to_string().ends_with("previous state is restored"), "{error}");
     assert!(!lab.home("ip rule").contains("10.86.84"));
     assert!(lab.home("nft list ruleset").contains("masquerade"));
 
@@ -179,10 +179,10 @@ fn a_teardown_touches_only_what_was_made() {
     let report = lab.at_home(|system, root| teardown(DEVICE, system, root)).unwrap();
     let left = report.left.join("\n");
     for what in [
-        "device anabranch0: it is not the one that was made",
-        "nftables table anabranch_anabranch0: it is not the one that was made",
-        "net.ipv4.conf.r0.forwarding = 1: somebody has changed it since",
-        "net.ipv4.conf.r1.forwarding = 1: it is not the one that was made",
+        "device anabranch0: it is not the one that the setup made",
+        "nftables table anabranch_anabranch0: it is not the one that the setup made",
+        "net.ipv4.conf.r0.forwarding = 1: it was changed since",
+        "net.ipv4.conf.r1.forwarding = 1: it is not the one that the setup made",
         "route default through r1 in table 86842: it was gone already",
     ] {
         assert!(left.contains(what), "{what}\n{left}");

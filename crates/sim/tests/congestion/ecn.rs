@@ -1,6 +1,6 @@
 //! Explicit congestion notification from the queue to the window (RFC 3168).
 
-use anabranch_link::QueueLimit;
+use anabranch_link::{Effect, QueueLimit};
 use anabranch_sim::topology::{self, ServerAddresses};
 use anabranch_sim::{RunReport, Sim};
 use anabranch_stack::config::ConnectionConfig;
@@ -35,7 +35,7 @@ struct Seen {
 fn seen(report: &RunReport) -> Seen {
     assert!(report.flows[0].fct.is_some(), "it is delivered");
     Seen {
-        marked: report.links.iter().map(|link| link.counters.marked.packets).sum(),
+        marked: report.links.iter().map(|link| link.counters.effect(Effect::Marked).packets).sum(),
         dropped: report.links.iter().map(|link| link.counters.dropped_queue.packets).sum(),
         reductions: report.flows[0].sender.subflows.iter().map(|s| s.counters.ecn_reductions).sum(),
         retransmitted: report.flows[0].retransmitted_segments,

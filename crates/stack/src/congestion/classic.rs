@@ -193,6 +193,16 @@ impl<R: WindowRule> Classic<R> {
     }
 }
 
+impl<R: WindowRule + core::fmt::Debug> super::BuiltIn for Classic<R> {
+    fn set_lisa(&mut self, on: bool) {
+        self.link_slow_starts(on);
+    }
+
+    fn segment_windows(&self) -> Option<&Windows> {
+        Some(self.windows())
+    }
+}
+
 impl<R: WindowRule> CongestionControl for Classic<R> {
     fn on_subflow_up(&mut self, id: SubflowId, start: &SubflowStart) {
         let slots = self.subflows.len().max(id.index() + 1);

@@ -22,6 +22,8 @@ use anabranch_units::{Duration, Time};
 use super::Ack;
 use super::classic::{Change, Reduction, Window, WindowRule, Windows};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 
 /// `C`, in segments per second cubed.
 const C: f64 = 0.4;
@@ -40,6 +42,16 @@ pub struct CubicOptions {
 impl CubicOptions {
     /// The values of the RFC.
     pub const DEFAULT: CubicOptions = CubicOptions { fast_convergence: true };
+}
+
+impl Options for CubicOptions {
+    const PARAMETERS: &'static [Parameter<CubicOptions>] = &[parameter!(
+        CubicOptions,
+        "fast-convergence",
+        "a loss below the last maximum sets a lower one",
+        bool,
+        fast_convergence
+    )];
 }
 
 /// The rule of CUBIC.

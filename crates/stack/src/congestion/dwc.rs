@@ -24,6 +24,8 @@ use super::delay::entry;
 use super::lia::aggressiveness_among;
 use super::rule::{Change, WindowRule, Windows};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The signs of a shared bottleneck.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -42,6 +44,14 @@ impl DwcOptions {
     /// One RTT; the upper quarter of at least 5 ms.
     pub const DEFAULT: DwcOptions =
         DwcOptions { near: 1.0, delay_share: 0.75, delay_range: Duration::from_millis(5) };
+}
+
+impl Options for DwcOptions {
+    const PARAMETERS: &'static [Parameter<DwcOptions>] = &[
+        parameter!(DwcOptions, "near", "interval in which signs count as simultaneous, in round trips", number 0.0, 100.0, near),
+        parameter!(DwcOptions, "delay-share", "fraction of the RTT range above which the RTT is a sign", number 0.0, 1.0, delay_share),
+        parameter!(DwcOptions, "delay-range", "minimum width of the RTT range", time Duration::ZERO, Duration::from_secs(60), delay_range),
+    ];
 }
 
 impl Default for DwcOptions {

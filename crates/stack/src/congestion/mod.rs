@@ -9,6 +9,7 @@ mod bbr;
 pub mod classic;
 mod cubic;
 mod cubic_linux;
+mod custom;
 mod delay;
 mod dwc;
 mod hystart;
@@ -16,7 +17,6 @@ mod lia;
 mod lisa;
 mod newreno;
 mod olia;
-mod parameters;
 mod prr;
 mod rule;
 mod sbd;
@@ -26,12 +26,13 @@ mod wvegas;
 
 use anabranch_units::{Duration, Rate, Time};
 
-pub use any::{AnyCongestion, CongestionKind, CustomCongestionKind};
+pub use any::{AnyCongestion, CongestionKind};
 pub use balia::Balia;
 pub use bbr::{Bbr, BbrOptions, State as BbrState};
 pub use classic::{Classic, WindowRule};
 pub use cubic::{Cubic, CubicOptions};
 pub use cubic_linux::CubicLinux;
+pub use custom::CustomCongestionKind;
 pub use dwc::{Dwc, DwcOptions};
 pub use lia::{Lia, aggressiveness};
 pub use newreno::NewReno;
@@ -251,6 +252,23 @@ pub trait CongestionControl {
     /// window is a function of time ([`Growth::Time`]).
     fn window_at(&self, id: SubflowId, _now: Time, _ahead: Duration) -> u64 {
         self.cwnd(id)
+    }
+}
+
+/// The further methods of a built-in congestion control.
+trait BuiltIn: CongestionControl + core::fmt::Debug {
+    /// Links the slow starts of the subflows (LISA) if `on`; ignored by a control without slow starts.
+    fn set_lisa(&mut self, _on: bool) {}
+
+    /// Returns the windows of all subflows, if they are counted in segments.
+    fn segment_windows(&self) -> Option<&classic::Windows> {
+        None
+    }
+
+    /// True if segments are sent at its pacing rate, regardless of the configuration.
+    #[inline]
+    fn always_paces(&self) -> bool {
+        false
     }
 }
 

@@ -22,6 +22,8 @@ use super::Ack;
 use super::delay::{Delays, Measured, entry};
 use super::rule::{Change, Step, Window, WindowRule, Windows};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The minimum window, in segments.
 pub(super) const LEAST: f64 = 2.0;
@@ -42,6 +44,22 @@ pub struct VegasOptions {
 impl VegasOptions {
     /// The paper's values 2, 4 and 1, and its queue length.
     pub const DEFAULT: VegasOptions = VegasOptions { alpha: 2.0, beta: 4.0, gamma: 1.0, over_base: false };
+}
+
+impl Options for VegasOptions {
+    const PARAMETERS: &'static [Parameter<VegasOptions>] = &[
+        parameter!(VegasOptions, "alpha", "segments in the queue below which the window grows", number 0.0, 1e6, alpha),
+        parameter!(VegasOptions, "beta", "segments in the queue above which the window shrinks", number 0.0, 1e6, beta),
+        parameter!(VegasOptions, "gamma", "segments in the queue above which slow start ends", number 0.0, 1e6, gamma),
+        parameter!(
+            VegasOptions,
+            "over-base",
+            "compute the queue relative to the base RTT, as Linux does",
+            bool,
+            over_base
+        ),
+    ];
+    const ORDERED: &'static [[&'static str; 2]] = &[["alpha", "beta"]];
 }
 
 impl Default for VegasOptions {

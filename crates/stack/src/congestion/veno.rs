@@ -23,6 +23,8 @@ use super::Ack;
 use super::delay::entry;
 use super::rule::{Change, Reduction, WindowRule, Windows, half};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The fraction of the window that remains after a loss with a short queue.
 const RANDOM_LOSS_LEAVES: f64 = 0.8;
@@ -39,6 +41,12 @@ pub struct VenoOptions {
 impl VenoOptions {
     /// 3 segments.
     pub const DEFAULT: VenoOptions = VenoOptions { beta: 3.0 };
+}
+
+impl Options for VenoOptions {
+    const PARAMETERS: &'static [Parameter<VenoOptions>] = &[
+        parameter!(VenoOptions, "beta", "segments in the queue of a congested path", number 0.0, 1e6, beta),
+    ];
 }
 
 impl Default for VenoOptions {

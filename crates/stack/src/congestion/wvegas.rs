@@ -29,6 +29,8 @@ use super::delay::{Delays, Measured, entry};
 use super::rule::{Change, Step, WindowRule, Windows};
 use super::vegas::{after_slow_start, reno_round, settled};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The targets of wVegas, in segments.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,6 +46,14 @@ pub struct WvegasOptions {
 impl WvegasOptions {
     /// 10, 2 and 1.
     pub const DEFAULT: WvegasOptions = WvegasOptions { total_alpha: 10.0, initial_alpha: 2.0, gamma: 1.0 };
+}
+
+impl Options for WvegasOptions {
+    const PARAMETERS: &'static [Parameter<WvegasOptions>] = &[
+        parameter!(WvegasOptions, "total-alpha", "segments in all queues together", number 0.0, 1e6, total_alpha),
+        parameter!(WvegasOptions, "initial-alpha", "segments in one queue, initially and at least", number 0.0, 1e6, initial_alpha),
+        parameter!(WvegasOptions, "gamma", "segments in the queue above which slow start ends", number 0.0, 1e6, gamma),
+    ];
 }
 
 impl Default for WvegasOptions {

@@ -1,4 +1,4 @@
-//! Acts on acknowledgements: of the subflow, and of the data level.
+//! Processing of acknowledgements: of the subflow, and of the data level.
 
 use anabranch_units::Time;
 
@@ -13,8 +13,8 @@ use crate::subflow::Ending;
 use crate::subflow::acknowledge::{AckOutcome, Acked};
 
 impl Connection {
-    /// The subflow's acknowledgement.
-    pub(crate) fn process_ack<O: Observer>(
+    /// Processes the acknowledgement of the subflow.
+    pub(super) fn process_ack<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
@@ -84,13 +84,13 @@ impl Connection {
         self.tell_writable();
     }
 
-    /// The subflow's FIN is acknowledged.
+    /// Handles the acknowledgement of the subflow's FIN.
     #[cold]
     fn after_fin_acked(&mut self, now: Time, at: usize) {
         if self.mode == Mode::Plain {
-            // Here the subflow's FIN is the end of the stream: all of that is acknowledged with it,
-            // before the subflow, and with it the connection, comes to its end.
-            let end = self.subflows[at].board().una() as i64 + self.fallback.send_shift;
+            // Here the subflow's FIN ends the stream: all of the stream is acknowledged with it, before the
+            // subflow, and with it the connection, ends.
+            let end = self.fallback.in_sent_stream(self.subflows[at].board().una() as i64);
             self.on_data_ack(now, end, 0);
         }
         match self.subflows[at].on_fin_acked() {
@@ -100,9 +100,9 @@ impl Connection {
         }
     }
 
-    /// In a plain TCP the acknowledgement of the subflow is that of the stream.
+    /// Processes an acknowledgement in plain TCP, where the subflow's is that of the stream.
     #[inline(always)]
-    pub(crate) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
+    pub(super) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
@@ -111,16 +111,16 @@ impl Connection {
         if ack < 1 {
             return;
         }
-        // Offset 1 of the subflow is offset 0 of the stream; the FIN comes behind the last byte.
+        // Offset 1 of the subflow is offset 0 of the stream; the FIN follows the last byte.
         let window = subflow.scaled_window(segment);
-        self.on_data_ack(now, ack + self.fallback.send_shift, window);
+        self.on_data_ack(now, self.fallback.in_sent_stream(ack), window);
     }
 
-    /// The data level is acknowledged up to `offset`, and `window` bytes behind it are admitted.
+    /// Handles a data acknowledgement up to `offset`, which admits `window` bytes after it.
     #[inline(always)]
-    pub(crate) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
+    pub(super) fn on_data_ack(&mut self, now: Time, offset: i64, window: u64) {
         if offset == self.send.una as i64 && self.send.una + window <= self.send.window_end {
-            // Nothing new, as in most segments that bring data.
+            // Nothing new, as in most segments that carry data.
             self.send.peer_window = window;
         } else {
             self.on_new_data_ack(now, offset, window);
@@ -128,7 +128,7 @@ impl Connection {
     }
 
     fn on_new_data_ack(&mut self, now: Time, offset: i64, window: u64) {
-        // The end of the stream is sent behind all that was written, and takes an offset of its own.
+        // The end of the stream is sent after everything written, and has an offset of its own.
         let sent = if self.send.fin_sent { self.send.written + 1 } else { self.send.nxt };
         if offset < 0 || offset as u64 > sent {
             // Never sent, or before the stream (RFC 8684 section 3.3.2).

@@ -1,4 +1,4 @@
-//! The calls of the application: it writes, reads, and asks for statistics. (`close.rs` has the two that end things.)
+//! The calls of the application: writing, reading, and statistics. (`close.rs` has the two that end things.)
 
 use core::net::IpAddr;
 
@@ -12,7 +12,8 @@ use crate::stats::{ConnectionStats, SubflowStats};
 use crate::subflow::Subflow;
 
 impl Connection {
-    /// The application writes `n` bytes; returns how many fit. The send buffer may grow if `grows`.
+    /// Writes `n` bytes for the application, and returns the number that fits. The send buffer may grow if
+    /// `grows`.
     pub(crate) fn write(&mut self, now: Time, n: u64, grows: bool) -> u64 {
         if self.phase == Phase::Ended || self.send.closed {
             return 0;
@@ -33,38 +34,38 @@ impl Connection {
         accepted
     }
 
-    /// Emits `Writable` once the send buffer holds no more than `enough` bytes.
+    /// Emits `Writable` once the send buffer holds at most `enough` bytes.
     pub(crate) fn await_room(&mut self, enough: u64) {
         self.send.blocked = true;
         self.send.enough = enough;
     }
 
-    /// The application has read `n` bytes.
+    /// Consumes `n` bytes that the application has read, and sends a window update if it is large enough.
     pub(crate) fn consume(&mut self, n: u64) {
         self.recv.consume(n);
-        self.readable_pending = false;
+        self.events.on_consumed();
         let mss = u64::from(self.config.mss);
         let most = (0..self.subflows.len()).map(|at| self.offered(at)).max().unwrap_or(u64::MAX);
         if self.recv.should_update(mss, most) {
-            // On every subflow: the window is the connection's, but a sender that heeds each subflow's
-            // own edge as well (RFC 8684 section 3.3.5) could not use the others. Linux does so too.
+            // On every subflow, as in Linux: the window is that of the connection, but a sender that also
+            // respects the edge of each subflow (RFC 8684 section 3.3.5) could not use the others.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
                 subflow.want_ack();
             }
         }
     }
 
-    /// Bytes that can be read in order.
+    /// Returns the number of bytes that can be read in order.
     pub(crate) fn readable(&self) -> u64 {
         self.recv.readable()
     }
 
-    /// Bytes that have arrived in order.
+    /// Returns the number of bytes received in order.
     pub(crate) fn received(&self) -> u64 {
         self.recv.nxt()
     }
 
-    /// Asks the peer for a subflow's priority, and keeps to it ourselves.
+    /// Sets the priority of a subflow, and requests the same from the peer.
     pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
         if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
             self.subflows[at].ask_backup(backup);
@@ -73,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// The counters as they stand.
+    /// Returns the current counters.
     pub(crate) fn current_stats(&self) -> ConnectionStats {
         ConnectionStats {
             out_of_order: self.recv.out_of_order(),
@@ -83,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// All subflows that there were, in the order in which they began.
+    /// Returns the statistics of all subflows, including past ones, in the order of their creation.
     pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
         let alive = self.subflows.iter().filter(|subflow| !subflow.has_ended());
         let mut all = self.past.clone();
@@ -92,14 +93,13 @@ impl Connection {
         all
     }
 
-    /// A local address has gone or come back.
+    /// Handles the loss of a local address, resetting its subflows, or its return.
     #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         if up {
-            self.path_manager.on_event(&PathEvent::LocalUp(ip));
+            self.paths.notify(&PathEvent::LocalUp(ip));
         } else {
-            self.path_manager.on_event(&PathEvent::LocalDown(ip));
-            self.paths.new_subflows.retain(|new| new.local != ip);
+            self.paths.on_local_down(ip);
             for at in 0..self.subflows.len() {
                 if self.subflows[at].local().ip == ip && !self.subflows[at].is_closed() {
                     self.kill_subflow(now, at, ResetReason::Unspecified);

@@ -4,12 +4,12 @@ use anabranch_units::{Duration, Time};
 
 use super::Connection;
 
-/// RFC 5961 section 7: in this time ...
+/// RFC 5961 section 7: the interval of the limit.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// ... no more than so many leave on one connection.
+/// The maximum number of challenge ACKs on one connection in an interval.
 const MOST: u32 = 10;
 
-/// How many have left lately.
+/// The number of recent challenge ACKs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Challenges {
     since: Time,
@@ -17,7 +17,7 @@ pub(crate) struct Challenges {
 }
 
 impl Challenges {
-    /// Whether another may leave now.
+    /// True if another may be sent now; counts it.
     fn admit(&mut self, now: Time) -> bool {
         if now.since(self.since) >= INTERVAL {
             *self = Challenges { since: now, count: 0 };
@@ -28,8 +28,8 @@ impl Challenges {
 }
 
 impl Connection {
-    /// A segment cannot be what a peer in its right mind would send: the answer is an acknowledgement, by
-    /// which a true peer finds out and a forger learns nothing. Whether one leaves: a flood gets few.
+    /// Answers a segment that no correct peer would send with an acknowledgement, which informs a true peer
+    /// and reveals nothing to a forger. Returns true if one is sent: their rate is limited.
     #[cold]
     pub(super) fn challenge(&mut self, now: Time, at: usize) -> bool {
         let admitted = self.challenges.admit(now);

@@ -1,8 +1,9 @@
-//! DSS checksums of one connection (RFC 8684 section 3.3.1): which are said, and whether they are right.
+//! DSS checksums of one connection (RFC 8684 section 3.3.1): their presence and verification.
 
 use anabranch_units::Time;
 
 use super::Connection;
+use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use crate::checksum::{self, add, is_zero};
 use crate::event::Placement;
@@ -11,16 +12,16 @@ use crate::seq::{DataRange, Dsn};
 use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 
 impl Connection {
-    /// A mapping's pseudo-header and checksum: zero together with the payload.
+    /// Returns the sum of a mapping's pseudo-header and checksum: with the payload it is zero.
     fn unpaid(&self, mapping: &Mapping) -> u16 {
-        // The full number, whatever the option says of it (section 3.3.1).
+        // The full number, regardless of its width in the option (section 3.3.1).
         let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.mapped_offset(mapping) as u64));
         debug_assert!(!matches!(mapping.dsn, MappedDsn::Wide(said) if said != dsn));
         add(checksum::pseudo_header(dsn, mapping.ssn, mapping.len), mapping.checksum.unwrap_or(0))
     }
 
-    /// The DATA_FIN of a mapping without payload: its checksum covers the pseudo-header alone (section
-    /// 3.3.3). Stops if it is wrong.
+    /// Verifies the DATA_FIN of a mapping without payload, whose checksum covers only the pseudo-header
+    /// (section 3.3.3). Stops if it is wrong.
     pub(super) fn verify_alone(&mut self, now: Time, at: usize, mapping: &Mapping) -> Step {
         if !self.checksummed || is_zero(self.unpaid(mapping)) {
             return NEXT;
@@ -30,7 +31,7 @@ impl Connection {
         STOP
     }
 
-    /// What a segment says of its mapping.
+    /// Returns the claim of a segment about its mapping.
     fn claim_of(&self, at: usize, segment: &Segment) -> Option<Claim> {
         let (mapped, data) = self.mapping_of(at, segment)?;
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
@@ -43,25 +44,19 @@ impl Connection {
         Some(Claim { mapped, data, sum: self.unpaid(&mapping), data_fin: false })
     }
 
-    /// Payload where checksums are agreed on. What is not verified is held, and no part of it is readable.
+    /// Processes payload with negotiated checksums. Unverified payload is held, and no part of it is
+    /// readable.
     #[cold]
-    pub(super) fn receive_checked(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        let discard = Placement::Discard { connection: self.id, payload_offset: 0, len: segment.payload_len };
+    pub(super) fn receive_checked(&mut self, incoming: &mut Incoming<'_>, range: DataRange) {
+        let Incoming { now, at, segment, fin, .. } = *incoming;
+        let whole_payload = u64::from(segment.payload_len);
         let nxt = self.subflows[at].recv().nxt();
         let (gaps, gap) = self.subflows[at].recv().gaps(range);
         if gaps == 0 {
-            // A FIN alone, or what was here before.
+            // A FIN alone, or data received before.
             self.subflows[at].arrive_again(now, range, fin);
             if !range.is_empty() {
-                placed.push(discard);
+                incoming.discard(self.id, whole_payload);
             }
             return;
         }
@@ -73,53 +68,48 @@ impl Connection {
             held.derive(range, gap, segment.payload_sum)
         };
         let room = self.recv.buffer().max(LEAST_ROOM);
-        // What comes next in order is what makes room: it is taken however much waits behind it.
-        let waits = gap.start > nxt || self.fallback.failing.is_some();
+        // The next data in order frees space: it is accepted regardless of the amount held after it.
+        let waits = gap.start > nxt || self.fallback.is_failing();
         let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
-            // Of no use like this: it comes again from where the acknowledgement stands.
+            // It cannot be used in this form: it will be retransmitted from the acknowledgement on.
             self.subflows[at].want_ack();
-            placed.push(discard);
+            incoming.discard(self.id, whole_payload);
             return;
         };
         if let Some(claim) = claim {
-            let whole = claim.mapped == range && gap == range && self.fallback.failing.is_none();
+            let whole = claim.mapped == range && gap == range && !self.fallback.is_failing();
             if whole && is_zero(add(claim.sum, sum)) {
-                self.deliver_verified(now, at, segment, &claim, fin, placed);
+                self.deliver_verified(incoming, &claim);
                 return;
             }
             if !held.claim(claim) {
-                placed.push(discard);
-                self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
+                incoming.discard(self.id, whole_payload);
+                self.mapping_is_broken(now, at, ResetReason::MptcpError, incoming.placed);
                 return;
             }
         } else if segment.options.are_bare()
             && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv().nxt() as i64
-            && self.follow_bare_payload(now, at, placed)
+            && self.follow_bare_payload(now, at, incoming.placed)
         {
-            self.process_part(now, at, segment, range, fin, placed);
+            self.process_part(incoming, range);
             return;
         }
-        self.take_in(now, at, segment, range, sum, placed);
-        self.settle_claims(now, at, placed);
+        self.take_in(incoming, range, sum);
+        self.settle_claims(now, at, incoming.placed);
     }
 
-    /// A segment that is a whole mapping with the right checksum.
-    fn deliver_verified(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        claim: &Claim,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
+    /// Delivers a segment that is a whole mapping with the correct checksum.
+    fn deliver_verified(&mut self, incoming: &mut Incoming<'_>, claim: &Claim) {
+        let Incoming { now, at, segment, fin, .. } = *incoming;
+        let placed = &mut *incoming.placed;
         let (connection, range, mut delivered) = (self.id, claim.mapped, 0);
         let subflow = &mut self.subflows[at];
         let of = subflow.id();
         subflow.arrive(now, segment, range, fin, |_| ());
         if range.end > subflow.recv().nxt() {
-            // Behind a hole: its sum may be wanted when the hole is filled by more than it needs.
+            // After a hole: its sum may be needed when a segment that fills the hole covers more than the
+            // hole.
             let piece = Piece { range, sum: segment.payload_sum, done: true, bare: false };
             subflow.hold().insert(piece);
         }

@@ -1,4 +1,4 @@
-//! Ends things: the stream, a subflow, the connection (RFC 8684 sections 3.3.3 and 3.5).
+//! Ends of streams, subflows and connections on request (RFC 8684 sections 3.3.3 and 3.5).
 
 use anabranch_units::{Duration, Time};
 
@@ -8,16 +8,18 @@ use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowId, SubflowSet};
 use crate::subflow::{ResetCause, Subflow, TcpState};
 
-/// The end of our stream at the data level: which DATA_FINs are due, and whether the application knows.
+/// The end of the local stream at the data level: the DATA_FINs due, and the notification of the application.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Closing {
-    /// The subflows that carry a DATA_FIN of its own next.
+    /// The subflows on which a DATA_FIN without data is due.
     fin_wanted_on: SubflowSet,
-    /// An acknowledgement with both keys, if they are unconfirmed, goes before the next DATA_FIN without data.
+    /// True if an acknowledgement with both keys, if these are unconfirmed, precedes the next DATA_FIN
+    /// without data.
     keys_before_fin: bool,
-    /// How often the DATA_FIN was sent alone, up to a limit.
+    /// The number of DATA_FINs sent alone, up to a limit.
     fin_attempts: u32,
-    /// Up to where the application has been notified that everything is acknowledged, the end counted as one.
+    /// The offset up to which the application has been notified that everything is acknowledged; the end
+    /// counts as one.
     all_acked_told: u64,
 }
 
@@ -40,7 +42,7 @@ impl Closing {
         self.fin_wanted_on.has(id) && core::mem::take(&mut self.keys_before_fin)
     }
 
-    /// No DATA_FIN without data is due any more.
+    /// Cancels the DATA_FINs without data that are due.
     pub(super) fn withdraw_fins(&mut self) {
         self.fin_wanted_on = SubflowSet::EMPTY;
     }
@@ -51,12 +53,13 @@ impl Closing {
         self.all_acked_told >= end
     }
 
-    /// Notes that the application is notified that everything up to `end` is acknowledged.
+    /// Records that the application is notified that everything up to `end` is acknowledged.
     pub(super) fn note_told(&mut self, end: u64) {
         self.all_acked_told = end;
     }
 
-    /// True if the application has been notified that everything up to `end` is acknowledged, the end counted as one.
+    /// True if the application has been notified that everything up to `end` is acknowledged; the end counts
+    /// as one.
     #[inline]
     pub(super) fn is_all_told(&self, end: u64) -> bool {
         self.all_acked_told == end
@@ -64,7 +67,7 @@ impl Closing {
 }
 
 impl Connection {
-    /// The application writes no more.
+    /// Closes the sending direction.
     pub(crate) fn close(&mut self, now: Time) {
         if self.send.closed || self.phase == Phase::Ended {
             return;
@@ -73,7 +76,7 @@ impl Connection {
         self.progress_at = now;
     }
 
-    /// The application gives up: everything ends at once.
+    /// Aborts the connection.
     #[cold]
     pub(crate) fn abort(&mut self, now: Time, reason: CloseReason) {
         if self.phase == Phase::Ended {
@@ -82,7 +85,7 @@ impl Connection {
         for at in 0..self.subflows.len() {
             match self.subflows[at].state() {
                 TcpState::Closed => {}
-                // Nothing is known of the peer yet: silence will do.
+                // Nothing has been received from the peer, so no reset is sent.
                 TcpState::SynSent => self.close_subflow(now, at),
                 _ => self.subflows[at].request_reset(ResetCause::Abort),
             }
@@ -90,16 +93,16 @@ impl Connection {
         self.end(reason);
     }
 
-    /// The DATA_FIN has left with data or is about to leave alone.
-    pub(crate) fn note_fin_sent(&mut self, now: Time) {
+    /// Records that the DATA_FIN was sent with data or is about to be sent alone.
+    pub(super) fn note_fin_sent(&mut self, now: Time) {
         self.send.fin_sent = true;
         let due = now + self.max_rto().max(Duration::from_millis(200));
         self.timers.arm(Timer::Fin, due);
     }
 
-    /// Sends what the end of the stream needs, once everything before it was given to subflows.
+    /// Sends the segments that end the stream, once everything before the end was assigned to subflows.
     #[cold]
-    pub(crate) fn progress_close(&mut self, now: Time) {
+    pub(super) fn progress_close(&mut self, now: Time) {
         if !self.send.closed || self.phase != Phase::Open || !self.send.unassigned.is_empty() {
             return;
         }
@@ -113,18 +116,18 @@ impl Connection {
             return;
         }
         if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.is_queue_empty()) {
-            // Nothing is left that could carry it (RFC 8684 section 3.3.3).
+            // No data is left that could carry it (RFC 8684 section 3.3.3).
             if let Some(at) = self.best_subflow() {
                 self.closing.fin_wanted_on = SubflowSet::one(self.subflows[at].id());
-                // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK becomes a TCP by it,
-                // so that without data at least two segments carry them.
+                // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK
+                // would fall back to TCP by it, so if there is no data, at least two segments carry the keys.
                 self.closing.keys_before_fin = self.send.written == 0;
                 self.note_fin_sent(now);
             }
         }
     }
 
-    /// Sends the DATA_FIN again. It goes alone once there is no data left that could be missing.
+    /// Retransmits the DATA_FIN. It is sent alone once no data before it can be missing.
     #[cold]
     pub(super) fn on_fin_timer(&mut self, now: Time) {
         let alone = self.send.una == self.send.written;
@@ -135,23 +138,23 @@ impl Connection {
         if !alone {
             return;
         }
-        // It must arrive, and nobody knows which path works: on all of them (as Linux does).
+        // It must arrive, and it is unknown which path works: sent on all of them (as in Linux).
         self.closing.withdraw_fins();
         for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
             self.closing.fin_wanted_on = self.closing.fin_wanted_on.with(subflow.id());
         }
         self.closing.keys_before_fin = true;
         if let Some(first) = (0..self.subflows.len()).find(|&at| self.keys_pending(at)) {
-            // A listener that has become a TCP answers no DATA_FIN. It answers a segment from before its
-            // window, and the answer shows which it is. The keys go first, because a listener that still
-            // waits for them would answer without options.
+            // A listener that has fallen back to TCP answers no DATA_FIN. It answers a segment from before
+            // its window, and the answer shows its state. The keys are sent first, because a listener that
+            // still waits for them would answer without options.
             self.subflows[first].probe();
         }
     }
 
-    /// The DATA_FIN (in a plain TCP the FIN) is acknowledged.
+    /// Handles the acknowledgement of the DATA_FIN (in plain TCP, of the FIN).
     #[cold]
-    pub(crate) fn on_fin_acked(&mut self, now: Time) {
+    pub(super) fn on_fin_acked(&mut self, now: Time) {
         if self.send.fin_acked || !self.send.fin_sent {
             return;
         }
@@ -164,15 +167,15 @@ impl Connection {
         }
     }
 
-    /// Closes the subflows once both streams have ended, and then the connection. `at` is the subflow
-    /// that has heard something.
+    /// Closes the subflows once both streams have ended, and then the connection. `at` is the subflow that
+    /// has received something.
     #[inline(always)]
-    pub(crate) fn check_closing(&mut self, now: Time, at: usize) {
+    pub(super) fn check_closing(&mut self, now: Time, at: usize) {
         self.check_all_acked();
         if self.send.fin_acked && self.recv.finished() {
             self.close_subflows();
         }
-        // One open subflow is enough, and mostly it is this one.
+        // One open subflow suffices, and usually it is this one.
         if !self.subflows[at].is_open() {
             self.check_ended(now);
         }
@@ -182,8 +185,8 @@ impl Connection {
     fn close_subflows(&mut self) {
         if self.mode == Mode::Mptcp {
             for subflow in &mut self.subflows {
-                // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, which keeps the way
-                // back open for a half-closed connection.
+                // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, so that a half-closed
+                // connection can still receive the other direction.
                 if !subflow.is_closed() && !subflow.fin_requested() {
                     match subflow.state() {
                         TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
@@ -196,10 +199,10 @@ impl Connection {
         }
     }
 
-    /// No further subflow has come in time. A subflow that the peer has closed for its own direction keeps the
-    /// connection alive as long as the application sends by it.
+    /// Handles the end of the wait for a further subflow. A subflow that the peer has half-closed keeps the
+    /// connection alive as long as the application sends on it.
     #[cold]
-    pub(crate) fn on_orphan_timer(&mut self, now: Time) {
+    pub(super) fn on_orphan_timer(&mut self, now: Time) {
         self.timers.disarm(Timer::Orphan);
         let sends = self.subflows.iter().any(Subflow::is_usable);
         if self.mode == Mode::Plain || (sends && self.recv.finished()) {

@@ -1,5 +1,5 @@
-//! The retransmission timer of the data level (RFC 8684 section 3.3.6): how long the data acknowledgement of the head of the
-//! stream may take.
+//! The retransmission timer of the data level (RFC 8684 section 3.3.6): it waits for the data acknowledgement
+//! of the head of the stream.
 
 use anabranch_units::{Duration, Time};
 
@@ -7,11 +7,11 @@ use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::subflow::timers::TimerContext;
 
-/// The least wait for progress at the data level: that of Linux (RFC 8684 leaves the value free).
+/// The minimum wait for progress at the data level: Linux's value (RFC 8684 specifies none).
 pub(super) const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
 
 impl Connection {
-    pub(crate) fn arm_data_timer(&mut self, now: Time) {
+    pub(super) fn arm_data_timer(&mut self, now: Time) {
         let due = if self.mode != Mode::Mptcp || self.send.outstanding.is_empty() {
             Time::NEVER
         } else if self.models_buffers() {
@@ -23,8 +23,8 @@ impl Connection {
         self.timers.arm(Timer::Data, due);
     }
 
-    /// A subflow has told of progress, and the data level of none: the head of the stream may have arrived there
-    /// and been dropped behind it (Linux does so while it has no window at the data level).
+    /// Advances the timer after an acknowledgement of a subflow without one of data: the head of the stream
+    /// may have arrived and been dropped (as Linux does while it has no window at the data level).
     pub(super) fn on_progress_below(&mut self, now: Time) {
         if self.is_head_dropped() {
             let due = now + self.head_wait();
@@ -32,8 +32,8 @@ impl Connection {
         }
     }
 
-    /// How long the data acknowledgement may come behind that of the subflow: a round trip, and what an
-    /// acknowledgement is held back. Twice as long after each time that it was sent again in vain.
+    /// Returns how long the data acknowledgement may follow that of the subflow: a round trip and the delay
+    /// of an acknowledgement, doubled by each unsuccessful reinjection.
     pub(super) fn head_wait(&self) -> Duration {
         let rtt = self
             .subflows
@@ -41,11 +41,11 @@ impl Connection {
             .filter(|subflow| subflow.is_usable())
             .map(|subflow| subflow.rtt().srtt_or_zero());
         let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
-        Duration(wait.0 << self.head_repair.attempts.min(10))
+        self.head_repair.back_off(wait)
     }
 
-    /// How long Linux waits for progress at the data level: until the last of its subflows' timers, probes among
-    /// them, would run out (`mptcp_set_timeout`).
+    /// Returns Linux's wait for progress at the data level: until the last of its subflows' timers, including
+    /// probes, would expire (`mptcp_set_timeout`).
     pub(super) fn linux_data_wait(&self, now: Time) -> Duration {
         let context = self.timer_context();
         let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
@@ -57,7 +57,7 @@ impl Connection {
 
     #[inline]
     pub(super) fn timer_context(&self) -> TimerContext {
-        // How long the peer may hold back an acknowledgement is not known; Linux assumes its own.
+        // The peer's delay of acknowledgements is not known; Linux assumes its own.
         let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
         TimerContext { backoff: self.config.rto.backoff, ack_delay, paces: self.paces() }
     }

@@ -1,14 +1,14 @@
-//! Delivers bytes to the stream, and tells the application.
+//! Delivers bytes to the stream, and notifies the application.
 
 use anabranch_units::{Duration, Time};
 
 use super::Connection;
-use crate::event::{Event, Placement};
+use crate::event::Placement;
 use crate::segment::Segment;
 use crate::seq::DataRange;
 
 impl Connection {
-    /// The payload of one segment belongs at `stream`, which others may be before or behind.
+    /// Delivers the payload of one segment, which belongs at `stream`, in order or not.
     #[inline(never)]
     pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
         let Connection { recv, subflows, id: connection, .. } = self;
@@ -32,7 +32,7 @@ impl Connection {
         self.after_arrival(now, advanced);
     }
 
-    /// Something has arrived in the stream; `advanced` if it has grown in order.
+    /// Notifies the application of data in order, if the stream has `advanced`, and lets the receive buffer grow.
     #[inline]
     pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
         if advanced {
@@ -45,7 +45,7 @@ impl Connection {
                 self.autotune(now);
             }
             if self.recv.nxt() >= self.config.readable_from.get() {
-                self.push_event(Event::Readable);
+                self.events.push_readable(!self.config.consume_at_once);
             }
             self.after_remote_fin();
         }
@@ -65,7 +65,8 @@ impl Connection {
         self.recv.autotune(now, rtt, u64::from(self.config.mss));
     }
 
-    /// Dynamic right-sizing of the connection's buffer, and of the windows that its subflows offer.
+    /// Lets the connection's buffer follow the rate at which the application reads (dynamic right-sizing),
+    /// and with it the windows that its subflows advertise.
     #[inline]
     pub(super) fn right_size(&mut self, now: Time) {
         let mut rtt = Duration::ZERO;
@@ -80,15 +81,15 @@ impl Connection {
         }
     }
 
-    /// A full segment that ends a burst has brought what comes next in the stream.
+    /// Acknowledges a segment with PSH that was next in the stream at once, if the application has read it.
     pub(super) fn on_pushed(&mut self, at: usize) {
         if self.recv.readable() == 0 || !self.config.consume_at_once {
             self.subflows[at].on_pushed();
         }
     }
 
-    /// Takes a sample of the round trip from a segment with data, as a receiver can: the time since the
-    /// acknowledgement that it echoes was sent.
+    /// Samples the receiver's round trip from a data segment: the time since the transmission of the
+    /// acknowledgement that it echoes.
     #[inline]
     pub(super) fn sample_arrival(&mut self, now: Time, at: usize, segment: &Segment) {
         if let Some(timestamps) = segment.options.timestamps
@@ -99,32 +100,30 @@ impl Connection {
         }
     }
 
-    /// If the peer's stream has ended and all of it is here, the application hears it.
-    pub(crate) fn after_remote_fin(&mut self) {
-        if self.recv.finished() && !self.remote_fin_told {
-            self.remote_fin_told = true;
-            self.push_event(Event::PeerClosed);
-            // One acknowledgement is enough, but the subflow that ends the stream may not be the one
-            // that carried the DATA_FIN.
+    /// Notifies the application once the peer's stream has arrived completely.
+    pub(super) fn after_remote_fin(&mut self) {
+        if self.recv.finished() && self.events.push_peer_closed() {
+            // One acknowledgement suffices, but the subflow that ends the stream may not be the one that
+            // carried the DATA_FIN.
             if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
                 self.subflows[best].want_ack();
             }
         }
     }
 
-    /// The peer's stream ends at `end`.
+    /// Records that the peer's stream ends at `end`, and acknowledges it.
     #[cold]
     pub(super) fn on_data_fin(&mut self, at: usize, end: i64) {
-        // What lies outside the window does not count (RFC 8684 section 3.8).
+        // A DATA_FIN outside the window is ignored (RFC 8684 section 3.8).
         if end >= 0 && end as u64 <= self.recv.edge() && self.recv.set_fin(end as u64) {
             self.after_remote_fin();
         }
-        // Said again, it is acknowledged again (RFC 8684 section 3.3.3).
+        // A retransmitted one is acknowledged again (RFC 8684 section 3.3.3).
         self.subflows[at].want_ack();
     }
 
-    /// Held bytes go to their place in the stream, as far as they are new there. Returns whether the
-    /// in-order stream has grown.
+    /// Delivers held bytes, as far as they are new in the stream. Returns true if the stream has grown in
+    /// order.
     pub(super) fn release(
         &mut self,
         at: usize,

@@ -3,6 +3,7 @@
 use anabranch_units::{Rate, Time};
 
 use super::Connection;
+use super::transmit::Poll;
 use crate::congestion::CongestionControl;
 use crate::event::Departure;
 use crate::observer::{Observer, SendKind};
@@ -10,12 +11,12 @@ use crate::segment::Segment;
 use crate::seq::DataRange;
 
 impl Connection {
-    /// What counts as so many segments of a turn: several may leave at once.
+    /// Returns the number of segments that a departure counts in a turn.
     pub(crate) fn turns_of(&self, sent: &Segment) -> u32 {
         if sent.payload_len <= self.config.mss { 1 } else { sent.payload_len / self.config.mss.max(1) }
     }
 
-    /// Bookkeeping after any data segment: congestion control, validation, pacing.
+    /// Updates congestion control, validation and pacing after any data segment.
     #[inline]
     pub(super) fn after_data(&mut self, now: Time, at: usize, len: u64) {
         let subflow = &mut self.subflows[at];
@@ -28,7 +29,7 @@ impl Connection {
     }
 
     /// True if a new segment of `len` bytes, which is recorded already, ends a train ([`Subflow::ends_train`]).
-    #[inline]
+    #[inline(always)]
     pub(super) fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
         if !self.config.ack.push {
             return false;
@@ -43,46 +44,41 @@ impl Connection {
         self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
-    pub(super) fn leave<O: Observer>(
+    /// Updates the state after a segment without data.
+    pub(super) fn leave<S, O: Observer>(
         &mut self,
-        now: Time,
         at: usize,
-        out: &Segment,
         kind: SendKind,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         self.subflows[at].count_control();
-        self.leave_data(now, at, out, kind, 0, observer)
+        self.leave_data(at, kind, 0, poll)
     }
 
+    /// Updates the state after a segment whose payload begins at `stream_offset`.
     #[inline]
-    pub(super) fn leave_data<O: Observer>(
+    pub(super) fn leave_data<S, O: Observer>(
         &mut self,
-        now: Time,
         at: usize,
-        out: &Segment,
         kind: SendKind,
         stream_offset: u64,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
-        let subflow = &mut self.subflows[at];
-        subflow.on_segment_sent(out);
-        self.depart(now, at, out, kind, stream_offset, observer)
+        self.subflows[at].on_segment_sent(poll.out);
+        self.depart(at, kind, stream_offset, poll)
     }
 
     #[inline]
-    pub(super) fn depart<O: Observer>(
+    pub(super) fn depart<S, O: Observer>(
         &self,
-        now: Time,
         at: usize,
-        out: &Segment,
         kind: SendKind,
         stream_offset: u64,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         let subflow = &self.subflows[at];
-        let data = DataRange::new(stream_offset, stream_offset + u64::from(out.payload_len));
-        observer.on_sent(now, self.id, subflow.id(), out, kind, data);
+        let data = DataRange::new(stream_offset, stream_offset + u64::from(poll.out.payload_len));
+        poll.observer.on_sent(poll.now, self.id, subflow.id(), poll.out, kind, data);
         Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
     }
 }

@@ -12,7 +12,7 @@ impl Connection {
     pub(crate) fn end(&mut self, reason: CloseReason) {
         if self.phase != Phase::Ended {
             self.phase = Phase::Ended;
-            self.events.push_back(Event::Closed(reason));
+            self.events.push(Event::Closed(reason));
             self.timers.disarm(Timer::Data);
             self.timers.disarm(Timer::Persist);
             self.timers.disarm(Timer::Fin);
@@ -20,9 +20,9 @@ impl Connection {
         }
     }
 
-    /// Whether the connection has come to its end.
+    /// Ends the connection if its streams are complete, or if no subflow is left and none is expected.
     #[cold]
-    pub(crate) fn check_ended(&mut self, now: Time) {
+    pub(super) fn check_ended(&mut self, now: Time) {
         if self.phase == Phase::Ended {
             return;
         }
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Tells the application, once, that nothing it has written has to be kept any more.
+    /// Notifies the application, once, that everything it has written is acknowledged.
     #[inline(always)]
     pub(super) fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);
@@ -61,14 +61,14 @@ impl Connection {
         let fin_done = !self.send.closed || self.send.fin_acked;
         if fin_done && self.freed() == self.send.written {
             self.closing.note_told(end);
-            self.push_event(Event::AllAcked);
+            self.events.push(Event::AllAcked);
         }
     }
 
-    /// Starts the wait for a further subflow if none of the present ones can carry the rest of both streams (RFC 8684
-    /// section 3.3.3: break before make).
+    /// Starts the wait for a further subflow if none of the existing ones can carry the rest of both streams
+    /// (RFC 8684 section 3.3.3: break before make).
     #[cold]
-    pub(crate) fn expect_subflow(&mut self, now: Time) {
+    pub(super) fn expect_subflow(&mut self, now: Time) {
         let finished = self.recv.finished();
         if self.mode == Mode::Plain || self.phase != Phase::Open || (finished && self.send.fin_acked) {
             return;

@@ -1,26 +1,29 @@
-//! The fast paths of a connection: nearly all segments come in and go out by these functions.
+//! The fast paths of a connection: nearly all segments are received and sent by these functions.
 //!
-//! Each is named after the function whose result it must equal, and returns without any change where it does not apply.
-//! `Connection::fast_paths` switches all of them off, for the tests that compare both (`tests/fast_paths.rs`).
+//! Each is named after the function whose result it must equal, and returns without any change if it does not
+//! apply. `Connection::fast_paths` disables all of them, for the tests that compare both
+//! (`tests/random_operations.rs`).
 
 use anabranch_units::Time;
 
 use super::mapping::mapped_offset;
 use super::timer_table::Timer;
-use super::{Connection, Mode, TURN};
+use super::transmit::Poll;
+use super::{Connection, Mode};
 use crate::event::{Departure, Placement, SubflowId};
 use crate::observer::{Observer, SendKind};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
 
-/// A segment for the fast path has, of these bits, ACK alone.
+/// Of these bits, a segment for the fast path has only ACK.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
 
 impl Connection {
-    /// Does what [`Connection::handle_segment`] does with a segment that carries the next data of an established
-    /// subflow to a side that has nothing in flight there, and nothing new besides (header prediction). Returns when the
-    /// subflow's acknowledgement is due then, if it was one; nothing else is due earlier than before.
+    /// Does the work of [`Connection::handle_segment`] for a segment that carries the next data of an
+    /// established subflow to a side that has nothing in flight there, and nothing else that is new (header
+    /// prediction). Returns the time at which the subflow's acknowledgement is then due, if the segment was
+    /// one; nothing else is due earlier than before.
     #[inline]
     pub(crate) fn fast_handle_segment<O: Observer>(
         &mut self,
@@ -39,10 +42,8 @@ impl Connection {
         }
         let at = id.index();
         let Connection { subflows, recv, send, .. } = self;
-        let Some(subflow) = subflows.get_mut(at) else { return None };
-        let Some(next) = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed) else {
-            return None;
-        };
+        let subflow = subflows.get_mut(at)?;
+        let next = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed)?;
         let (una, start, window) = (next.una, next.start, next.window);
         let all_told =
             send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
@@ -51,13 +52,13 @@ impl Connection {
         }
         let len = u64::from(segment.payload_len);
         let in_stream = if self.mode == Mode::Plain {
-            let moved = una as i64 + self.fallback.send_shift != send.una as i64;
+            let moved = self.fallback.in_sent_stream(una as i64) != send.una as i64;
             if moved || segment.options.dss.is_some() {
                 return None;
             }
-            start as i64 + self.fallback.recv_shift
+            self.fallback.in_received_stream(start as i64)
         } else {
-            // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
+            // A mapping of exactly this segment (RFC 8684 section 3.3.1), with none known before.
             let Some(Dss { data_ack: Some(data_ack), mapping: Some(mapping), data_fin: false }) =
                 &segment.options.dss
             else {
@@ -109,9 +110,9 @@ impl Connection {
         Some(self.subflows[at].ack_at())
     }
 
-    /// Does what [`Connection::process_payload`] does with the payload of a segment that is the next one on its subflow,
-    /// and in a plain TCP in the stream, with nothing missing before it, nothing held after it, and no end known.
-    /// Returns whether it was one.
+    /// Does the work of [`Connection::process_payload`] for the payload of a segment that is the next one on
+    /// its subflow, and in plain TCP in the stream, with nothing missing before it, nothing held after it,
+    /// and no known end. Returns true if it was one.
     #[inline(never)]
     pub(super) fn fast_process_payload(
         &mut self,
@@ -131,10 +132,10 @@ impl Connection {
             if segment.options.dss.is_some() {
                 return false;
             }
-            start as i64 + self.fallback.recv_shift
+            self.fallback.in_received_stream(start as i64)
         } else {
             match segment.options.dss {
-                // A mapping of exactly this segment (RFC 8684 section 3.3.1), and none known before.
+                // A mapping of exactly this segment (RFC 8684 section 3.3.1), with none known before.
                 Some(Dss { mapping: Some(mapping), data_fin: false, .. })
                     if u32::from(mapping.len) == segment.payload_len
                         && mapping.ssn == start as u32
@@ -150,7 +151,7 @@ impl Connection {
         }
         let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
         let in_order = recv.expects(stream);
-        // Other subflows may be ahead or behind in the stream, but in a plain TCP there are none.
+        // Other subflows may be further or less advanced in the stream; in plain TCP there are none.
         let placeable = in_order || self.mode == Mode::Mptcp;
         let expected = segment.seq == subflow.recv().ack() && !segment.flags.has(Flags::FIN) && len > 0;
         if !expected || !placeable || !subflow.recv().is_complete() {
@@ -163,8 +164,8 @@ impl Connection {
         true
     }
 
-    /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is the next of
-    /// the stream too if it is `in_order`.
+    /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is
+    /// also the next of the stream if it is `in_order`.
     #[inline]
     fn take_next(
         &mut self,
@@ -187,93 +188,72 @@ impl Connection {
         }
     }
 
-    /// Returns the departure that [`Connection::poll_subflows`] finds, where that is a full segment of new data or a
-    /// pure acknowledgement. None if it is anything else; nothing has changed then.
+    /// Returns the departure that [`Connection::poll_subflows`] finds, if that is a full segment of new data
+    /// or a pure acknowledgement. Otherwise returns `None` without any change.
     #[inline]
-    pub(super) fn fast_poll_subflows<O: Observer>(
+    pub(super) fn fast_poll_subflows<S, O: Observer>(
         &mut self,
-        now: Time,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         if !self.fast_paths || self.wanted.wants_third_ack() || self.send.closed || self.closing.wants_fin() {
             return None;
         }
-        let before = (self.cursor, self.turn);
+        let before = self.rotation;
         for _ in 0..self.subflows.len() {
-            let at = if self.cursor < self.subflows.len() { self.cursor } else { 0 };
-            self.cursor = at;
+            let at = self.rotation.current(self.subflows.len());
             if self.subflows[at].wants_to_send() {
                 let departure = if self.subflows[at].has_data_to_send() {
-                    self.fast_send_new(now, at, out, burst, observer)
+                    self.fast_send_new(at, poll)
                 } else {
-                    self.fast_poll_subflow(now, at, out, observer)
+                    self.fast_poll_subflow(at, poll)
                 };
                 if departure.is_none() {
                     break;
                 }
-                self.turn += self.turns_of(out);
-                if self.turn >= TURN {
-                    self.turn = 0;
-                    self.cursor += 1;
-                }
+                self.rotation.on_sent(self.turns_of(poll.out));
                 return departure;
             }
-            self.turn = 0;
-            self.cursor += 1;
+            self.rotation.skip();
         }
-        (self.cursor, self.turn) = before;
+        self.rotation = before;
         None
     }
 
     /// Returns the acknowledgement that `Connection::poll_subflow` finds to be due on a subflow that has no data and no
     /// option to send.
     #[inline]
-    fn fast_poll_subflow<O: Observer>(
+    fn fast_poll_subflow<S, O: Observer>(
         &mut self,
-        now: Time,
         at: usize,
-        out: &mut Segment,
-        observer: &mut O,
+        poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         if !self.subflows.get(at)?.fast_is_ack_due() {
             return None;
         }
-        self.make_ack(now, at, out);
-        self.leave(now, at, out, SendKind::Control, observer)
+        self.make_ack(poll.now, at, poll.out);
+        self.leave(at, SendKind::Control, poll)
     }
 
-    /// Returns the segment that `Connection::send_new` makes, where it is a full one that was never sent before, on a
-    /// subflow that has data in flight, nothing to retransmit, no option to send, and space in its windows.
+    /// Returns the segment that `Connection::send_new` makes, if it is a full one sent for the first time, on
+    /// a subflow that has data in flight, nothing to retransmit, no option to send, and free window.
     #[inline]
-    fn fast_send_new<O: Observer>(
-        &mut self,
-        now: Time,
-        at: usize,
-        out: &mut Segment,
-        burst: u32,
-        observer: &mut O,
-    ) -> Option<Departure> {
+    fn fast_send_new<S, O: Observer>(&mut self, at: usize, poll: &mut Poll<'_, S, O>) -> Option<Departure> {
+        let now = poll.now;
         if self.paces() || self.checksummed || self.keys_pending(at) {
             return None;
         }
         let subflow = self.subflows.get_mut(at)?;
-        let record = subflow.fast_next_segment(now, self.send.una, burst)?;
+        let record = subflow.fast_next_segment(now, self.send.una, poll.burst)?;
         let (id, len, start) = (subflow.id(), u64::from(record.len), record.data);
         let ends = self.ends_train(now, at, len);
         self.after_data(now, at, len);
-        self.make_data(now, at, &record, out);
-        if ends {
-            out.flags = out.flags.with(Flags::PSH);
-        }
-        self.subflows[at].mark_new_data(out);
+        self.make_new_data(now, at, &record, ends, poll.out);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
         let sent = DataRange::new(start, start + len);
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
         self.wanted.timers();
-        self.leave_data(now, at, out, SendKind::New, start, observer)
+        self.leave_data(at, SendKind::New, start, poll)
     }
 }

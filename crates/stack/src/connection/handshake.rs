@@ -1,5 +1,5 @@
-//! Opens subflows: the three-way handshake with MP_CAPABLE, and the four-way one with MP_JOIN
-//! (RFC 8684 sections 3.1 and 3.2).
+//! Opening of subflows: the three-way handshake with MP_CAPABLE, and the four-way one with MP_JOIN (RFC 8684
+//! sections 3.1 and 3.2).
 
 use anabranch_units::Time;
 
@@ -16,7 +16,7 @@ use crate::segment::{Capable, Flags, Join, ResetReason, Segment};
 use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
 
 impl Connection {
-    /// Adds a subflow; its SYN or SYN/ACK leaves with the next poll. None if there are too many.
+    /// Adds a subflow, whose SYN or SYN/ACK is sent with the next poll. Returns `None` if there are too many.
     #[cold]
     pub(crate) fn add_subflow(&mut self, now: Time, birth: SubflowBirth) -> Option<usize> {
         let free = self.subflows.iter().position(|subflow| subflow.is_closed());
@@ -36,23 +36,24 @@ impl Connection {
         Some(at)
     }
 
-    /// How many subflows there may be now. Of simultaneous joins any may come first, also one whose path does
-    /// not last: nobody knows which will stand, so that all may try until one does.
+    /// Returns the maximum number of subflows at this time. Of simultaneous joins any may arrive first, even
+    /// one whose path fails: all may try until one is established.
     fn most_subflows(&self, initiator: bool) -> usize {
         let open = self.config.simultaneous && !initiator && self.phase == Phase::Opening;
         if open { 32 } else { usize::from(self.config.max_subflows.clamp(1, 32)) }
     }
 
-    /// Puts a new subflow in SYN-RECEIVED where it would be had it sent the SYN/ACK that its peer has.
+    /// Puts a new subflow into the state SYN-RECEIVED, as if it had sent the SYN/ACK that its peer has
+    /// received.
     #[cold]
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
         self.show_window(at, 0, false);
-        // It was sent 0 times by this subflow: there is no RTT sample, as when it was sent twice.
+        // This subflow has sent it 0 times, so there is no RTT sample, as if it was sent twice.
         self.subflows[at].skip_handshake_segment();
     }
 
-    /// Whether a segment in the handshake acknowledges what was never sent, or is a SYN that crosses with a join: it is
-    /// answered with a reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
+    /// True if a segment in the handshake acknowledges data never sent, or is a SYN that crosses with a join:
+    /// it is answered with a reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
     pub(crate) fn refuses(&self, id: SubflowId, segment: &Segment) -> bool {
         if self.is_crossing_join(id.index(), segment) {
             return true;
@@ -69,9 +70,9 @@ impl Connection {
             && !subflow.is_ack_of_syn(segment)
     }
 
-    /// A segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
+    /// Processes a segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).
     #[cold]
-    pub(crate) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
+    pub(super) fn on_segment_in_syn_sent(&mut self, now: Time, at: usize, segment: &Segment) {
         let acks_syn = segment.flags.has(Flags::ACK) && self.subflows[at].is_ack_of_syn(segment);
         if segment.flags.has(Flags::RST) {
             if acks_syn {
@@ -98,27 +99,27 @@ impl Connection {
         }
         self.send.open(self.subflows[at].scaled_window(segment));
         if self.mode == Mode::Mptcp {
-            // Only the form of a SYN/ACK counts: one key.
+            // Only the form of a SYN/ACK is valid: one key.
             let capable = find_capable(&segment.options).filter(|capable| {
                 is_acceptable(capable, self.config.checksums) && capable.receiver_key.is_none()
             });
             match capable.and_then(|capable| capable.sender_key.map(|key| (key, capable.flags))) {
                 Some((key, flags)) => {
-                    self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                    self.paths.set_joins_denied(flags & Capable::NO_JOINS_HERE != 0);
                     self.checksummed |= flags & Capable::CHECKSUM != 0;
                     self.learn_remote_key(key);
                 }
-                // RFC 8684 section 3.1: no MP_CAPABLE in the SYN/ACK means a plain TCP.
+                // RFC 8684 section 3.1: no MP_CAPABLE in the SYN/ACK means plain TCP.
                 None => self.speak_tcp(),
             }
         }
         self.subflow_up(now, at);
         self.phase = Phase::Open;
-        self.push_event(Event::Connected);
+        self.events.push(Event::Connected);
         self.subflows[at].want_ack();
         if self.mode == Mode::Mptcp {
             self.subflows[at].skip_ack();
-            self.wanted.third_ack();
+            self.wanted.request_third_ack();
         }
     }
 
@@ -130,8 +131,7 @@ impl Connection {
             return;
         };
         let local_nonce = self.subflows[at].handshake().local_nonce;
-        let peer = self.remote_key.unwrap_or(self.local_key);
-        let expected = crypto::leftmost_64(&crypto::join_hmac(peer, self.local_key, nonce, local_nonce));
+        let expected = crypto::leftmost_64(&self.keys.peer_join_code(local_nonce, nonce));
         if !crypto::equal(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
             self.subflows[at].reject_syn_ack();
             return;
@@ -143,26 +143,26 @@ impl Connection {
         subflow.on_backup_asked(backup);
         subflow.set_remote_nonce(nonce);
         if self.config.simultaneous {
-            // The keys were agreed beforehand: data or an acknowledgement is the third segment, and
-            // there is no fourth.
+            // The keys were agreed in advance: data or an acknowledgement is the third segment, and there is
+            // no fourth.
             if self.phase == Phase::Opening {
                 self.send.open(self.subflows[at].scaled_window(segment));
                 self.phase = Phase::Open;
-                self.push_event(Event::Connected);
+                self.events.push(Event::Connected);
             }
             self.confirmed = true;
             self.subflows[at].want_ack();
             self.subflow_up(now, at);
             return;
         }
-        // From the third ACK on the peer may send by it.
-        self.fallback.joined = true;
+        // From the third ACK on the peer may send on it.
+        self.fallback.note_joined();
         subflow.await_fourth_ack();
     }
 
-    /// A segment for a subflow in SYN-RECEIVED.
+    /// Processes a segment for a subflow in SYN-RECEIVED.
     #[cold]
-    pub(crate) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
+    pub(super) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
                 self.hear_reset(at, segment);
@@ -177,7 +177,7 @@ impl Connection {
             return STOP;
         }
         if crossing && !self.completes_crossing(at, segment) {
-            // The SYN again: the answer was lost.
+            // A repeated SYN: the answer was lost.
             self.subflows[at].repeat_handshake();
             return STOP;
         }
@@ -209,7 +209,7 @@ impl Connection {
         if self.phase == Phase::Opening {
             self.send.open(self.subflows[at].scaled_window(segment));
             self.phase = Phase::Open;
-            self.push_event(if self.initiator { Event::Connected } else { Event::Accepted });
+            self.events.push(if self.initiator { Event::Connected } else { Event::Accepted });
         }
         if self.config.simultaneous {
             self.confirmed = true;
@@ -217,11 +217,11 @@ impl Connection {
         if crossing { STOP } else { NEXT }
     }
 
-    /// Takes the third segment of the first handshake.
+    /// Processes the third segment of the first handshake.
     fn take_third_ack(&mut self, at: usize, segment: &Segment) -> Step {
-        match third_ack(segment, self.local_key, self.config.checksums) {
+        match third_ack(segment, self.keys.local(), self.config.checksums) {
             ThirdAck::Keys { key, flags } => {
-                self.joins_denied = flags & Capable::NO_JOINS_HERE != 0;
+                self.paths.set_joins_denied(flags & Capable::NO_JOINS_HERE != 0);
                 self.checksummed |= flags & Capable::CHECKSUM != 0;
                 self.learn_remote_key(key);
                 NEXT
@@ -229,8 +229,8 @@ impl Connection {
             ThirdAck::Tcp { peer_unaware } => {
                 self.speak_tcp();
                 if peer_unaware {
-                    // An acknowledgement without options shows the initiator that this is a TCP now. One that has
-                    // sent nothing but a DATA_FIN would get no other.
+                    // An acknowledgement without options shows the initiator that this side now uses TCP. One
+                    // that has sent only a DATA_FIN would receive no other.
                     self.subflows[at].want_ack();
                 }
                 NEXT
@@ -250,16 +250,18 @@ impl Connection {
 
     fn check_join_ack(&mut self, at: usize, segment: &Segment) -> Step {
         let Some(Join::Ack { hmac }) = find_join(&segment.options) else {
-            // Section 3.2 wants a reset for an acknowledgement without MP_JOIN. A segment with a
-            // mapping may have overtaken the third ACK, and is left to be sent again.
+            // Section 3.2 requires a reset for an acknowledgement without MP_JOIN. A segment with a mapping
+            // may have overtaken the third ACK, and is left to be retransmitted.
             if segment.options.dss.is_none() {
                 self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
             }
             return STOP;
         };
-        let Some(remote_key) = self.remote_key else { return STOP };
+        if self.keys.remote().is_none() {
+            return STOP;
+        }
         let join = *self.subflows[at].handshake();
-        let expected = crypto::join_hmac(remote_key, self.local_key, join.remote_nonce, join.local_nonce);
+        let expected = self.keys.peer_join_code(join.local_nonce, join.remote_nonce);
         if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
             return STOP;
@@ -267,9 +269,9 @@ impl Connection {
         NEXT
     }
 
-    /// The fourth ACK of a join has come.
+    /// Handles the fourth ACK of a join.
     #[cold]
-    pub(crate) fn on_fourth_ack(&mut self, now: Time, at: usize) {
+    pub(super) fn on_fourth_ack(&mut self, now: Time, at: usize) {
         self.subflows[at].sample_handshake(now);
         self.subflow_up(now, at);
     }
@@ -278,12 +280,14 @@ impl Connection {
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.establish(now);
-        self.fallback.joined |= subflow.is_join();
+        if subflow.is_join() {
+            self.fallback.note_joined();
+        }
         let start = SubflowStart {
             now,
             mss: u64::from(subflow.mss()),
-            // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after
-            // two losses. RFC 6298 section 5.7 the same.
+            // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after two
+            // losses. RFC 6298 section 5.7 likewise.
             initial_window: if subflow.handshake().attempts > 1 && !subflow.is_join() {
                 1
             } else {
@@ -298,18 +302,18 @@ impl Connection {
         };
         let (id, local, remote) = (subflow.id(), subflow.local(), subflow.remote());
         self.congestion.on_subflow_up(id, &start);
-        // Another may have given up a part of its window (LISA).
+        // Another subflow may have given up a part of its window (LISA).
         for other in 0..self.subflows.len() {
             self.refresh_window(other);
         }
-        self.push_event(Event::SubflowUp(id));
+        self.events.push(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
-        self.path_manager.on_event(&PathEvent::SubflowEstablished { id, local, remote });
+        self.paths.notify(&PathEvent::SubflowEstablished { id, local, remote });
         self.wanted.schedule();
         self.timers.disarm(Timer::Orphan);
         self.answer_fins();
         self.relieve_signals(at);
-        // Data of a subflow that has failed while there was no other now has somewhere to go.
+        // Data of a subflow that failed while there was no other can now be reinjected.
         for other in 0..self.subflows.len() {
             if other != at && self.subflows[other].potentially_failed() {
                 self.reinject_after_timeout(other);

@@ -1,74 +1,67 @@
-//! Payload that is here and cannot be delivered yet: its mapping is still to come, or the rest of what its
-//! checksum covers (RFC 8684 section 3.3.1).
+//! Received payload that cannot be delivered yet: its mapping is missing, or the rest of the data covered by
+//! its checksum (RFC 8684 section 3.3.1).
 //!
-//! The driver has the bytes; here are their places in the subflow, and their sums. Without checksums the
-//! pieces are those that nothing maps. With checksums each mapping is a *claim*, and a run of pieces that
-//! begins and ends where claims do is verified as one: a box may have joined segments, whose sum cannot be
-//! divided again.
+//! The driver stores the bytes; the stack stores their places in the subflow, and their sums. Without
+//! checksums the pieces are unmapped payload. With checksums each mapping is a *claim*, and a run of pieces
+//! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments,
+//! whose sum cannot be divided again.
 
 use anabranch_units::Time;
 
+use super::payload::Incoming;
 use super::{Connection, Mode};
 use crate::event::Placement;
-use crate::segment::{ResetReason, Segment};
+use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 
-/// What has become of payload that nothing maps.
+/// The outcome for unmapped payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unmapped {
-    /// It is held or discarded.
+    /// The payload is held or discarded.
     Taken,
     /// The connection has fallen back to TCP: the payload is the next of the stream.
     IsStream,
 }
 
 impl Connection {
-    /// How much may be held for a subflow: a receive window of data (RFC 8684 section 3.3.1).
+    /// Returns the maximum number of bytes held for a subflow: a receive window of data (RFC 8684 section
+    /// 3.3.1).
     pub(super) fn holding_room(&self) -> u64 {
         self.recv.buffer().max(LEAST_ROOM)
     }
 
-    /// Takes payload of a segment that nothing maps. It is acknowledged on the subflow and kept, in the expectation of its
-    /// mapping (section 3.3.1), unless it leads back to TCP.
+    /// Processes unmapped payload of a segment. It is acknowledged on the subflow and held until its mapping
+    /// arrives (section 3.3.1), unless it causes fallback to TCP.
     #[cold]
-    pub(super) fn hold_unmapped(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        placed: &mut Vec<Placement>,
-    ) -> Unmapped {
+    pub(super) fn hold_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) -> Unmapped {
+        let Incoming { now, at, segment, .. } = *incoming;
         let in_order = range.start <= self.subflows[at].recv().nxt();
-        if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, placed) {
+        if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, incoming.placed) {
             return Unmapped::IsStream;
         }
         let held = self.subflows[at].hold();
         if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
         {
             if in_order {
-                self.mapping_is_broken(now, at, ResetReason::Middlebox, placed);
+                self.mapping_is_broken(now, at, ResetReason::Middlebox, incoming.placed);
             } else {
                 self.subflows[at].want_ack();
             }
-            placed.push(Placement::Discard {
-                connection: self.id,
-                payload_offset: segment.payload_len - range.len() as u32,
-                len: range.len() as u32,
-            });
+            incoming.discard(self.id, range.len());
             return Unmapped::Taken;
         }
-        // It reaches to the end of the segment, and so to its FIN.
-        self.take_in(now, at, segment, range, 0, placed);
-        // Its own mapping may be that of earlier bytes.
-        self.release_mapped(now, at, placed);
+        // It extends to the end of the segment, and so to its FIN.
+        self.take_in(incoming, range, 0);
+        // The segment's own mapping may be that of earlier bytes.
+        self.release_mapped(now, at, incoming.placed);
         Unmapped::Taken
     }
 
-    /// Payload without any option of MPTCP comes next: the peer has gone back to TCP, or a box has begun to take options
-    /// off. While the one subflow is the stream, so do we, as Linux does. Whether we do.
+    /// Falls back with a peer whose next payload has no MPTCP option: it has fallen back to TCP, or a
+    /// middlebox has begun to remove options. Returns true if this side falls back too, which it does, as
+    /// Linux, while the only subflow is the stream.
     pub(super) fn follow_bare_payload(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) -> bool {
         let follows = self.may_fall_back(at);
         if follows {
@@ -79,16 +72,10 @@ impl Connection {
         follows
     }
 
-    /// The part of a segment that is not here yet goes to the subflow, and to the driver's care.
-    pub(super) fn take_in(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        sum: u16,
-        placed: &mut Vec<Placement>,
-    ) {
+    /// Passes the new part of a segment to the subflow, and to the driver, which stores its bytes.
+    pub(super) fn take_in(&mut self, incoming: &mut Incoming<'_>, range: DataRange, sum: u16) {
+        let Incoming { now, at, segment, .. } = *incoming;
+        let placed = &mut *incoming.placed;
         let connection = self.id;
         let subflow = &mut self.subflows[at];
         let (id, start) = (subflow.id(), subflow.seq_offset(segment).max(0) as u64);
@@ -98,7 +85,7 @@ impl Connection {
         });
     }
 
-    /// Without checksums: what is held and mapped by now goes to its place.
+    /// Delivers held bytes that are now mapped, without checksums.
     #[cold]
     pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let Some(mut held) = self.subflows[at].take_held() else { return };
@@ -127,11 +114,10 @@ impl Connection {
         self.check_unmapped(now, at, placed);
     }
 
-    /// With checksums: every complete run of mappings is verified and goes to its place.
+    /// Verifies every complete run of mappings, with checksums, and delivers it.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let mut advanced = false;
-        while self.mode == Mode::Mptcp && self.fallback.failing.is_none() && !self.subflows[at].is_resetting()
-        {
+        while self.mode == Mode::Mptcp && !self.fallback.is_failing() && !self.subflows[at].is_resetting() {
             let Some(held) = self.subflows[at].held_mut() else { break };
             let Some((first, last, right)) = held.complete_run() else { break };
             if !right {
@@ -167,30 +153,31 @@ impl Connection {
         self.check_unmapped(now, at, placed);
     }
 
-    /// After the way back to TCP: everything that is held is the stream's.
+    /// Delivers all held bytes after fallback to TCP.
     #[cold]
     pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let Some(held) = self.subflows[at].take_held() else { return };
         let mut advanced = false;
         for piece in held.pieces.iter().filter(|piece| !piece.done) {
-            let data = piece.range.start as i64 + self.fallback.recv_shift;
-            // It was acknowledged, and nobody will send it again.
+            let data = self.fallback.in_received_stream(piece.range.start as i64);
+            // It was acknowledged, so it will not be retransmitted.
             self.recv.extend_edge((data + piece.range.len() as i64).max(0) as u64);
             advanced |= self.release(at, piece.range, data, placed);
         }
         self.after_arrival(now, advanced);
     }
 
-    /// Section 3.3.1: if no mapping has come within a receive window of data, the subflow is broken.
+    /// Gives up a subflow on which no mapping has arrived within a receive window of data (section 3.3.1).
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        if self.mode != Mode::Mptcp || self.fallback.failing.is_some() || self.subflows[at].is_resetting() {
+        if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].is_resetting() {
             return;
         }
         let Some(held) = self.subflows[at].held() else { return };
         let reached = self.subflows[at].recv().nxt();
         let Some((first, piece)) = held.first_unmapped() else { return };
-        // What came bare before its turn is now what it would have been then. Were it acknowledged beside data
-        // acknowledgements, the peer would send it again, and it would pass for new.
+        // Payload without options that arrived early is now processed as it would have been in order. If it
+        // were acknowledged in addition to data acknowledgements, the peer would retransmit it, and it would
+        // be taken for new data.
         if piece.bare && first < reached && self.follow_bare_payload(now, at, placed) {
             return;
         }
@@ -199,8 +186,8 @@ impl Connection {
         }
     }
 
-    /// Mappings are missing or contradict each other: back to TCP where the one subflow is the stream,
-    /// else the end of the subflow (sections 3.3.1 and 3.7).
+    /// Falls back to TCP if the only subflow is the stream, and otherwise resets the subflow: mappings are
+    /// missing or contradict each other (sections 3.3.1 and 3.7).
     #[cold]
     pub(super) fn mapping_is_broken(
         &mut self,

@@ -1,11 +1,11 @@
-//! What ends the wait for a peer that may be gone.
+//! The end of a wait for a peer that may be gone.
 //!
-//! Whoever has data or an end of stream under way hears of a dead peer by the user timeout. Whoever only
+//! A side with data or an end of stream in flight detects a dead peer by the user timeout. A side that only
 //! waits for the peer does not: a half-closed connection (FIN-WAIT-2, or its DATA_FIN acknowledged), or an
-//! idle one. A half-closed connection that has heard nothing for the user timeout probes the peer, and
-//! ends if nothing is heard for the user timeout again; a peer that answers may keep its half open for as
-//! long as it likes. An idle connection does so if `keepalive` is set, after that time (RFC 9293 section
-//! 3.8.4: off unless it is asked for).
+//! idle one. A half-closed connection that has received nothing for the user timeout probes the peer, and
+//! ends if nothing is received for another user timeout; a peer that answers may keep its half open for any
+//! time. An idle connection does the same if `keepalive` is set, after that time (RFC 9293 section 3.8.4: off
+//! by default).
 
 use anabranch_units::{Duration, Time};
 
@@ -13,7 +13,7 @@ use super::{Connection, Phase};
 use crate::event::CloseReason;
 
 impl Connection {
-    /// After which silence the peer is probed; none where its silence is all right.
+    /// Returns the silence after which the peer is probed; `None` if its silence is acceptable.
     fn silence_admitted(&self) -> Option<Duration> {
         let half_closed = self.send.fin_acked && !self.recv.finished();
         match (half_closed, self.config.keepalive) {
@@ -23,7 +23,7 @@ impl Connection {
         }
     }
 
-    /// When the silent peer is probed, or given up.
+    /// Returns the time at which the silent peer is probed or given up.
     pub(super) fn keepalive_due(&self) -> Time {
         if self.phase != Phase::Open || self.waiting_for_progress() {
             return Time::NEVER;
@@ -33,7 +33,7 @@ impl Connection {
         probe.min(self.heard_at() + silence + self.config.user_timeout)
     }
 
-    /// Eight probes and more before the peer is given up.
+    /// Returns the interval of probes: eight or more before the peer is given up.
     fn keepalive_interval(&self) -> Duration {
         Duration(self.config.user_timeout.0 / 8).max(self.max_rto())
     }

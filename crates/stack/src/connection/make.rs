@@ -1,7 +1,8 @@
-//! Makes the segments: their windows, acknowledgements and options.
+//! Construction of segments: their windows, acknowledgements and options.
 
 use anabranch_units::Time;
 
+use super::fallback_state::failed_dsn;
 use super::negotiate::own_scale;
 use super::{Connection, Mode, Phase};
 use crate::checksum::{self, PayloadSums};
@@ -15,16 +16,16 @@ use crate::seq::DataRange;
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::{ResetCause, TcpState};
 
-/// What a segment says at the data level.
+/// The content of a segment at the data level.
 #[derive(Clone, Copy)]
-pub(super) enum DataLevel {
-    /// A mapping, and where it starts.
+enum DataLevel {
+    /// A mapping and its start.
     Map { data: u64, ssn: u32, mapping: SentMapping },
-    /// The data acknowledgement alone.
+    /// Only the data acknowledgement.
     Ack,
     /// Nothing.
     None,
-    /// Nothing, and no SACK blocks: the segment is there for another option.
+    /// Nothing, and no SACK blocks: the segment is sent for another option.
     Signal,
 }
 
@@ -39,13 +40,13 @@ impl Connection {
     pub(super) fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
         let seq = self.subflows[at].board().nxt();
         self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
-        // Section 3.1: after a damaged handshake no MPTCP option leaves any more.
+        // Section 3.1: after a damaged handshake no MPTCP option is sent any more.
         let first = self.phase == Phase::Opening && !self.subflows[at].is_join();
         if self.mode != Mode::Mptcp || first {
             return;
         }
         let mut say = |option| out.options.push(option);
-        match (cause, self.remote_key) {
+        match (cause, self.keys.remote()) {
             (ResetCause::Abort, Some(key)) => say(MptcpOption::FastClose(key)),
             (ResetCause::Abort, None) => return,
             (ResetCause::Because(reason), _) => {
@@ -57,13 +58,13 @@ impl Connection {
             (ResetCause::Damage(data), _) => {
                 // RFC 8684 section 3.7.
                 let reason = ResetReason::Middlebox;
-                say(MptcpOption::Fail(self.failed_dsn(data)))
+                say(MptcpOption::Fail(failed_dsn(self.remote_dsn, data)))
                     && say(MptcpOption::Reset { transient: false, reason })
             }
         };
     }
 
-    /// The SYN, SYN/ACK, or third ACK of a join that is due.
+    /// Returns the SYN, SYN/ACK, or third ACK of a join that is due.
     #[cold]
     pub(super) fn make_handshake(&mut self, now: Time, at: usize) -> Segment {
         let wait = {
@@ -77,8 +78,8 @@ impl Connection {
             && !self.subflows[at].is_join()
             && !self.config.simultaneous
         {
-            // RFC 8684 section 3.1: something may drop a SYN because of its option. Linux does so after
-            // the same number, and speaks TCP then whatever the answer says.
+            // RFC 8684 section 3.1: a middlebox may drop a SYN because of its option. Linux stops after the
+            // same number, and then uses TCP regardless of the answer.
             self.speak_tcp();
         }
         let scale = own_scale(self.config.receive_buffer.max().get());
@@ -87,18 +88,20 @@ impl Connection {
         let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
         let (window, _) = self.show_window(at, shift, false);
         let capable_flags = self.capable_flags();
-        let (local_key, peer_key) = (self.local_key, self.remote_key.unwrap_or(self.local_key));
+        let keys = self.keys;
         let subflow = &mut self.subflows[at];
         subflow.on_handshake_sent(now, wait);
         let mut segment = subflow.handshake_segment(now, self.tick, window, scale, &self.config);
         let nonces = (subflow.handshake().local_nonce, subflow.handshake().remote_nonce);
-        let code = || crypto::join_hmac(local_key, peer_key, nonces.0, nonces.1);
+        let code = || keys.join_code(nonces.0, nonces.1);
         if !is_syn {
             segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code()) }));
             return segment;
         }
         let answering = subflow.state() == TcpState::SynReceived;
-        self.fallback.answered |= answering && subflow.is_join();
+        if answering && subflow.is_join() {
+            self.fallback.note_answered();
+        }
         if self.mode == Mode::Plain {
             return segment;
         }
@@ -108,14 +111,17 @@ impl Connection {
             (false, _) => MptcpOption::Capable(Capable {
                 version: 1,
                 flags: capable_flags,
-                sender_key: answering.then_some(local_key),
+                sender_key: answering.then_some(keys.local()),
                 receiver_key: None,
                 data_len: None,
                 checksum: None,
             }),
-            (true, false) => {
-                MptcpOption::Join(Join::Syn { backup, address_id, token: self.remote_token, nonce: nonces.0 })
-            }
+            (true, false) => MptcpOption::Join(Join::Syn {
+                backup,
+                address_id,
+                token: keys.remote_token(),
+                nonce: nonces.0,
+            }),
             (true, true) => MptcpOption::Join(Join::SynAck {
                 backup,
                 address_id,
@@ -127,14 +133,14 @@ impl Connection {
         segment
     }
 
-    /// Returns a mapping from the start of the stream to the end of `range`, which is sent for the first time at `seq`, if an
-    /// MP_CAPABLE carries it there. None if a DSS does.
+    /// Returns a mapping from the start of the stream to the end of `range`, which is sent for the first time
+    /// at `seq`, if an MP_CAPABLE carries it there; `None` if a DSS does.
     ///
-    /// RFC 8684 section 3.1 puts the keys and a length on the first data, in place of a DSS, and allows several segments to
-    /// carry the same option, as segmentation offload makes them. Here every segment sent before the keys are confirmed
-    /// carries them, with a length that reaches from the start of the stream to its own end: any one of them completes
-    /// the handshake of a listener that has lost the third ACK. With DSS checksums only the first segment does, because
-    /// the receiver can deliver nothing before it has a whole mapping.
+    /// RFC 8684 section 3.1 puts the keys and a length on the first data, in place of a DSS, and allows
+    /// several segments to carry the same option, as segmentation offload makes them. Here every segment sent
+    /// before the keys are confirmed carries them, with a length from the start of the stream to its own end:
+    /// any one of them completes the handshake of a listener that has lost the third ACK. With DSS checksums
+    /// only the first segment does, because the receiver can deliver nothing before it has a whole mapping.
     pub(super) fn first_mapping(&self, at: usize, seq: u64, range: DataRange) -> Option<SentMapping> {
         let from_start = range.start + 1 == seq && (range.start == 0 || !self.checksummed);
         if !self.keys_pending(at) || !from_start {
@@ -144,21 +150,20 @@ impl Connection {
         Some(SentMapping { back, len, data_fin: false, checksum: 0 })
     }
 
-    /// The MP_CAPABLE with both keys: that of the third ACK, or with `data` that of the first data.
+    /// Returns the MP_CAPABLE with both keys: that of the third ACK, or with `data` that of the first data.
     fn both_keys(&self, data: Option<SentMapping>) -> MptcpOption {
         MptcpOption::Capable(Capable {
             version: 1,
             flags: self.capable_flags(),
-            sender_key: Some(self.local_key),
-            receiver_key: self.remote_key,
+            sender_key: Some(self.keys.local()),
+            receiver_key: self.keys.remote(),
             data_len: data.map(|mapping| mapping.len),
             checksum: data.filter(|_| self.checksummed).map(|mapping| mapping.checksum),
         })
     }
 
-    /// A data segment as the record says.
     #[inline]
-    pub(super) fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
+    fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
         let mut level = DataLevel::Map { data, ssn, mapping: record.mapping };
@@ -175,37 +180,92 @@ impl Connection {
                 out.options.sack = SackBlocks::EMPTY;
             }
         }
-        if self.mode == Mode::Plain && self.says_infinite() {
-            self.say_infinite(record.seq, out);
+        if self.mode == Mode::Plain && self.fallback.is_infinite() {
+            self.fallback.write_infinite(record.seq, out);
         }
         if record.data + u64::from(record.len) == self.send.written {
             out.flags = out.flags.with(Flags::PSH);
         }
     }
 
-    /// A pure acknowledgement, with the DATA_FIN if that is due and needs a segment of its own.
+    /// Makes the data segment of a record sent for the first time on its subflow; with PSH if it `ends` a
+    /// train.
+    #[inline]
+    pub(super) fn make_new_data(
+        &mut self,
+        now: Time,
+        at: usize,
+        record: &Sent,
+        ends: bool,
+        out: &mut Segment,
+    ) {
+        self.make_data(now, at, record, out);
+        if ends {
+            out.flags = out.flags.with(Flags::PSH);
+        }
+        self.subflows[at].mark_new_data(out);
+    }
+
+    /// Makes the segment of a retransmitted record: data, a FIN, or both.
+    pub(super) fn make_again(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
+        if record.len == 0 {
+            self.make_fin(now, at, record.seq, out);
+            return;
+        }
+        self.make_data(now, at, record, out);
+        if record.fin {
+            out.flags = out.flags.with(Flags::FIN);
+        }
+    }
+
+    /// Makes a FIN without data.
+    pub(super) fn make_fin(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
+        self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
+    }
+
+    /// Makes a probe of the peer's window: an acknowledgement with sequence number `seq`, before the window.
+    /// The peer answers with its window. RFC 9293 section 3.8.6.1 describes a probe with an octet of new
+    /// data; Linux probes like this, and it works at both levels because the answer carries the data
+    /// acknowledgement too.
+    #[cold]
+    pub(super) fn make_window_probe(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
+        self.make(now, at, Flags::ACK, seq, DataLevel::Ack, out);
+    }
+
+    /// Makes an acknowledgement for an option that belongs to no segment, so that the option never displaces
+    /// the data level (RFC 8684 section 3).
+    #[cold]
+    pub(super) fn make_signal(&mut self, now: Time, at: usize, signal: MptcpOption, out: &mut Segment) {
+        let seq = self.subflows[at].board().nxt();
+        self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
+        out.options.push(signal);
+        if out.options.wire_len() > OPTION_SPACE {
+            out.options.timestamps = None;
+        }
+    }
+
+    /// Makes a pure acknowledgement, with the DATA_FIN if that is due and needs its own segment.
     pub(super) fn make_ack(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board().nxt();
-        // A data acknowledgement that says nothing new leaves its room to SACK blocks; the RFC
-        // prefers that (section 3.3.2), and more than one block would not fit beside it. The window
-        // counts at the data level only with a data acknowledgement, so that one that opens is news.
+        // A data acknowledgement without news leaves its space to SACK blocks; the RFC prefers that (section
+        // 3.3.2), and more than one block would not fit with it. The window applies at the data level only
+        // with a data acknowledgement, so an opening window is news.
         let subflow = &self.subflows[at];
         let quiet = self.mode == Mode::Mptcp
             && self.confirmed
             && self.phase == Phase::Open
             && (subflow.has_sack() && subflow.recv().has_several_holes())
-            && self.last_data_ack_sent == self.recv.ack_offset()
-            && self.last_edge_sent >= self.recv.wanted_edge();
+            && self.advertised.is_current(&self.recv);
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
         self.make(now, at, Flags::ACK, seq, level, out);
-        if self.fallback.failing.is_some() {
-            self.say_failing(out);
+        if self.fallback.is_failing() {
+            self.fallback.write_fail(self.remote_dsn, out);
         }
     }
 
-    /// A segment that says the DATA_FIN by itself.
+    /// Makes a segment that carries only the DATA_FIN.
     #[cold]
-    pub(crate) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
+    pub(super) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
         let seq = self.subflows[at].board().nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let end = DataRange::new(self.send.written, self.send.written);
@@ -216,18 +276,12 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn make(
-        &mut self,
-        now: Time,
-        at: usize,
-        flags: Flags,
-        seq: u64,
-        level: DataLevel,
-        out: &mut Segment,
-    ) {
-        // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one has the keys.
+    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
+        // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one carries the
+        // keys.
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
-        let tells = self.mode == Mode::Mptcp && self.remote_key.is_some() && level.says_something() && !keys;
+        let tells =
+            self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
         let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), tells);
         let subflow = &mut self.subflows[at];
         subflow.write_header(now, self.tick, flags, seq, window, out);
@@ -243,46 +297,43 @@ impl Connection {
         }
     }
 
-    /// The window field, shifted by `scale`, of a segment that leaves now, and by how many bytes its data
-    /// acknowledgement lags behind what has arrived, if it `tells` one.
+    /// Returns the window field, shifted by `scale`, of a segment sent now, and the number of bytes by which
+    /// its data acknowledgement lags behind the received data, if it `tells` one.
     #[inline]
     pub(super) fn show_window(&mut self, at: usize, scale: u8, tells: bool) -> (u16, u64) {
         let field = self.recv.offer(scale, self.offered(at));
         if !tells {
             let shown = u64::from(field) << scale;
-            self.subflows[at].show_window_alone(shown.max(self.room_told));
+            self.subflows[at].show_window_alone(shown.max(self.advertised.window()));
             return (field, 0);
         }
-        // A small scale may show less than this.
+        // A small scale may advertise less than this.
         let nxt = self.recv.nxt();
         let window = self.recv.edge() - nxt;
-        // Behind the end of the stream nothing is sent.
+        // Nothing is sent after the end of the stream.
         let finished = self.recv.finished();
         let lag = if finished { 0 } else { self.subflows[at].show_window(window) };
-        self.data_ack_told = self.data_ack_told.max(nxt.saturating_sub(lag));
-        let room = nxt + window - self.data_ack_told;
-        if room > self.room_told {
+        let (shown, grown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window);
+        if grown {
             for subflow in &mut self.subflows {
-                subflow.raise_shown_window(room);
+                subflow.raise_shown_window(shown);
             }
         }
-        self.room_told = room;
         if lag == 0 {
             return (field, 0);
         }
         (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag)
     }
 
-    /// The data sequence signal of a segment that leaves now (RFC 8684 section 3.3).
+    /// Returns the data sequence signal of a segment sent now (RFC 8684 section 3.3).
     fn signal_of(&mut self, level: DataLevel, lag: u64) -> Dss {
         let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
         let offset = self.recv.ack_offset().saturating_sub(lag);
         let ack = self.remote_dsn.add(offset);
-        // A peer that sends wide numbers is answered in kind (section 3.3.2).
+        // A peer that sends wide numbers is answered with wide ones (section 3.3.2).
         let wide_ack = wide_dsn || self.peer_wide;
         let data_ack = Some(if wide_ack { DataAck::Wide(ack) } else { DataAck::Narrow(ack.0 as u32) });
-        self.last_data_ack_sent = offset;
-        self.last_edge_sent = self.recv.wanted_edge();
+        self.advertised.on_data_ack(offset, self.recv.wanted_edge());
         let DataLevel::Map { data, ssn, mapping } = level else {
             return Dss { data_ack, mapping: None, data_fin: false };
         };
@@ -297,7 +348,7 @@ impl Connection {
         Dss { data_ack, mapping, data_fin }
     }
 
-    /// The checksum of a new mapping of `range` of our stream to the subflow's offset `ssn`.
+    /// Returns the checksum of a new mapping of `range` of the local stream to the subflow's offset `ssn`.
     #[cold]
     pub(super) fn checksum_of<S: PayloadSums>(
         &self,
@@ -312,7 +363,7 @@ impl Connection {
     }
 }
 
-/// Whether a subflow that ends for this reason may be tried again (RFC 8684 section 3.6).
+/// True if a subflow that ends for this reason may be retried (RFC 8684 section 3.6).
 const fn is_transient(reason: ResetReason) -> bool {
     matches!(reason, ResetReason::Unspecified | ResetReason::LackOfResources | ResetReason::BadPerformance)
 }

@@ -1,4 +1,4 @@
-//! Which bytes of a segment belong where in the stream (RFC 8684 section 3.3.1).
+//! Mappings: the places of a segment's bytes in the stream (RFC 8684 section 3.3.1).
 
 use super::negotiate::find_capable;
 use super::{Connection, Mode};
@@ -6,29 +6,29 @@ use crate::segment::{Dss, MappedDsn, Mapping, Segment};
 use crate::seq::{DataRange, Dsn};
 use crate::subflow::mappings::{Contradiction, Parts, mapped_start};
 
-/// The stream offset where a mapping starts; negative for what is before the stream. The stream starts at
-/// `origin`, and `next` is expected of it.
+/// Returns the stream offset of the start of a mapping; negative if it is before the stream. The stream
+/// starts at `origin`, and its next expected offset is `next`.
 #[inline]
 pub(super) fn mapped_offset(mapping: &Mapping, origin: Dsn, next: u64) -> i64 {
     let dsn = match mapping.dsn {
         MappedDsn::Wide(dsn) => dsn,
-        // Section 3.3.1: promoted next to what is expected.
+        // Section 3.3.1: extended to the number nearest to the expected one.
         MappedDsn::Narrow(low) => origin.add(next).expand(low),
     };
     dsn.distance_from(origin)
 }
 
 impl Connection {
-    /// As [`mapped_offset`], in the stream that the peer sends.
+    /// Returns [`mapped_offset`] in the stream that the peer sends.
     pub(super) fn mapped_offset(&self, mapping: &Mapping) -> i64 {
         mapped_offset(mapping, self.remote_dsn, self.recv.nxt())
     }
 
-    /// Where the payload of a segment belongs: subflow range and stream offset of its start.
+    /// Returns the place of a segment's payload: subflow range and stream offset of its start.
     pub(super) fn mapping_of(&self, at: usize, segment: &Segment) -> Option<(DataRange, i64)> {
         if self.mode == Mode::Plain {
-            // The stream is the subflow's: its first byte has offset 1 there, if it was never MPTCP.
-            return Some((DataRange::new(1, u64::MAX), 1 + self.fallback.recv_shift));
+            // The stream is that of the subflow: its first byte has offset 1 there, if it was never MPTCP.
+            return Some((DataRange::new(1, u64::MAX), self.fallback.in_received_stream(1)));
         }
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
             let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);
@@ -49,7 +49,7 @@ impl Connection {
         None
     }
 
-    /// Returns where the payload `range` of a segment belongs.
+    /// Returns the places of the payload `range` of a segment.
     pub(super) fn parts_of(
         &mut self,
         at: usize,

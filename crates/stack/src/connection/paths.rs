@@ -6,18 +6,20 @@ use anabranch_units::{Duration, Time};
 
 use super::{Connection, Mode, Phase};
 use crate::crypto;
-use crate::path_manager::{PathCommand, PathEvent};
+use crate::path_manager::{
+    AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
+};
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 use crate::subflow::Subflow;
 
-/// How often an announcement is sent before it is given up (soft state: RFC 8684 section 3.4.1).
+/// The number of transmissions of an announcement before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
-/// How many announcements may wait for their echo at once: more than two acknowledgements in a row that
-/// only signal might pass for a loss (RFC 8684 section 3), and Linux drops one that comes while it is still
-/// at work on the one before (its counter `AddAddrDrop`), as it sends them one at a time itself.
+/// The maximum number of announcements that wait for their echo: more than two consecutive acknowledgements
+/// that only signal might be taken for a loss (RFC 8684 section 3), and Linux drops one that arrives while it
+/// is processing another (its counter `AddAddrDrop`), as it sends them one at a time itself.
 const ANNOUNCE_AT_ONCE: usize = 1;
 
-/// A subflow that the endpoint shall open: it has the ports.
+/// A subflow to be opened by the endpoint, which has the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewSubflow {
     pub local: IpAddr,
@@ -25,7 +27,7 @@ pub(crate) struct NewSubflow {
     pub remote: Address,
     pub remote_id: u8,
     pub backup: bool,
-    /// When it is opened, once that is decided.
+    /// The time at which it is opened, once that is decided.
     pub at: Time,
 }
 
@@ -38,46 +40,143 @@ struct Announcement {
     due: Time,
 }
 
-/// What a connection knows of addresses.
+/// The addresses of both ends, and the path manager.
 #[derive(Clone, Debug)]
 pub(crate) struct PathsState {
-    /// Our addresses: ID, address, backup. The first subflow's address has ID 0 whatever stands here.
-    local: Vec<(u8, IpAddr, bool)>,
+    manager: AnyPathManager,
+    /// The local addresses. The first subflow's address has ID 0 in any case.
+    local: Vec<HostAddress>,
     /// The peer's addresses by ID (RFC 8684 section 3.2: both sides store the mapping).
     remote: Vec<(u8, Address)>,
     /// The local address of the first subflow.
     initial_local: Option<IpAddr>,
+    /// True if the peer accepts no joins at the address and port of the first subflow (flag C).
+    joins_denied: bool,
     announcements: Vec<Announcement>,
-    pub(crate) new_subflows: Vec<NewSubflow>,
+    /// The subflows to be opened by the endpoint.
+    new_subflows: Vec<NewSubflow>,
 }
 
 impl PathsState {
-    pub(crate) fn new(local: Vec<(u8, IpAddr, bool)>) -> PathsState {
+    pub(super) fn new(kind: &PathManagerKind, local: Vec<HostAddress>) -> PathsState {
         PathsState {
+            manager: kind.build(&local),
             local,
             remote: Vec::new(),
             initial_local: None,
+            joins_denied: false,
             announcements: Vec::new(),
             new_subflows: Vec::new(),
         }
+    }
+
+    /// Notifies the path manager, whose commands [`Connection::run_path_manager`] executes.
+    pub(super) fn notify(&mut self, event: &PathEvent) {
+        self.manager.on_event(event);
+    }
+
+    /// Records flag C of the peer's MP_CAPABLE.
+    pub(super) fn set_joins_denied(&mut self, denied: bool) {
+        self.joins_denied = denied;
     }
 
     pub(crate) fn set_initial_local(&mut self, ip: IpAddr) {
         self.initial_local = Some(ip);
     }
 
-    /// The ID of a local address: 0 for that of the first subflow.
-    pub(crate) fn local_id(&self, ip: IpAddr) -> u8 {
+    /// Returns the ID of a local address: 0 for that of the first subflow.
+    pub(super) fn local_id(&self, ip: IpAddr) -> u8 {
         if self.initial_local == Some(ip) {
             return 0;
         }
-        self.local.iter().find(|(_, known, _)| *known == ip).map_or(0, |(id, ..)| *id)
+        self.local.iter().find(|own| own.ip == ip).map_or(0, |own| own.id)
     }
 
-    /// No further subflow is wanted.
-    pub(crate) fn forget(&mut self) {
+    /// Cancels all further subflows.
+    pub(super) fn forget(&mut self) {
         self.announcements.clear();
         self.new_subflows.clear();
+    }
+
+    /// Handles the loss of a local address.
+    pub(super) fn on_local_down(&mut self, ip: IpAddr) {
+        self.manager.on_event(&PathEvent::LocalDown(ip));
+        self.new_subflows.retain(|new| new.local != ip);
+    }
+
+    /// Announces an address, until the peer echoes it.
+    fn announce(&mut self, id: u8, ip: IpAddr) {
+        self.announcements.push(Announcement { id, ip, attempts: 0, due: Time::ZERO });
+    }
+
+    /// Returns the next announcement that is due: ID and address. It is due again after `wait`, which doubles
+    /// each time.
+    fn next_announcement(&mut self, now: Time, wait: Duration) -> Option<(u8, IpAddr)> {
+        let mut at = 0;
+        while let Some(announcement) = self.announcements.get_mut(at).filter(|_| at < ANNOUNCE_AT_ONCE) {
+            if announcement.due > now {
+                at += 1;
+            } else if announcement.attempts >= ANNOUNCE_ATTEMPTS {
+                self.announcements.remove(at);
+            } else {
+                announcement.due = now + wait * (1 << announcement.attempts);
+                announcement.attempts += 1;
+                return Some((announcement.id, announcement.ip));
+            }
+        }
+        None
+    }
+
+    /// Handles the peer's echo of an announcement.
+    fn on_echo(&mut self, id: u8, ip: IpAddr) {
+        self.announcements.retain(|known| !(known.id == id && known.ip == ip));
+    }
+
+    /// Withdraws the address with this ID of the configuration. Returns the ID known to the peer, and the
+    /// address.
+    fn withdraw(&mut self, id: u8) -> (u8, Option<IpAddr>) {
+        let ip = self.local.iter().find(|own| own.id == id).map(|own| own.ip);
+        let id = ip.map_or(id, |ip| self.local_id(ip));
+        self.announcements.retain(|known| known.id != id);
+        (id, ip)
+    }
+
+    /// Handles an address announced by the peer. Returns true if the path manager was notified.
+    fn take_announcement(&mut self, id: u8, address: Address) -> bool {
+        if let Some((_, known)) = self.remote.iter_mut().find(|(known, _)| *known == id) {
+            // RFC 8684 section 3.4.1: an ID keeps its address until it is removed; only the port may change.
+            if known.ip != address.ip {
+                return false;
+            }
+            *known = address;
+        } else if self.remote.len() < 32 {
+            self.remote.push((id, address));
+        } else {
+            return false;
+        }
+        self.manager.on_event(&PathEvent::Announced { id, address });
+        true
+    }
+
+    /// Handles the withdrawal of an address by the peer.
+    fn forget_remote(&mut self, id: u8) {
+        self.remote.retain(|(known, _)| *known != id);
+        self.manager.on_event(&PathEvent::Removed { id });
+    }
+
+    /// Sets the opening time of new subflows that have none. Returns true if there was one.
+    fn set_opening(&mut self, at: Time) -> bool {
+        let mut found = false;
+        for new in self.new_subflows.iter_mut().filter(|new| !new.at.is_armed()) {
+            new.at = at;
+            found = true;
+        }
+        found
+    }
+
+    /// Returns and removes the subflows to be opened by the endpoint.
+    pub(crate) fn take_new_subflows(&mut self) -> Vec<NewSubflow> {
+        core::mem::take(&mut self.new_subflows)
     }
 
     pub(crate) fn learn_remote(&mut self, id: u8, address: Address) {
@@ -86,7 +185,7 @@ impl PathsState {
         }
     }
 
-    /// Adds a subflow that the endpoint opens, with the IDs of its addresses.
+    /// Adds a subflow to be opened by the endpoint, with the IDs of its addresses.
     fn add_new_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) {
         let known = self.remote.iter().find(|(_, known)| *known == remote);
         let remote_id = known.map_or(0, |(id, _)| *id);
@@ -94,18 +193,18 @@ impl PathsState {
         self.new_subflows.push(NewSubflow { local, local_id, remote, remote_id, backup, at: Time::NEVER });
     }
 
-    /// When the first of the new subflows is opened.
-    pub(crate) fn open_at(&self) -> Time {
+    /// Returns the time at which the first of the new subflows is opened.
+    pub(super) fn open_at(&self) -> Time {
         self.new_subflows.iter().map(|new| new.at).min().unwrap_or(Time::NEVER)
     }
 
-    pub(crate) fn next_timer(&self) -> Time {
+    pub(super) fn next_timer(&self) -> Time {
         self.announcements.iter().take(ANNOUNCE_AT_ONCE).map(|a| a.due).min().unwrap_or(Time::NEVER)
     }
 }
 
 impl Connection {
-    /// Joins may begin: tells the path manager once.
+    /// Notifies the path manager, once, that joins may begin.
     #[cold]
     pub(crate) fn start_path_manager(&mut self) {
         let Some(first) = self.subflows.first() else { return };
@@ -113,27 +212,25 @@ impl Connection {
             initiator: self.initiator,
             local: first.local(),
             remote: first.remote(),
-            deny_join_initial: self.joins_denied,
+            deny_join_initial: self.paths.joins_denied,
         };
-        self.path_manager.on_event(&event);
+        self.paths.notify(&event);
         self.run_path_manager();
     }
 
-    /// Carries out what the path manager asks for.
+    /// Executes the path manager's requests.
     #[cold]
-    pub(crate) fn run_path_manager(&mut self) {
-        while let Some(command) = self.path_manager.poll() {
+    pub(super) fn run_path_manager(&mut self) {
+        while let Some(command) = self.paths.manager.poll() {
             if self.mode != Mode::Mptcp || self.phase == Phase::Ended {
                 continue;
             }
             match command {
                 PathCommand::Announce { id, ip } => {
-                    self.paths.announcements.push(Announcement { id, ip, attempts: 0, due: Time::ZERO });
+                    self.paths.announce(id, ip);
                 }
                 PathCommand::Remove { id } => {
-                    let ip = self.paths.local.iter().find(|(known, ..)| *known == id).map(|(_, ip, _)| *ip);
-                    let id = ip.map_or(id, |ip| self.paths.local_id(ip));
-                    self.paths.announcements.retain(|known| known.id != id);
+                    let (id, ip) = self.paths.withdraw(id);
                     self.signal(MptcpOption::RemoveAddress(AddressIds::one(id)), ip);
                 }
                 PathCommand::SubflowCreate { local, remote, backup, .. } => {
@@ -159,24 +256,21 @@ impl Connection {
         }
     }
 
-    /// Whether a further subflow would have something to carry: the peer's stream goes on, or ours has data that no
-    /// subflow was given yet, or what it was given has lost its subflows.
+    /// True if a further subflow could carry something: the peer's stream continues, or the local stream has
+    /// unassigned data, or data whose subflows have ended.
     fn has_use_for_subflows(&self) -> bool {
         let sends = !self.send.fin_sent || !self.subflows.iter().any(Subflow::is_usable);
         self.admits_join() && (sends || !self.recv.finished())
     }
 
-    /// True if the new subflows are to be opened now: at once, or when `join_delay` has passed since they were
-    /// first wanted. Those that have no use by then are dropped.
+    /// True if the new subflows are to be opened now: at once, or after `join_delay` since they were first
+    /// requested. Those without use by then are dropped.
     pub(crate) fn is_time_to_open(&mut self, now: Time) -> bool {
         if self.paths.new_subflows.is_empty() || self.config.join_delay.is_zero() {
             return !self.paths.new_subflows.is_empty();
         }
-        for new in &mut self.paths.new_subflows {
-            if !new.at.is_armed() {
-                new.at = now + self.config.join_delay;
-                self.wanted.timers();
-            }
+        if self.paths.set_opening(now + self.config.join_delay) {
+            self.wanted.timers();
         }
         if self.paths.open_at() > now {
             return false;
@@ -187,7 +281,7 @@ impl Connection {
         !self.paths.new_subflows.is_empty()
     }
 
-    /// A subflow shall be opened, if that is possible.
+    /// Requests a subflow; returns true if it can be opened.
     pub(crate) fn want_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) -> bool {
         let live = self.live_subflows().count() + self.paths.new_subflows.len();
         let room = live < usize::from(self.config.max_subflows.clamp(1, 32));
@@ -205,7 +299,8 @@ impl Connection {
         }
     }
 
-    /// One that has not failed, whose row of acknowledgements that only signal is not full, with the least RTT.
+    /// Returns the subflow with the lowest RTT among those that have not failed and have not reached the
+    /// limit of consecutive signalling acknowledgements.
     fn best_for_signal(&self, avoid: Option<IpAddr>) -> Option<usize> {
         (0..self.subflows.len())
             .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local().ip) != avoid)
@@ -215,8 +310,8 @@ impl Connection {
             })
     }
 
-    /// A new subflow sends at once what waits on others only because their rows are full.
-    pub(crate) fn relieve_signals(&mut self, at: usize) {
+    /// Lets a new subflow send at once the signals that wait on others only because of that limit.
+    pub(super) fn relieve_signals(&mut self, at: usize) {
         let (before, rest) = self.subflows.split_at_mut(at);
         let Some((new, after)) = rest.split_first_mut() else { return };
         for other in before.iter_mut().chain(after) {
@@ -224,46 +319,29 @@ impl Connection {
         }
     }
 
-    /// Announcements that are due. Only once the peer has confirmed that it has our key.
+    /// Sends the announcements that are due, once the peer has confirmed that it has the local key.
     #[cold]
-    pub(crate) fn send_announcements(&mut self, now: Time) {
-        if self.mode != Mode::Mptcp || !self.confirmed || self.phase != Phase::Open {
+    pub(super) fn send_announcements(&mut self, now: Time) {
+        let knows_peer = self.keys.remote().is_some();
+        if self.mode != Mode::Mptcp || !self.confirmed || self.phase != Phase::Open || !knows_peer {
             return;
         }
-        let Some(remote_key) = self.remote_key else { return };
-        let mut at = 0;
-        while let Some(announcement) =
-            self.paths.announcements.get(at).copied().filter(|_| at < ANNOUNCE_AT_ONCE)
-        {
-            if announcement.due > now {
-                at += 1;
-                continue;
-            }
-            if announcement.attempts >= ANNOUNCE_ATTEMPTS {
-                self.paths.announcements.remove(at);
-                continue;
-            }
-            let wait = self.max_rto().max(Duration::from_secs(1)) * (1 << announcement.attempts);
-            self.paths.announcements[at].attempts += 1;
-            self.paths.announcements[at].due = now + wait;
-            let hmac =
-                crypto::add_address_hmac(self.local_key, remote_key, announcement.id, announcement.ip, None);
-            let option =
-                AddAddress { id: announcement.id, ip: announcement.ip, port: None, hmac: Some(hmac) };
-            self.signal(MptcpOption::AddAddress(option), None);
-            at += 1;
+        let wait = self.max_rto().max(Duration::from_secs(1));
+        while let Some((id, ip)) = self.paths.next_announcement(now, wait) {
+            let mut announced = AddAddress { id, ip, port: None, hmac: None };
+            announced.hmac = self.keys.address_code(&announced);
+            self.signal(MptcpOption::AddAddress(announced), None);
         }
     }
 
-    /// The peer announces an address, or echoes an announcement of ours.
+    /// Handles the announcement of a peer's address, or the echo of a local announcement.
     #[cold]
-    pub(crate) fn on_add_address(&mut self, now: Time, at: usize, add: &AddAddress) {
-        let Some(remote_key) = self.remote_key else { return };
+    pub(super) fn on_add_address(&mut self, now: Time, at: usize, add: &AddAddress) {
+        let Some(expected) = self.keys.peer_address_code(add) else { return };
         let Some(hmac) = add.hmac else {
-            self.paths.announcements.retain(|known| !(known.id == add.id && known.ip == add.ip));
+            self.paths.on_echo(add.id, add.ip);
             return;
         };
-        let expected = crypto::add_address_hmac(remote_key, self.local_key, add.id, add.ip, add.port);
         if !crypto::equal(&hmac.to_be_bytes(), &expected.to_be_bytes()) {
             return;
         }
@@ -276,27 +354,17 @@ impl Connection {
         self.subflows[by].signal(echo);
         let port = add.port.unwrap_or(self.subflows[at].remote().port);
         let address = Address::new(add.ip, port);
-        if let Some((_, known)) = self.paths.remote.iter_mut().find(|(id, _)| *id == add.id) {
-            // Section 3.4.1: an ID keeps its address until it is removed; only the port may change.
-            if known.ip != add.ip {
-                return;
-            }
-            *known = address;
-        } else if self.paths.remote.len() < 32 {
-            self.paths.remote.push((add.id, address));
-        } else {
-            return;
+        if self.paths.take_announcement(add.id, address) {
+            self.run_path_manager();
         }
-        self.path_manager.on_event(&PathEvent::Announced { id: add.id, address });
-        self.run_path_manager();
     }
 
-    /// The peer withdraws addresses: each path is probed, and reset if it does not answer (section 3.4.2).
+    /// Handles the withdrawal of addresses by the peer: each path is probed, and reset if it does not answer
+    /// (section 3.4.2).
     #[cold]
-    pub(crate) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
+    pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
         for &id in ids.as_slice() {
-            self.paths.remote.retain(|(known, _)| *known != id);
-            self.path_manager.on_event(&PathEvent::Removed { id });
+            self.paths.forget_remote(id);
             for subflow in &mut self.subflows {
                 if subflow.is_synchronised() && subflow.address_ids().1 == id {
                     subflow.withdraw(now);

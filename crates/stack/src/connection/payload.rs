@@ -1,71 +1,83 @@
-//! Places the payload of segments in the stream.
+//! Placement of the payload of segments in the stream.
 
 use anabranch_units::Time;
 
 use super::hold::Unmapped;
 use super::{Connection, Mode};
-use crate::event::Placement;
+use crate::event::{ConnectionId, Placement};
 use crate::segment::{Flags, ResetReason, Segment};
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 use crate::subflow::mappings::Parts;
 
+/// A segment whose payload is being placed.
+pub(super) struct Incoming<'a> {
+    pub now: Time,
+    /// The subflow.
+    pub at: usize,
+    pub segment: &'a Segment,
+    /// True if it ends with a FIN.
+    pub fin: bool,
+    /// The placements for the driver.
+    pub placed: &'a mut Vec<Placement>,
+}
+
+impl Incoming<'_> {
+    /// Discards the last `len` bytes of the payload.
+    pub(super) fn discard(&mut self, connection: ConnectionId, len: u64) {
+        let (len, whole) = (len as u32, self.segment.payload_len);
+        self.placed.push(Placement::Discard { connection, payload_offset: whole - len, len });
+    }
+}
+
 impl Connection {
-    /// What `range` of the subflow, the end of a segment or all of it, is for the stream.
-    pub(super) fn process_part(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        mut range: DataRange,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
+    /// Processes `range` of the subflow, the end of a segment or all of it.
+    pub(super) fn process_part(&mut self, incoming: &mut Incoming<'_>, mut range: DataRange) {
+        let Incoming { now, at, segment, fin, .. } = *incoming;
         if self.mode == Mode::Plain && self.is_mapped_before(at, segment) {
             self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
-            let (payload_offset, len) = (segment.payload_len - range.len() as u32, range.len() as u32);
-            placed.push(Placement::Discard { connection: self.id, payload_offset, len });
+            incoming.discard(self.id, range.len());
             return;
         }
         let end = range.end;
         let parts = if segment.payload_len > 0 { self.parts_of(at, segment, range) } else { Ok(Parts::NONE) };
         let Ok(parts) = parts else {
-            self.mapping_is_broken(now, at, ResetReason::MptcpError, placed);
+            self.mapping_is_broken(now, at, ResetReason::MptcpError, incoming.placed);
             if self.mode == Mode::Plain {
-                self.process_part(now, at, segment, range, fin, placed);
+                self.process_part(incoming, range);
             }
             return;
         };
         let mut mapped_to = parts.end.max(range.start);
-        let limit = (self.recv.edge() as i64 - self.fallback.recv_shift).max(0) as u64;
+        let limit = self.fallback.in_received_subflow(self.recv.edge() as i64).max(0) as u64;
         if self.mode == Mode::Plain && range.end > limit {
-            // Here the subflow's window is the stream's: what lies beyond is not acknowledged (RFC 9293
-            // section 3.10.7.4, first), as nobody would send it again.
+            // Here the subflow's window is that of the stream: data beyond it is not acknowledged (RFC 9293
+            // section 3.10.7.4, first), as it would not be retransmitted.
             mapped_to = mapped_to.min(limit);
             self.subflows[at].want_ack();
         }
         let mut unmapped = DataRange::default();
         if mapped_to < range.end {
             if self.mode == Mode::Mptcp {
-                // Nothing says where the rest belongs.
+                // The rest is unmapped.
                 unmapped = DataRange::new(mapped_to.max(range.start), range.end);
             }
             range.end = mapped_to.max(range.start);
             if range.is_empty() {
                 if !unmapped.is_empty() {
-                    self.process_unmapped(now, at, segment, unmapped, fin, placed);
+                    self.process_unmapped(incoming, unmapped);
                 }
                 return;
             }
         }
-        let fin_behind = fin;
         let fin = fin && mapped_to >= end;
-        // What comes before it was gone through before.
+        // The part before it has been processed.
         let before = (u64::from(segment.payload_len) + range.start - end) as i64;
+        let placed = &mut *incoming.placed;
         let Connection { recv, subflows, id, .. } = self;
         let subflow = &mut subflows[at];
         let of = subflow.id();
-        // All of it is the next of the stream, and nothing is held there behind a hole.
+        // All of it is the next of the stream, and nothing is held there after a hole.
         let next = matches!(parts.as_slice(), &[(mapped, data)] if {
             let start = data + range.start as i64 - mapped.start as i64;
             start >= 0 && recv.expects(DataRange::new(start as u64, start as u64 + range.len()))
@@ -74,7 +86,7 @@ impl Connection {
         subflow.arrive(now, segment, range, fin, |fresh| {
             for &(mapped, data) in parts.as_slice() {
                 let part = fresh.intersection(mapped);
-                // Where this part lies in the stream; what lies before the stream is old.
+                // The place of this part in the stream; a part before the stream is old.
                 let stream_start = data + part.start.saturating_sub(mapped.start) as i64;
                 let stream_end = stream_start + part.len() as i64;
                 if part.is_empty() || stream_end <= 0 {
@@ -103,30 +115,22 @@ impl Connection {
             self.on_pushed(at);
         }
         if self.subflows[at].held().is_some() && self.mode == Mode::Mptcp {
-            self.release_mapped(now, at, placed);
+            self.release_mapped(now, at, incoming.placed);
         }
         if !unmapped.is_empty() && self.mode == Mode::Plain {
-            // What was held has led back to TCP.
-            self.process_part(now, at, segment, unmapped, fin_behind, placed);
+            // Held payload has caused fallback to TCP.
+            self.process_part(incoming, unmapped);
         } else if !unmapped.is_empty() {
-            self.process_unmapped(now, at, segment, unmapped, fin_behind, placed);
+            self.process_unmapped(incoming, unmapped);
         }
         self.subflows[at].forget_used_mappings();
     }
 
-    /// Processes `range` of the subflow, the end of a segment or all of it, that nothing maps.
+    /// Processes unmapped `range` of the subflow, the end of a segment or all of it.
     #[cold]
-    fn process_unmapped(
-        &mut self,
-        now: Time,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-        fin: bool,
-        placed: &mut Vec<Placement>,
-    ) {
-        if self.hold_unmapped(now, at, segment, range, placed) == Unmapped::IsStream {
-            self.process_part(now, at, segment, range, fin, placed);
+    fn process_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) {
+        if self.hold_unmapped(incoming, range) == Unmapped::IsStream {
+            self.process_part(incoming, range);
         }
     }
 }

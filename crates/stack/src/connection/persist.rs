@@ -1,4 +1,4 @@
-//! Probes of a closed window (RFC 9293 section 3.8.6.1), and how long progress is waited for.
+//! Probes of a closed window (RFC 9293 section 3.8.6.1), and the limit of the wait for progress.
 
 use anabranch_units::{Duration, Time};
 
@@ -10,15 +10,15 @@ use crate::subflow::Subflow;
 /// The probes of a closed window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Persist {
-    /// How often the wait between two probes has doubled.
+    /// The number of times the interval between two probes has doubled.
     backoff: u32,
-    /// When the window was last probed.
+    /// The time of the last probe.
     probed_at: Time,
 }
 
 impl Connection {
-    /// Arms the timer where data is queued and nothing is in flight that would bring a new window. A scheduler may wait for
-    /// a subflow whose own window is shut, so that not only the connection's window counts.
+    /// Arms the timer if data is queued and nothing is in flight that would bring a new window. A scheduler
+    /// may wait for a subflow whose own window is closed, so not only the connection's window counts.
     pub(super) fn arm_persist(&mut self, now: Time) {
         let shut = match self.scheduling.limit() {
             Limit::ReceiveWindow => true,
@@ -38,13 +38,13 @@ impl Connection {
         }
     }
 
-    /// The next closed window is probed from the beginning.
+    /// Resets the backoff for the next closed window.
     pub(super) fn stop_persist(&mut self) {
         self.timers.disarm(Timer::Persist);
         self.persist.backoff = 0;
     }
 
-    /// Probes the window on every subflow that may be the one that is waited for.
+    /// Probes the window on every subflow that may be the one waited for.
     #[cold]
     pub(super) fn on_persist_timer(&mut self, now: Time) {
         self.persist.backoff = (self.persist.backoff + 1).min(10);
@@ -62,8 +62,8 @@ impl Connection {
         self.persist.probed_at = now;
     }
 
-    /// When the user timeout has passed without progress. A peer that answers the probes of its closed
-    /// window keeps the connection alive, however long (RFC 9293 section 3.8.6.1).
+    /// Returns the time at which the user timeout expires without progress. A peer that answers the probes of
+    /// its closed window keeps the connection alive for any time (RFC 9293 section 3.8.6.1).
     pub(super) fn patience_ends(&self) -> Time {
         if self.timers.is_armed(Timer::Persist) && self.heard_at() >= self.persist.probed_at {
             return Time::NEVER;

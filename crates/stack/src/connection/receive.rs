@@ -1,7 +1,8 @@
-//! Takes segments in: validity, acknowledgements, options, payload, FIN.
+//! Processing of received segments: validity, acknowledgements, options, payload, FIN.
 
 use anabranch_units::Time;
 
+use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
@@ -12,7 +13,7 @@ use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
 
 impl Connection {
-    /// A segment has arrived for the subflow `id`.
+    /// Handles a segment received for the subflow `id`.
     #[inline(never)]
     pub(crate) fn handle_segment<O: Observer>(
         &mut self,
@@ -27,7 +28,8 @@ impl Connection {
         let _ = self.process_segment(now, id.index(), segment, placed, observer);
     }
 
-    /// The steps of RFC 9293 section 3.10.7, with those of RFC 8684 between the acknowledgement and the payload.
+    /// Runs the steps of RFC 9293 section 3.10.7, with those of RFC 8684 between the acknowledgement and the
+    /// payload.
     #[inline(always)]
     fn process_segment<O: Observer>(
         &mut self,
@@ -55,7 +57,7 @@ impl Connection {
         if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
         }
-        // The FIN may have come before the data in front of it.
+        // The FIN may have arrived before the data preceding it.
         if self.subflows[at].has_ended_in_order() {
             self.on_end_of_subflow(now, at, segment, placed);
         }
@@ -63,7 +65,7 @@ impl Connection {
         NEXT
     }
 
-    /// Processes a segment in the states in which that is done by other rules.
+    /// Processes a segment in the states that have their own rules.
     #[inline(always)]
     fn process_by_state(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         match self.subflows[at].state() {
@@ -114,7 +116,8 @@ impl Connection {
         NEXT
     }
 
-    /// Processes the MPTCP options of a segment whose acknowledgement is processed; that of the subflow was `una` before.
+    /// Processes the MPTCP options of a segment whose acknowledgement is processed; that of the subflow was
+    /// `una` before.
     #[inline(always)]
     fn process_mptcp(
         &mut self,
@@ -129,8 +132,8 @@ impl Connection {
         if self.mode == Mode::Plain {
             self.release_all(now, at, placed);
         } else if data_una == self.send.una && una < self.subflows[at].board().una() {
-            // Where no data acknowledgement comes with it, the peer may have gone back to TCP, and would take
-            // for new what is sent again.
+            // Without a data acknowledgement, the peer may have fallen back to TCP, and would take
+            // retransmitted data for new data.
             if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.on_progress_below(now);
             }
@@ -148,15 +151,15 @@ impl Connection {
             }
             Acceptance::Syn => {
                 if self.challenge(now, at) && self.keys_pending(at) {
-                    self.wanted.third_ack();
+                    self.wanted.request_third_ack();
                 }
             }
             Acceptance::Accepted | Acceptance::Dropped => {}
         }
     }
 
-    /// A router has dropped the segment of subflow `at` that began at `seq`, because packets of more than `mtu` bytes do
-    /// not pass.
+    /// Handles a router's report that it has dropped the segment of subflow `at` that began at `seq`, because
+    /// packets of more than `mtu` bytes do not pass.
     #[cold]
     pub(crate) fn on_too_big<O: Observer>(
         &mut self,
@@ -192,34 +195,34 @@ impl Connection {
                     self.wanted.schedule();
                 }
                 MptcpOption::FastClose(key) => {
-                    if *key == self.local_key {
+                    if *key == self.keys.local() {
                         self.on_fast_close(now, at, false);
                         return STOP;
                     }
                 }
                 MptcpOption::Capable(capable) => {
-                    // The first data of the initiator: the peer's keys are known already.
+                    // The first data of the initiator: the peer's keys are already known.
                     if !self.initiator && capable.data_len.is_some() && !self.confirmed {
                         self.peer_wide = true;
                         self.confirm();
                     }
                 }
                 MptcpOption::Join(_) => {
-                    // The third ACK of a join again: the fourth was lost (RFC 8684 section 3.2).
+                    // A repeated third ACK of a join: the fourth was lost (RFC 8684 section 3.2).
                     self.subflows[at].want_ack();
                 }
                 MptcpOption::Fail(_) => {
-                    // Once gone back, no option counts (RFC 8684 section 3.7).
+                    // After fallback, options are ignored (RFC 8684 section 3.7).
                     return self.on_fail(now, at);
                 }
-                // Without RST it has no meaning (section 3.6).
+                // Without RST it is ignored (section 3.6).
                 MptcpOption::Reset { .. } => {}
             }
         }
         NEXT
     }
 
-    /// The peer has shown that it has our key: from now on joins may begin.
+    /// Records that the peer has the local key: joins may begin.
     fn confirm(&mut self) {
         if !self.confirmed {
             self.confirmed = true;
@@ -227,13 +230,13 @@ impl Connection {
         }
     }
 
-    /// False if the segment does not count further.
+    /// Processes the DSS; stops if the segment is not processed further.
     fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> Step {
         self.confirm();
         if let Some(data_ack) = dss.data_ack {
             if self.subflows[at].note_data_ack(segment) {
-                // What waited for this word need not wait longer (`Connection::reinject_head`).
-                self.head_repair.attempts = 0;
+                // Data that waited for this signal need not wait longer (`Connection::reinject_head`).
+                self.head_repair.forget_attempts();
                 self.on_progress_below(now);
             }
             let expected = self.local_dsn.add(self.send.una);
@@ -250,8 +253,7 @@ impl Connection {
                 self.peer_wide = true;
             }
             if mapping.checksum.is_some() != self.checksummed {
-                // RFC 8684 section 3.3: a checksum that was not agreed on, or none where one was, ends
-                // the subflow.
+                // RFC 8684 section 3.3: a checksum without negotiation, or a missing one, ends the subflow.
                 self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
                 return STOP;
             }
@@ -259,7 +261,7 @@ impl Connection {
                 let near = self.subflows[at].seq_offset(segment).max(0) as u64;
                 return self.on_infinite_mapping(now, at, mapping, near);
             }
-            // With a checksum, what is mapped together with data is verified together with it.
+            // With a checksum, a DATA_FIN mapped together with data is verified together with it.
             let alone = mapping.len == 1;
             if dss.data_fin && mapping.len > 0 && (alone || !self.checksummed) {
                 if alone {
@@ -272,7 +274,7 @@ impl Connection {
         NEXT
     }
 
-    /// A reset that is valid by its sequence number.
+    /// Handles a reset with a valid sequence number.
     #[cold]
     fn on_reset(&mut self, now: Time, at: usize, segment: &Segment) {
         if self.mode == Mode::Mptcp {
@@ -281,7 +283,7 @@ impl Connection {
                 .mptcp
                 .iter()
                 .flatten()
-                .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.local_key));
+                .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.keys.local()));
             if fast_close {
                 self.on_fast_close(now, at, true);
                 return;
@@ -296,7 +298,7 @@ impl Connection {
         self.check_ended(now);
     }
 
-    /// The connection was aborted by the peer (RFC 8684 section 3.5).
+    /// Handles an abort of the connection by the peer (RFC 8684 section 3.5).
     #[cold]
     fn on_fast_close(&mut self, now: Time, at: usize, by_reset: bool) {
         for other in 0..self.subflows.len() {
@@ -309,8 +311,8 @@ impl Connection {
         self.end(CloseReason::Reset);
     }
 
-    /// The peer's FIN was reached in order. Without an option beside it, while our stream goes on, it is
-    /// the end of a TCP stream (RFC 8684 section 3.7).
+    /// Handles the peer's FIN reached in order. Without an option in the segment, while the local stream
+    /// continues, it is the end of a TCP stream (RFC 8684 section 3.7).
     #[cold]
     fn on_end_of_subflow(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
         if segment.options.are_bare()
@@ -324,14 +326,14 @@ impl Connection {
         self.on_fin(now, at);
     }
 
-    /// The peer's FIN was reached in order.
+    /// Handles the peer's FIN reached in order.
     #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
         if self.subflows[at].on_fin() == Ending::TimeWait {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
-            let end = self.subflows[at].recv().nxt() as i64 - 1 + self.fallback.recv_shift;
+            let end = self.fallback.in_received_stream(self.subflows[at].recv().nxt() as i64 - 1);
             self.recv.set_fin(end.max(0) as u64);
             self.after_remote_fin();
         } else {
@@ -350,7 +352,7 @@ impl Connection {
     ) {
         let offset = self.subflows[at].seq_offset(segment);
         if offset < 1 {
-            // Not behind the SYN.
+            // Not directly after the SYN.
             self.subflows[at].want_ack();
             return;
         }
@@ -359,10 +361,11 @@ impl Connection {
         if segment.payload_len > 0 {
             self.subflows[at].count_data_segment();
         }
+        let mut incoming = Incoming { now, at, segment, fin, placed };
         if self.checksummed {
-            self.receive_checked(now, at, segment, range, fin, placed);
+            self.receive_checked(&mut incoming, range);
         } else {
-            self.process_part(now, at, segment, range, fin, placed);
+            self.process_part(&mut incoming, range);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The receiving half of the data level: reassembly by data sequence number, and the one window
-//! that all subflows share.
+//! The receiving half of the data level: reassembly by data sequence number, and the window shared by all
+//! subflows.
 
 use anabranch_units::{Duration, Time};
 
@@ -14,13 +14,13 @@ pub struct RecvState {
     nxt: u64,
     consumed: u64,
     out_of_order: RangeSet,
-    /// Where the peer's DATA_FIN (or FIN) stands.
+    /// The offset of the peer's DATA_FIN (or FIN).
     fin: Option<u64>,
-    /// No offset behind it was ever admitted.
+    /// The first offset never admitted.
     edge: u64,
     buffer: u64,
     policy: ReceiveBuffer,
-    /// When the current measuring interval began, and what had been received then.
+    /// The start of the current measuring interval, and the bytes received by then.
     measured_at: Time,
     measured: u64,
     last_per_rtt: u64,
@@ -29,7 +29,7 @@ pub struct RecvState {
 }
 
 impl RecvState {
-    /// Nothing received yet.
+    /// Returns a state with nothing received yet.
     pub fn new(policy: ReceiveBuffer) -> RecvState {
         let buffer = policy.initial().get();
         RecvState {
@@ -48,57 +48,58 @@ impl RecvState {
         }
     }
 
-    /// The next offset expected in order.
+    /// Returns the next offset expected in order.
     pub fn nxt(&self) -> u64 {
         self.nxt
     }
 
-    /// What the data acknowledgement says: the DATA_FIN counts as one.
+    /// Returns the offset of the data acknowledgement; the DATA_FIN counts as one.
     pub fn ack_offset(&self) -> u64 {
         self.nxt + u64::from(self.finished())
     }
 
-    /// Bytes that can be read.
+    /// Returns the number of bytes that can be read.
     pub fn readable(&self) -> u64 {
         self.nxt - self.consumed
     }
 
-    /// Bytes held out of order.
+    /// Returns the number of bytes held out of order.
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order.total()
     }
 
-    /// The peer's stream has ended and all of it is here.
+    /// True if the peer's stream has ended and all of it has arrived.
     pub fn finished(&self) -> bool {
         self.fin == Some(self.nxt)
     }
 
-    /// Behind the last offset that was ever admitted.
+    /// Returns the end of the last admitted offset.
     pub fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Bytes that have arrived behind the right edge, and were dropped.
+    /// Returns the number of bytes that arrived beyond the right edge, and were dropped.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Admits what was taken in before its place in the stream was known.
+    /// Admits data that was accepted before its place in the stream was known.
     pub fn extend_edge(&mut self, to: u64) {
         self.edge = self.edge.max(to);
     }
 
-    /// Offers no more than `most` bytes in the beginning.
+    /// Limits the initial window to `most` bytes.
     pub fn begin_with(&mut self, most: u64) {
         self.edge = self.edge.min(most);
     }
 
-    /// The size of the buffer now.
+    /// Returns the current size of the buffer.
     pub fn buffer(&self) -> u64 {
         self.buffer
     }
 
-    /// The peer's stream ends at `offset`. The first word counts; false if this one contradicts it.
+    /// Records that the peer's stream ends at `offset`. The first value is final; returns false if this one
+    /// contradicts it.
     pub fn set_fin(&mut self, offset: u64) -> bool {
         match self.fin {
             Some(known) => known == offset,
@@ -110,8 +111,8 @@ impl RecvState {
         }
     }
 
-    /// Whether `range` is the next of the stream, inside the window, with nothing held behind a hole and no
-    /// end known.
+    /// True if `range` is the next of the stream, inside the window, with nothing held after a hole and no
+    /// known end.
     #[inline]
     pub fn expects(&self, range: DataRange) -> bool {
         range.start == self.nxt
@@ -120,7 +121,7 @@ impl RecvState {
             && self.fin.is_none()
     }
 
-    /// `range`, which is expected, has arrived: what [`RecvState::arrive`] would do, at less cost.
+    /// Receives the expected `range`: a cheaper [`RecvState::arrive`].
     #[inline]
     pub fn take_expected(&mut self, range: DataRange) {
         debug_assert!(self.expects(range));
@@ -128,8 +129,8 @@ impl RecvState {
         self.nxt = range.end;
     }
 
-    /// `range` has arrived; `fresh` hears what is new of it and inside the window. Returns whether
-    /// the in-order stream has grown.
+    /// Receives `range`; calls `fresh` with its new parts inside the window. Returns true if the in-order
+    /// stream has grown.
     pub fn arrive(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) -> bool {
         self.refused += range.end.saturating_sub(range.start.max(self.edge));
         let end = range.end.min(self.edge).min(self.fin.unwrap_or(u64::MAX));
@@ -138,7 +139,7 @@ impl RecvState {
             return false;
         }
         if range.start > self.nxt {
-            // As many pieces as segments of 64 bytes would make; what is more comes again later.
+            // As many pieces as segments of 64 bytes would make; further ones will be retransmitted.
             let most = 1024 + (self.buffer / 64) as usize;
             if self.out_of_order.is_full(range, most) {
                 return false;
@@ -182,20 +183,21 @@ impl RecvState {
         true
     }
 
-    /// The application has read `n` bytes (at most what is readable).
+    /// Consumes `n` bytes that the application has read (at most those readable).
     pub fn consume(&mut self, n: u64) {
         self.consumed += n.min(self.readable());
     }
 
-    /// The window field for a subflow whose shift is `scale`, relative to the data acknowledgement.
+    /// Returns the window field for a subflow whose shift is `scale`, relative to the data acknowledgement.
     ///
-    /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up where
-    /// rounding down would take back what was promised, as Linux does.
+    /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up if rounding down
+    /// would move it, as in Linux.
     pub fn window_field(&mut self, scale: u8) -> u16 {
         self.offer(scale, u64::MAX)
     }
 
-    /// The window field for a subflow that offers no more than `most` bytes, as [`RecvState::window_field`].
+    /// Returns the window field for a subflow that advertises at most `most` bytes, like
+    /// [`RecvState::window_field`].
     pub fn offer(&mut self, scale: u8, most: u64) -> u16 {
         let edge = self.edge.max((self.consumed + self.buffer).min(self.nxt.saturating_add(most)));
         let window = edge.saturating_sub(self.nxt);
@@ -210,13 +212,13 @@ impl RecvState {
         field as u16
     }
 
-    /// Where the right edge of the window would be if it were said now.
+    /// Returns the right edge of the window if it were advertised now.
     pub fn wanted_edge(&self) -> u64 {
         self.edge.max(self.consumed + self.buffer)
     }
 
-    /// Whether the window could be opened by so much that the peer should hear of it at once: by
-    /// two segments or half the buffer (RFC 9293 section 3.8.6.2.2), after it was nearly shut.
+    /// True if the window has opened enough for an immediate update to the peer: by two segments or half the
+    /// buffer (RFC 9293 section 3.8.6.2.2), after it was nearly closed.
     pub fn should_update(&self, mss: u64, most: u64) -> bool {
         let edge = (self.consumed + self.buffer).min(self.nxt.saturating_add(most));
         let gain = edge.saturating_sub(self.edge);
@@ -224,7 +226,7 @@ impl RecvState {
         gain >= (2 * mss).min(self.buffer / 2).max(1) && 2 * left < self.buffer
     }
 
-    /// How large the buffer may become in bytes; none if its size is fixed.
+    /// Returns the maximum size of the buffer in bytes; `None` if its size is fixed.
     #[inline]
     pub fn autotuned_up_to(&self) -> Option<u64> {
         match self.policy {
@@ -233,8 +235,8 @@ impl RecvState {
         }
     }
 
-    /// Receive-buffer autotuning: once per `rtt` (the largest of all subflows), twice what arrived
-    /// in that time, which is twice the sum of the bandwidths times the largest RTT.
+    /// Autotunes the receive buffer: once per `rtt` (the largest of all subflows), to twice the data that
+    /// arrived in that time, which is twice the sum of the bandwidths times the largest RTT.
     pub fn autotune(&mut self, now: Time, rtt: Duration, mss: u64) {
         let Some(max) = self.autotuned_up_to() else { return };
         if rtt.is_zero() || now.since(self.measured_at) < rtt {
@@ -242,12 +244,12 @@ impl RecvState {
         }
         let interval = now.since(self.measured_at);
         let arrived = self.received_total - self.measured;
-        // A late look must not take the bytes of several round trips for one.
+        // A late measurement must not take the bytes of several round trips for one.
         let per_rtt = (u128::from(arrived) * u128::from(rtt.0) / u128::from(interval.0.max(1))) as u64;
         let mut wanted = per_rtt.saturating_mul(2).saturating_add(16 * mss);
         if self.last_per_rtt > 0 && per_rtt > self.last_per_rtt {
-            // The measurement lags one round trip behind a sender that grows, so that the growth is
-            // added in proportion, as Linux does.
+            // The measurement lags one round trip behind a sender that grows, so the growth is added in
+            // proportion, as in Linux.
             let growth = u128::from(per_rtt - self.last_per_rtt);
             let extra = u128::from(wanted) * growth / u128::from(self.last_per_rtt);
             wanted = wanted.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX));
@@ -260,8 +262,8 @@ impl RecvState {
 }
 
 impl RecvState {
-    /// Receive-buffer autotuning as Linux does it: `rtt` after it was last looked at, what was read since is compared
-    /// with the most that was read in such a time before. Returns it if it is more (`tcp_rcv_space_adjust`).
+    /// Autotunes the receive buffer as Linux does: one `rtt` after the last measurement, the data read since
+    /// is compared with the maximum of earlier intervals. Returns it if it is more (`tcp_rcv_space_adjust`).
     #[inline]
     pub fn right_size(&mut self, now: Time, rtt: Duration) -> Option<u64> {
         if rtt.is_zero() || now.since(self.measured_at) < rtt {
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_in_before_it_had_a_place_is_admitted() {
+    fn data_received_before_its_place_was_known_is_admitted() {
         let mut recv = state(1000);
         recv.extend_edge(1500);
         recv.extend_edge(1200);
@@ -321,12 +323,12 @@ mod tests {
         let mut recv = state(6400);
         let taken = (0..3000).filter(|at| !arrive(&mut recv, 2 * at + 1, 2 * at + 2).is_empty()).count();
         assert_eq!(taken, 1024 + 100);
-        // What lies next to a piece makes no further one.
+        // Data adjacent to a piece makes no further one.
         assert_eq!(arrive(&mut recv, 2, 3), [DataRange::new(2, 3)]);
     }
 
     #[test]
-    fn what_is_expected_is_taken_as_if_it_arrived() {
+    fn expected_data_is_received_like_any_arrival() {
         let mut recv = state(1000);
         for (start, end, expected) in
             [(0, 100, true), (150, 200, false), (100, 120, false), (120, 150, false), (200, 1000, true)]
@@ -389,7 +391,7 @@ mod tests {
         assert_eq!(recv.buffer(), 100_000);
     }
 
-    /// Each byte by itself: what is fresh, what is in order, and what is counted, after any arrivals.
+    /// Compares with a naive model of each byte: new bytes, bytes in order, and counters, after any arrivals.
     #[test]
     fn bytes_are_counted_as_a_naive_model_counts_them() {
         let mut random = 1_u64;
@@ -431,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_field_is_rounded_down_unless_that_takes_back_what_was_promised() {
+    fn a_window_field_is_rounded_down_unless_that_moves_the_right_edge_back() {
         let mut recv = state(1000);
         assert_eq!(recv.window_field(4), 63);
         assert_eq!(recv.edge(), 1008);
@@ -461,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_cannot_lie_before_what_has_arrived() {
+    fn the_end_cannot_be_before_received_data() {
         let with = |offset: u64| {
             let mut recv = state(1000);
             arrive(&mut recv, 0, 10);

@@ -1,4 +1,4 @@
-//! Asks the scheduler and carries out what it decides.
+//! Asks the scheduler and executes its decisions.
 
 use anabranch_units::Time;
 
@@ -7,17 +7,15 @@ use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer};
-use crate::scheduler::{AssignKind, Decision, Rule, Scheduler, Why};
+use crate::scheduler::{AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
 
-use crate::config::OpportunisticRetransmission;
-
-/// More decisions than this at one moment mean that a scheduler runs in circles.
+/// More decisions than this at one time mean that a scheduler loops endlessly.
 const MAX_DECISIONS: u32 = 100_000;
 
 impl Connection {
-    /// Asks the scheduler until it says wait.
-    pub(crate) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
+    /// Asks the scheduler until it waits.
+    pub(super) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.wanted.on_schedule();
         self.wanted.timers();
         self.send.forget_news();
@@ -44,8 +42,7 @@ impl Connection {
         if self.send.blocked && self.models_buffers() {
             self.expand_buffers();
         }
-        let helps = self.opportunistic != OpportunisticRetransmission::Off;
-        if helps && (limit == Limit::ReceiveWindow || self.send.blocked) {
+        if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
             self.try_opportunistic(now, limit == Limit::ReceiveWindow);
         }
         if self.scheduling.note_limit(limit) {
@@ -61,8 +58,9 @@ impl Connection {
         self.send.forget_news();
     }
 
-    /// One subflow alone needs no scheduler: it takes what it has room for, in every state of its
-    /// recovery, as in the out-of-tree kernel (`docs/decisions/one-subflow-bypasses-the-scheduler.md`).
+    /// Assigns data without a scheduler if there is only one subflow: as much as its windows admit, in every
+    /// state of its recovery, as in the out-of-tree kernel
+    /// (`docs/decisions/one-subflow-bypasses-the-scheduler.md`).
     #[inline(never)]
     fn assign_to_only(&mut self, now: Time, at: usize) -> Limit {
         loop {
@@ -86,8 +84,8 @@ impl Connection {
             }
             let mut len = (end - next.start).min(window_room);
             if len < next.len() {
-                // A window that ends inside a segment is filled to its edge only if nothing is under
-                // way that would open it (RFC 9293 section 3.8.6.2.1).
+                // A window that ends inside a segment is filled to its edge only if nothing is in flight that
+                // would open it (RFC 9293 section 3.8.6.2.1).
                 if len >= mss {
                     len -= len % mss;
                 } else if under_way > 0 {
@@ -106,21 +104,21 @@ impl Connection {
                 self.assign(now, at, DataRange::new(next.start, next.start + granted), kind);
             }
             if granted == 0 || granted + mss <= len {
-                // A whole segment more would go, were it not for the congestion window.
+                // Only the congestion window prevents another whole segment.
                 return Limit::CongestionWindow;
             }
         }
     }
 
-    /// Whether something waits in a queue that the scheduler may take back.
+    /// True if some queue has data that the scheduler may recall.
     fn may_revise(&self) -> bool {
         self.scheduling.revises() && self.subflows.iter().any(|subflow| subflow.queued() > 0)
     }
 
-    /// A tail loss probe sends new data where there is some, whatever the congestion window (RFC 8985
-    /// section 7.3). Of several subflows one that is silent is no place for new data.
+    /// Assigns new data to a tail loss probe if there is some, regardless of the congestion window (RFC 8985
+    /// section 7.3). With several subflows, a silent one gets no new data.
     #[cold]
-    pub(crate) fn feed_probe(&mut self, now: Time, at: usize) {
+    pub(super) fn feed_probe(&mut self, now: Time, at: usize) {
         if self.live_subflows().nth(1).is_some() || !self.subflows[at].is_usable() {
             return;
         }
@@ -163,7 +161,7 @@ impl Connection {
         Limit::Scheduler
     }
 
-    /// Whether a decision is one that the state allows.
+    /// Returns the index of the subflow if the state allows the decision.
     fn allowed(&self, subflow: SubflowId, range: DataRange, kind: AssignKind) -> Option<usize> {
         let at = self.subflow_index(subflow).filter(|&at| self.subflows[at].is_usable())?;
         if range.is_empty() || range.end > self.send.window_end || range.start < self.send.una {
@@ -187,7 +185,7 @@ impl Connection {
             AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
         }
         self.subflows[at].enqueue(range, kind);
-        // Not before: what nobody has is waited for less.
+        // Arm the data-level timer only once a subflow holds data.
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
@@ -198,7 +196,7 @@ impl Connection {
         self.send.assign_again(range, id);
     }
 
-    /// Takes back what waits in a subflow's queue; false if none of it is there.
+    /// Recalls data from a subflow's queue; returns false if none of it is there.
     #[cold]
     fn recall(&mut self, subflow: SubflowId, range: DataRange) -> bool {
         let Some(at) = self.subflow_index(subflow) else { return false };
@@ -215,7 +213,7 @@ impl Connection {
         taken
     }
 
-    /// A fast subflow with room helps out while the windows block.
+    /// Lets a fast subflow with free window help while the windows block.
     #[inline(never)]
     fn try_opportunistic(&mut self, now: Time, mandatory: bool) {
         let fastest = (0..self.subflows.len())
@@ -226,7 +224,7 @@ impl Connection {
             })
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
-        if let Some(range) = self.opportunistic(now, fast, mandatory) {
+        if let Some(range) = self.help_out(now, fast, mandatory) {
             self.assign(now, fast, range, AssignKind::Reinject);
         }
     }

@@ -1,4 +1,4 @@
-//! The scheduler of a connection: the view that it is asked with, and the events that it is notified of.
+//! The scheduler of a connection: its view, and the events it is notified of.
 
 use anabranch_units::Time;
 
@@ -14,21 +14,21 @@ use crate::scheduler::{
 use crate::subflow::Subflow;
 
 /// The scheduler, and its view of the subflows.
-// In this order what each segment looks at lies together.
+// The field order keeps the fields used for each segment together.
 #[derive(Clone)]
 #[repr(C)]
 pub(super) struct Scheduling {
-    /// The events that it is notified of.
+    /// The events for which it is notified.
     kinds: EventKinds,
-    /// It may recall queued data.
+    /// True if it may recall queued data.
     revises: bool,
-    /// It is asked for one subflow alone as well.
+    /// True if it is also asked for a single subflow.
     alone: bool,
-    /// What kept the connection from sending more when it last scheduled.
+    /// The limit of the last scheduling.
     limit: Limit,
-    /// How often the data-level retransmission timer has expired.
+    /// The number of expirations of the data-level retransmission timer.
     data_timeouts: u64,
-    /// Apart from the rest: a connection with one subflow may never need them.
+    /// Allocated separately: a connection with one subflow may never need them.
     views: Vec<SubflowView>,
     scheduler: AnyScheduler,
 }
@@ -47,7 +47,7 @@ impl Scheduling {
         }
     }
 
-    /// The scheduler's own choice of opportunistic retransmission, if it has one.
+    /// Returns the scheduler's own mode of opportunistic retransmission, if it has one.
     pub(super) fn opportunistic(&self) -> Option<OpportunisticRetransmission> {
         self.scheduler.opportunistic()
     }
@@ -64,24 +64,24 @@ impl Scheduling {
         self.alone
     }
 
-    /// What kept the connection from sending more when it last scheduled.
+    /// Returns the limit of the last scheduling.
     #[inline]
     pub(super) fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// Notes the present limit. True if it was another one before.
+    /// Records the current limit; returns true if it has changed.
     #[inline]
     pub(super) fn note_limit(&mut self, limit: Limit) -> bool {
         core::mem::replace(&mut self.limit, limit) != limit
     }
 
-    /// The data-level retransmission timer has expired.
+    /// Counts an expiration of the data-level retransmission timer.
     pub(super) fn on_data_timeout(&mut self) {
         self.data_timeouts += 1;
     }
 
-    /// Takes the present state of the subflows into the view.
+    /// Updates the view with the current state of the subflows.
     pub(super) fn refresh(&mut self, subflows: &[Subflow], congestion: &AnyCongestion) {
         let mut live = subflows.iter().filter(|subflow| !subflow.is_closed());
         // The old views are overwritten: this happens for every acknowledgement.
@@ -94,7 +94,7 @@ impl Scheduling {
         self.views.extend(live.map(|subflow| view_of(subflow, congestion)));
     }
 
-    /// Takes an assignment of `len` bytes to `subflow` into the view, which is otherwise as it was.
+    /// Adds an assignment of `len` bytes to `subflow` to the view.
     pub(super) fn on_assigned(&mut self, subflow: SubflowId, len: u64) {
         if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
             view.queued += len;
@@ -102,7 +102,7 @@ impl Scheduling {
         }
     }
 
-    /// Asks for the next decision, with the view of the last [`Scheduling::refresh`].
+    /// Returns the next decision, with the view of the last [`Scheduling::refresh`].
     pub(super) fn decide(
         &mut self,
         now: Time,
@@ -115,7 +115,8 @@ impl Scheduling {
     }
 }
 
-#[inline]
+// Always inlined, so that it is written in place without a copy.
+#[inline(always)]
 fn view<'a>(
     now: Time,
     subflows: &'a [SubflowView],
@@ -125,7 +126,7 @@ fn view<'a>(
     data_timeouts: u64,
 ) -> View<'a> {
     let unassigned = send.unassigned.total();
-    // The size that the application has named counts until it has written more than that.
+    // The size announced by the application is valid until it has written more than that.
     let named = config.flow_size.map(|size| size.get().saturating_sub(send.written) + unassigned);
     View {
         now,
@@ -147,21 +148,22 @@ fn view<'a>(
     }
 }
 
-/// The scheduler's view of one subflow.
+/// Returns the scheduler's view of one subflow.
+#[inline(always)]
 pub(super) fn view_of(subflow: &Subflow, congestion: &AnyCongestion) -> SubflowView {
     subflow.view(congestion.pacing_rate(subflow.id()))
 }
 
-/// A function of its own, so that the view is written in its place and not copied there.
+/// A separate function, so that the view is written in place without a copy.
 #[inline(never)]
 fn renew(view: &mut SubflowView, subflow: &Subflow, congestion: &AnyCongestion) {
     *view = view_of(subflow, congestion);
 }
 
 impl Connection {
-    /// Notifies the scheduler of an event, if it listens to that kind.
+    /// Notifies the scheduler of an event of a kind that it has requested.
     #[inline]
-    pub(crate) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
+    pub(super) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         if self.scheduling.kinds.has(event.kind()) {
             self.tell_listening_scheduler(now, event);
         }

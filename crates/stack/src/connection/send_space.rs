@@ -1,4 +1,5 @@
-//! The space in the send buffer: its size, the bytes that occupy it, and the notification of a writer that waits.
+//! The space in the send buffer: its size, the bytes that occupy it, and the notification of a waiting
+//! writer.
 
 use super::{Connection, Mode};
 use crate::config::SendBuffers;
@@ -6,20 +7,20 @@ use crate::event::Event;
 use crate::subflow::{Subflow, send_buffer};
 
 impl Connection {
-    /// How many bytes the application may write now.
+    /// Returns the number of bytes that the application may write now.
     pub(super) fn room_to_write(&self) -> u64 {
         let limit = self.send_limit();
         if self.models_buffers() {
-            // The kernel takes a piece as long as the buffer is not full, and then all of it.
+            // The kernel accepts a piece as long as the buffer is not full, and then all of it.
             let end = send_buffer::end_of_piece(self.send.una + limit - 1);
             return end.saturating_sub(self.send.written);
         }
         limit.saturating_sub(self.buffered())
     }
 
-    /// Where an acknowledgement has come on a subflow that cannot fill its window while the application waits, its
-    /// send buffer follows the window (`tcp_check_space`).
-    pub(crate) fn expand_buffers(&mut self) {
+    /// Lets the send buffers of subflows follow their windows (`tcp_check_space`), for those that have
+    /// received an acknowledgement and cannot fill their window while the application waits.
+    pub(super) fn expand_buffers(&mut self) {
         let Some(buffers) = self.config.send_buffers else { return };
         let mut grown = false;
         for subflow in &mut self.subflows {
@@ -30,8 +31,8 @@ impl Connection {
         }
     }
 
-    /// How much the send buffer may hold.
-    pub(crate) fn send_limit(&self) -> u64 {
+    /// Returns the size of the send buffer, in bytes.
+    pub(super) fn send_limit(&self) -> u64 {
         if self.models_buffers() {
             if let Some(SendBuffers::Fixed(size)) = self.config.send_buffers {
                 return size.get();
@@ -46,8 +47,8 @@ impl Connection {
         if self.send.grows { start.max(self.wanted_send_buffer()).min(most) } else { start }
     }
 
-    /// Twice what the windows let be under way until all of it is acknowledged in order: what goes by a fast
-    /// subflow waits for what goes by the slowest (RFC 6182 section 5.3).
+    /// Returns twice the data that the windows allow in flight until all of it is acknowledged in order: data
+    /// on a fast subflow waits for data on the slowest (RFC 6182 section 5.3).
     pub(super) fn wanted_send_buffer(&self) -> u64 {
         let usable = || self.subflows.iter().filter(|subflow| subflow.is_usable());
         let longest = usable().map(|subflow| subflow.rtt().srtt_or_zero().as_micros()).max().unwrap_or(0);
@@ -58,13 +59,13 @@ impl Connection {
         usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
     }
 
-    /// What the send buffer still holds: not acknowledged at the data level, or not yet on every
-    /// subflow that carries it (RFC 8684 section 3.3.6).
-    pub(crate) fn buffered(&self) -> u64 {
+    /// Returns the bytes in the send buffer: not acknowledged at the data level, or not on every subflow that
+    /// carries them (RFC 8684 section 3.3.6).
+    pub(super) fn buffered(&self) -> u64 {
         self.send.written - self.freed()
     }
 
-    /// The offset below which a driver may forget the bytes it keeps.
+    /// Returns the offset below which a driver may discard the bytes it stores.
     pub(crate) fn freed(&self) -> u64 {
         if self.mode == Mode::Plain {
             return self.send.una;
@@ -73,16 +74,16 @@ impl Connection {
         held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
     }
 
-    /// Whoever waits for room in the send buffer hears when there is some, whichever level has freed
-    /// it. As Linux: a third must be free, so that the writer is not woken for every segment.
+    /// Notifies a writer that waits for space in the send buffer, whichever level has freed it. A third must be free, as in
+    /// Linux, so that the writer is not woken for every segment.
     #[inline(always)]
-    pub(crate) fn tell_writable(&mut self) {
+    pub(super) fn tell_writable(&mut self) {
         if self.send.blocked {
             let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
-            // What is not acknowledged at the data level is the least that is held, and all that Linux counts.
+            // Data not acknowledged at the data level is a lower bound, and all that Linux counts.
             if self.send.buffered() <= enough && (self.models_buffers() || self.buffered() <= enough) {
                 self.send.blocked = false;
-                self.push_event(Event::Writable);
+                self.events.push(Event::Writable);
             }
         }
     }

@@ -1,11 +1,11 @@
-//! The sending half of the data level: what is written, given to subflows, and acknowledged.
+//! The sending half of the data level: data written, assigned to subflows, and acknowledged.
 
 use crate::event::{SubflowId, SubflowSet};
 use crate::ranges::RangeSet;
 use crate::scheduler::Pending;
 use crate::seq::DataRange;
 
-/// Ranges with the subflows that carry them, ascending and disjoint; taken off at the front.
+/// Ranges with the subflows that carry them, ascending and disjoint; removed at the front.
 #[derive(Clone, Debug, Default)]
 pub struct PendingList {
     items: Vec<Pending>,
@@ -13,17 +13,17 @@ pub struct PendingList {
 }
 
 impl PendingList {
-    /// The entries.
+    /// Returns the entries.
     pub fn as_slice(&self) -> &[Pending] {
         &self.items[self.head..]
     }
 
-    /// Whether there is none.
+    /// True if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.head == self.items.len()
     }
 
-    /// Takes off everything before `offset`.
+    /// Removes everything before `offset`.
     pub fn remove_below(&mut self, offset: u64) {
         while let Some(first) = self.items.get_mut(self.head) {
             if first.range.end > offset {
@@ -67,7 +67,7 @@ impl PendingList {
         self.items.insert(at, Pending { range, tried });
     }
 
-    /// Takes `range` out; `gone` hears each part with its subflows.
+    /// Removes `range`; calls `gone` with each part and its subflows.
     pub fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange, SubflowSet)) {
         let mut at = self.first_ending_after(range.start);
         while let Some(item) = self.items.get(at).copied() {
@@ -99,7 +99,7 @@ impl PendingList {
         }
     }
 
-    /// The parts of `range` that are in the list, with their subflows.
+    /// Calls `found` with the parts of `range` that are in the list, and their subflows.
     pub fn overlap(&self, range: DataRange, mut found: impl FnMut(DataRange, SubflowSet)) {
         for item in &self.items[self.first_ending_after(range.start)..] {
             let inside = item.range.intersection(range);
@@ -117,7 +117,7 @@ impl PendingList {
         }
     }
 
-    /// Notes that `id` carries `range` too.
+    /// Records that `id` carries `range` too.
     pub fn mark(&mut self, range: DataRange, id: SubflowId) {
         let mut parts = Vec::new();
         self.overlap(range, |part, tried| {
@@ -132,67 +132,73 @@ impl PendingList {
     }
 }
 
-/// The sending half of a connection. All offsets are in the stream; the DATA_FIN takes the offset
-/// behind the last byte.
+/// The sending half of a connection. All offsets are in the stream; the DATA_FIN has the offset after the
+/// last byte.
 #[derive(Clone, Debug, Default)]
 pub struct SendState {
-    /// Everything before it is acknowledged at the data level (the DATA_FIN not counted).
+    /// The first offset not acknowledged at the data level (excluding the DATA_FIN).
     pub una: u64,
-    /// Nothing at or behind it was ever given to a subflow.
+    /// The first offset never assigned to a subflow.
     pub nxt: u64,
-    /// How much the application has written.
+    /// Bytes written by the application.
     pub written: u64,
-    /// Nothing may be sent behind it: the data acknowledgement plus the peer's window.
+    /// The right edge: the data acknowledgement plus the peer's window.
     pub window_end: u64,
     /// The peer's window at the last data acknowledgement.
     pub peer_window: u64,
-    /// Written and not given to any subflow.
+    /// Data written and not assigned to any subflow.
     pub unassigned: RangeSet,
-    /// Given to subflows and not acknowledged.
+    /// Data assigned to subflows and not acknowledged.
     pub outstanding: PendingList,
-    /// To be given to another subflow.
+    /// Data to be reinjected on another subflow.
     pub reinject: PendingList,
-    /// The application writes no more.
+    /// True if the application has closed its direction.
     pub closed: bool,
-    /// The DATA_FIN (or FIN) was sent at least once.
+    /// True if the DATA_FIN (or FIN) was sent at least once.
     pub fin_sent: bool,
-    /// And it was acknowledged.
+    /// True if the DATA_FIN (or FIN) was acknowledged.
     pub fin_acked: bool,
-    /// A write did not fit.
+    /// True if a write did not fit.
     pub blocked: bool,
-    /// A blocked writer is woken once the buffer holds no more than this, if that is less than two thirds of it.
+    /// The buffered bytes at which a blocked writer is woken, if less than two thirds of the buffer.
     pub enough: u64,
-    /// The send buffer may be larger than it was at first.
+    /// True if the send buffer may exceed its initial size.
     pub grows: bool,
-    /// There is something for the scheduler: data, space in the window, or the end of the stream.
+    /// True if there is news for the scheduler: data, free window, or the end of the stream.
     news: bool,
 }
 
 impl SendState {
-    /// What was written and is not acknowledged.
+    /// True if the head of the stream was assigned to a subflow, and is not acknowledged.
+    pub fn is_head_given(&self) -> bool {
+        self.outstanding.as_slice().first().is_some_and(|first| first.range.start <= self.una)
+    }
+
+    /// Returns the bytes written and not acknowledged.
     pub fn buffered(&self) -> u64 {
         self.written - self.una
     }
 
-    /// True if something has changed since [`SendState::forget_news`] that may change what the scheduler decides.
+    /// True if something has changed since [`SendState::forget_news`] that may change the scheduler's
+    /// decision.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.news
     }
 
-    /// The scheduler is asked.
+    /// Resets the news when the scheduler is asked.
     #[inline]
     pub fn forget_news(&mut self) {
         self.news = false;
     }
 
-    /// The connection is open, and the peer's first window is `window`.
+    /// Opens the connection with the peer's first window `window`.
     pub fn open(&mut self, window: u64) {
         self.window_end = window;
         self.peer_window = window;
     }
 
-    /// The peer admits data up to `edge`. The right edge only ever grows (RFC 8684 section 3.3.4).
+    /// Extends the right edge to `edge`; it never moves back (RFC 8684 section 3.3.4).
     #[inline]
     pub fn widen(&mut self, edge: u64) {
         if edge > self.window_end {
@@ -201,43 +207,43 @@ impl SendState {
         }
     }
 
-    /// The application writes no more.
+    /// Closes the application's direction.
     pub fn close(&mut self) {
         self.closed = true;
         self.news = true;
     }
 
-    /// The application writes `n` bytes.
+    /// Appends `n` bytes written by the application.
     pub fn write(&mut self, n: u64) {
         self.news = true;
         self.unassigned.add(DataRange::new(self.written, self.written + n));
         self.written += n;
     }
 
-    /// `range` is given to `id` for the first time.
+    /// Assigns `range` to `id` for the first time.
     pub fn assign_new(&mut self, range: DataRange, id: SubflowId) {
         self.unassigned.remove(range, |_| ());
         self.outstanding.add(range, SubflowSet::one(id));
         self.nxt = self.nxt.max(range.end);
     }
 
-    /// `range` is given to `id` as well.
+    /// Assigns `range` to `id` as well.
     pub fn assign_again(&mut self, range: DataRange, id: SubflowId) {
         self.outstanding.mark(range, id);
         self.reinject.remove(range, |_, _| ());
     }
 
-    /// What `id` had not sent goes back where it came from.
+    /// Takes back data that a subflow had not sent.
     pub fn take_back(&mut self, range: DataRange) {
         self.news = true;
         let range = DataRange::new(range.start.max(self.una), range.end);
         self.outstanding.remove(range, |_, _| ());
-        // What is new again is not asked for a second time.
+        // Data that becomes unassigned is not also reinjected.
         self.reinject.remove(range, |_, _| ());
         self.unassigned.add(range);
     }
 
-    /// `range` shall go on another subflow.
+    /// Requests that `range` is reinjected on another subflow.
     pub fn request_reinjection(&mut self, range: DataRange) {
         self.news = true;
         let range = DataRange::new(range.start.max(self.una), range.end);
@@ -249,8 +255,9 @@ impl SendState {
         }
     }
 
-    /// What shall go again, unless something before it in the stream waits to be sent for the first time: two
-    /// subflows whose timers run out in turn would give each other what the peer has, and never come to that.
+    /// Returns the data to reinject, unless unassigned data precedes it in the stream: two subflows whose
+    /// timers expire alternately would otherwise reinject data that the peer has, and never reach the
+    /// unassigned data.
     #[inline]
     pub fn reinject_now(&self) -> &[Pending] {
         let again = self.reinject.as_slice();
@@ -260,7 +267,7 @@ impl SendState {
         }
     }
 
-    /// The data level is acknowledged up to `una`; false if that is nothing new.
+    /// Acknowledges the data level up to `una`; returns false if that is nothing new.
     pub fn acknowledge(&mut self, una: u64) -> bool {
         if una <= self.una {
             return false;
@@ -269,7 +276,7 @@ impl SendState {
         self.news = true;
         self.outstanding.remove_below(una);
         self.reinject.remove_below(una);
-        // A peer may acknowledge a copy of what waits to be sent elsewhere, never what was not sent.
+        // A peer may acknowledge a copy of unassigned data, but never data not sent.
         self.unassigned.remove_below(una);
         true
     }
@@ -302,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_unassigned_again_and_reinjections_are_not_repeated() {
+    fn recalled_data_is_unassigned_and_reinjections_are_not_repeated() {
         let mut send = SendState::default();
         send.write(100);
         send.assign_new(range(0, 50), A);
@@ -317,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_not_reinjected_as_well() {
+    fn recalled_data_is_not_reinjected_too() {
         let mut send = SendState::default();
         send.write(100);
         send.assign_new(range(0, 50), A);
@@ -345,8 +352,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_off_at_the_front_is_dropped_now_and_then() {
-        // So many stay in memory: more than half, or few, as each time the rest is moved.
+    fn removed_entries_at_the_front_are_freed_occasionally() {
+        // The number that stays in memory: more than half, or few, as the rest is moved each time.
         for (entries, taken, kept) in
             [(100, 33, 100), (100, 50, 100), (100, 51, 49), (40, 32, 40), (40, 33, 7), (40, 40, 0)]
         {

@@ -1,9 +1,9 @@
 //! Simultaneous open: both ends send a SYN, and the SYNs cross (RFC 9293 section 3.5).
 //!
-//! Each end answers the other's SYN with a SYN/ACK of its own, and each is the initiator. The keys of RFC 8684 section
-//! 3.1 have no place in such a handshake, so that the connection is a plain TCP, as in Linux. A join that crosses with
-//! one between the same ports is refused on both sides. (The agreed joins of `ConnectionConfig::simultaneous` are
-//! another thing.)
+//! Each end answers the other's SYN with a SYN/ACK, and each is the initiator. The keys of RFC 8684 section
+//! 3.1 have no place in such a handshake, so the connection is plain TCP, as in Linux. A join that crosses
+//! with one between the same ports is refused on both sides. (This is unrelated to the agreed joins of
+//! `ConnectionConfig::simultaneous`.)
 
 use core::net::IpAddr;
 
@@ -15,12 +15,12 @@ use crate::segment::{Flags, Segment};
 use crate::subflow::TcpState;
 
 impl Connection {
-    /// True if the segment is a SYN that has crossed with ours, on the subflow at `at` in SYN-SENT.
+    /// True if the segment is a SYN that has crossed with the local one, on the subflow at `at` in SYN-SENT.
     pub(super) fn is_crossing_syn(segment: &Segment) -> bool {
         segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK) && !segment.flags.has(Flags::RST)
     }
 
-    /// True if a join has met the peer's SYN on its way.
+    /// True if a join has crossed with a SYN of the peer.
     pub(super) fn is_crossing_join(&self, at: usize, segment: &Segment) -> bool {
         let subflow = &self.subflows[at];
         subflow.state() == TcpState::SynSent
@@ -29,8 +29,8 @@ impl Connection {
             && Connection::is_crossing_syn(segment)
     }
 
-    /// Takes the peer's SYN that has crossed with our first one: SYN-RECEIVED, and a SYN/ACK is due (RFC 9293 section
-    /// 3.10.7.3, fourth).
+    /// Processes the peer's SYN that has crossed with the first local one: SYN-RECEIVED, and a SYN/ACK is due
+    /// (RFC 9293 section 3.10.7.3, fourth).
     #[cold]
     pub(super) fn on_crossing_syn(&mut self, now: Time, at: usize, segment: &Segment) {
         if self.config.simultaneous || self.subflows[at].is_join() {
@@ -43,7 +43,7 @@ impl Connection {
         self.subflows[at].cross_syn(now);
     }
 
-    /// True if the SYN/ACK of a peer whose SYN has crossed with ours completes the handshake.
+    /// True if the SYN/ACK of a peer whose SYN has crossed with the local one completes the handshake.
     pub(super) fn completes_crossing(&self, at: usize, segment: &Segment) -> bool {
         let subflow = &self.subflows[at];
         self.initiator
@@ -52,8 +52,8 @@ impl Connection {
             && subflow.is_ack_of_syn(segment)
     }
 
-    /// The peer opens a subflow between addresses between which we are opening one: of the two that cross, that
-    /// of the connection's initiator stands, so that there is one and not two or none. False if it is ours.
+    /// Resolves two joins that cross between the same addresses: that of the connection's initiator is kept,
+    /// so that there is one subflow and not two or none. Returns false if the local one is kept.
     pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
         let local_id = self.paths.local_id(local);
         let crossing = self.subflows.iter().position(|subflow| {

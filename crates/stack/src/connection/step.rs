@@ -5,8 +5,8 @@ use core::ops::ControlFlow;
 /// Whether a segment is processed further after a step.
 pub(super) type Step = ControlFlow<()>;
 
-/// It is.
+/// The segment is processed further.
 pub(super) const NEXT: Step = ControlFlow::Continue(());
 
-/// It is not.
+/// The segment is not processed further.
 pub(super) const STOP: Step = ControlFlow::Break(());

@@ -1,4 +1,4 @@
-//! The end of a subflow: by FINs, by a reset, or without a word. Its data goes to the others.
+//! The end of a subflow: by FINs, by a reset, or silently. Its data is reinjected on the others.
 
 use anabranch_units::Time;
 
@@ -15,18 +15,18 @@ impl Connection {
         self.wanted.cleanup();
     }
 
-    /// A subflow is gone without a word.
+    /// Closes a subflow without sending anything.
     #[cold]
-    pub(crate) fn close_subflow(&mut self, now: Time, at: usize) {
+    pub(super) fn close_subflow(&mut self, now: Time, at: usize) {
         self.set_closed(at);
         self.subflow_ended(now, at);
         self.check_ended(now);
         self.run_path_manager();
     }
 
-    /// A subflow is given up: the peer is told by a reset.
+    /// Gives up a subflow with a reset.
     #[cold]
-    pub(crate) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
+    pub(super) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
         if self.subflows[at].state() == TcpState::SynSent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
@@ -43,14 +43,15 @@ impl Connection {
         self.check_ended(now);
     }
 
-    /// Requests our FIN on the subflows that the peer has closed and that nothing needs any more.
+    /// Requests the local FIN on the subflows that the peer has closed and that are no longer needed.
     ///
-    /// A FIN keeps its meaning on a subflow: data still goes the other way (RFC 8684 section 3.3.3), and not all
-    /// working subflows may be closed before it is DATA_ACKed. A FIN before the end of the peer's stream retires its
-    /// subflow, and ours follows if another one works. After the end of the peer's stream it is the FIN that appendix
-    /// D sends on every subflow, and ours waits until our stream has ended too.
+    /// A FIN keeps its meaning on a subflow: data still flows in the other direction (RFC 8684 section
+    /// 3.3.3), and not all working subflows may be closed before it is DATA_ACKed. A FIN before the end of
+    /// the peer's stream retires its subflow, and the local one follows if another subflow works. After the
+    /// end of the peer's stream it is the FIN that appendix D sends on every subflow, and the local one waits
+    /// until the local stream has ended too.
     #[cold]
-    pub(crate) fn answer_fins(&mut self) {
+    pub(super) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
             if subflow.state() != TcpState::CloseWait || subflow.fin_requested() || subflow.is_resetting() {
@@ -68,10 +69,10 @@ impl Connection {
         }
     }
 
-    /// Withdraws the FINs that [`Connection::answer_fins`] has requested and that were not sent yet, where the subflow
-    /// that was to carry on is gone.
+    /// Withdraws unsent FINs requested by [`Connection::answer_fins`] if the subflow that was to continue has
+    /// ended.
     #[cold]
-    pub(crate) fn reopen_half_closed(&mut self) {
+    pub(super) fn reopen_half_closed(&mut self) {
         if self.mode == Mode::Plain || self.phase != Phase::Open || self.send.fin_acked {
             return;
         }
@@ -83,8 +84,9 @@ impl Connection {
         self.answer_fins();
     }
 
-    /// A subflow has ended: what it carried goes elsewhere, and everyone hears of it.
-    pub(crate) fn subflow_ended(&mut self, now: Time, at: usize) {
+    /// Ends a subflow, once: its data is reinjected on others, and congestion control, scheduler, path
+    /// manager and application are notified.
+    pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
         if !self.subflows[at].note_end(now) {
             return;
         }
@@ -101,23 +103,23 @@ impl Connection {
         if was_up {
             self.congestion.on_subflow_down(id);
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
-            // Nobody hears of anything after the end.
+            // `Closed` is the last event.
             if self.phase != Phase::Ended {
-                self.push_event(Event::SubflowDown(id));
+                self.events.push(Event::SubflowDown(id));
             }
         }
         let reset = self.subflows[at].peer_reset();
         self.subflows[at].take_held();
-        self.path_manager.on_event(&PathEvent::SubflowClosed { id, local, remote, reset });
+        self.paths.notify(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);
         self.wanted.schedule();
         self.tell_writable();
     }
 
-    /// A subflow could not be opened.
+    /// Closes a subflow that could not be opened.
     #[cold]
-    pub(crate) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
+    pub(super) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
         self.set_closed(at);
         self.subflow_ended(now, at);
         if self.phase == Phase::Opening && self.live_subflows().next().is_none() {
@@ -126,7 +128,7 @@ impl Connection {
         self.run_path_manager();
     }
 
-    /// What the peer says with a reset of a subflow (RFC 8684 sections 3.6 and 3.7).
+    /// Processes the options of the peer's reset of a subflow (RFC 8684 sections 3.6 and 3.7).
     pub(super) fn hear_reset(&mut self, at: usize, segment: &Segment) {
         for option in segment.options.mptcp.iter().flatten() {
             match *option {
@@ -139,11 +141,11 @@ impl Connection {
         }
     }
 
-    /// A path that swallows everything must not hold the connection: what it carried has long arrived by
-    /// others, and still takes the room of what could be sent now. When half of a full send buffer is such,
-    /// and the subflow has not got through three times, it is reset, for too much outstanding data (RFC 8684
-    /// section 3.6, reason 0x04). Three, as a path that was cut for half a second is often probed twice in vain.
-    pub(crate) fn give_up_laggard(&mut self, now: Time) {
+    /// Resets a subflow whose data blocks the connection, for too much outstanding data (RFC 8684 section
+    /// 3.6, reason 0x04): if half of a full send buffer has arrived on other subflows and is not acknowledged
+    /// on this one, after three consecutive timeouts. Three, because a path that was cut for half a second is
+    /// often probed twice without success.
+    pub(super) fn give_up_laggard(&mut self, now: Time) {
         if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
             return;
         }

@@ -1,33 +1,33 @@
-//! The timers of the data level, each armed for a time or not.
+//! The timers of the data level, each armed or not.
 
 use anabranch_units::Time;
 
 /// A timer of the data level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Timer {
-    /// The scheduler is asked again.
+    /// Asks the scheduler again.
     Schedule,
-    /// The head of the stream is reinjected (RFC 8684 section 3.3.6).
+    /// Reinjects the head of the stream (RFC 8684 section 3.3.6).
     Data,
-    /// The peer's closed window is probed.
+    /// Probes the peer's closed window.
     Persist,
-    /// The DATA_FIN is sent again.
+    /// Retransmits the DATA_FIN.
     Fin,
-    /// The wait for a further subflow is over.
+    /// Ends the wait for a further subflow.
     Orphan,
 }
 
 const COUNT: usize = Timer::Orphan as usize + 1;
 
-/// When each of them expires.
+/// The expiration times of the timers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimerTable([Time; COUNT]);
 
 impl TimerTable {
-    /// None is armed.
+    /// No timer armed.
     pub(super) const IDLE: TimerTable = TimerTable([Time::NEVER; COUNT]);
 
-    /// When the first of them expires.
+    /// Returns the first expiration.
     #[inline]
     pub(super) fn next(&self) -> Time {
         let mut next = Time::NEVER;
@@ -37,7 +37,7 @@ impl TimerTable {
         next
     }
 
-    /// Arms `timer` for `due`, whatever it was armed for; `Time::NEVER` disarms it.
+    /// Arms `timer` for `due`, replacing an earlier time; `Time::NEVER` disarms it.
     #[inline]
     pub(super) fn arm(&mut self, timer: Timer, due: Time) {
         self.0[timer as usize] = due;
@@ -50,13 +50,11 @@ impl TimerTable {
         *known = due.min(*known);
     }
 
-    /// Disarms `timer`.
     #[inline]
     pub(super) fn disarm(&mut self, timer: Timer) {
         self.0[timer as usize] = Time::NEVER;
     }
 
-    /// True if `timer` is armed.
     #[inline]
     pub(super) fn is_armed(&self, timer: Timer) -> bool {
         self.0[timer as usize].is_armed()

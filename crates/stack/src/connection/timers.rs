@@ -1,9 +1,8 @@
-//! When something is due, and what then happens.
+//! The timeouts of a connection: the next one, and the actions of those that have expired.
 //!
-//! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement,
-//! pacing, TIME-WAIT), and the connection has its own (data-level retransmission, window probe,
-//! DATA_FIN, user timeout). None is kept in a queue here: the next due time is a minimum, and the
-//! endpoint queues that.
+//! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement, pacing,
+//! TIME-WAIT), and the connection has its own (data-level retransmission, window probe, DATA_FIN, user
+//! timeout). None is queued here: the next due time is a minimum, which the endpoint queues.
 
 use anabranch_units::{Duration, Time};
 
@@ -18,26 +17,28 @@ use crate::subflow::TcpState;
 use crate::subflow::timers::Expiry;
 
 impl Connection {
-    /// How long the peer's FIN is waited for. In a plain TCP the wait is a half-closed stream and has no end.
+    /// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed
+    /// stream and unlimited.
     fn fin_wait(&self) -> Option<Duration> {
         (self.mode == Mode::Mptcp).then(|| self.config.time_wait.max(self.max_rto() * 2))
     }
 
-    /// When [`Connection::handle_timeout`] is due next; if that is not before `known`, when the endpoint calls it
-    /// anyway, any time from then on.
+    /// Returns the time at which [`Connection::handle_timeout`] is due next; if that is not before `known`,
+    /// when the endpoint calls it anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time, known: Time) -> Time {
         if self.fast_paths { self.next_due::<false>(now, known) } else { self.exact_timeout(now) }
     }
 
-    /// When [`Connection::handle_timeout`] is due next, found without any shortcut: what assertions compare with.
+    /// Returns the time at which [`Connection::handle_timeout`] is due next, without any fast path: the
+    /// reference for assertions.
     pub(crate) fn exact_timeout(&self, now: Time) -> Time {
         self.next_due::<true>(now, Time::NEVER)
     }
 
     #[inline]
     fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
-        let mut due = self.timers.next().min(self.fail_timer()).min(self.paths.open_at());
+        let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
             due = due.min(self.keepalive_due());
         }
@@ -56,7 +57,7 @@ impl Connection {
         due
     }
 
-    /// Everything that is due.
+    /// Processes all timers that have expired.
     pub(crate) fn handle_timeout<O: Observer>(&mut self, now: Time, observer: &mut O) {
         for at in 0..self.subflows.len() {
             self.handle_subflow_timeout(now, at, observer);
@@ -77,7 +78,7 @@ impl Connection {
         if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {
             self.on_keepalive(now);
         }
-        if self.fail_timer() <= now {
+        if self.fallback.fail_timer() <= now {
             self.on_fail_timer(now);
         }
         if self.timers.has_expired(Timer::Persist, now) {

@@ -1,23 +1,23 @@
 //! The work that a step leaves for the next poll, and for the endpoint.
 
-/// What is wanted next.
+/// The pending work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// The scheduler may decide otherwise than when it was last asked.
+    /// True if the scheduler may decide differently than when it was last asked.
     schedule: bool,
-    /// The third ACK with both keys is to be sent.
+    /// True if the third ACK with both keys is to be sent.
     third_ack: bool,
-    /// Something may be due sooner than when the endpoint last asked.
+    /// True if something may be due sooner than when the endpoint last asked.
     timers: bool,
-    /// The addresses of a subflow that has closed may still be in the endpoint's tables.
+    /// True if the addresses of an ended subflow may still be in the endpoint's tables.
     cleanup: bool,
 }
 
 impl Wanted {
-    /// Of a new connection, whose timers are not known yet.
+    /// The work of a new connection, whose timers are not known yet.
     pub(super) const NEW: Wanted = Wanted { schedule: false, third_ack: false, timers: true, cleanup: false };
 
-    /// The scheduler is asked with the next poll.
+    /// Requests that the scheduler is asked with the next poll.
     #[inline]
     pub(super) fn schedule(&mut self) {
         self.schedule = true;
@@ -29,14 +29,14 @@ impl Wanted {
         self.schedule
     }
 
-    /// The scheduler is asked now.
+    /// Records that the scheduler is asked now.
     #[inline]
     pub(super) fn on_schedule(&mut self) {
         self.schedule = false;
     }
 
-    /// The third ACK is sent with the next poll.
-    pub(super) fn third_ack(&mut self) {
+    /// Requests the third ACK with the next poll.
+    pub(super) fn request_third_ack(&mut self) {
         self.third_ack = true;
     }
 
@@ -46,12 +46,12 @@ impl Wanted {
         self.third_ack
     }
 
-    /// The third ACK is sent, or has become superfluous.
+    /// Cancels the third ACK, which was sent or has become superfluous.
     pub(super) fn cancel_third_ack(&mut self) {
         self.third_ack = false;
     }
 
-    /// The endpoint asks for the next timeout again.
+    /// Requests that the endpoint asks for the next timeout again.
     #[inline]
     pub(crate) fn timers(&mut self) {
         self.timers = true;
@@ -63,18 +63,18 @@ impl Wanted {
         self.timers
     }
 
-    /// True if the endpoint is to ask for the next timeout; it does so now.
+    /// True if the endpoint is to ask for the next timeout; resets the request.
     #[inline]
     pub(crate) fn take_timers(&mut self) -> bool {
         core::mem::take(&mut self.timers)
     }
 
-    /// The endpoint forgets the addresses of subflows that have closed.
+    /// Requests that the endpoint forgets the addresses of ended subflows.
     pub(super) fn cleanup(&mut self) {
         self.cleanup = true;
     }
 
-    /// True if subflows have closed whose addresses the endpoint may still know; it forgets them now.
+    /// True if the endpoint may still know addresses of ended subflows; resets the request.
     #[inline]
     pub(crate) fn take_cleanup(&mut self) -> bool {
         core::mem::take(&mut self.cleanup)

@@ -125,15 +125,17 @@ impl<O: Observer> Endpoint<O> {
             join,
             nonce: self.entropy.next_u32(),
         };
-        let connection = self.connection_mut(id)?;
+        let entry = self.connections.get_mut(id)?;
+        let connection = &mut entry.connection;
         if connection.subflows.is_empty() {
             connection.paths.set_initial_local(segment.destination.ip);
         }
         let at = connection.add_subflow(now, birth)?;
         connection.take_syn_options(at, segment);
         connection.subflows[at].set_remote_nonce(remote_nonce);
-        connection.subflows[at].set_demuxed(true);
-        let to = (id, connection.subflows[at].id());
+        let subflow = connection.subflows[at].id();
+        entry.note_demuxed(subflow);
+        let to = (id, subflow);
         self.demux.add(segment.destination, segment.source, to);
         self.touch(now, id);
         Some(at)

@@ -46,7 +46,6 @@ pub(super) struct Demux {
     tokens: FxHashMap<u32, ConnectionId>,
 }
 
-/// A subflow of a connection.
 type Member = (ConnectionId, SubflowId);
 
 impl Demux {

@@ -335,7 +335,7 @@ impl<O: Observer> Endpoint<O> {
         }
         while let Some(&id) = self.eventful.front() {
             if let Some(entry) = self.connections.get_mut(id) {
-                if let Some(event) = entry.connection.events.pop_front() {
+                if let Some(event) = entry.connection.events.pop() {
                     if matches!(event, Event::Closed(_)) {
                         entry.closed_told = true;
                         if entry.connection.is_dead() {
@@ -370,9 +370,9 @@ impl<O: Observer> Endpoint<O> {
             self.eventful.push_back(id);
         }
         if connection.wanted.take_cleanup() {
-            for subflow in &mut connection.subflows {
-                if subflow.is_demuxed() && subflow.is_closed() {
-                    subflow.set_demuxed(false);
+            for subflow in &connection.subflows {
+                if entry.demuxed.has(subflow.id()) && subflow.is_closed() {
+                    entry.demuxed = entry.demuxed.without(subflow.id());
                     self.demux.remove(subflow.local(), subflow.remote());
                 }
             }
@@ -403,8 +403,8 @@ impl<O: Observer> Endpoint<O> {
     fn release(&mut self, id: ConnectionId) {
         let Some(entry) = self.connections.remove(id) else { return };
         let connection = &entry.connection;
-        self.demux.release_token(connection.local_token, id);
-        for subflow in connection.subflows.iter().filter(|subflow| subflow.is_demuxed()) {
+        self.demux.release_token(connection.keys.local_token(), id);
+        for subflow in connection.subflows.iter().filter(|subflow| entry.demuxed.has(subflow.id())) {
             self.demux.remove(subflow.local(), subflow.remote());
         }
     }

@@ -11,6 +11,7 @@ use crate::connection::Connection;
 use crate::crypto;
 use crate::event::ConnectionId;
 use crate::observer::Observer;
+use crate::path_manager::HostAddress;
 use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
 use crate::subflow::SubflowBirth;
@@ -102,8 +103,9 @@ impl<O: Observer> Endpoint<O> {
             let connection = &mut entry.connection;
             connection.paths.set_initial_local(local);
             if let Some(at) = connection.add_subflow(now, birth) {
-                connection.subflows[at].set_demuxed(true);
-                let to = (id, connection.subflows[at].id());
+                let subflow = connection.subflows[at].id();
+                entry.note_demuxed(subflow);
+                let to = (id, subflow);
                 self.demux.add(end, remote, to);
             }
         }
@@ -133,7 +135,7 @@ impl<O: Observer> Endpoint<O> {
     #[cold]
     pub(super) fn open_subflows(&mut self, now: Time, id: ConnectionId) {
         let Some(connection) = self.connection_mut(id) else { return };
-        let wanted = core::mem::take(&mut connection.paths.new_subflows);
+        let wanted = connection.paths.take_new_subflows();
         for new in wanted {
             let Some(path) = self.path_of(new.local) else { continue };
             let Some(port) = self.free_port(new.local, new.remote) else { continue };
@@ -147,14 +149,14 @@ impl<O: Observer> Endpoint<O> {
                 join: true,
                 nonce: self.entropy.next_u32(),
             };
-            let Some(connection) = self.connection_mut(id) else { return };
-            let Some(at) = connection.add_subflow(now, birth) else { continue };
-            let subflow = &mut connection.subflows[at];
-            subflow.set_demuxed(true);
+            let Some(entry) = self.connections.get_mut(id) else { return };
+            let Some(at) = entry.connection.add_subflow(now, birth) else { continue };
+            let subflow = &mut entry.connection.subflows[at];
             subflow.set_local_id(new.local_id);
             subflow.set_remote_id(new.remote_id);
             subflow.ask_backup(new.backup);
             let to = (id, subflow.id());
+            entry.note_demuxed(to.1);
             self.demux.add(local, new.remote, to);
         }
         self.touch(now, id);
@@ -269,8 +271,7 @@ impl<O: Observer> Endpoint<O> {
         };
         self.store(now, id, initiator, local, token, Dsn(initial.0.wrapping_add(1)), config);
         if let Some(connection) = self.connection_mut(id) {
-            connection.learn_remote_key(remote);
-            connection.remote_token = token;
+            connection.agree_on_keys(remote, token);
         }
         id
     }
@@ -295,7 +296,11 @@ impl<O: Observer> Endpoint<O> {
             local_token,
             local_dsn,
             // IDs from 1 in the order of the configuration; 0 is the address of the first subflow.
-            addresses: addresses.iter().zip(1..).map(|(a, id)| (id, a.ip, a.backup)).collect(),
+            addresses: addresses
+                .iter()
+                .zip(1..)
+                .map(|(own, id)| HostAddress { id, ip: own.ip, backup: own.backup })
+                .collect(),
             tick: self.config.timestamp_tick,
             fast_paths: self.fast_paths,
         };

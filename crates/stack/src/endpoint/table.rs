@@ -3,7 +3,7 @@
 use anabranch_units::Time;
 
 use crate::connection::Connection;
-use crate::event::ConnectionId;
+use crate::event::{ConnectionId, SubflowId, SubflowSet};
 
 /// The connections by their IDs. A slot is reused under another ID, so a host that has served a million
 /// connections is no larger than one that has served the same number at once.
@@ -33,12 +33,26 @@ pub(super) struct Entry {
     pub in_eventful: bool,
     /// The application has polled its [`Event::Closed`](crate::event::Event::Closed).
     pub closed_told: bool,
+    /// The subflows whose addresses are in the tables of [`Demux`](super::demux::Demux).
+    pub demuxed: SubflowSet,
     pub connection: Connection,
 }
 
 impl Entry {
     fn new(connection: Connection) -> Entry {
-        Entry { queued_at: Time::NEVER, in_ready: false, in_eventful: false, closed_told: false, connection }
+        Entry {
+            queued_at: Time::NEVER,
+            in_ready: false,
+            in_eventful: false,
+            closed_told: false,
+            demuxed: SubflowSet::EMPTY,
+            connection,
+        }
+    }
+
+    /// Notes that the addresses of a subflow are in the tables.
+    pub(super) fn note_demuxed(&mut self, id: SubflowId) {
+        self.demuxed = self.demuxed.with(id);
     }
 }
 

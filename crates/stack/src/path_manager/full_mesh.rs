@@ -7,13 +7,13 @@
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-use super::{PathCommand, PathEvent};
+use super::{HostAddress, PathCommand, PathEvent, PathManager};
 use crate::segment::{Address, ResetReason};
 
 /// The full-mesh path manager.
 #[derive(Clone, Debug)]
 pub struct FullMesh {
-    local: Vec<(u8, IpAddr, bool)>,
+    local: Vec<HostAddress>,
     /// The peer's addresses as far as they are known; the first is that of the first subflow.
     remote: Vec<(Option<u8>, Address)>,
     /// Pairs that have a subflow, or had one that failed.
@@ -30,8 +30,8 @@ pub struct FullMesh {
 }
 
 impl FullMesh {
-    /// For a host with these addresses: ID, address, whether it asks to be a backup.
-    pub fn new(addresses: &[(u8, IpAddr, bool)]) -> FullMesh {
+    /// For a host with these addresses.
+    pub fn new(addresses: &[HostAddress]) -> FullMesh {
         FullMesh {
             local: addresses.to_vec(),
             remote: Vec::new(),
@@ -45,8 +45,36 @@ impl FullMesh {
         }
     }
 
-    /// Something has happened.
-    pub fn on_event(&mut self, event: &PathEvent) {
+    fn mark(&mut self, local: IpAddr, remote: Address) {
+        for list in [&mut self.used, &mut self.open] {
+            if !list.contains(&(local, remote)) {
+                list.push((local, remote));
+            }
+        }
+    }
+
+    fn create_missing(&mut self) {
+        if !(self.initiator && self.established) {
+            return;
+        }
+        for &(_, remote) in &self.remote {
+            for &HostAddress { id: local_id, ip: local, backup } in &self.local {
+                let pair = (local, remote);
+                let mixed = local.is_ipv4() != remote.ip.is_ipv4();
+                let barred = self.barred.contains(&(local, remote.ip));
+                if mixed || barred || self.down.contains(&local) || self.used.contains(&pair) {
+                    continue;
+                }
+                self.used.push(pair);
+                self.open.push(pair);
+                self.commands.push_back(PathCommand::SubflowCreate { local, local_id, remote, backup });
+            }
+        }
+    }
+}
+
+impl PathManager for FullMesh {
+    fn on_event(&mut self, event: &PathEvent) {
         match *event {
             PathEvent::Established { initiator, local, remote, deny_join_initial } => {
                 self.initiator = initiator;
@@ -58,7 +86,7 @@ impl FullMesh {
                 if initiator {
                     self.create_missing();
                 } else {
-                    for &(id, ip, _) in self.local.iter().filter(|(_, ip, _)| *ip != local.ip) {
+                    for &HostAddress { id, ip, .. } in self.local.iter().filter(|own| own.ip != local.ip) {
                         if !self.down.contains(&ip) {
                             self.commands.push_back(PathCommand::Announce { id, ip });
                         }
@@ -93,7 +121,7 @@ impl FullMesh {
                 let open = &self.open;
                 self.used.retain(|pair| pair.0 != ip || open.contains(pair));
                 self.create_missing();
-                if let Some(&(id, ..)) = self.local.iter().find(|(_, local, _)| *local == ip)
+                if let Some(&HostAddress { id, .. }) = self.local.iter().find(|own| own.ip == ip)
                     && (was_down && self.established && !self.initiator)
                 {
                     self.commands.push_back(PathCommand::Announce { id, ip });
@@ -108,7 +136,7 @@ impl FullMesh {
                     return;
                 }
                 self.down.push(ip);
-                if let Some(&(id, ..)) = self.local.iter().find(|(_, local, _)| *local == ip)
+                if let Some(&HostAddress { id, .. }) = self.local.iter().find(|own| own.ip == ip)
                     && self.established
                 {
                     self.commands.push_back(PathCommand::Remove { id });
@@ -117,35 +145,7 @@ impl FullMesh {
         }
     }
 
-    fn mark(&mut self, local: IpAddr, remote: Address) {
-        for list in [&mut self.used, &mut self.open] {
-            if !list.contains(&(local, remote)) {
-                list.push((local, remote));
-            }
-        }
-    }
-
-    fn create_missing(&mut self) {
-        if !(self.initiator && self.established) {
-            return;
-        }
-        for &(_, remote) in &self.remote {
-            for &(local_id, local, backup) in &self.local {
-                let pair = (local, remote);
-                let mixed = local.is_ipv4() != remote.ip.is_ipv4();
-                let barred = self.barred.contains(&(local, remote.ip));
-                if mixed || barred || self.down.contains(&local) || self.used.contains(&pair) {
-                    continue;
-                }
-                self.used.push(pair);
-                self.open.push(pair);
-                self.commands.push_back(PathCommand::SubflowCreate { local, local_id, remote, backup });
-            }
-        }
-    }
-
-    /// The next command, until there is none.
-    pub fn poll(&mut self) -> Option<PathCommand> {
+    fn poll(&mut self) -> Option<PathCommand> {
         self.commands.pop_front()
     }
 }
@@ -159,7 +159,10 @@ mod tests {
     }
 
     fn started(initiator: bool) -> FullMesh {
-        let mut mesh = FullMesh::new(&[(1, ip(1), false), (2, ip(2), true)]);
+        let mut mesh = FullMesh::new(&[
+            HostAddress { id: 1, ip: ip(1), backup: false },
+            HostAddress { id: 2, ip: ip(2), backup: true },
+        ]);
         mesh.on_event(&PathEvent::Established {
             initiator,
             local: Address::new(ip(1), 5000),

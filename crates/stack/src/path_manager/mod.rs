@@ -1,6 +1,8 @@
 //! Path managers: which subflows a connection opens, in the kernel's vocabulary of events and
 //! commands, so that one object serves the stack, the simulator and the stock kernel's daemon.
 
+mod any;
+mod custom;
 mod full_mesh;
 mod n_diff_ports;
 
@@ -9,30 +11,10 @@ use core::net::IpAddr;
 use crate::event::SubflowId;
 use crate::segment::{Address, ResetReason};
 
+pub use any::{AnyPathManager, PathManagerKind};
+pub use custom::CustomPathManagerKind;
 pub use full_mesh::FullMesh;
 pub use n_diff_ports::NDiffPorts;
-
-/// Which path manager a connection uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathManagerKind {
-    /// No further subflows, no announcements.
-    None,
-    /// A subflow between every pair of addresses.
-    FullMesh,
-    /// Several subflows between the addresses of the first, from different ports: so many in all.
-    NDiffPorts(u8),
-}
-
-impl PathManagerKind {
-    /// Its name in scenarios and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PathManagerKind::None => "none",
-            PathManagerKind::FullMesh => "full_mesh",
-            PathManagerKind::NDiffPorts(_) => "n_diff_ports",
-        }
-    }
-}
 
 /// What a path manager is told; the names are those of the kernel's `mptcp_pm` events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,42 +101,38 @@ pub enum PathCommand {
     SetBackup(SubflowId, bool),
 }
 
-/// A path manager of one connection.
-#[derive(Clone, Debug)]
-pub enum PathManager {
-    /// Does nothing.
-    None,
-    /// A subflow between every pair of addresses.
-    FullMesh(FullMesh),
-    /// Several subflows between one pair.
-    NDiffPorts(NDiffPorts),
+/// An address of this host, as a path manager knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostAddress {
+    /// Its ID, from 1. ID 0 is the address of the first subflow, whichever it is.
+    pub id: u8,
+    /// The address.
+    pub ip: IpAddr,
+    /// Subflows from it ask to be backups.
+    pub backup: bool,
 }
 
-impl PathManager {
-    /// The path manager of that kind, for a host with these addresses (ID, address, backup).
-    pub fn new(kind: PathManagerKind, addresses: &[(u8, IpAddr, bool)]) -> PathManager {
-        match kind {
-            PathManagerKind::None => PathManager::None,
-            PathManagerKind::FullMesh => PathManager::FullMesh(FullMesh::new(addresses)),
-            PathManagerKind::NDiffPorts(count) => PathManager::NDiffPorts(NDiffPorts::new(count)),
-        }
-    }
-
+/// The path manager of one connection: it is notified of events, and then asked for commands until it
+/// has none.
+///
+/// A command that the connection cannot carry out has no effect: a subflow beyond `max_subflows`, or one
+/// that would have nothing to send any more.
+pub trait PathManager {
     /// Something has happened.
-    pub fn on_event(&mut self, event: &PathEvent) {
-        match self {
-            PathManager::None => {}
-            PathManager::FullMesh(mesh) => mesh.on_event(event),
-            PathManager::NDiffPorts(ports) => ports.on_event(event),
-        }
-    }
+    fn on_event(&mut self, event: &PathEvent);
 
     /// The next command, until there is none.
-    pub fn poll(&mut self) -> Option<PathCommand> {
-        match self {
-            PathManager::None => None,
-            PathManager::FullMesh(mesh) => mesh.poll(),
-            PathManager::NDiffPorts(ports) => ports.poll(),
-        }
+    fn poll(&mut self) -> Option<PathCommand>;
+}
+
+/// A path manager of a user's own.
+pub trait CustomPathManager: PathManager + Send {
+    /// A copy, so that a run can be forked.
+    fn clone_box(&self) -> Box<dyn CustomPathManager>;
+}
+
+impl Clone for Box<dyn CustomPathManager> {
+    fn clone(&self) -> Self {
+        self.clone_box()
     }
 }

@@ -1,6 +1,6 @@
 //! N-diff-ports: several subflows between the two addresses of the first, from different ports.
 
-use super::{PathCommand, PathEvent};
+use super::{PathCommand, PathEvent, PathManager};
 
 /// The n-diff-ports path manager.
 #[derive(Clone, Debug)]
@@ -15,9 +15,10 @@ impl NDiffPorts {
     pub fn new(count: u8) -> NDiffPorts {
         NDiffPorts { count, pending: 0, create: None }
     }
+}
 
-    /// Something has happened.
-    pub fn on_event(&mut self, event: &PathEvent) {
+impl PathManager for NDiffPorts {
+    fn on_event(&mut self, event: &PathEvent) {
         if let PathEvent::Established { initiator: true, local, remote, deny_join_initial: false } = *event {
             self.pending = self.count.saturating_sub(1);
             self.create = Some(PathCommand::SubflowCreate {
@@ -30,8 +31,7 @@ impl NDiffPorts {
         }
     }
 
-    /// The next command, until there is none.
-    pub fn poll(&mut self) -> Option<PathCommand> {
+    fn poll(&mut self) -> Option<PathCommand> {
         self.pending = self.pending.checked_sub(1)?;
         self.create
     }

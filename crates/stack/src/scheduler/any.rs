@@ -11,7 +11,7 @@ use super::{
     Sttf, SttfOptions, View, WeightedRoundRobin, WeightedRoundRobinOptions,
 };
 use crate::config::OpportunisticRetransmission;
-use crate::parameter::{self, Parameterised, Spec, Value};
+use crate::parameter::{Options, Parameterised, Spec, Value};
 
 /// Returns its second argument; the first only drives a macro repetition.
 macro_rules! second {
@@ -77,7 +77,7 @@ macro_rules! schedulers {
             fn parameters(&self) -> Vec<(Spec, Value)> {
                 match self {
                     $($(SchedulerKind::$variant(options) => {
-                        <$options>::PARAMETERS.iter().map(|p| (p.spec, (p.get)(options))).collect()
+                        <$options as Options>::values(options)
                     })?)*
                     _ => Vec::new(),
                 }
@@ -86,9 +86,18 @@ macro_rules! schedulers {
             fn set_parameter(&mut self, name: &str, value: Value) -> bool {
                 match self {
                     $($(SchedulerKind::$variant(options) => {
-                        parameter::set(<$options>::PARAMETERS, options, name, value)
+                        <$options as Options>::set(options, name, value)
                     })?)*
                     _ => false,
+                }
+            }
+
+            fn contradiction(&self) -> Option<[&'static str; 2]> {
+                match self {
+                    $($(SchedulerKind::$variant(options) => {
+                        <$options as Options>::contradiction(options)
+                    })?)*
+                    _ => None,
                 }
             }
         }

@@ -25,7 +25,7 @@ use anabranch_units::{Duration, Time};
 use super::pick::{self, Chunk};
 use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The two published versions of BLEST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,13 @@ impl BlestOptions {
         slow_start: true,
     };
 
-    pub(super) const PARAMETERS: &[Parameter<BlestOptions>] = &[
+    fn kernel(&self) -> bool {
+        self.profile == BlestProfile::Kernel
+    }
+}
+
+impl Options for BlestOptions {
+    const PARAMETERS: &'static [Parameter<BlestOptions>] = &[
         parameter!(
             BlestOptions,
             "profile",
@@ -112,10 +118,6 @@ impl BlestOptions {
         ),
         parameter!(BlestOptions, "slow-start", "the kernel's formula models slow start", bool, slow_start),
     ];
-
-    fn kernel(&self) -> bool {
-        self.profile == BlestProfile::Kernel
-    }
 }
 
 /// The scheduler.

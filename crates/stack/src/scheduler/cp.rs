@@ -30,7 +30,7 @@ use super::pick::{self, Tracked};
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::congestion::{CongestionControl, Growth};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The development of the guard time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,8 +97,10 @@ impl CpOptions {
     };
     /// The options of the conservative scheduler: static probing.
     pub const CONSERVATIVE: CpOptions = CpOptions { probing: Probing::Static, ..CpOptions::RADICAL };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<CpOptions>] = &[
+impl Options for CpOptions {
+    const PARAMETERS: &'static [Parameter<CpOptions>] = &[
         parameter!(
             CpOptions,
             "probing",

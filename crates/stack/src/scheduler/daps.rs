@@ -26,7 +26,7 @@ use super::pick::{self, Chunk, Tracked};
 use super::{AssignKind, Decision, MinRtt, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::SubflowId;
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 use crate::seq::DataRange;
 
 /// The maximum number of subflows in a schedule.
@@ -58,8 +58,10 @@ impl DapsOptions {
         retransmit: true,
         reorder: false,
     };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<DapsOptions>] = &[
+impl Options for DapsOptions {
+    const PARAMETERS: &'static [Parameter<DapsOptions>] = &[
         parameter!(
             DapsOptions,
             "round-delay",

@@ -19,7 +19,7 @@ use anabranch_units::Duration;
 use super::pick;
 use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -34,8 +34,10 @@ impl DelayThresholdOptions {
     /// 100 ms.
     pub const DEFAULT: DelayThresholdOptions =
         DelayThresholdOptions { threshold: Duration::from_millis(100) };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<DelayThresholdOptions>] = &[parameter!(
+impl Options for DelayThresholdOptions {
+    const PARAMETERS: &'static [Parameter<DelayThresholdOptions>] = &[parameter!(
         DelayThresholdOptions,
         "threshold",
         "exclusive upper limit of the RTT",
@@ -102,7 +104,16 @@ impl FreezeOptions {
     pub const DEFAULT: FreezeOptions =
         FreezeOptions { gap: Some(Duration::from_millis(50)), ratio: None, remaining: None };
 
-    pub(super) const PARAMETERS: &[Parameter<FreezeOptions>] = &[
+    fn freezes(&self, fastest: Duration, subflow: &SubflowView) -> bool {
+        let Some(rtt) = subflow.srtt else { return false };
+        let (fastest, rtt) = (fastest.as_secs_f64(), rtt.as_secs_f64());
+        self.gap.is_some_and(|gap| rtt - fastest > gap.as_secs_f64())
+            || self.ratio.is_some_and(|ratio| rtt > ratio * fastest)
+    }
+}
+
+impl Options for FreezeOptions {
+    const PARAMETERS: &'static [Parameter<FreezeOptions>] = &[
         parameter!(
             FreezeOptions,
             "gap",
@@ -125,13 +136,6 @@ impl FreezeOptions {
             remaining
         ),
     ];
-
-    fn freezes(&self, fastest: Duration, subflow: &SubflowView) -> bool {
-        let Some(rtt) = subflow.srtt else { return false };
-        let (fastest, rtt) = (fastest.as_secs_f64(), rtt.as_secs_f64());
-        self.gap.is_some_and(|gap| rtt - fastest > gap.as_secs_f64())
-            || self.ratio.is_some_and(|ratio| rtt > ratio * fastest)
-    }
 }
 
 /// The lowest RTT among the subflows that are not frozen.

@@ -36,7 +36,7 @@ use super::pick;
 use super::{AssignKind, Decision, RecoveryState, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::{SubflowId, SubflowSet};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 use crate::selection::{MAX_PATHS, PathEstimate, select_subflows};
 use crate::transfer_model::{ModelOptions, Survivors, TimeoutWindow, TransferModel};
 
@@ -108,8 +108,10 @@ impl DmptcpOptions {
         first_round: FirstRound::Next,
         kept_timeouts: 1,
     };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<DmptcpOptions>] = &[
+impl Options for DmptcpOptions {
+    const PARAMETERS: &'static [Parameter<DmptcpOptions>] = &[
         parameter!(
             DmptcpOptions,
             "clip-at-ssthresh",

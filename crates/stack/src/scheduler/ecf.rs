@@ -20,7 +20,7 @@
 use super::pick;
 use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The two published versions of ECF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +43,10 @@ pub struct EcfOptions {
 impl EcfOptions {
     /// The kernel's values.
     pub const DEFAULT: EcfOptions = EcfOptions { profile: EcfProfile::Kernel, beta: 0.25 };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<EcfOptions>] = &[
+impl Options for EcfOptions {
+    const PARAMETERS: &'static [Parameter<EcfOptions>] = &[
         parameter!(
             EcfOptions,
             "profile",

@@ -16,7 +16,7 @@
 use super::pick::{self, Chunk};
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// Returns the candidate with free window and the highest `measure`, and its score; a tie is broken by the
 /// lower RTT, then by order.
@@ -68,8 +68,10 @@ pub struct HsrOptions {
 impl HsrOptions {
     /// The window divided by the RTT.
     pub const DEFAULT: HsrOptions = HsrOptions { rate: SendingRate::Window };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<HsrOptions>] = &[parameter!(
+impl Options for HsrOptions {
+    const PARAMETERS: &'static [Parameter<HsrOptions>] = &[parameter!(
         HsrOptions,
         "rate",
         "measure of the sending rate; the window divided by the RTT if it is missing",

@@ -25,7 +25,7 @@ use super::pick::{self, Chunk, Tracked};
 use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::SubflowId;
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 use crate::subflow::send_buffer::{self, end_of_piece};
 
 /// Bytes of a burst: 2^16 less the TCP header, its options, the IPv6 header and that of a fragment.
@@ -43,8 +43,10 @@ pub struct LinuxOptions {
 impl LinuxOptions {
     /// The kernel's values.
     pub const DEFAULT: LinuxOptions = LinuxOptions { send_buffer: 2.0, stale_loss_count: 4 };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<LinuxOptions>] = &[
+impl Options for LinuxOptions {
+    const PARAMETERS: &'static [Parameter<LinuxOptions>] = &[
         parameter!(
             LinuxOptions,
             "subflow-buffer",

@@ -16,7 +16,7 @@ use anabranch_units::Duration;
 use super::pick;
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The options of LL/BM.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,8 +28,10 @@ pub struct LlBmOptions {
 impl LlBmOptions {
     /// Three times the minimum RTT.
     pub const DEFAULT: LlBmOptions = LlBmOptions { lambda: 3.0 };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<LlBmOptions>] = &[parameter!(
+impl Options for LlBmOptions {
+    const PARAMETERS: &'static [Parameter<LlBmOptions>] = &[parameter!(
         LlBmOptions,
         "lambda",
         "ratio of the RTT to its minimum above which the window is capped",

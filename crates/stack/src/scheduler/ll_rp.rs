@@ -13,7 +13,7 @@
 use super::{Decision, MinRtt, Scheduler, View};
 use crate::config::OpportunisticRetransmission;
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The options of LL/RP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,8 +25,10 @@ pub struct LlRpOptions {
 impl LlRpOptions {
     /// Retransmission and penalisation.
     pub const DEFAULT: LlRpOptions = LlRpOptions { mode: OpportunisticRetransmission::RetransmitAndPenalise };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<LlRpOptions>] = &[parameter!(
+impl Options for LlRpOptions {
+    const PARAMETERS: &'static [Parameter<LlRpOptions>] = &[parameter!(
         LlRpOptions,
         "mode",
         "action when the windows block",

@@ -355,7 +355,7 @@ pub enum Rule {
     PathProbe,
     /// The RTT of the subflow exceeds the configured limit.
     TooSlow,
-    /// The offset in bytes from the next data, chosen so that the data arrives in order.
+    /// The offset in segments from the next data, chosen so that the data arrives in order.
     Gap,
     /// The subflow with the highest priority.
     Priority,

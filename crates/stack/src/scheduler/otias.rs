@@ -20,7 +20,7 @@
 use super::pick;
 use super::{Decision, Scheduler, SubflowView, View};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The number of round trips that a queued segment waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +41,10 @@ pub struct OtiasOptions {
 impl OtiasOptions {
     /// The fork's formula.
     pub const DEFAULT: OtiasOptions = OtiasOptions { wait: OtiasWait::CeilPlusOne };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<OtiasOptions>] = &[parameter!(
+impl Options for OtiasOptions {
+    const PARAMETERS: &'static [Parameter<OtiasOptions>] = &[parameter!(
         OtiasOptions,
         "wait",
         "round trips that a queued segment waits",

@@ -15,7 +15,7 @@
 use super::pick;
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::{Numbers, Parameter};
+use crate::parameter::{Numbers, Options, Parameter};
 
 /// The options of both.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,14 +28,6 @@ impl PriorityOptions {
     /// In the order of the IDs.
     pub const DEFAULT: PriorityOptions = PriorityOptions { priorities: Numbers::EMPTY };
 
-    pub(super) const PARAMETERS: &[Parameter<PriorityOptions>] = &[parameter!(
-        PriorityOptions,
-        "priorities",
-        "priorities of the subflows by ID, lowest number first; empty: by ID",
-        numbers 0.0, 1e9,
-        priorities
-    )];
-
     fn of(&self, subflow: &SubflowView) -> f64 {
         self.priorities.as_slice().get(subflow.id.index()).copied().unwrap_or(f64::INFINITY)
     }
@@ -44,6 +36,16 @@ impl PriorityOptions {
     fn first<'a>(&self, subflows: impl Iterator<Item = &'a SubflowView>) -> Option<&'a SubflowView> {
         subflows.min_by(|a, b| self.of(a).total_cmp(&self.of(b)))
     }
+}
+
+impl Options for PriorityOptions {
+    const PARAMETERS: &'static [Parameter<PriorityOptions>] = &[parameter!(
+        PriorityOptions,
+        "priorities",
+        "priorities of the subflows by ID, lowest number first; empty: by ID",
+        numbers 0.0, 1e9,
+        priorities
+    )];
 }
 
 /// The first subflow by priority with free window.

@@ -17,7 +17,7 @@
 use super::pick::{self, Chunk, PerSubflow};
 use super::{AssignKind, Decision, Rule, Scheduler, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The options of round robin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +31,10 @@ pub struct RoundRobinOptions {
 impl RoundRobinOptions {
     /// One segment per turn; subflows whose window is full are skipped.
     pub const DEFAULT: RoundRobinOptions = RoundRobinOptions { segments: 1, cwnd_limited: true };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<RoundRobinOptions>] = &[
+impl Options for RoundRobinOptions {
+    const PARAMETERS: &'static [Parameter<RoundRobinOptions>] = &[
         parameter!(RoundRobinOptions, "segments", "segments per turn", integer 1, 255, segments),
         parameter!(
             RoundRobinOptions,

@@ -24,7 +24,7 @@ use super::pick::{self, Chunk, Tracked};
 use super::{Decision, EventKinds, Rule, Scheduler, SchedulerEvent, SubflowView, View, Why};
 use crate::event::SubflowSet;
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 
 /// The estimate of a subflow's bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,8 +45,10 @@ pub struct StmsCOptions {
 impl StmsCOptions {
     /// The paper's formula.
     pub const DEFAULT: StmsCOptions = StmsCOptions { bandwidth: Bandwidth::Window };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<StmsCOptions>] = &[parameter!(
+impl Options for StmsCOptions {
+    const PARAMETERS: &'static [Parameter<StmsCOptions>] = &[parameter!(
         StmsCOptions,
         "bandwidth",
         "estimate of a subflow's bandwidth",
@@ -73,8 +75,10 @@ impl StmsAOptions {
     /// Gain 1/4, the rest derived from round trips.
     pub const DEFAULT: StmsAOptions =
         StmsAOptions { bandwidth: Bandwidth::Window, gain: 0.25, interval: None, gap: None };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<StmsAOptions>] = &[
+impl Options for StmsAOptions {
+    const PARAMETERS: &'static [Parameter<StmsAOptions>] = &[
         parameter!(
             StmsAOptions,
             "bandwidth",

@@ -25,7 +25,7 @@ use anabranch_units::{Duration, Time};
 use super::pick;
 use super::{Decision, MinRtt, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::Parameter;
+use crate::parameter::{Options, Parameter};
 use crate::seq::DataRange;
 
 /// A tick of the kernel's clock, the unit in which the forks compare RTTs.
@@ -57,8 +57,10 @@ impl SttfOptions {
     /// The forks' values, with the smoothed RTT.
     pub const DEFAULT: SttfOptions =
         SttfOptions { alpha: 0.1, max_rounds: 0, rtt: SttfRtt::Smoothed, clip_at_ssthresh: false };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<SttfOptions>] = &[
+impl Options for SttfOptions {
+    const PARAMETERS: &'static [Parameter<SttfOptions>] = &[
         parameter!(SttfOptions, "alpha", "relative difference below which RTTs count as equal", number 0.0, 100.0, alpha),
         parameter!(SttfOptions, "max-rounds", "maximum rounds in the prediction; 0: unlimited", integer 0, 65535, max_rounds),
         parameter!(

@@ -14,7 +14,7 @@
 use super::pick::{self, Tracked};
 use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
-use crate::parameter::{Numbers, Parameter};
+use crate::parameter::{Numbers, Options, Parameter};
 
 /// The options of weighted round robin.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,8 +26,10 @@ pub struct WeightedRoundRobinOptions {
 impl WeightedRoundRobinOptions {
     /// Windows divided by round trips.
     pub const DEFAULT: WeightedRoundRobinOptions = WeightedRoundRobinOptions { weights: Numbers::EMPTY };
+}
 
-    pub(super) const PARAMETERS: &[Parameter<WeightedRoundRobinOptions>] = &[parameter!(
+impl Options for WeightedRoundRobinOptions {
+    const PARAMETERS: &'static [Parameter<WeightedRoundRobinOptions>] = &[parameter!(
         WeightedRoundRobinOptions,
         "weights",
         "weights of the subflows by ID; empty: window divided by RTT",

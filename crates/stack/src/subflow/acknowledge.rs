@@ -1,4 +1,5 @@
-//! Processes acknowledgements of a subflow: the scoreboard, round trips, loss detection, the peer's window.
+//! Processing of a subflow's acknowledgements: the scoreboard, round trips, loss detection, the peer's
+//! window.
 
 use anabranch_units::{Duration, Time};
 
@@ -11,7 +12,7 @@ use crate::segment::{Flags, Segment};
 use crate::seq::{DataRange, Seq, offset_near};
 use crate::timestamp::TimestampTick;
 
-/// How fast the loss estimate follows: the weight of the last round trip.
+/// The weight of the last round trip in the loss estimate.
 const LOSS_GAIN: f64 = 1.0 / 8.0;
 
 /// The results of an acknowledgement.
@@ -23,33 +24,33 @@ pub(crate) struct Acked {
     pub(crate) lost_bytes: u64,
     pub(crate) lost_segments: u32,
     pub(crate) rtt: Option<Duration>,
-    /// Relative, in microseconds, of the newest of what it has newly acknowledged.
+    /// The relative one-way delay, in microseconds, of the newest segment newly acknowledged.
     pub(crate) one_way_delay_us: Option<i64>,
     pub(crate) round_start: bool,
-    /// Where the lowest segment begins that was taken for lost; meaningful with `lost_segments`.
+    /// The start of the lowest segment marked lost; valid with `lost_segments`.
     pub(crate) first_lost: u64,
     pub(crate) verdict: Verdict,
-    /// Fast recovery was under way when it came.
+    /// True if fast recovery was in progress when it arrived.
     pub(crate) was_recovering: bool,
     pub(crate) flight_before: u64,
     pub(crate) recover_bytes: u64,
-    /// It echoes a congestion mark.
+    /// True if it echoes a congestion mark.
     pub(crate) echo: bool,
 }
 
-/// The answer of a subflow to an acknowledgement number.
+/// The outcome of an acknowledgement for its subflow.
 pub(crate) enum AckOutcome {
-    /// It acknowledges what was never sent, or is older than anything that can be in flight: a challenge is due.
+    /// It acknowledges data never sent, or is older than anything that can be in flight: a challenge is due.
     Unacceptable,
     /// Nothing is in flight that it could acknowledge; true if the peer's window has grown.
     Idle(bool),
-    /// It was applied.
     Applied(Acked),
 }
 
 impl Subflow {
-    /// Processes the acknowledgement number, window and SACK blocks of a segment (RFC 9293 section 3.10.7.4, fifth).
-    /// `lost` receives the data that is now marked lost. With `fast`, the common case takes [`super::fast`].
+    /// Processes the acknowledgement number, window and SACK blocks of a segment (RFC 9293 section 3.10.7.4,
+    /// fifth). `lost` receives the data that is now marked lost. With `fast`, the common case uses
+    /// [`super::fast`].
     #[inline]
     pub(crate) fn acknowledge(
         &mut self,
@@ -75,7 +76,7 @@ impl Subflow {
         if window_moved {
             self.window_edge = ack + window;
         }
-        // A duplicate may yet be reported, which shows that a probe or a recovery was spurious.
+        // A later report of a duplicate may still show that a probe or a recovery was spurious.
         let reports_duplicates = self.sack && !segment.options.sack.is_empty();
         if self.board.is_empty() && !reports_duplicates {
             return AckOutcome::Idle(window_moved);
@@ -105,12 +106,12 @@ impl Subflow {
         AckOutcome::Applied(acked)
     }
 
-    /// Returns the congestion event that an acknowledgement amounts to, if it does, and notes that the window is reduced
-    /// for it.
+    /// Returns the congestion event caused by an acknowledgement, if any, and records that the window is
+    /// reduced for it.
     #[inline]
     pub(crate) fn reduction(&mut self, now: Time, acked: &Acked) -> Option<CongestionEvent> {
         let lost = acked.verdict.entered || acked.verdict.probe_repaired;
-        // A window of data is reduced for once, whatever shows the congestion (RFC 3168 section 6.1.2).
+        // A window of data is reduced once, whatever shows the congestion (RFC 3168 section 6.1.2).
         let reduced = self.ecn.has_reduced(self.board.una());
         let marked = acked.echo && !reduced && self.recovery.state() == RecoveryState::Open;
         if !lost && !marked {
@@ -128,8 +129,8 @@ impl Subflow {
         })
     }
 
-    /// Returns what the congestion control learns from an acknowledgement, if it acknowledges anything or a recovery is
-    /// in progress; closes the sample of the delivery rate.
+    /// Returns the congestion control's view of an acknowledgement, if it acknowledges anything or a recovery
+    /// is in progress; closes the sample of the delivery rate.
     #[inline]
     pub(crate) fn congestion_ack(&mut self, now: Time, acked: &Acked) -> Option<Ack> {
         let recovering = self.recovery.state() == RecoveryState::Recovery;
@@ -205,7 +206,7 @@ impl Subflow {
         acked.first_lost = first_lost;
     }
 
-    /// Notes whether a round trip has ended.
+    /// Records whether a round trip has ended.
     #[inline]
     pub(super) fn note_round(&mut self, acked: &mut Acked) {
         if self.board.una() >= self.round_end {
@@ -239,21 +240,21 @@ impl Subflow {
         acked.recover_bytes = (self.board.nxt() - una_before).saturating_sub(sacked_before);
         let min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);
         let echo = segment.options.timestamps.filter(|_| self.timestamps).map(|timestamps| timestamps.echo);
-        // Whether the acknowledgement answers something that was sent before a given time.
+        // True if the acknowledgement answers something sent before a given time.
         let echo_before =
             |when: Time| echo.is_some_and(|echo| (echo.wrapping_sub(tick.value(when)) as i32) < 0);
         let echoes = |when: Time| echo == Some(tick.value(when));
 
         let Subflow { board, rate, recovery, .. } = self;
-        // Round trips of what was sent once: of the oldest newly acknowledged segment (which a delayed
-        // acknowledgement lengthens, as the timeout must know) and of the newest.
+        // Round trips of segments sent once: of the oldest newly acknowledged segment (which a delayed
+        // acknowledgement lengthens, as the timeout must include the delay) and of the newest.
         let (mut oldest, mut newest, mut ambiguous) = (None, None, false);
-        // When the segment was sent again that the acknowledgement's timestamp is of.
+        // The transmission time of the retransmission whose timestamp the acknowledgement echoes.
         let mut answered = None;
         let mut acked_segments = 0;
         let mut acked_bytes = 0;
-        // The original of the first segment has arrived, and its retransmission has not: then retransmissions of the
-        // segments after it are not taken for delivered either.
+        // The original of the first segment has arrived, rather than its retransmission: then retransmissions
+        // of the segments after it do not count as delivered either.
         let mut original = false;
         board.acknowledge(ack, |record, bytes| {
             original |= Recovery::answers_original(record, una_before, echo_before);
@@ -283,9 +284,10 @@ impl Subflow {
         }
         let Subflow { board, recovery, .. } = self;
         if let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps) {
-            // The relative one-way delay: their clock less ours when the newest of what is now known to have arrived was
-            // sent. The echoed timestamp is that of an older segment while one is missing, and that of the first one where
-            // an acknowledgement has waited for a second. One of a single segment in order may have waited for a timer.
+            // The relative one-way delay: the peer's clock minus the local clock at the transmission of the
+            // newest segment now known to have arrived. The echoed timestamp is that of an older segment
+            // while one is missing, and that of the first if an acknowledgement has waited for a second. One
+            // of a single segment in order may have waited for a timer.
             if let Some(age) = newly.latest.filter(|_| newly.segments > 1 || !segment.options.sack.is_empty())
             {
                 acked.one_way_delay_us = Some(one_way_delay_us(tick, timestamps.value, now - age));
@@ -295,11 +297,11 @@ impl Subflow {
                 let age = tick.value(now).wrapping_sub(timestamps.echo);
                 if age < 1 << 31 {
                     let answered = answered.or(newest.filter(|&sent| echoes(sent)));
-                    // Our own clock says it better than the echo.
+                    // The local clock is more precise than the echo.
                     let exact = answered.map(|sent| now.since(sent));
                     sample = Some(match tick {
                         TimestampTick::Microsecond => exact.unwrap_or(tick.span(age)),
-                        // What may be up to a tick too short is no new minimum.
+                        // A sample that may be up to a tick too short is no new minimum.
                         TimestampTick::Millisecond => exact.unwrap_or(tick.span(age.max(1))).max(min_rtt),
                     });
                 }
@@ -317,7 +319,7 @@ impl Subflow {
             && !segment.flags.has(Flags::FIN)
             && ack == board.una()
             && !board.is_empty()
-            // RFC 8684 section 3: an acknowledgement that brings a signal is no sign of loss.
+            // RFC 8684 section 3: an acknowledgement with a signal is no sign of loss.
             && segment.options.mptcp[0].is_none();
         self.judge(now, &mut acked, duplicate, dsack_undo, echo_before, on_lost);
         if duplicate && !self.sack && self.recovery.state() == RecoveryState::Recovery {
@@ -330,9 +332,9 @@ impl Subflow {
         acked
     }
 
-    /// Applies the SACK blocks of an acknowledgement of everything before `ack`. Returns whether they tell that no
-    /// retransmission of the last reduction was necessary.
-    // Apart, as most acknowledgements have none.
+    /// Applies the SACK blocks of an acknowledgement of everything before `ack`. Returns true if they show
+    /// that no retransmission of the last reduction was necessary.
+    // A separate function, as most acknowledgements have no blocks.
     #[inline(never)]
     fn apply_blocks(
         &mut self,
@@ -344,8 +346,8 @@ impl Subflow {
     ) -> bool {
         let Subflow { board, rate, recovery, known_blocks, iss, .. } = self;
         let mut dsack_undo = false;
-        // In the order of the sequence space: a block that was told after a higher one of the same
-        // acknowledgement would pass for reordering (RFC 8985 section 6.2, step 3).
+        // In the order of the sequence space: a block applied after a higher one of the same acknowledgement
+        // would be taken for reordering (RFC 8985 section 6.2, step 3).
         let mut order = [0, 1, 2, 3];
         let order = &mut order[..blocks.len().min(4)];
         order.sort_unstable_by_key(|&index| offset_near(*iss, board.una(), blocks[index].0));
@@ -353,12 +355,12 @@ impl Subflow {
             let (left, right) = blocks[index];
             let start = offset_near(*iss, board.una(), left);
             let end = offset_near(*iss, board.una(), right);
-            // Offset 0 is that of the SYN, which no block can mean.
+            // Offset 0 is that of the SYN, which no block can contain.
             if start < 1 || end <= start || end as u64 > board.nxt() {
                 continue;
             }
             let (start, end) = (start as u64, end as u64);
-            // RFC 2883: the first block lies below the acknowledgement, or inside the second.
+            // RFC 2883: the first block is below the acknowledgement, or inside the second.
             let holds_first = |&(left, right): &(Seq, Seq)| {
                 offset_near(*iss, board.una(), left) <= start as i64
                     && offset_near(*iss, board.una(), right) >= end as i64
@@ -394,7 +396,8 @@ impl Subflow {
     }
 }
 
-/// The clock of the peer, as its timestamp says, less ours when it sent what is now known to have arrived.
+/// Returns the peer's clock by its timestamp minus the local clock at the transmission of the segment that is
+/// now known to have arrived.
 #[inline]
 pub(super) fn one_way_delay_us(tick: TimestampTick, theirs: u32, sent: Time) -> i64 {
     i64::from(theirs.wrapping_sub(tick.value(sent)) as i32) * tick.period().as_micros() as i64

@@ -1,31 +1,30 @@
-//! Explicit congestion notification (RFC 3168) on one subflow: what was agreed on, what is to be echoed,
-//! and when the last reduction was.
+//! Explicit congestion notification (RFC 3168) on one subflow: the negotiated state, pending echoes, and the
+//! last reduction.
 //!
-//! **Read differently**
-//! * A SYN that is sent again asks no more (RFC 3168 section 6.1.1.1 leaves the number of tries open): what
-//!   drops SYNs because of it is given one round trip.
+//! **Departures from the source**
+//! * A retransmitted SYN no longer requests ECN (RFC 3168 section 6.1.1.1 leaves the number of attempts
+//!   open): a middlebox that drops SYNs because of it costs one round trip.
 //! * A window of one segment that is marked again stays one segment, and the retransmission timer is not
 //!   restarted for it (section 6.1.2).
 
 use crate::segment::{Ecn, Flags, Segment};
 
-/// The state of one subflow. Offsets are of its send space.
+/// The state of one subflow. Offsets are in its send space.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct EcnState {
-    /// Both sides have said that they can.
+    /// True if both sides support it.
     agreed: bool,
-    /// A marked segment has come, and nobody has said that the window was reduced for it.
+    /// True if a marked segment was received, and the peer has not yet signalled a reduction for it.
     echo: bool,
-    /// The window was reduced, and the next new data says so.
+    /// True if the window was reduced and the next new data signals it.
     say_reduced: bool,
-    /// The window was reduced when this was the next to be sent: until it is acknowledged an echo tells
-    /// nothing new.
+    /// The next offset at the last reduction: until it is acknowledged, further echoes are not new.
     reduced_at: u64,
 }
 
 impl EcnState {
-    /// The flags of a SYN, or of the answer to one, beside those that it has: of one that asks, if `wanted`, or
-    /// of one that agrees, if that was asked for.
+    /// Returns the flags to add to a SYN that requests ECN, if `wanted`, or to the answer that agrees, if it
+    /// was requested.
     pub fn syn_flags(&self, answering: bool, wanted: bool) -> Flags {
         match (answering, wanted) {
             (false, true) => Flags::ECE.with(Flags::CWR),
@@ -34,25 +33,25 @@ impl EcnState {
         }
     }
 
-    /// The peer's SYN or its answer has come; this side is `able`.
+    /// Processes the peer's SYN or its answer; this side is `able`.
     pub fn negotiate(&mut self, segment: &Segment, able: bool) {
         let (echo, reduced) = (segment.flags.has(Flags::ECE), segment.flags.has(Flags::CWR));
-        // RFC 3168 section 6.1.1: an answer that has both has just copied what was reserved.
+        // RFC 3168 section 6.1.1: an answer with both flags has only copied the reserved bits.
         let offered = if segment.flags.has(Flags::ACK) { echo && !reduced } else { echo && reduced };
         *self = EcnState { agreed: able && offered, ..EcnState::default() };
     }
 
-    /// Whether both sides mark and heed marks.
+    /// True if both sides support congestion marks.
     #[inline]
     pub fn is_agreed(&self) -> bool {
         self.agreed
     }
 
-    /// A segment has come that belongs to the subflow.
+    /// Processes a received segment of the subflow.
     #[inline]
     pub fn on_received(&mut self, segment: &Segment) {
         if self.agreed {
-            // Section 6.1.3: one that says so may be marked itself.
+            // Section 6.1.3: a segment that signals a reduction may be marked itself.
             if segment.flags.has(Flags::CWR) {
                 self.echo = false;
             }
@@ -62,14 +61,14 @@ impl EcnState {
         }
     }
 
-    /// Whether a segment that leaves has to say that marked ones have come.
+    /// True if a segment to be sent must echo a mark.
     #[inline]
     pub fn echoes(&self) -> bool {
         self.echo
     }
 
-    /// Marks a segment of new data that leaves. Retransmissions, pure acknowledgements and probes of a closed
-    /// window are left alone (sections 6.1.4 to 6.1.6).
+    /// Marks a segment of new data to be sent. Retransmissions, pure acknowledgements and probes of a closed
+    /// window are not marked (sections 6.1.4 to 6.1.6).
     #[inline]
     pub fn on_new_data(&mut self, segment: &mut Segment) {
         if self.agreed {
@@ -80,26 +79,26 @@ impl EcnState {
         }
     }
 
-    /// Whether the next new data says that the window was reduced.
+    /// True if the next new data signals that the window was reduced.
     #[inline]
     pub fn has_to_say(&self) -> bool {
         self.say_reduced
     }
 
-    /// Whether an acknowledgement that has advanced to `una` echoes a mark.
+    /// True if an acknowledgement that has advanced to `una` echoes a mark.
     #[inline]
     pub fn is_told(&self, segment: &Segment) -> bool {
         self.agreed && segment.flags.has(Flags::ECE)
     }
 
-    /// Whether what is acknowledged up to `una` was in flight at the last reduction: one window of data is
-    /// reduced for once.
+    /// True if data acknowledged up to `una` was in flight at the last reduction: one window of data is
+    /// reduced once.
     #[inline]
     pub fn has_reduced(&self, una: u64) -> bool {
         una < self.reduced_at
     }
 
-    /// The window was reduced, for a mark or for a loss; `nxt` is the next to be sent.
+    /// Records a reduction, for a mark or for a loss; `nxt` is the next offset to be sent.
     pub fn on_reduced(&mut self, nxt: u64) {
         if self.agreed {
             self.say_reduced = true;
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_echoed_until_the_reduction_is_told() {
+    fn a_mark_is_echoed_until_the_reduction_is_signalled() {
         let mut state = agreed();
         let mut marked = segment(ACK);
         marked.ecn = Ecn::Ce;
@@ -162,13 +161,13 @@ mod tests {
         assert!(state.echoes());
         state.on_received(&Segment { payload_len: 1400, ..segment(ACK.with(Flags::CWR)) });
         assert!(!state.echoes());
-        // Marked again, while it tells.
+        // Marked again, while it signals the reduction.
         state.on_received(&Segment { flags: ACK.with(Flags::CWR), ..marked });
         assert!(state.echoes());
     }
 
     #[test]
-    fn one_window_is_reduced_once_and_the_next_new_data_says_so() {
+    fn one_window_is_reduced_once_and_the_next_new_data_signals_it() {
         let mut state = agreed();
         assert!(!state.has_reduced(1));
         state.on_reduced(1000);

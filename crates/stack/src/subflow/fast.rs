@@ -1,5 +1,5 @@
-//! The fast paths of a subflow, each named after the function that it must equal; `Connection::fast_paths` switches them
-//! off.
+//! The fast paths of a subflow, each named after the function that it must equal; `Connection::fast_paths`
+//! disables them.
 
 use anabranch_units::Time;
 
@@ -14,8 +14,8 @@ use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
 
 impl Subflow {
-    /// True if a segment acknowledges whole segments that were sent once, up to `ack`, and reports nothing else, on a
-    /// subflow where nothing is lost, missing or suspected.
+    /// True if a segment acknowledges whole segments that were sent once, up to `ack`, and reports nothing
+    /// else, on a subflow where nothing is lost, missing or suspected.
     #[inline]
     pub(super) fn is_expected_ack(&self, segment: &Segment, ack: u64) -> bool {
         segment.options.sack.is_empty()
@@ -25,7 +25,7 @@ impl Subflow {
             && self.board.is_plain_up_to(ack)
     }
 
-    /// Does what [`Subflow::apply_ack`] does, where [`Subflow::is_expected_ack`].
+    /// Does the work of [`Subflow::apply_ack`], if [`Subflow::is_expected_ack`].
     #[inline]
     pub(super) fn fast_apply_ack(
         &mut self,
@@ -74,8 +74,9 @@ impl Subflow {
         acked
     }
 
-    /// Takes a full segment of new data off the queue and records it as sent, where nothing is to be repaired, probed or
-    /// reset, data is in flight, and the windows admit it: what `Connection::send_new` does with it then.
+    /// Takes a full segment of new data off the queue and records it as sent, if nothing is to be repaired,
+    /// probed or reset, data is in flight, and the windows admit it: the work of `Connection::send_new` in
+    /// that case.
     #[inline]
     pub(crate) fn fast_next_segment(&mut self, now: Time, una: u64, burst: u32) -> Option<Sent> {
         let Queued { range, kind } = *self.queue.front()?;
@@ -100,8 +101,8 @@ impl Subflow {
         Some(record)
     }
 
-    /// Returns the offsets of a segment that carries the next data of an established subflow, where nothing is in flight
-    /// and nothing is held, and the segment has no news about the sending half.
+    /// Returns the offsets of a segment that carries the next data of an established subflow, if nothing is
+    /// in flight and nothing is held, and the segment has no news about the sending half.
     #[inline]
     pub(crate) fn fast_judge_segment(&self, segment: &Segment) -> Option<NextSegment> {
         let una = self.board.una();
@@ -123,7 +124,7 @@ impl Subflow {
         (una + window <= self.window_edge).then_some(NextSegment { una, start, window })
     }
 
-    /// Takes in the header of such a segment; `mptcp` is true if it has a mapping.
+    /// Processes the header of such a segment; `mptcp` is true if it has a mapping.
     #[inline]
     pub(crate) fn fast_on_received(&mut self, now: Time, segment: &Segment, next: NextSegment, mptcp: bool) {
         if let Some(newer) = segment.options.timestamps
@@ -139,7 +140,7 @@ impl Subflow {
         }
     }
 
-    /// Takes the next `len` bytes, where nothing is missing before them: what [`Subflow::arrive`] does.
+    /// Receives the next `len` bytes, if nothing is missing before them: the work of [`Subflow::arrive`].
     #[inline]
     pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) {
         let full_sized = self.recv.measure(now, len as u32, self.mss);
@@ -147,7 +148,7 @@ impl Subflow {
         self.counters.data_segments_received += 1;
     }
 
-    /// True if an acknowledgement is due, and there is nothing else to send but data.
+    /// True if an acknowledgement is due, and nothing else but data is to be sent.
     #[inline]
     pub(crate) fn fast_is_ack_due(&self) -> bool {
         let usual = self.state == TcpState::Established
@@ -159,12 +160,12 @@ impl Subflow {
     }
 }
 
-/// The offsets of a segment for the fast path, and the window that it shows.
+/// The offsets of a segment for the fast path, and the window it advertises.
 #[derive(Clone, Copy)]
 pub(crate) struct NextSegment {
-    /// Everything before it is acknowledged.
+    /// The first offset not acknowledged.
     pub una: u64,
-    /// Where the segment starts.
+    /// The start of the segment.
     pub start: u64,
     /// The peer's window.
     pub window: u64,

@@ -1,37 +1,39 @@
-//! The window that a Linux receiver dares to offer, whose growth decides which segments are acknowledged at once.
+//! The window that a Linux receiver advertises, whose growth decides which segments are acknowledged at once.
 //!
-//! A new connection's window is limited by a threshold (`rcv_ssthresh`) that begins with 64 KB. Each segment of some
-//! length raises it by two segments until it reaches the receive buffer, and a segment that has raised it is
-//! acknowledged at once (`tcp_grow_window` sets a bit of `icsk_ack.quick`). The buffer itself grows once in a round
-//! trip, as measured by dynamic right-sizing (`tcp_rcvbuf_grow`). So nearly every segment is acknowledged at once
-//! while a sender is in slow start, and every second one afterwards; also for a while once a hole was filled.
+//! A new connection's window is limited by a threshold (`rcv_ssthresh`) that begins with 64 KB. Each segment
+//! above a minimum length increases it by two segments until it reaches the receive buffer, and a segment
+//! that has increased it is acknowledged at once (`tcp_grow_window` sets a bit of `icsk_ack.quick`). The
+//! buffer itself grows once per round trip, as measured by dynamic right-sizing (`tcp_rcvbuf_grow`). So
+//! nearly every segment is acknowledged at once while a sender is in slow start, and every second one
+//! afterwards; also for some time after a hole was filled.
 //!
 //! **Source**: net/ipv4/tcp_input.c and net/mptcp/protocol.c of Linux 6.18.
 //!
-//! **Constants**: a threshold of 64,240 bytes and an amount of ten segments a round trip at the beginning; 39/64 of
-//! the first buffer are for payload.
+//! **Constants**: an initial threshold of 64,240 bytes and an initial amount of ten segments per round trip;
+//! 39/64 of the first buffer are for payload.
 //!
-//! **Read differently**: sizes are payload, so that the kernel's conversion between payload and memory is left out but
-//! for the first buffer. The edge that a subflow has shown counts for the connection, as in Linux.
+//! **Departures from the source**: sizes are payload, so the kernel's conversion between payload and memory
+//! is omitted except for the first buffer. The edge that a subflow has advertised counts for the connection,
+//! as in Linux.
 
 use anabranch_units::Duration;
 
 use crate::config::ReceiveBuffer;
 
-/// The threshold at the beginning: the multiple of 1460 bytes that half of 128 KiB holds.
+/// The initial threshold: the greatest multiple of 1460 bytes in half of 128 KiB.
 const INITIAL_THRESHOLD: u32 = 64_240;
-/// Bytes of a round trip at the beginning: ten segments.
+/// The initial bytes of a round trip: ten segments.
 const INITIAL_SPACE: u32 = 14_480;
-/// Shorter segments do not raise the threshold.
+/// The minimum length of a segment that increases the threshold.
 const LEAST_LEN: u32 = 128;
 
 /// The threshold, the buffer, and the round trip of one subflow of a receiver.
 #[derive(Clone, Debug)]
 pub struct Growth {
     threshold: u32,
-    /// What the threshold may reach, and the window.
+    /// The limit of the threshold, and of the window.
     buffer: u32,
-    /// The most bytes that were read in a round trip of the connection, as far as this subflow knows.
+    /// The maximum number of bytes read in a round trip of the connection, as far as this subflow knows.
     space: u32,
     /// The round trip in eighths of a microsecond, 0 before the first sample.
     rtt: u32,
@@ -40,7 +42,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// At the beginning, with this buffer.
+    /// Returns the initial state with this buffer.
     pub fn new(policy: ReceiveBuffer) -> Growth {
         let buffer = match policy {
             ReceiveBuffer::Fixed(size) => size.get(),
@@ -51,7 +53,7 @@ impl Growth {
         Growth { threshold, buffer, space: INITIAL_SPACE, rtt: 0, echo: 0 }
     }
 
-    /// Takes a segment of `len` bytes into account. Returns whether it has raised the threshold.
+    /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
     #[inline]
     pub fn on_data(&mut self, len: u32, mss: u32) -> bool {
         let rises = self.threshold < self.buffer && len >= LEAST_LEN;
@@ -61,15 +63,15 @@ impl Growth {
         rises
     }
 
-    /// How many bytes beyond those that have arrived the subflow offers at the most.
+    /// Returns the maximum number of bytes that the subflow advertises beyond those received.
     #[inline]
     pub fn window(&self) -> u64 {
         u64::from(self.threshold)
     }
 
-    /// Takes the sample of a segment into account, which echoes the timestamp `echo` after `elapsed`: the first of
-    /// those that echo the same. A shorter one counts at once, a longer one by an eighth, and only if nothing waits to
-    /// be read.
+    /// Processes the sample of a segment that echoes the timestamp `echo` after `elapsed`; only the first
+    /// segment with the same echo counts. A shorter sample is used at once, a longer one by an eighth, and
+    /// only if nothing waits to be read.
     #[inline]
     pub fn sample(&mut self, echo: u32, elapsed: Duration) {
         if echo == self.echo {
@@ -84,13 +86,14 @@ impl Growth {
         }
     }
 
-    /// The round trip as seen by the receiver; zero before a sample.
+    /// Returns the round trip as seen by the receiver; zero before the first sample.
     #[inline]
     pub fn rtt(&self) -> Duration {
         Duration::from_micros(u64::from(self.rtt / 8))
     }
 
-    /// Dynamic right-sizing: `read` bytes were read in the last round trip, more than in any before it.
+    /// Right-sizes the buffer after `read` bytes were read in the last round trip, more than in any before
+    /// it.
     pub fn widen(&mut self, read: u64, most: u64) {
         let wanted = wanted_buffer(read, u64::from(self.space)).min(most);
         self.space = u32::try_from(read).unwrap_or(u32::MAX);
@@ -98,15 +101,16 @@ impl Growth {
     }
 }
 
-/// The buffer for a sender that has delivered `read` bytes in the last round trip and `before` at the most in the ones
-/// before it: measured a round trip late, it doubles, and doubles again in proportion to the growth.
+/// Returns the buffer for a sender that has delivered `read` bytes in the last round trip and at most
+/// `before` in earlier ones: as the measurement lags a round trip, it doubles, and doubles again in
+/// proportion to the growth.
 pub fn wanted_buffer(read: u64, before: u64) -> u64 {
     let window = read.saturating_mul(2);
     let growth = u128::from(window) * u128::from(read.saturating_sub(before)) / u128::from(before.max(1));
     window.saturating_add(u64::try_from(growth.saturating_mul(2)).unwrap_or(u64::MAX))
 }
 
-/// The least that [`wanted_buffer`] is compared with on a new connection.
+/// Returns the minimum with which [`wanted_buffer`] is compared on a new connection.
 pub const fn initial_space() -> u64 {
     INITIAL_SPACE as u64
 }
@@ -160,7 +164,7 @@ mod tests {
         assert_eq!(growth.rtt(), Duration::ZERO);
         growth.sample(7, Duration::from_millis(40));
         growth.sample(7, Duration::from_millis(10));
-        assert_eq!(growth.rtt(), Duration::from_millis(40), "the same echo says nothing new");
+        assert_eq!(growth.rtt(), Duration::from_millis(40), "the same echo is no new sample");
         growth.sample(8, Duration::from_millis(48));
         assert_eq!(growth.rtt(), Duration::from_millis(41));
         growth.sample(9, Duration::from_millis(20));

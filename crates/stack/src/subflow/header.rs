@@ -1,4 +1,4 @@
-//! The TCP header of a subflow's segments, the options that the handshake agrees on, and what is signalled.
+//! The TCP header of a subflow's segments, the options negotiated in the handshake, and signals.
 
 use anabranch_units::Time;
 
@@ -13,12 +13,13 @@ use crate::seq::Seq;
 use crate::timestamp::TimestampTick;
 
 impl Subflow {
-    /// Takes in the options of the peer's SYN or SYN/ACK; `own_scale` is the window shift that this side offers.
+    /// Applies the options of the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this
+    /// side.
     #[cold]
     pub(crate) fn take_syn(&mut self, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
         let syn =
             segment.options.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
-        // RFC 9293 section 3.7.1: what the options of a segment take goes off the peer's MSS.
+        // RFC 9293 section 3.7.1: the options of a segment reduce the peer's MSS.
         let space = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
         self.mss = config.mss.min(space).clamp(64, 65_000);
         self.path_mtu = PathMtu::new(config.path_mtu, self.local.ip.is_ipv4(), self.mss);
@@ -38,63 +39,64 @@ impl Subflow {
         self.recovery = Recovery::new(config, self.sack, 1);
     }
 
-    /// True if an acknowledgement number acknowledges our SYN and nothing more.
+    /// True if an acknowledgement number acknowledges exactly the local SYN.
     #[inline]
     pub(crate) fn is_ack_of_syn(&self, segment: &Segment) -> bool {
         segment.ack == self.iss.add(1)
     }
 
-    /// Takes the window of the segment that completes the handshake, and a round trip if the handshake was `timed` and was
-    /// sent once.
+    /// Applies the window of the segment that completes the handshake, and a round trip if the handshake was
+    /// `timed` and was sent once.
     pub(crate) fn complete_handshake(&mut self, now: Time, segment: &Segment) {
         self.sample_handshake(now);
         self.window_edge = 1 + self.scaled_window(segment);
     }
 
-    /// Takes the round trip of a segment of the handshake that was sent once.
+    /// Samples the round trip of a segment of the handshake that was sent once.
     pub(crate) fn sample_handshake(&mut self, now: Time) {
         if self.handshake.attempts == 1 {
             self.rtt.sample(now.since(self.handshake.sent_at));
         }
     }
 
-    /// The shift of the window fields that this side sends, once that is agreed on.
+    /// Returns the shift of the window fields that this side sends, once negotiated.
     #[inline]
     pub(crate) fn receive_scale(&self) -> u8 {
         self.receive_scale
     }
 
-    /// True if SACK is agreed on.
+    /// True if SACK was negotiated.
     #[inline]
     pub(crate) fn has_sack(&self) -> bool {
         self.sack
     }
 
-    /// The most payload in a segment.
+    /// Returns the maximum payload of a segment.
     #[inline]
     pub(crate) fn mss(&self) -> u32 {
         self.mss
     }
 
-    /// True if a mark has come that every segment has to echo, or a reduction is to be announced with new data.
+    /// True if every segment has to echo a received mark, or a reduction is to be signalled with new data.
     #[inline]
     pub(crate) fn announces_reduction(&self) -> bool {
         self.ecn.has_to_say()
     }
 
-    /// Marks a segment of new data as one of a transport that understands congestion marks.
+    /// Marks a segment of new data as ECN-capable.
     #[inline]
     pub(crate) fn mark_new_data(&mut self, out: &mut Segment) {
         self.ecn.on_new_data(out);
     }
 
-    /// The timestamps of a segment that is sent now, if they are used.
+    /// Returns the timestamps of a segment sent now, if they are used.
     #[inline]
     fn timestamps_now(&self, now: Time, tick: TimestampTick) -> Timestamps {
         Timestamps { value: tick.value(now), echo: self.ts_recent }
     }
 
-    /// Writes the header of a segment that begins at `seq`, without its window, its data level and its payload.
+    /// Writes the header of a segment that begins at `seq`, without its window, its data level and its
+    /// payload.
     #[inline]
     pub(crate) fn write_header(
         &self,
@@ -177,52 +179,52 @@ impl Subflow {
         segment
     }
 
-    /// Shows the peer a window of `window` bytes with a data acknowledgement. Returns by how many bytes that has to lag
-    /// (`window_held.rs`).
+    /// Advertises a window of `window` bytes with a data acknowledgement. Returns the number of bytes by
+    /// which that has to lag (`window_held.rs`).
     #[inline]
     pub(crate) fn show_window(&mut self, window: u64) -> u64 {
         self.window_held.show(self.recv.ack(), window)
     }
 
-    /// Shows the peer a window of `window` bytes without a data acknowledgement.
+    /// Advertises a window of `window` bytes without a data acknowledgement.
     #[inline]
     pub(crate) fn show_window_alone(&mut self, window: u64) {
         self.window_held.show_alone(self.recv.ack(), window);
     }
 
-    /// Another subflow has shown a window of `window` bytes.
+    /// Records that another subflow has advertised a window of `window` bytes.
     #[inline]
     pub(crate) fn raise_shown_window(&mut self, window: u64) {
         self.window_held.raise(window);
     }
 
-    /// Signals an option on an acknowledgement of its own.
+    /// Signals an option on a separate acknowledgement.
     pub(crate) fn signal(&mut self, option: MptcpOption) {
         self.signals.push(option);
     }
 
-    /// The option that is signalled now.
+    /// Returns the option to be signalled now.
     pub(crate) fn next_signal(&mut self, now: Time) -> Option<MptcpOption> {
         let timeout = self.rtt.rto(0);
         self.signals.pop(now, self.recv.ack(), timeout)
     }
 
-    /// True if an option signalled now would have to wait; brought up to date by [`Subflow::refresh_signals`].
+    /// True if an option signalled now would be deferred; updated by [`Subflow::refresh_signals`].
     pub(crate) fn signals_held_up(&self) -> bool {
         self.signals.is_held_up()
     }
 
-    /// Brings up to date whether options have to wait.
+    /// Updates whether options are deferred.
     pub(crate) fn refresh_signals(&mut self, now: Time) {
         self.signals.on_timer(now);
     }
 
-    /// Signals none of what waits.
+    /// Discards all pending signals.
     pub(crate) fn clear_signals(&mut self) {
         self.signals.clear();
     }
 
-    /// Hands over the options that wait only because too many were signalled by this subflow in a row.
+    /// Moves the options that are deferred only because this subflow has signalled too many in a row.
     pub(crate) fn relieve_signals(&mut self, to: &mut Subflow) {
         let movable: &mut Signals = &mut to.signals;
         self.signals.take_movable(movable);
@@ -234,14 +236,14 @@ impl Subflow {
         self.counters.control_segments_sent += 1;
     }
 
-    /// A segment has been made that acknowledges what has arrived.
+    /// Records that a segment was made that acknowledges all received data.
     #[inline]
     pub(crate) fn on_segment_sent(&mut self, out: &Segment) {
         self.recv.on_ack_sent();
         self.signals.on_other(out.payload_len, out.ack);
     }
 
-    /// An acknowledgement counts as sent, though another segment stands for it.
+    /// Counts an acknowledgement as sent, because another segment replaces it.
     pub(crate) fn skip_ack(&mut self) {
         self.recv.on_ack_sent();
     }

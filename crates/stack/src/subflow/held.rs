@@ -1,32 +1,33 @@
-//! Payload of a subflow that cannot be delivered yet: its mapping is missing, or the rest of what its checksum covers
-//! (RFC 8684 section 3.3.1).
+//! Payload of a subflow that cannot be delivered yet: its mapping is missing, or the rest of the data covered
+//! by its checksum (RFC 8684 section 3.3.1).
 //!
-//! The driver has the bytes; here are their places in the subflow, and their sums. Without checksums the pieces are
-//! those that no mapping covers. With checksums each mapping is a *claim*, and a run of pieces that begins and ends at
-//! the boundaries of claims is verified as one: a middlebox may have joined segments, whose sum cannot be divided again.
+//! The driver stores the bytes; the stack stores their places in the subflow, and their sums. Without
+//! checksums the pieces are unmapped payload. With checksums each mapping is a *claim*, and a run of pieces
+//! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments,
+//! whose sum cannot be divided again.
 
 use crate::checksum::{add, at_offset, is_zero, subtract};
 use crate::seq::DataRange;
 
-/// The least that may be held for a subflow: two mappings of the greatest length.
+/// The minimum space for held payload of a subflow: two mappings of the maximum length.
 pub(crate) const LEAST_ROOM: u64 = 2 * 65_535;
 
-/// How many mappings may wait for their payload on a subflow.
+/// The maximum number of mappings of a subflow that wait for their payload.
 const MAX_CLAIMS: usize = 1024;
 
-/// How many pieces may be held for a subflow; more of them in less room would be tiny.
+/// The maximum number of held pieces of a subflow; more of them in the space would be tiny.
 pub(crate) const MAX_PIECES: usize = 1024;
 
-/// Some payload of a subflow, as it arrived.
+/// A piece of payload of a subflow, as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// Its place in the subflow.
     pub range: DataRange,
     /// Its sum as if it began at an even offset.
     pub sum: u16,
-    /// It was verified, and lies behind a hole of the subflow: only its sum is still of use.
+    /// True if it was verified, and is after a hole of the subflow: only its sum is still needed.
     pub done: bool,
-    /// It came without any option of MPTCP.
+    /// True if it was received without MPTCP options.
     pub bare: bool,
 }
 
@@ -35,15 +36,15 @@ pub(crate) struct Piece {
 pub(crate) struct Claim {
     /// The mapped range of the subflow.
     pub mapped: DataRange,
-    /// Where that belongs in the stream; negative for what is before the stream.
+    /// The place of that in the stream; negative if it is before the stream.
     pub data: i64,
-    /// Its pseudo-header and its checksum: zero together with the payload.
+    /// The sum of its pseudo-header and checksum: with the payload it is zero.
     pub sum: u16,
-    /// It also maps the DATA_FIN.
+    /// True if it also maps the DATA_FIN.
     pub data_fin: bool,
 }
 
-/// The held payload of one subflow; both lists ascend and do not overlap.
+/// The held payload of one subflow; both lists are ascending and do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub pieces: Vec<Piece>,
@@ -51,12 +52,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// How many bytes the driver has.
+    /// Returns the number of bytes stored by the driver.
     pub fn bytes(&self) -> u64 {
         self.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range.len()).sum()
     }
 
-    /// Where on the subflow the first of them stands.
+    /// Returns the place of the first of them on the subflow.
     pub fn start(&self) -> Option<u64> {
         self.pieces.iter().find(|piece| !piece.done).map(|piece| piece.range.start)
     }
@@ -66,11 +67,11 @@ impl Held {
         self.pieces.insert(at, piece);
     }
 
-    /// Notes a mapping. False if it contradicts one that is known, or there are too many.
+    /// Records a mapping. Returns false if it contradicts a known one, or there are too many.
     pub fn claim(&mut self, claim: Claim) -> bool {
         let overlap = |known: &Claim| !known.mapped.intersection(claim.mapped).is_empty();
         if let Some(known) = self.claims.iter_mut().find(|known| overlap(known)) {
-            // A retransmission may have been given the DATA_FIN, as Linux does.
+            // A retransmission may have acquired the DATA_FIN, as in Linux.
             known.data_fin |= claim.data_fin;
             return known.mapped == claim.mapped && known.data == claim.data;
         }
@@ -82,7 +83,7 @@ impl Held {
         true
     }
 
-    /// The first byte that the driver has and nothing maps, and the piece that it is of.
+    /// Returns the first unmapped byte stored by the driver, and its piece.
     pub fn first_unmapped(&self) -> Option<(u64, &Piece)> {
         for piece in self.pieces.iter().filter(|piece| !piece.done) {
             let mut cursor = piece.range.start;
@@ -98,7 +99,8 @@ impl Held {
         None
     }
 
-    /// A run of claims whose payload is complete: the first, the last, and whether it is right.
+    /// Returns a run of claims whose payload is complete: the first, the last, and whether its checksums are
+    /// correct.
     pub fn complete_run(&self) -> Option<(usize, usize, bool)> {
         for (first, claim) in self.claims.iter().enumerate() {
             let start = claim.mapped.start;
@@ -126,8 +128,8 @@ impl Held {
         None
     }
 
-    /// The sum of `gap`, the only part of `range` that is not here, where it follows from the sum of
-    /// all of it and from the pieces that are here.
+    /// Returns the sum of `gap`, the only missing part of `range`, if it can be derived from the sum of
+    /// `range` and from the pieces received.
     pub fn derive(&self, range: DataRange, gap: DataRange, sum: u16) -> Option<u16> {
         let mut rest = sum;
         for part in [DataRange::new(range.start, gap.start), DataRange::new(gap.end, range.end)] {
@@ -144,7 +146,7 @@ impl Held {
         Some(at_offset(rest, gap.start - range.start))
     }
 
-    /// Forgets what is of no use any more: everything before `nxt` that was verified.
+    /// Discards everything before `nxt` that was verified.
     pub fn prune(&mut self, nxt: u64) {
         self.pieces.retain(|piece| !piece.done || piece.range.end > nxt);
         let pieces = &self.pieces;

@@ -1,20 +1,21 @@
-//! The mappings of a subflow: which of its bytes belong where in the stream (RFC 8684 section 3.3.1).
+//! The mappings of a subflow: the places of its bytes in the stream (RFC 8684 section 3.3.1).
 
 use super::Subflow;
 use crate::segment::Mapping;
 use crate::seq::{DataRange, Seq, offset_near};
 
-/// A range of a subflow, and the stream offset of its start; negative for what is before the stream.
+/// A range of a subflow, and the stream offset of its start; negative if it is before the stream.
 pub(crate) type Mapped = (DataRange, i64);
 
-/// How many mappings one segment may touch: a box may have joined segments, but not many.
+/// The maximum number of mappings that one segment touches: a middlebox may have joined segments, but not
+/// many.
 const MAX_PARTS: usize = 4;
 
-/// How many mappings are kept per subflow that reach beyond their segment.
+/// The maximum number of mappings stored per subflow that extend beyond their segment.
 const MAX_REMEMBERED: usize = 64;
 
-/// Which bytes of a subflow belong where in the stream, as far as its mappings reach beyond their segments.
-/// Of what is mapped once nothing changes (RFC 8684 section 3.3.1).
+/// The places of a subflow's bytes in the stream, as far as its mappings extend beyond their segments. A
+/// mapping never changes (RFC 8684 section 3.3.1).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mappings {
     /// None is empty, and none overlaps another.
@@ -31,23 +32,23 @@ impl Mappings {
         self.known.clear();
     }
 
-    /// Forgets what ends before `nxt`.
+    /// Discards mappings that end before `nxt`.
     pub(crate) fn forget_before(&mut self, nxt: u64) {
         self.known.retain(|(mapped, _)| mapped.end > nxt);
     }
 
-    /// What maps the byte at `cursor`.
+    /// Returns the mapping of the byte at `cursor`.
     pub(crate) fn at(&self, cursor: u64) -> Option<(DataRange, u64)> {
         self.known.iter().find(|(mapped, _)| covers(mapped, cursor)).copied()
     }
 
-    /// Where the next mapping behind `cursor` begins.
+    /// Returns the start of the next mapping after `cursor`.
     pub(crate) fn next_start(&self, cursor: u64) -> u64 {
         let starts = self.known.iter().map(|(mapped, _)| mapped.start);
         starts.filter(|&start| start > cursor).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether something else was said before of what a mapping maps.
+    /// True if a mapping contradicts an earlier one of the same bytes.
     fn contradicts(&self, mapped: DataRange, data: i64) -> bool {
         let shift = data - mapped.start as i64;
         self.known.iter().any(|&(known, to)| {
@@ -55,7 +56,7 @@ impl Mappings {
         })
     }
 
-    /// Notes the parts of a mapping of which nothing is known, as long as there is room.
+    /// Stores the unknown parts of a mapping, as long as there is space.
     fn remember(&mut self, mapped: DataRange, data: u64) {
         let mut cursor = mapped.start;
         while cursor < mapped.end && self.known.len() < MAX_REMEMBERED {
@@ -78,7 +79,7 @@ fn covers(mapped: &DataRange, cursor: u64) -> bool {
 pub(crate) struct Parts {
     parts: [Mapped; MAX_PARTS],
     len: usize,
-    /// Behind the last byte that is mapped, or was received before.
+    /// The end of the bytes that are mapped, or were received before.
     pub(crate) end: u64,
 }
 
@@ -99,17 +100,17 @@ impl Parts {
         true
     }
 
-    /// Where `range` of a subflow belongs of which `nxt` is expected next: what is known first, and then what
-    /// its own mapping says.
+    /// Returns the places of `range` of a subflow whose next expected offset is `nxt`: by known mappings
+    /// first, and then by its own mapping.
     pub(crate) fn of(range: DataRange, nxt: u64, known: &Mappings, own: Option<Mapped>) -> Parts {
-        // What has been received is not asked for its mapping again.
+        // Received bytes need no mapping again.
         let mut parts = Parts { end: range.start.max(nxt.min(range.end)), ..Parts::NONE };
         while parts.end < range.end {
             let cursor = parts.end;
             let (start, end, data) = if let Some((mapped, data)) = known.at(cursor) {
                 (mapped.start, mapped.end, data as i64)
             } else if let Some((mapped, data)) = own.filter(|(mapped, _)| covers(mapped, cursor)) {
-                // As far as nothing else was said before.
+                // As far as no earlier mapping differs.
                 (mapped.start, mapped.end.min(known.next_start(cursor)), data)
             } else {
                 break;
@@ -126,25 +127,26 @@ impl Parts {
     }
 }
 
-/// Where on the subflow a mapping starts: its relative number has 32 bits, and this is the offset nearest to `near`.
+/// Returns the start of a mapping on the subflow: its relative number has 32 bits, and this is the offset
+/// nearest to `near`.
 pub(crate) fn mapped_start(mapping: &Mapping, near: u64) -> i64 {
     offset_near(Seq(0), near, Seq(mapping.ssn))
 }
 
-/// A mapping contradicts another one of the same bytes.
+/// The error of a mapping that contradicts another one of the same bytes.
 pub(crate) struct Contradiction;
 
 impl Subflow {
-    /// Returns where the payload `range` of a segment belongs: by the mappings that are known already, because a mapping
-    /// never changes, and then by `own`, that of the segment itself.
+    /// Returns the places of the payload `range` of a segment: by the known mappings, because a mapping never
+    /// changes, and then by `own`, that of the segment itself.
     pub(crate) fn parts_of(&mut self, range: DataRange, own: Option<Mapped>) -> Result<Parts, Contradiction> {
         let Some((mapped, data)) = own else {
             return Ok(Parts::of(range, self.recv.nxt(), &self.mappings, None));
         };
-        // Mostly it maps the segment, and no other mapping is known.
+        // Usually it maps the segment, and no other mapping is known.
         let alone = self.mappings.is_empty() && mapped.start <= range.start && mapped.end >= range.end;
         let contradicted = self.mappings.contradicts(mapped, data);
-        // It holds for the segments that follow without one, and may be that of held payload.
+        // It applies to following segments without a mapping, and may be that of held payload.
         if (mapped.end > range.end || self.held.is_some()) && data >= 0 {
             self.mappings.remember(mapped, data as u64);
         }

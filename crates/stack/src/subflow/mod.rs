@@ -1,9 +1,10 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 //!
-//! Its fields are private. `state.rs` changes its state, `receive.rs` takes segments in, `acknowledge.rs` processes their
-//! acknowledgements, `send.rs` has the queue and what is sent from it, `header.rs` writes headers and signals, and
-//! `timers.rs` knows when something is due; `fast.rs` has the fast paths of these. The parts have files of their own:
-//! scoreboard, loss recovery, round trips, receiver, delivery rate, path MTU, congestion marks, held payload, mappings.
+//! Its fields are private. `state.rs` changes its state, `receive.rs` processes received segments,
+//! `acknowledge.rs` their acknowledgements, `send.rs` has the queue and transmission from it, `header.rs`
+//! writes headers and signals, and `timers.rs` has the timers; `fast.rs` has the fast paths of these. The
+//! parts have files of their own: scoreboard, loss recovery, round trips, receiver, delivery rate, path MTU,
+//! congestion marks, held payload, mappings.
 
 pub(crate) mod acknowledge;
 pub mod ecn;
@@ -52,100 +53,99 @@ use window_held::WindowHeld;
 pub(crate) use state::Ending;
 pub use state::{Handshake, ResetCause, TcpState};
 
-/// A part of the stream that waits in a subflow's queue.
+/// A part of the stream in a subflow's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
-    /// Which part.
+    /// The part.
     pub range: DataRange,
-    /// Whether another subflow was given it before.
+    /// Whether another subflow has carried it.
     pub kind: AssignKind,
 }
 
-/// What a new subflow is made from.
+/// The parameters of a new subflow.
 pub struct SubflowBirth {
     /// Its local address.
     pub local: Address,
     /// Its remote address.
     pub remote: Address,
-    /// The interface by which it leaves.
+    /// The interface on which it sends.
     pub path: PathId,
-    /// Our initial sequence number.
+    /// The local initial sequence number.
     pub iss: Seq,
-    /// This side sends the SYN.
+    /// True if this side sends the SYN.
     pub initiator: bool,
-    /// It is a join and not the first subflow.
+    /// True for a join, false for the first subflow.
     pub join: bool,
-    /// Our nonce of the join.
+    /// The local nonce of the join.
     pub nonce: u32,
 }
 
 /// One subflow.
-// In this order what each segment looks at lies together: with thousands of connections, what a packet
-// costs is how many cache lines it touches.
+// The field order keeps the fields used for each segment together: with thousands of connections, the cost of
+// a packet is the number of cache lines it touches.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Subflow {
-    // What every segment looks at.
+    // Used for every segment.
     state: TcpState,
     id: SubflowId,
     sack: bool,
     timestamps: bool,
     send_scale: u8,
     receive_scale: u8,
-    /// The FIN shall be sent when the queue is empty.
+    /// True if the FIN is to be sent when the queue is empty.
     fin_wanted: bool,
     fin_sent: bool,
     probe_wanted: bool,
     tail_probe_wanted: bool,
     signals: Signals,
     reset: Option<ResetCause>,
-    /// Congestion-window validation, as Linux does it.
+    /// Congestion-window validation, as in Linux.
     cwnd_limited: bool,
-    /// For the endpoint: its addresses are in the tables.
-    demuxed: bool,
-    /// What came last had no MPTCP option.
+    /// True if the last segment received had no MPTCP option.
     bare: bool,
-    /// A data acknowledgement has come by it.
+    /// True if a data acknowledgement was received on it.
     dss_seen: bool,
-    /// No acknowledgement has come since the buffer was last looked at.
+    /// True if no acknowledgement was received since the buffer was last checked.
     buffer_checked: bool,
-    /// How many segments have left at the time of `last_sent`, since the last with PSH.
+    /// The number of segments sent at the time `last_sent` since the last with PSH.
     train: u8,
-    /// The most payload in a segment: what the peers agreed on, or less where the path admits less.
+    /// The maximum payload of a segment: the negotiated value, or less if the path admits less.
     mss: u32,
     iss: Seq,
     ts_recent: u32,
     /// Its send buffer, in bytes of memory.
     send_buffer: u32,
-    /// The window that we have shown on it, as the peer may hold it.
+    /// The window advertised on it, as the peer may store it.
     window_held: WindowHeld,
     local: Address,
     remote: Address,
     path: PathId,
-    /// When it was received.
+    /// The time at which it was received.
     ts_recent_at: Time,
     last_received: Time,
-    /// The peer has withdrawn the address: reset unless something arrives before.
+    /// The time at which it is reset unless a segment arrives before, after the peer has withdrawn the
+    /// address.
     removal_deadline: Time,
 
     // The receiving half.
     recv: Receiver,
-    /// Mappings that reach beyond the segment that carried them: subflow range and stream offset.
+    /// Mappings that extend beyond their segment: subflow range and stream offset.
     mappings: Mappings,
-    /// What has arrived here and may not be delivered yet.
+    /// Received payload that may not be delivered yet.
     held: Option<Box<Held>>,
 
     // The sending half.
     board: Scoreboard,
     queue: VecDeque<Queued>,
     queued: u64,
-    /// The congestion window in bytes, as the congestion control last said.
+    /// The congestion window in bytes, as last set by the congestion control.
     cwnd: u64,
-    /// The slow-start threshold in bytes; none is infinite.
+    /// The slow-start threshold in bytes; `None` is infinite.
     ssthresh: Option<u64>,
     /// The right edge of the peer's window for this subflow, as an offset.
     window_edge: u64,
-    /// The largest window that the peer has shown.
+    /// The largest window that the peer has advertised.
     max_window: u64,
     handshake: Handshake,
     timer_base: Time,
@@ -157,7 +157,7 @@ pub struct Subflow {
     rtt: RttEstimator,
     rate: RateEstimator,
     recovery: Recovery,
-    /// The next round trip starts when this is acknowledged.
+    /// The offset whose acknowledgement starts the next round trip.
     round_end: u64,
     round_sent: u64,
     round_lost: u64,
@@ -170,24 +170,24 @@ pub struct Subflow {
     // The rest.
     local_id: u8,
     remote_id: u8,
-    /// We asked the peer to treat it as a backup.
+    /// True if this side has asked the peer to treat it as a backup.
     backup_asked: bool,
-    /// The peer asked us to treat it as a backup.
+    /// True if the peer has asked to treat it as a backup.
     backup_wanted: bool,
     started: Time,
     established: Option<Time>,
     ended: Option<Time>,
-    /// SACK blocks that were processed already.
+    /// SACK blocks that were already processed.
     known_blocks: [(u64, u64); 4],
     /// The [`Subflow::windows_now`] of the last report to the observer.
     windows_told: (u64, u64),
-    /// What the peer has said with its reset: whether the cause may pass, and the cause.
+    /// The content of the peer's reset: whether the cause is transient, and the cause.
     peer_reset: Option<(bool, ResetReason)>,
     time_wait_until: Time,
 }
 
 impl Subflow {
-    /// A subflow before its handshake.
+    /// Returns a subflow before its handshake.
     pub fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
         let SubflowBirth { local, remote, path, iss, initiator, join, nonce } = *birth;
         Subflow {
@@ -265,45 +265,41 @@ impl Subflow {
             signals: Signals::default(),
             tail_probe_wanted: false,
             counters: SubflowCounters::default(),
-            demuxed: false,
         }
     }
 
-    /// Its name.
     #[inline]
     pub fn id(&self) -> SubflowId {
         self.id
     }
 
-    /// Its local address.
     #[inline]
     pub(crate) fn local(&self) -> Address {
         self.local
     }
 
-    /// Its remote address.
     #[inline]
     pub(crate) fn remote(&self) -> Address {
         self.remote
     }
 
-    /// The interface by which it leaves.
+    /// Returns the interface on which it sends.
     #[inline]
     pub(crate) fn path(&self) -> PathId {
         self.path
     }
 
-    /// The IDs of its addresses (RFC 8684 section 3.2): ours, and the peer's.
+    /// Returns the IDs of its local and its remote address (RFC 8684 section 3.2).
     pub(crate) fn address_ids(&self) -> (u8, u8) {
         (self.local_id, self.remote_id)
     }
 
-    /// The ID of our address.
+    /// Sets the ID of the local address.
     pub(crate) fn set_local_id(&mut self, id: u8) {
         self.local_id = id;
     }
 
-    /// The ID of the peer's address.
+    /// Sets the ID of the peer's address.
     pub(crate) fn set_remote_id(&mut self, id: u8) {
         self.remote_id = id;
     }
@@ -313,87 +309,78 @@ impl Subflow {
         self.backup_asked
     }
 
-    /// Whether this side asks the peer to treat it as a backup.
+    /// Sets whether this side asks the peer to treat it as a backup.
     pub(crate) fn ask_backup(&mut self, backup: bool) {
         self.backup_asked = backup;
     }
 
-    /// Whether the peer asks to treat it as a backup.
+    /// Sets whether the peer asks to treat it as a backup.
     pub(crate) fn on_backup_asked(&mut self, backup: bool) {
         self.backup_wanted = backup;
     }
 
-    /// For the endpoint: true if its addresses are in the tables.
-    pub(crate) fn is_demuxed(&self) -> bool {
-        self.demuxed
-    }
-
-    /// For the endpoint: whether its addresses are in the tables.
-    pub(crate) fn set_demuxed(&mut self, demuxed: bool) {
-        self.demuxed = demuxed;
-    }
-
-    /// The segments that are not acknowledged.
+    /// Returns the unacknowledged segments.
     #[inline]
     pub(crate) fn board(&self) -> &Scoreboard {
         &self.board
     }
 
-    /// Nothing that was sent is waited for any more.
+    /// Stops waiting for all data sent.
     pub(crate) fn abandon(&mut self) {
         self.board.abandon();
     }
 
-    /// True if the segment that was asked for last, or one near it, carries the byte at `offset` of the stream.
+    /// True if the segment found by the last query, or one near it, carries the byte at `offset` of the
+    /// stream.
     #[inline]
     pub(crate) fn carries_nearby(&mut self, offset: u64) -> bool {
         self.board.begins_with(offset) || self.board.carries_nearby(offset)
     }
 
-    /// True if the byte at `offset` of the stream is in flight here, or in the queue, or the rest of its mapping is.
+    /// True if the byte at `offset` of the stream, or the rest of its mapping, is in flight here or in the
+    /// queue.
     pub(crate) fn carries(&mut self, offset: u64) -> bool {
         self.board.carries(offset)
             || self.queue.iter().any(|queued| queued.range.start <= offset && offset < queued.range.end)
     }
 
-    /// The estimator of round trips.
+    /// Returns the estimator of round trips.
     #[inline]
     pub(crate) fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
 
-    /// The loss recovery.
+    /// Returns the loss recovery.
     #[inline]
     pub(crate) fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Its counters.
     #[inline]
     pub(crate) fn counters(&self) -> &SubflowCounters {
         &self.counters
     }
 
-    /// The congestion window in bytes.
+    /// Returns the congestion window in bytes.
     #[inline]
     pub(crate) fn cwnd(&self) -> u64 {
         self.cwnd
     }
 
-    /// Takes over the congestion window and the threshold.
+    /// Sets the congestion window and the threshold.
     #[inline]
     pub(crate) fn set_windows(&mut self, (cwnd, ssthresh): (u64, Option<u64>)) {
         self.cwnd = cwnd;
         self.ssthresh = ssthresh;
     }
 
-    /// True if the windows are not those of the last report to the observer.
+    /// True if the windows differ from the last report to the observer.
     #[inline]
     pub(crate) fn has_news_of_windows(&self) -> bool {
         self.windows_told != self.windows_now()
     }
 
-    /// The windows, to be reported to the observer.
+    /// Returns the windows for the observer, and records the report.
     #[inline]
     pub(crate) fn report_windows(&mut self) -> Windows {
         self.windows_told = self.windows_now();
@@ -405,42 +392,42 @@ impl Subflow {
         }
     }
 
-    /// Probes the peer with an octet that it has had.
+    /// Probes the peer with an octet that it has received.
     pub(crate) fn probe(&mut self) {
         self.probe_wanted = true;
     }
 
-    /// Probes the peer if its window for this subflow is shut.
+    /// Probes the peer if its window for this subflow is closed.
     pub(crate) fn probe_if_shut(&mut self) {
         self.probe_wanted = self.window_edge <= self.board.nxt();
     }
 
-    /// The peer's window for this subflow, counted from what is acknowledged.
+    /// Returns the peer's window for this subflow, from the acknowledged offset.
     pub(crate) fn whole_window(&self) -> u64 {
         self.window_edge.saturating_sub(self.board.una())
     }
 
-    /// Takes in the cause of the peer's reset, and whether it may pass.
+    /// Records the cause of the peer's reset, and whether it is transient.
     pub(crate) fn on_peer_reset(&mut self, transient: bool, reason: ResetReason) {
         self.peer_reset = Some((transient, reason));
     }
 
-    /// The cause of the peer's reset, if it has named one.
+    /// Returns the cause of the peer's reset, if it has given one.
     pub(crate) fn peer_reset(&self) -> Option<(bool, ResetReason)> {
         self.peer_reset
     }
 
-    /// Returns the congestion window and the threshold, the greatest number if it is infinite.
+    /// Returns the congestion window and the threshold, or the maximum value if that is infinite.
     fn windows_now(&self) -> (u64, u64) {
         (self.cwnd, self.ssthresh.unwrap_or(u64::MAX))
     }
 
-    /// The sender's estimate of bytes in the network.
+    /// Returns the sender's estimate of bytes in the network.
     pub fn in_flight(&self) -> u64 {
         self.board.in_flight().saturating_sub(self.recovery.credit())
     }
 
-    /// Whether a poll may find something to send.
+    /// True if a poll may find something to send.
     #[inline]
     pub fn wants_to_send(&self) -> bool {
         (self.recv.due() == AckDue::Now
@@ -452,7 +439,7 @@ impl Subflow {
             && self.state != TcpState::Closed
     }
 
-    /// Whether there is sequence space to send, for the first time or again, if the windows admit it.
+    /// True if there is sequence space to send, for the first time or again, provided the windows admit it.
     #[inline]
     pub fn has_data_to_send(&self) -> bool {
         !self.queue.is_empty()
@@ -461,36 +448,37 @@ impl Subflow {
             || (self.fin_wanted && !self.fin_sent)
     }
 
-    /// The offset that an acknowledgement number means.
+    /// Returns the offset of an acknowledgement number.
     pub fn ack_offset(&self, segment: &Segment) -> i64 {
         offset_near(self.iss, self.board.una(), segment.ack)
     }
 
-    /// The offset where an arrived segment starts.
+    /// Returns the offset of the start of a received segment.
     pub fn seq_offset(&self, segment: &Segment) -> i64 {
         offset_near(self.recv.irs, self.recv.nxt(), segment.seq)
     }
 
-    /// Whether all of a segment, which starts at `offset`, lies before what was acknowledged. It is not
-    /// acceptable, and neither its acknowledgement nor its options count (RFC 9293 section 3.10.7.4,
-    /// first; RFC 8684 sections 3.4 and 3.5). Up to the last acknowledgement sent: what was reordered since does count, as in Linux.
+    /// True if all of a segment, which starts at `offset`, precedes the acknowledged data. It is not
+    /// acceptable, and neither its acknowledgement nor its options are used (RFC 9293 section 3.10.7.4,
+    /// first; RFC 8684 sections 3.4 and 3.5). The limit is the last acknowledgement sent: a segment reordered
+    /// since is accepted, as in Linux.
     #[inline]
     pub fn is_old(&self, segment: &Segment, offset: i64) -> bool {
         offset + (segment.seq_len() as i64) < self.recv.last_ack_sent() as i64
     }
 
-    /// The peer's window field as an edge, relative to an acknowledged offset.
+    /// Returns the right edge given by the peer's window field, relative to an acknowledged offset.
     pub fn scaled_window(&self, segment: &Segment) -> u64 {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.send_scale };
         u64::from(segment.window) << shift
     }
 
-    /// Whether a potential failure is known: a timeout and nothing since.
+    /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
     pub fn potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
     }
 
-    /// What a scheduler sees; `pacing_rate` is the congestion control's, if it has one.
+    /// Returns a scheduler's view; `pacing_rate` is that of the congestion control, if it has one.
     #[inline]
     pub fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
         SubflowView {
@@ -524,7 +512,7 @@ impl Subflow {
         }
     }
 
-    /// Its counters and addresses.
+    /// Returns its counters and addresses.
     pub fn stats(&self) -> SubflowStats {
         SubflowStats {
             id: self.id,

@@ -1,14 +1,14 @@
-//! How large the packets of one subflow may be: told by routers (RFC 1191, RFC 8201), or searched for
-//! with packets that may get lost (RFC 4821).
+//! The maximum packet size of one subflow: reported by routers (RFC 1191, RFC 8201), or found by probes that
+//! may be lost (RFC 4821).
 //!
-//! It decides how much payload a segment may have, from what ICMP says, from timeouts, and from
-//! the fate of probes. A probe is a segment of new data that is larger than the others; when it
-//! alone is lost, that is no sign of congestion.
+//! It decides the maximum payload of a segment, from ICMP reports, timeouts, and the fate of probes. A probe
+//! is a segment of new data that is larger than the others; if it alone is lost, that is no sign of
+//! congestion.
 //!
-//! Constants: reports below 552 bytes (IPv4; Linux's `min_pmtu`) or 1280 (IPv6, RFC 8200) count as
-//! those; a path that swallows full segments is taken for one of 1064 bytes (IPv4; Linux's
-//! `tcp_base_mss` of 1024) or 1280; a reduction is tried to be taken back after 10 minutes (RFC 1191
-//! section 6.3, RFC 4821 section 7.7); the search ends when it has narrowed down to 8 bytes (Linux).
+//! Constants: reports below 552 bytes (IPv4; Linux's `min_pmtu`) or 1280 (IPv6, RFC 8200) count as those; a
+//! path that drops full segments is assumed to have 1064 bytes (IPv4; Linux's `tcp_base_mss` of 1024) or
+//! 1280; larger sizes are probed again 10 minutes after a reduction (RFC 1191 section 6.3, RFC 4821 section
+//! 7.7); the search ends at an interval of 8 bytes (Linux).
 
 use anabranch_units::{Duration, Time};
 
@@ -17,46 +17,46 @@ use crate::config::PathMtuDiscovery;
 use crate::observer::LossReason;
 use crate::seq::{DataRange, Seq, offset_near};
 
-/// Headers that are not payload: TCP's, and the most that options take.
+/// Headers that are not payload: TCP's, and the maximum of its options.
 const TCP_HEADERS: u32 = 20 + 40;
-/// After how long a larger size is tried again.
+/// The time after which a larger size is probed again.
 const TRY_AGAIN: Duration = Duration::from_secs(600);
-/// A search this narrow is over.
+/// The interval at which a search ends.
 const NARROW: u32 = 8;
-/// Timeouts in a row that make a path suspect of swallowing large packets.
+/// The number of consecutive timeouts after which a path is suspected of dropping large packets.
 const SUSPECT: u32 = 2;
-/// RFC 1191 section 7.1: what a router that names no MTU may mean.
+/// RFC 1191 section 7.1: the sizes that a router may mean if its report has no MTU.
 const PLATEAUS: [u32; 8] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 552];
 
-/// The fate of a probe when segments are taken for lost.
+/// The fate of a probe when segments are marked lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeLoss {
-    /// It is not concerned.
+    /// The probe is not affected.
     None,
-    /// It is too large, and nothing else was lost: no congestion.
+    /// The probe is too large, and nothing else was lost: no congestion.
     TooLarge,
-    /// Other segments were lost too: that tells nothing of its size.
+    /// Other segments were lost too, so nothing is known about its size.
     Unclear,
 }
 
-/// What is known of the path MTU of one subflow, in bytes of payload.
+/// The knowledge of the path MTU of one subflow, in bytes of payload.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMtu {
     how: PathMtuDiscovery,
     ipv4: bool,
-    /// What the MSS of both sides admits.
+    /// The maximum given by the MSS of both sides.
     ceiling: u32,
-    /// The smallest size that is known not to pass; one above the ceiling if none is.
+    /// The smallest size known not to pass; one above the ceiling if there is none.
     failed: u32,
-    /// The length of the probe under way, 0 without one, and the offset where it starts.
+    /// The length of the outstanding probe, 0 if there is none, and its start offset.
     probe_len: u32,
     probe_start: u64,
-    /// When larger sizes may be tried.
+    /// The time from which larger sizes may be probed.
     search_at: Time,
 }
 
 impl PathMtu {
-    /// Nothing is known but that the peers agreed on at most `ceiling` bytes of payload.
+    /// Returns the state in which only the negotiated maximum of `ceiling` bytes of payload is known.
     pub fn new(how: PathMtuDiscovery, ipv4: bool, ceiling: u32) -> PathMtu {
         PathMtu {
             how,
@@ -77,8 +77,8 @@ impl PathMtu {
         self.payload(if self.ipv4 { 552 } else { 1280 }).min(self.ceiling)
     }
 
-    /// A router says that packets of more than `mtu` bytes do not pass (0: it does not say which). Returns
-    /// the payload that segments may have from now on, if it is less than `mss`.
+    /// Handles a router's report that packets of more than `mtu` bytes do not pass (0: not specified).
+    /// Returns the new maximum payload, if it is less than `mss`.
     pub fn on_too_big(&mut self, now: Time, mtu: u32, mss: u32) -> Option<u32> {
         if self.how == PathMtuDiscovery::Off {
             return None;
@@ -96,11 +96,10 @@ impl PathMtu {
         (fits < mss).then_some(fits)
     }
 
-    /// The retransmission timer has run out the `timeouts`th time in a row, with a first unacknowledged
-    /// segment of `len` bytes. Returns the payload that segments may have from now on, if the path is
-    /// suspected of swallowing large packets without a word.
+    /// Handles the `timeouts`th consecutive timeout, with a first unacknowledged segment of `len` bytes.
+    /// Returns the new maximum payload, if the path is suspected of silently dropping large packets.
     pub fn on_timeout(&mut self, now: Time, timeouts: u32, len: u32, mss: u32) -> Option<u32> {
-        // A timeout says nothing of the probe's size (RFC 4821 section 7.6.4).
+        // A timeout contains no information about the probe's size (RFC 4821 section 7.6.4).
         self.probe_len = 0;
         let base = self.payload(if self.ipv4 { 1064 } else { 1280 });
         let smaller = if mss > base { base } else { mss / 2 }.max(self.least());
@@ -112,19 +111,19 @@ impl PathMtu {
         Some(smaller)
     }
 
-    /// Whether [`PathMtu::probe_size`] may name one.
+    /// True if [`PathMtu::probe_size`] may return a size.
     #[inline]
     pub fn is_searching(&self, now: Time) -> bool {
         now >= self.search_at && self.probe_len == 0
     }
 
-    /// Larger segments than now allowed were cut: a probe among them has no fate any more.
+    /// Handles the cutting of segments larger than now allowed: a probe among them has no fate any more.
     pub fn on_cut(&mut self) {
         self.probe_len = 0;
     }
 
-    /// The size to try next, if one is due and `available` bytes of new data would do for it and for the
-    /// segments behind it that tell its loss.
+    /// Returns the size to probe next, if one is due and `available` bytes of new data suffice for the probe
+    /// and for the segments after it that show its loss.
     pub fn probe_size(&mut self, now: Time, mss: u32, cwnd: u64, available: u64) -> Option<u32> {
         if !self.is_searching(now) {
             return None;
@@ -135,29 +134,29 @@ impl PathMtu {
         }
         let told = self.how == PathMtuDiscovery::Icmp;
         if told || self.is_narrow(mss) {
-            // What did not pass long ago may pass now; where routers tell, they tell it again.
+            // A size that failed long ago may pass now; if not, routers that report will do so again.
             self.failed = self.ceiling + 1;
         }
         let size = if told { self.ceiling } else { (mss + self.failed) / 2 };
-        // No larger than what one acknowledgement usually makes room for.
+        // At most the window that one acknowledgement usually frees.
         let size = size.min(2 * mss);
-        // Linux: a window of eleven segments bears its loss, and some behind it make it known.
+        // Linux: a window of eleven segments tolerates its loss, and some segments after it reveal it.
         let enough = u64::from(size) + 4 * u64::from(mss);
         (size > mss && cwnd >= 11 * u64::from(mss) && available >= enough).then_some(size)
     }
 
-    /// Whether there is nothing to search between `mss`, which passes, and what does not.
+    /// True if there is nothing to search between `mss`, which passes, and the smallest failed size.
     fn is_narrow(&self, mss: u32) -> bool {
         self.failed.saturating_sub(mss) <= NARROW
     }
 
-    /// A probe of `len` bytes leaves at offset `start`.
+    /// Records the transmission of a probe of `len` bytes at offset `start`.
     pub fn on_probe_sent(&mut self, start: u64, len: u32) {
         self.probe_start = start;
         self.probe_len = len;
     }
 
-    /// Everything before `una` is acknowledged. Returns the larger payload that has passed.
+    /// Handles an acknowledgement of everything before `una`. Returns the larger payload that has passed.
     #[inline]
     pub fn on_acked(&mut self, now: Time, una: u64) -> Option<u32> {
         if self.probe_len == 0 || una < self.probe_start + u64::from(self.probe_len) {
@@ -170,16 +169,16 @@ impl PathMtu {
         Some(passed)
     }
 
-    /// `segments` were taken for lost at once, the lowest of them from offset `first` on; `entered` says
-    /// that this would be the sign of a congestion. `mss` is what passes.
+    /// Handles the loss of `segments` at once, the lowest of them from offset `first` on; `entered` is true
+    /// if this would be a sign of congestion. `mss` is the size that passes.
     pub fn on_lost(&mut self, now: Time, first: u64, segments: u32, entered: bool, mss: u32) -> ProbeLoss {
         if self.probe_len == 0 || segments == 0 || first > self.probe_start {
             return ProbeLoss::None;
         }
         let len = core::mem::take(&mut self.probe_len);
         if first != self.probe_start || segments > 1 || !entered {
-            // Whether the probe is among them or not, nothing is known of its size (RFC 4821
-            // section 7.6.3): it is tried again.
+            // Whether or not the probe is among them, nothing is known about its size (RFC 4821 section
+            // 7.6.3): it is probed again.
             return ProbeLoss::Unclear;
         }
         self.failed = len;
@@ -191,9 +190,10 @@ impl PathMtu {
 }
 
 impl Subflow {
-    /// A router has dropped the segment that began at `seq`, because packets of more than `mtu` bytes do not pass: makes
-    /// the segments smaller, and marks those in flight lost that are larger, which is no sign of congestion. Returns true
-    /// if anything is lost. A report of a segment that is not in flight is forged (RFC 5927 section 7.2), and ignored.
+    /// Handles a router's report that it has dropped the segment that began at `seq`, because packets of more
+    /// than `mtu` bytes do not pass: makes the segments smaller, and marks larger ones in flight lost, which
+    /// is no sign of congestion. Returns true if anything is lost. A report about a segment that is not in
+    /// flight is forged (RFC 5927 section 7.2), and ignored.
     #[cold]
     pub(crate) fn on_too_big(
         &mut self,
@@ -238,8 +238,8 @@ mod tests {
         PathMtu::new(how, true, 1400)
     }
 
-    /// Searches with a path that lets `limit` bytes of payload pass; returns what is found and how many
-    /// probes it took.
+    /// Searches on a path that lets `limit` bytes of payload pass; returns the size found and the number of
+    /// probes.
     fn search(path: &mut PathMtu, now: Time, mut mss: u32, limit: u32) -> (u32, u32) {
         let mut probes = 0;
         let mut start = 1000;
@@ -250,7 +250,7 @@ mod tests {
             probes += 1;
             if size <= limit {
                 assert_eq!(path.on_acked(now, start + u64::from(size) - 1), None);
-                mss = path.on_acked(now, start + u64::from(size)).expect("it has passed");
+                mss = path.on_acked(now, start + u64::from(size)).expect("the probe has passed");
             } else {
                 assert_eq!(path.on_lost(now, start, 1, true, mss), ProbeLoss::TooLarge);
             }
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_finds_what_passes() {
+    fn the_search_finds_the_size_that_passes() {
         for limit in (984..=1400).step_by(13).chain([1400]) {
             let mut path = fresh(PathMtuDiscovery::Probe);
             let mss = path.on_timeout(START, 2, 1400, 1400).expect("a suspect");
@@ -322,11 +322,11 @@ mod tests {
         path.on_probe_sent(1000, 1400);
         assert_eq!(path.on_too_big(later, 1300, mss), None);
         path.on_cut();
-        assert_eq!(path.probe_size(later, mss, 1 << 20, 1 << 20), None, "it has told again");
+        assert_eq!(path.probe_size(later, mss, 1 << 20, 1 << 20), None, "the router has reported again");
     }
 
     #[test]
-    fn a_probe_needs_a_window_and_data_behind_it() {
+    fn a_probe_needs_a_window_and_data_after_it() {
         let mut path = fresh(PathMtuDiscovery::Probe);
         let mss = path.on_timeout(START, 2, 1400, 1400).expect("a suspect");
         let window = 11 * u64::from(mss);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_among_others_tells_nothing() {
+    fn a_loss_among_others_is_unclear() {
         for (first, segments, entered) in [(1000, 2, true), (900, 1, true), (1000, 1, false)] {
             let mut path = fresh(PathMtuDiscovery::Probe);
             let mss = path.on_timeout(START, 2, 1400, 1400).expect("a suspect");

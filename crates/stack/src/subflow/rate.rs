@@ -6,26 +6,26 @@ use anabranch_units::{Duration, Rate, Time};
 
 use crate::congestion::{Delivery, Loss};
 
-/// What is remembered with each segment when it is sent.
+/// The state stored with each segment when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendStamp {
-    /// Bytes delivered on the subflow when it was sent; the highest bit is the app-limited mark.
+    /// Bytes delivered on the subflow at its transmission; the highest bit is the app-limited mark.
     delivered: u64,
-    /// When they had been delivered.
+    /// The time of that delivery.
     pub delivered_at: Time,
-    /// When the first segment of the flight was sent that the delivery then acknowledged.
+    /// The transmission time of the first segment of the flight acknowledged by that delivery.
     pub first_sent: Time,
 }
 
 impl SendStamp {
     const APP_LIMITED: u64 = 1 << 63;
 
-    /// Bytes delivered on the subflow when it was sent.
+    /// Returns the bytes delivered on the subflow at its transmission.
     pub fn delivered(&self) -> u64 {
         self.delivered & !Self::APP_LIMITED
     }
 
-    /// The sender had nothing more to send.
+    /// True if the sender had nothing more to send.
     pub fn app_limited(&self) -> bool {
         self.delivered & Self::APP_LIMITED != 0
     }
@@ -37,17 +37,17 @@ pub struct RateEstimator {
     delivered: u64,
     delivered_at: Time,
     first_sent: Time,
-    /// Samples are app-limited until more than this is delivered.
+    /// The number of delivered bytes up to which samples are app-limited.
     app_limited_until: u64,
     sample: Option<Pending>,
     last: Option<RateSample>,
-    /// What was lost so far, by what had been delivered then; what is older than anything in flight is in the
-    /// first entry.
+    /// The losses so far, by the bytes delivered at the transmission of the lost segments; those older than
+    /// anything in flight are in the first entry.
     losses: VecDeque<(u64, u64)>,
-    /// Bytes taken for lost.
+    /// Bytes marked lost.
     lost: u64,
     loss: Option<Loss>,
-    /// Where the last segment that was taken for lost ends.
+    /// The end of the last segment marked lost.
     lost_end: u64,
 }
 
@@ -57,19 +57,17 @@ struct Pending {
     sent: Time,
 }
 
-/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateSample {
-    /// The rate.
     pub rate: Rate,
-    /// The sender had nothing more to send while it was taken.
+    /// True if the sender had nothing more to send during the sample.
     pub app_limited: bool,
-    /// Over which time.
+    /// The duration of the sample.
     pub interval: Duration,
 }
 
 impl RateEstimator {
-    /// A segment is sent; `flight` bytes were in flight before.
+    /// Records the transmission of a segment; `flight` bytes were in flight before.
     pub fn on_sent(&mut self, now: Time, flight: u64) -> SendStamp {
         if flight == 0 {
             self.first_sent = now;
@@ -83,19 +81,19 @@ impl RateEstimator {
         }
     }
 
-    /// A segment that was sent at `sent` with `stamp` is newly acknowledged.
+    /// Records the acknowledgement of a segment that was sent at `sent` with `stamp`.
     #[inline]
     pub fn on_delivered(&mut self, now: Time, bytes: u64, sent: Time, stamp: &SendStamp) {
         self.delivered += bytes;
         self.delivered_at = now;
-        // The segment sent last tells most.
+        // The most recently sent segment is the most informative.
         if self.sample.is_none_or(|known| stamp.delivered() >= known.stamp.delivered()) {
             self.sample = Some(Pending { stamp: *stamp, sent });
             self.first_sent = sent;
         }
     }
 
-    /// A segment that was sent with `stamp`, `bytes` long and beginning at `seq`, is taken for lost.
+    /// Records that a segment sent with `stamp`, of `bytes` bytes from `seq` on, is marked lost.
     pub fn on_lost(&mut self, seq: u64, bytes: u64, stamp: &SendStamp) {
         self.lost += bytes;
         match self.losses.back_mut() {
@@ -115,13 +113,13 @@ impl RateEstimator {
         });
     }
 
-    /// What was lost since the last call.
+    /// Returns the losses since the last call.
     #[inline]
     pub fn take_loss(&mut self) -> Option<Loss> {
         self.loss.take()
     }
 
-    /// What the acknowledgement has delivered, before [`RateEstimator::finish`].
+    /// Returns the delivery by the acknowledgement, before [`RateEstimator::finish`].
     #[inline]
     pub fn delivery(&mut self) -> Option<Delivery> {
         let stamp = self.sample.as_ref()?.stamp;
@@ -133,14 +131,14 @@ impl RateEstimator {
             total: self.delivered,
             prior_delivered: stamp.delivered(),
             delivered,
-            // All that was on its way then has been delivered or lost.
+            // Everything in flight then was delivered or lost.
             tx_in_flight: delivered + lost,
             lost,
             app_limited: stamp.app_limited(),
         })
     }
 
-    /// What was lost since a segment was sent with `stamp`.
+    /// Returns the bytes lost since a segment was sent with `stamp`.
     #[inline]
     fn lost_since(&self, stamp: &SendStamp) -> u64 {
         match self.losses.back() {
@@ -158,7 +156,7 @@ impl RateEstimator {
 
     /// Closes the sample of one acknowledgement.
     ///
-    /// A sample over less than `min_rtt` is no measure of the path and is dropped.
+    /// A sample over less than `min_rtt` does not measure the path and is dropped.
     pub fn finish(&mut self, min_rtt: Duration) -> Option<RateSample> {
         let known = self.sample.take()?;
         let send_time = known.sent.since(known.stamp.first_sent);
@@ -173,12 +171,12 @@ impl RateEstimator {
         Some(sample)
     }
 
-    /// The sender has nothing more to send while `flight` bytes are in flight.
+    /// Handles that the sender has nothing more to send while `flight` bytes are in flight.
     pub fn on_app_limited(&mut self, flight: u64) {
         self.app_limited_until = (self.delivered + flight).max(1);
     }
 
-    /// The last sample's rate; zero before one.
+    /// Returns the rate of the last sample; zero before the first.
     pub fn last_rate(&self) -> Rate {
         self.last.map_or(Rate(0), |sample| sample.rate)
     }
@@ -190,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_steady_flow_is_measured_at_its_rate() {
-        // 1000 bytes leave every millisecond and are acknowledged 20 ms later: 8 Mbit/s.
+        // 1000 bytes are sent every millisecond and acknowledged 20 ms later: 8 Mbit/s.
         let mut rate = RateEstimator::default();
         let mut flight = std::collections::VecDeque::new();
         let mut last = None;
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_marked_until_what_was_in_flight_is_delivered() {
+    fn samples_are_marked_until_the_data_in_flight_is_delivered() {
         let mut rate = RateEstimator::default();
         let first = rate.on_sent(Time::from_millis(0), 0);
         rate.on_app_limited(1000);
@@ -256,7 +254,7 @@ mod tests {
             for (sent, stamp) in both {
                 rate.on_delivered(Time::from_millis(40), 1000, sent, &stamp);
             }
-            // Since the first had arrived two have, in 20 ms, but it took 21 ms to send them.
+            // Two have arrived since the first, in 20 ms, but their transmission took 21 ms.
             let sample = rate.finish(Duration::ZERO).unwrap();
             assert_eq!((sample.rate, sample.interval), (bytes_over(2000, 21), Duration::from_millis(21)));
         }
@@ -278,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_ends_with_what_was_in_flight() {
+    fn the_mark_ends_with_the_data_in_flight() {
         let mut rate = RateEstimator::default();
         let first = rate.on_sent(Time::from_millis(0), 0);
         rate.on_delivered(Time::from_millis(20), 3000, Time::from_millis(0), &first);
@@ -292,9 +290,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_flight_is_what_has_been_delivered_and_lost_since() {
+    fn the_flight_of_a_segment_is_the_data_delivered_and_lost_since() {
         let mut rate = RateEstimator::default();
-        // Ten are sent; the second and third get lost, which the acknowledgement of the fifth tells.
+        // Ten are sent; the second and third are lost, as the acknowledgement of the fifth shows.
         let stamps: Vec<_> = (0..10).map(|n| rate.on_sent(Time::from_millis(0), n * 1000)).collect();
         for n in [0, 3, 4] {
             rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &stamps[n]);
@@ -308,7 +306,7 @@ mod tests {
         let delivery = rate.delivery().unwrap();
         assert_eq!((delivery.total, delivery.prior_delivered, delivery.lost), (3000, 0, 2000));
         rate.finish(Duration::ZERO);
-        // What is sent now has been sent after those losses.
+        // Segments sent now are sent after those losses.
         let late = rate.on_sent(Time::from_millis(21), 5000);
         for stamp in &stamps[5..] {
             rate.on_delivered(Time::from_millis(40), 1000, Time::from_millis(0), stamp);
@@ -316,7 +314,7 @@ mod tests {
         rate.on_delivered(Time::from_millis(41), 1000, Time::from_millis(21), &late);
         let delivery = rate.delivery().unwrap();
         assert_eq!((delivery.delivered, delivery.lost, delivery.tx_in_flight), (6000, 0, 6000));
-        // Two pieces apart from each other.
+        // Two separate pieces.
         rate.on_lost(50_000, 1000, &late);
         rate.on_lost(70_000, 1000, &late);
         assert_eq!(rate.take_loss().map(|loss| loss.ranges), Some(2));

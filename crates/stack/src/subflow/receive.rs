@@ -1,4 +1,5 @@
-//! The receiving half of a subflow: which segments are acceptable, their timestamps and payload, and acknowledgements.
+//! The receiving half of a subflow: acceptability of segments, their timestamps and payload, and
+//! acknowledgements.
 
 use anabranch_units::{Duration, Time};
 
@@ -10,34 +11,35 @@ use crate::segment::{Flags, Segment};
 use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
 
-/// A subflow accepts payload this far ahead of what it has: RFC 7323's largest window. What is too
-/// far ahead at the data level is refused there (RFC 8684 section 3.3.5; Linux sends beyond a
-/// subflow's own window, so this is no place to be strict).
+/// The distance from the received data up to which a subflow accepts payload: RFC 7323's largest window.
+/// Payload too far ahead at the data level is refused there (RFC 8684 section 3.3.5; Linux sends beyond a
+/// subflow's own window, so a strict check is impossible here).
 const SUBFLOW_WINDOW: u64 = 65_535 << 14;
 
-/// How long a peer's timestamp tells old from new. Nobody says how often its clock ticks: this is half the time
-/// in which one in microseconds wraps, and a little less. No segment lives as long, so that the 24 days of RFC
-/// 7323 section 5.5, for clocks that tick less often, would protect from nothing more.
+/// The time for which a peer's timestamp distinguishes old from new. The tick of its clock is unknown: this
+/// is slightly less than half of the wrap time of a microsecond clock. No segment lives that long, so the 24
+/// days of RFC 7323 section 5.5, for slower clocks, would protect no better.
 const TIMESTAMP_MEMORY: Duration = Duration::from_secs(2000);
 
-/// The answer to a segment by RFC 9293 section 3.10.7.4, first to fourth.
+/// The outcome of RFC 9293 section 3.10.7.4, first to fourth, for a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acceptance {
-    /// It is processed further.
+    /// The segment is processed further.
     Accepted,
-    /// It is dropped; what is due for it is noted.
+    /// The segment is dropped; an answer is recorded if due.
     Dropped,
-    /// It is dropped, and a challenge ACK is due (RFC 5961).
+    /// The segment is dropped, and a challenge ACK is due (RFC 5961).
     Challenged,
-    /// It is a SYN in a synchronised state, most likely a SYN/ACK whose acknowledgement was lost: a challenge ACK is due.
+    /// The segment is a SYN in a synchronised state, most likely a SYN/ACK whose acknowledgement was lost: a
+    /// challenge ACK is due.
     Syn,
-    /// It is a valid reset.
+    /// The segment is a valid reset.
     Reset,
 }
 
 impl Subflow {
-    /// Judges the sequence number, RST, SYN and timestamp of a segment that starts at `offset` (RFC 9293 section
-    /// 3.10.7.4, first to fourth), with the challenge ACKs of RFC 5961.
+    /// Checks the sequence number, RST, SYN and timestamp of a segment that starts at `offset` (RFC 9293
+    /// section 3.10.7.4, first to fourth), with the challenge ACKs of RFC 5961.
     #[inline]
     pub(crate) fn judge_segment(
         &mut self,
@@ -62,24 +64,24 @@ impl Subflow {
             return Acceptance::Syn;
         }
         if segment.seq_len() == 0 && offset == next - 1 {
-            // A keepalive or window probe: it wants an answer.
+            // A keepalive or window probe: it requires an answer.
             self.recv.want_ack();
         }
         if let Some(timestamps) = segment.options.timestamps {
-            // RFC 7323 section 4.3: the timestamp to echo is that of the segment that the last
-            // acknowledgement waits for, so that a delayed acknowledgement measures the delay too.
+            // RFC 7323 section 4.3: the timestamp to echo is that of the segment for which the last
+            // acknowledgement waits, so that the measurement includes the delay of a delayed acknowledgement.
             let newer_by = timestamps.value.wrapping_sub(self.ts_recent) as i32;
-            // RFC 7323 section 5.5: after so long a silence any timestamp is a new one.
+            // RFC 7323 section 5.5: after such a silence any timestamp is new.
             let forgotten = now.since(self.ts_recent_at) >= TIMESTAMP_MEMORY;
             let last_ack = self.recv.last_ack_sent() as i64;
             if (newer_by >= 0 || forgotten) && offset <= last_ack {
                 self.ts_recent = timestamps.value;
                 self.ts_recent_at = now;
             }
-            // RFC 7323 section 5: an older timestamp is an old duplicate whose number has wrapped, unless
-            // it is the clock that has. As Linux, a pure acknowledgement may have been overtaken.
+            // RFC 7323 section 5: an older timestamp is that of an old duplicate whose number has wrapped,
+            // unless the clock has wrapped. As in Linux, a pure acknowledgement may have been overtaken.
             if newer_by < 0 && !forgotten && self.timestamps {
-                // As if the peer's clock ticked like ours, as Linux takes it.
+                // As if the peer's clock had the local tick, as Linux assumes.
                 let late = tick.span(newer_by.unsigned_abs());
                 let overtaken = segment.seq_len() == 0 && offset == next && late <= self.rtt.rto(0);
                 let old = offset + (segment.seq_len() as i64) < last_ack;
@@ -92,20 +94,20 @@ impl Subflow {
         Acceptance::Accepted
     }
 
-    /// Notes that something acceptable has arrived.
+    /// Records that an acceptable segment was received.
     #[inline]
     pub(crate) fn on_received(&mut self, now: Time) {
         self.last_received = now;
         self.removal_deadline = Time::NEVER;
     }
 
-    /// When something acceptable last arrived.
+    /// Returns the time of the last acceptable segment.
     #[inline]
     pub(crate) fn last_received(&self) -> Time {
         self.last_received
     }
 
-    /// Takes in the congestion mark of a segment, and the answer to ours.
+    /// Processes the congestion mark of a segment, and the answer to local marks.
     #[inline]
     pub(crate) fn on_marks(&mut self, segment: &Segment) {
         self.ecn.on_received(segment);
@@ -126,9 +128,9 @@ impl Subflow {
         true
     }
 
-    /// Takes a segment in TIME-WAIT (RFC 9293 section 3.10.7.4): the peer's FIN again shows that our acknowledgement was
-    /// lost, and starts the wait of `time_wait` anew. So does a DATA_FIN (RFC 8684 section 3.3.3). Returns true if a reset
-    /// ends it (RFC 5961 section 3.2).
+    /// Processes a segment in TIME-WAIT (RFC 9293 section 3.10.7.4): a repeated FIN of the peer shows that
+    /// its acknowledgement was lost, and restarts the wait of `time_wait`. So does a DATA_FIN (RFC 8684
+    /// section 3.3.3). Returns true if a reset ends it (RFC 5961 section 3.2).
     #[cold]
     pub(crate) fn on_segment_in_time_wait(
         &mut self,
@@ -149,7 +151,6 @@ impl Subflow {
         false
     }
 
-    /// The receiver.
     #[inline]
     pub fn recv(&self) -> &Receiver {
         &self.recv
@@ -173,15 +174,15 @@ impl Subflow {
         self.counters.data_segments_received += 1;
     }
 
-    /// Counts payload: so much was delivered to the stream, and so much was there before.
+    /// Counts bytes delivered to the stream, and duplicate bytes.
     #[inline]
     pub(crate) fn count_delivered(&mut self, delivered: u64, duplicate: u64) {
         self.counters.bytes_delivered += delivered;
         self.counters.bytes_duplicate += duplicate;
     }
 
-    /// Takes the payload `range` of a segment, and the FIN after it if there is one; `fresh` receives each part that was
-    /// not there before.
+    /// Receives the payload `range` of a segment, and the FIN after it if there is one; `fresh` receives each
+    /// new part.
     #[inline]
     pub(crate) fn arrive(
         &mut self,
@@ -195,48 +196,48 @@ impl Subflow {
         self.recv.arrive(now, range, fin, full_sized, fresh);
     }
 
-    /// A segment that ends a burst of its sender has brought what comes next in the stream, and the application has
+    /// Handles a segment that ends a burst of its sender and is next in the stream, after the application has
     /// read all of it.
     #[inline]
     pub(crate) fn on_pushed(&mut self) {
         self.recv.on_pushed();
     }
 
-    /// Takes a sample of the round trip at the receiver: `elapsed` since the timestamp `echo` was sent.
+    /// Samples the round trip at the receiver: `elapsed` since the timestamp `echo` was sent.
     #[inline]
     pub(crate) fn sample_arrival(&mut self, echo: u32, elapsed: Duration) {
         self.recv.growth.sample(echo, elapsed);
     }
 
-    /// Widens the window that it offers, after the application has read so many bytes in a round trip.
+    /// Increases the advertised window, after the application has read `read` bytes in a round trip.
     pub(crate) fn widen_window(&mut self, read: u64, most: u64) {
         self.recv.growth.widen(read, most);
     }
 
-    /// Takes payload again that is there already, and a FIN.
+    /// Receives duplicate payload, and a FIN.
     pub(crate) fn arrive_again(&mut self, now: Time, range: DataRange, fin: bool) {
         self.recv.arrive(now, range, fin, false, |_| ());
         self.counters.bytes_duplicate += range.len();
     }
 
-    /// Payload that cannot be delivered yet.
+    /// Returns payload that cannot be delivered yet.
     #[inline]
     pub(crate) fn held(&self) -> Option<&Held> {
         self.held.as_deref()
     }
 
-    /// The same, to change it.
+    /// Returns the held payload mutably.
     pub(crate) fn held_mut(&mut self) -> Option<&mut Held> {
         self.held.as_deref_mut()
     }
 
-    /// Where payload is held, if necessary from now on.
+    /// Returns the held payload, creating it if necessary.
     pub(crate) fn hold(&mut self) -> &mut Held {
         self.held.get_or_insert_default()
     }
 
-    /// Takes in the payload `range` of a segment whose place in the stream is not known; its sum is `sum`. `fresh` receives
-    /// each part that was not there before.
+    /// Receives the payload `range` of a segment whose place in the stream is not known; its sum is `sum`.
+    /// `fresh` receives each new part.
     pub(crate) fn arrive_held(
         &mut self,
         now: Time,
@@ -255,17 +256,17 @@ impl Subflow {
         });
     }
 
-    /// Takes all held payload out.
+    /// Removes and returns all held payload.
     pub(crate) fn take_held(&mut self) -> Option<Box<Held>> {
         self.held.take()
     }
 
-    /// Holds what is left of it.
+    /// Stores the rest of the held payload.
     pub(crate) fn put_held(&mut self, held: Box<Held>) {
         self.held = Some(held);
     }
 
-    /// Forgets held payload that is of no use any more.
+    /// Discards held payload that is no longer needed.
     pub(crate) fn prune_held(&mut self) {
         if let Some(held) = &mut self.held {
             held.prune(self.recv.nxt());
@@ -275,18 +276,18 @@ impl Subflow {
         }
     }
 
-    /// The mappings that reach beyond their segments.
+    /// Returns the mappings that extend beyond their segments.
     #[inline]
     pub(crate) fn mappings(&self) -> &Mappings {
         &self.mappings
     }
 
-    /// Forgets all of them.
+    /// Discards all of them.
     pub(crate) fn clear_mappings(&mut self) {
         self.mappings.clear();
     }
 
-    /// Forgets those of what has arrived in order.
+    /// Discards those of data received in order.
     #[inline]
     pub(crate) fn forget_used_mappings(&mut self) {
         if !self.mappings.is_empty() {
@@ -294,16 +295,16 @@ impl Subflow {
         }
     }
 
-    /// Notes that a data acknowledgement has come by it. True if it is the first.
+    /// Records that a data acknowledgement was received on it. Returns true if it is the first.
     #[inline]
     pub(crate) fn note_data_ack(&mut self, segment: &Segment) -> bool {
         let first = !core::mem::replace(&mut self.dss_seen, true);
-        // One that was overtaken shows nothing of what the peer speaks now.
+        // An overtaken one does not show the current state of the peer.
         self.bare &= segment.ack != self.iss.add(self.board.una());
         first
     }
 
-    /// True if a data acknowledgement has come by it.
+    /// True if a data acknowledgement was received on it.
     #[inline]
     pub(crate) fn has_seen_dss(&self) -> bool {
         self.dss_seen
@@ -315,12 +316,12 @@ impl Subflow {
         self.bare
     }
 
-    /// Notes that a segment without any MPTCP option has arrived, where one was to be expected.
+    /// Records that a segment without any MPTCP option was received where one was expected.
     pub(crate) fn note_bare(&mut self) {
         self.bare = true;
     }
 
-    /// True if nothing more is expected from the peer than its FIN, and that has come (in order).
+    /// True if only the peer's FIN is expected, and it was received (in order).
     #[inline]
     pub(crate) fn has_ended_in_order(&self) -> bool {
         self.recv.finished() && self.awaits_fin()

@@ -148,7 +148,6 @@ impl Recovery {
         }
     }
 
-    /// Returns the state.
     pub fn state(&self) -> RecoveryState {
         self.state
     }

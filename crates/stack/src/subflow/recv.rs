@@ -1,4 +1,4 @@
-//! The receiving half of a subflow: what has arrived, and what to acknowledge when.
+//! The receiving half of a subflow: received data, and the timing of acknowledgements.
 
 use anabranch_units::{Duration, Time};
 
@@ -8,20 +8,20 @@ use crate::ranges::RangeSet;
 use crate::segment::SackBlocks;
 use crate::seq::{DataRange, Seq};
 
-/// How many pieces may lie apart behind a hole: more than any window of real segments has, so that a
-/// peer that sends single octets cannot fill the memory.
+/// The maximum number of pieces held after a hole: more than any window of real segments has, so that a peer
+/// that sends single octets cannot exhaust memory.
 const MAX_PIECES: usize = 16_384;
 
-/// After a silence of this, and the round trip, the sender is taken to begin anew: the least timeout.
+/// The minimum silence, added to the round trip, after which the sender is assumed to start anew: the minimum
+/// timeout.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Which acknowledgement is due.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum AckDue {
-    /// None.
+    /// The empty list.
     #[default]
     Nothing,
-    /// When the timer runs out, or with the next data.
+    /// When the timer expires, or with the next data.
     Later,
     /// At once.
     Now,
@@ -34,7 +34,7 @@ pub struct Receiver {
     pub irs: Seq,
     nxt: u64,
     out_of_order: RangeSet,
-    /// Where the latest out-of-order arrivals started, the newest first (RFC 2018 section 4).
+    /// The starts of the latest out-of-order arrivals, the newest first (RFC 2018 section 4).
     recent: [u32; 4],
     /// The range that arrived twice; empty if there is nothing to report.
     dsack: DataRange,
@@ -43,22 +43,22 @@ pub struct Receiver {
     quick: u16,
     ack_at: Time,
     config: Rules,
-    /// When data came last, in milliseconds; the greatest number if none has.
+    /// The time of the last data, in milliseconds; the maximum value if there is none.
     data_at: u32,
-    /// The offered window, with [`AckConfig::growth`].
+    /// The advertised window, with [`AckConfig::growth`].
     pub growth: Growth,
-    /// Where the peer's FIN is; the greatest number if none is known.
+    /// The offset of the peer's FIN; the maximum value if unknown.
     fin: u64,
     last_ack_sent: u64,
-    /// How long the peer's full segments seem to be, and how long the last one was.
+    /// The estimated length of the peer's full segments, and the length of the last segment.
     full_len: u16,
     last_len: u16,
 }
 
-/// RFC 9293 section 3.7.1: the MSS of a path of which nothing is known.
+/// RFC 9293 section 3.7.1: the default MSS of an unknown path.
 const DEFAULT_MSS: u32 = 536;
 
-/// The place of a FIN that is not known.
+/// The offset of an unknown FIN.
 const NO_FIN: u64 = u64::MAX;
 
 /// [`AckConfig`] in less memory.
@@ -79,17 +79,17 @@ impl Rules {
     }
 }
 
-/// What an arrived payload means to the subflow.
+/// The effect of received payload on the subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The bytes moved the cumulative acknowledgement.
+    /// True if the bytes advanced the cumulative acknowledgement.
     pub advanced: bool,
-    /// Nothing was new.
+    /// True if nothing was new.
     pub duplicate: bool,
 }
 
 impl Receiver {
-    /// A receiver that has seen the peer's SYN with number `irs`, and has this receive buffer.
+    /// Returns a receiver that has received the peer's SYN with number `irs`, and has this receive buffer.
     pub fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
         Receiver {
             irs,
@@ -111,10 +111,10 @@ impl Receiver {
         }
     }
 
-    /// Whether a segment with so much payload is a full one for its sender. How long that is nobody says, as
-    /// the path may admit less than the MSS: it is the longest seen, or, when it has become less, what two
-    /// segments in a row have (as Linux estimates its `rcv_mss`). Two of `mss` or more are several that offload
-    /// has joined, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
+    /// True if a segment with this payload is a full one for its sender. The full length is not signalled, as
+    /// the path may admit less than the MSS: it is the longest seen, or, if it has become less, the length of
+    /// two consecutive segments (as Linux estimates its `rcv_mss`). Two of `mss` or more are several segments
+    /// joined by offload, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
     #[inline]
     pub fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
         if self.config.growth {
@@ -132,8 +132,8 @@ impl Receiver {
         len >= self.full_len
     }
 
-    /// Linux's quick acknowledgements: a segment that raises the offered window has one, and the first ones after a
-    /// silence of more than a timeout have, as at the beginning (`tcp_event_data_recv`).
+    /// Implements Linux's quick acknowledgements: of a segment that increases the advertised window, and of
+    /// the first ones after a silence of more than a timeout, as at the beginning (`tcp_event_data_recv`).
     #[inline]
     fn grow(&mut self, now: Time, payload_len: u32, mss: u32) {
         let now_ms = (now.as_micros() / 1000) as u32;
@@ -147,8 +147,9 @@ impl Receiver {
         }
     }
 
-    /// The last segment, a full one, ended a burst of its sender, and the application has read all that there is: with
-    /// [`AckConfig::push`] it is acknowledged at once, as the sender may wait for that (`tcp_cleanup_rbuf`).
+    /// Handles a full segment that ended a burst of its sender, after the application has read everything:
+    /// with [`AckConfig::push`] it is acknowledged at once, as the sender may wait for that
+    /// (`tcp_cleanup_rbuf`).
     #[inline]
     pub fn on_pushed(&mut self) {
         if self.config.push && self.due == AckDue::Later {
@@ -156,22 +157,22 @@ impl Receiver {
         }
     }
 
-    /// The next offset expected.
+    /// Returns the next offset expected.
     pub fn nxt(&self) -> u64 {
         self.nxt
     }
 
-    /// What the last acknowledgement has said.
+    /// Returns the offset of the last acknowledgement.
     pub fn last_ack_sent(&self) -> u64 {
         self.last_ack_sent
     }
 
-    /// Everything that is here, in order or not; a FIN in order counts as one.
+    /// Returns the number of bytes received, in order or not; a FIN in order counts as one.
     pub fn total(&self) -> u64 {
         self.nxt + self.out_of_order.total()
     }
 
-    /// What of `range` is not here yet: how many pieces, and the first of them.
+    /// Returns the number of missing pieces of `range`, and the first of them.
     pub fn gaps(&self, range: DataRange) -> (u32, DataRange) {
         let (mut count, mut first) = (0, DataRange::default());
         let mut cursor = range.start.max(self.nxt);
@@ -197,24 +198,22 @@ impl Receiver {
         (count, first)
     }
 
-    /// The acknowledgement number.
     pub fn ack(&self) -> Seq {
         self.irs.add(self.nxt)
     }
 
-    /// Whether the peer's FIN has been reached in order.
+    /// True if the peer's FIN has been reached in order.
     pub fn finished(&self) -> bool {
         self.nxt > self.fin
     }
 
-    /// Whether nothing is held behind a hole, and no end is known.
+    /// True if nothing is held after a hole, and no end is known.
     #[inline]
     pub fn is_complete(&self) -> bool {
         self.out_of_order.is_empty() && self.fin == NO_FIN
     }
 
-    /// The next `len` bytes have arrived, where [`Receiver::is_complete`]: what [`Receiver::arrive`] would
-    /// do, at less cost.
+    /// Receives the next `len` bytes, if [`Receiver::is_complete`]: a cheaper [`Receiver::arrive`].
     #[inline]
     pub fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
         debug_assert!(self.is_complete());
@@ -226,8 +225,7 @@ impl Receiver {
         }
     }
 
-    /// The payload `range` (and a FIN behind it) has arrived; `fresh` hears each part that was not
-    /// here before.
+    /// Receives the payload `range` (and a FIN after it); calls `fresh` with each new part.
     pub fn arrive(
         &mut self,
         now: Time,
@@ -239,17 +237,17 @@ impl Receiver {
         if fin && self.fin == NO_FIN && range.end >= self.nxt {
             self.fin = range.end;
         }
-        // Nothing counts behind the FIN.
+        // Nothing after the FIN is accepted.
         let limit = self.fin;
         let space = DataRange::new(range.start, range.end.min(limit));
         if space.end <= self.nxt && !(fin && self.fin == self.nxt) {
-            // All of it was here before (RFC 2883 section 4).
+            // All of it was received before (RFC 2883 section 4).
             if !space.is_empty() {
                 self.dsack = space;
             }
             self.due = AckDue::Now;
             if self.config.growth {
-                // The peer repeats what is here: it lacks acknowledgements (`tcp_enter_quickack_mode`).
+                // The peer retransmits received data: it lacks acknowledgements (`tcp_enter_quickack_mode`).
                 self.quick = self.quick.max(self.config.quick);
             }
             return Arrival { advanced: false, duplicate: true };
@@ -282,7 +280,7 @@ impl Receiver {
             }
         } else {
             let mut cursor = new.start;
-            // What is here already out of order is not new.
+            // Data already held out of order is not new.
             for held in self.out_of_order.as_slice() {
                 if held.start >= new.end {
                     break;
@@ -332,29 +330,28 @@ impl Receiver {
         self.recent[0] = start as u32;
     }
 
-    /// An acknowledgement shall go at once.
+    /// Requests an acknowledgement at once.
     pub fn want_ack(&mut self) {
         self.due = AckDue::Now;
     }
 
-    /// Which acknowledgement is due.
     pub fn due(&self) -> AckDue {
         self.due
     }
 
-    /// When a delayed acknowledgement is due.
+    /// Returns the time of a delayed acknowledgement.
     pub fn ack_at(&self) -> Time {
         if self.due == AckDue::Later { self.ack_at } else { Time::NEVER }
     }
 
-    /// The delayed acknowledgement's time has come.
+    /// Handles the time of a delayed acknowledgement.
     pub fn on_timer(&mut self, now: Time) {
         if self.due == AckDue::Later && self.ack_at <= now {
             self.due = AckDue::Now;
         }
     }
 
-    /// An acknowledgement has left, with or without data.
+    /// Records that an acknowledgement was sent, with or without data.
     pub fn on_ack_sent(&mut self) {
         self.last_ack_sent = self.nxt;
         // A duplicate is reported by the next acknowledgement or not at all (RFC 2883 section 4).
@@ -367,18 +364,17 @@ impl Receiver {
         self.ack_at = Time::NEVER;
     }
 
-    /// Whether there is anything to report in SACK blocks.
+    /// True if there is anything to report in SACK blocks.
     pub fn has_blocks(&self) -> bool {
         !self.dsack.is_empty() || !self.out_of_order.is_empty()
     }
 
-    /// Whether more than one block is missing something, and no duplicate says that an
-    /// acknowledgement was lost.
+    /// True if more than one hole is open, and no duplicate shows that an acknowledgement was lost.
     pub fn has_several_holes(&self) -> bool {
         self.dsack.is_empty() && self.out_of_order.as_slice().len() > 1
     }
 
-    /// The SACK blocks of the next acknowledgement, at most `room` of them: a duplicate first (RFC
+    /// Returns the SACK blocks of the next acknowledgement, at most `room` of them: a duplicate first (RFC
     /// 2883), then the block of the latest arrival, then the others by age (RFC 2018 section 4).
     pub fn blocks(&mut self, room: u32) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
@@ -440,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_segment_is_follows_the_peer() {
+    fn the_length_of_a_full_segment_follows_the_peer() {
         let mut receiver = Receiver::new(
             Seq(0),
             AckConfig { quick: 0, growth: false, ..ConnectionConfig::linux().ack },
@@ -459,7 +455,7 @@ mod tests {
         assert_eq!(receiver.due(), AckDue::Now, "two in one");
         assert!(
             receiver.measure(Time::ZERO, 1400, 1400),
-            "what was joined says nothing of the length of one"
+            "joined segments do not change the length of a full one"
         );
     }
 
@@ -499,7 +495,7 @@ mod tests {
     fn segments_that_raise_the_offered_window_are_acknowledged_at_once() {
         let mut receiver = linux();
         let dues: Vec<AckDue> = (0..6).map(|_| due_after(&mut receiver, Time::ZERO)).collect();
-        // 64,240 + 2 x 2896 is more than 70,000.
+        // 64,240 + 2 x 2896 exceeds 70,000.
         assert_eq!(dues, [AckDue::Now, AckDue::Now, AckDue::Later, AckDue::Now, AckDue::Later, AckDue::Now]);
         receiver.growth.widen(100_000, 1 << 20);
         assert!((0..50).all(|_| due_after(&mut receiver, Time::ZERO) == AckDue::Now));
@@ -548,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_counts_what_is_here_in_order_or_not() {
+    fn the_total_counts_received_data_in_order_or_not() {
         let mut receiver = receiver();
         arrive(&mut receiver, 1, 101);
         arrive(&mut receiver, 201, 301);
@@ -568,14 +564,14 @@ mod tests {
     }
 
     #[test]
-    fn the_fin_takes_one_number_behind_the_data() {
+    fn the_fin_takes_one_number_after_the_data() {
         let mut receiver = receiver();
         receiver.arrive(Time::ZERO, DataRange::new(101, 201), true, true, |_| ());
         assert!(!receiver.finished());
         arrive(&mut receiver, 1, 101);
         assert!(receiver.finished());
         assert_eq!(receiver.nxt(), 202);
-        // Data behind the FIN does not count.
+        // Data after the FIN is ignored.
         assert!(arrive(&mut receiver, 201, 301).is_empty());
         assert_eq!(receiver.nxt(), 202);
     }
@@ -585,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_fresh_once_and_what_was_here_is_reported() {
+    fn data_is_fresh_once_and_duplicates_are_reported() {
         let mut random = 7_u64;
         let mut draw = |below: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -637,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_taken_as_if_it_arrived() {
+    fn expected_data_is_received_like_any_arrival() {
         let mut taken = [0; 3];
         let mut random = anabranch_units::RandomStream::new(1, "expected");
         let mut receiver = receiver();
@@ -668,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_nobody_remembers_follow_from_the_top() {
+    fn older_blocks_follow_from_the_top() {
         let mut receiver = receiver();
         for start in [900, 100, 300, 500, 700] {
             arrive(&mut receiver, start, start + 50);
@@ -676,7 +672,7 @@ mod tests {
         let recent = [block(700, 750), block(500, 550), block(300, 350), block(100, 150)];
         assert_eq!(receiver.blocks(9).as_slice(), recent);
         assert!(receiver.blocks(0).as_slice().is_empty());
-        // Three of the four are one block now: the oldest is told again.
+        // Three of the four are one block now: the oldest is reported again.
         arrive(&mut receiver, 350, 500);
         arrive(&mut receiver, 550, 700);
         let told = [block(300, 750), block(900, 950), block(100, 150)];

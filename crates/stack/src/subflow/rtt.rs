@@ -22,7 +22,7 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// An estimator without a sample.
+    /// Returns an estimator without a sample.
     pub fn new(config: &RtoConfig) -> RttEstimator {
         RttEstimator {
             srtt: Duration::ZERO,
@@ -40,7 +40,6 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample.
     pub fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.max(Duration::from_nanos(1));
         self.last = rtt;
@@ -57,48 +56,48 @@ impl RttEstimator {
         }
         self.srtt_min = self.srtt_min.min(self.srtt);
         self.srtt_max = self.srtt_max.max(self.srtt);
-        // RFC 6298 section 2.4 bounds the sum from below. Linux bounds the variation term, so that a
-        // steady path has RTT + 200 ms.
+        // RFC 6298 section 2.4 bounds the sum from below. Linux bounds the variation term, so that a steady
+        // path has RTT + 200 ms.
         let floor = if self.floor_on_variation { self.srtt + self.floor } else { self.floor };
         self.rto = (self.srtt + self.rttvar * 4).max(floor).min(self.ceiling);
     }
 
-    /// The smoothed RTT; none before a sample.
+    /// Returns the smoothed RTT; `None` before the first sample.
     pub fn srtt(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt)
     }
 
-    /// The smoothed RTT; zero before a sample.
+    /// Returns the smoothed RTT; zero before the first sample.
     pub fn srtt_or_zero(&self) -> Duration {
         self.srtt
     }
 
-    /// The variation.
+    /// Returns the variation.
     pub fn rttvar(&self) -> Duration {
         self.rttvar
     }
 
-    /// The least sample; none before one.
+    /// Returns the minimum sample; `None` before the first.
     pub fn min(&self) -> Option<Duration> {
         self.sampled.then_some(self.min)
     }
 
-    /// The least that the smoothed RTT has been; none before a sample.
+    /// Returns the minimum of the smoothed RTT; `None` before the first sample.
     pub fn srtt_min(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt_min)
     }
 
-    /// The most that the smoothed RTT has been; none before a sample.
+    /// Returns the maximum of the smoothed RTT; `None` before the first sample.
     pub fn srtt_max(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt_max)
     }
 
-    /// The last sample.
+    /// Returns the last sample.
     pub fn last(&self) -> Duration {
         self.last
     }
 
-    /// The retransmission timeout after `backoff` doublings.
+    /// Returns the retransmission timeout after `backoff` doublings.
     pub fn rto(&self, backoff: u32) -> Duration {
         let base = if self.sampled { self.rto } else { self.initial };
         Duration(base.0.saturating_mul(1 << backoff.min(16))).min(self.ceiling)

@@ -55,7 +55,6 @@ pub struct Sent {
     pub fate: Fate,
     /// The stream offset of its first byte.
     pub data: u64,
-    /// Its mapping.
     pub mapping: SentMapping,
     /// The time of its last transmission.
     pub sent: Time,
@@ -165,7 +164,6 @@ impl Scoreboard {
         self.sent.is_empty()
     }
 
-    /// Returns the records.
     pub fn records(&self) -> &VecDeque<Sent> {
         &self.sent
     }

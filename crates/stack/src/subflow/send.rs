@@ -7,7 +7,7 @@ use super::{Queued, Subflow};
 use crate::scheduler::AssignKind;
 use crate::seq::DataRange;
 
-/// How much at most Linux hands to segmentation offload at once: what the pacing rate sends in this time.
+/// The time at the pacing rate of the maximum that Linux hands to segmentation offload at once.
 const TRAIN: Duration = Duration::from_nanos(976_563);
 
 /// The next retransmission of a subflow.
@@ -20,7 +20,7 @@ pub(crate) enum Repair {
     Send(Sent),
 }
 
-/// A record of a segment that begins at `seq` and is sent now for the first time.
+/// Returns the record of a segment that begins at `seq` and is sent now for the first time.
 #[inline]
 pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
     Sent {
@@ -37,25 +37,24 @@ pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
 }
 
 impl Subflow {
-    /// Bytes in its queue: given to it and not sent yet.
+    /// Returns the bytes in its queue: assigned to it and not sent yet.
     #[inline]
     pub fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// The queue: parts of the stream in the order in which they are sent.
+    /// Returns the queue: parts of the stream in the order of transmission.
     #[inline]
     pub fn queue(&self) -> impl Iterator<Item = &Queued> {
         self.queue.iter()
     }
 
-    /// True if nothing is in the queue.
     #[inline]
     pub fn is_queue_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Puts `range` at the end of the queue.
+    /// Appends `range` to the queue.
     pub(crate) fn enqueue(&mut self, range: DataRange, kind: AssignKind) {
         self.queued += range.len();
         match self.queue.back_mut() {
@@ -64,7 +63,7 @@ impl Subflow {
         }
     }
 
-    /// Takes `len` bytes off the front of the first range in the queue, which has at least that many.
+    /// Removes `len` bytes from the front of the first range in the queue, which has at least that many.
     #[inline]
     pub(crate) fn dequeue(&mut self, len: u64) {
         if let Some(front) = self.queue.front_mut() {
@@ -76,7 +75,7 @@ impl Subflow {
         self.queued -= len;
     }
 
-    /// Takes `range` out of the queue; `taken` receives each part of it that was there, with its kind.
+    /// Removes `range` from the queue; `taken` receives each part of it that was there, with its kind.
     pub(crate) fn recall(&mut self, range: DataRange, mut taken: impl FnMut(DataRange, AssignKind)) {
         let mut place = 0;
         while let Some(queued) = self.queue.get(place).copied() {
@@ -103,7 +102,7 @@ impl Subflow {
         }
     }
 
-    /// Takes everything that `leaves` out of the queue; `taken` receives it.
+    /// Removes everything from the queue whose kind `leaves`; `taken` receives it.
     pub(crate) fn empty_queue(&mut self, leaves: impl Fn(AssignKind) -> bool, mut taken: impl FnMut(Queued)) {
         for _ in 0..self.queue.len() {
             let Some(queued) = self.queue.pop_front() else { break };
@@ -116,8 +115,8 @@ impl Subflow {
         }
     }
 
-    /// Returns the next part of the queue, and true if a part before it was dropped: what was acknowledged up to `una`
-    /// meanwhile, by way of another subflow, need not be sent.
+    /// Returns the next part of the queue, and true if a part before it was dropped: data acknowledged up to
+    /// `una` in the meantime, on another subflow, need not be sent.
     pub(crate) fn next_queued(&mut self, una: u64) -> (Option<Queued>, bool) {
         let mut dropped = false;
         while let Some(front) = self.queue.front_mut() {
@@ -135,8 +134,8 @@ impl Subflow {
         (None, dropped)
     }
 
-    /// True if nothing was sent for a retransmission timeout, so that the congestion window is out of date (RFC 5681
-    /// section 4.1).
+    /// True if nothing was sent for a retransmission timeout, so that the congestion window is out of date
+    /// (RFC 5681 section 4.1).
     pub(crate) fn was_idle(&self, now: Time) -> bool {
         self.in_flight() == 0
             && now.since(self.last_sent) > self.rtt.rto(0)
@@ -144,13 +143,13 @@ impl Subflow {
             && self.board.is_empty()
     }
 
-    /// Bytes that the peer's window for this subflow admits.
+    /// Returns the bytes that the peer's window for this subflow admits.
     #[inline]
     pub(crate) fn window(&self) -> u64 {
         self.window_edge.saturating_sub(self.board.nxt())
     }
 
-    /// True if its pacing, the windows aside, holds back what is sent next.
+    /// True if pacing, regardless of the windows, delays the next transmission.
     pub(crate) fn is_paced_out(&self, now: Time) -> bool {
         self.pace_at > now && !self.recovery.force && !self.tail_probe_wanted
     }
@@ -172,8 +171,8 @@ impl Subflow {
         Repair::Send(self.retransmit(now, lost))
     }
 
-    /// Returns the last segment, to be sent again as a tail loss probe where one is due and there is no new data (RFC
-    /// 8985 section 7.3).
+    /// Returns the last segment, to be retransmitted as a tail loss probe if one is due and there is no new
+    /// data (RFC 8985 section 7.3).
     pub(crate) fn take_tail_probe(&mut self, now: Time) -> Option<Sent> {
         if !core::mem::take(&mut self.tail_probe_wanted) || self.board.is_empty() {
             return None;
@@ -200,8 +199,8 @@ impl Subflow {
         Some(seq)
     }
 
-    /// Counts new data that is about to be sent: `segments` with `len` bytes from the front of the queue, as a tail loss
-    /// probe or a probe of the path's MTU if that is so.
+    /// Counts new data that is about to be sent: `segments` with `len` bytes from the front of the queue,
+    /// including a tail loss probe or a probe of the path's MTU.
     pub(crate) fn on_new_data(
         &mut self,
         now: Time,
@@ -245,8 +244,8 @@ impl Subflow {
         self.board.push(record);
     }
 
-    /// True if a new segment of `len` bytes, which is recorded already, ends a train of at least two that leave
-    /// together, as one packet of Linux's segmentation offload would: as many as the pacing rate sends in a
+    /// True if a new segment of `len` bytes, which is already recorded, ends a train of at least two sent
+    /// together, like one packet of Linux's segmentation offload: the number that the pacing rate sends in a
     /// millisecond, at least two (`tcp_tso_autosize`). The last one has PSH, so that the receiver answers it.
     #[inline]
     pub(crate) fn ends_train(
@@ -288,8 +287,8 @@ impl Subflow {
         record
     }
 
-    /// Notes how much of the congestion window is used, after any segment with data was sent: congestion-window
-    /// validation as Linux does it, limited once in a round trip is limited.
+    /// Records how much of the congestion window is used, after any segment with data was sent:
+    /// congestion-window validation as in Linux, where a window limited once in a round trip is limited.
     #[inline]
     pub(crate) fn after_data(&mut self, now: Time) {
         let in_flight = self.in_flight();
@@ -305,14 +304,14 @@ impl Subflow {
         self.last_sent = now;
     }
 
-    /// Delays the next segment for as long as `len` bytes take at the pacing rate.
+    /// Delays the next segment by the time that `len` bytes take at the pacing rate.
     pub(crate) fn pace(&mut self, now: Time, len: u64, rate: Rate) {
         let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
         self.pace_at = self.pace_at.max(now) + gap;
     }
 
-    /// The pacing rate where the congestion control has none: as Linux, twice the window in a round trip while it is below
-    /// half the threshold, and 1.2 times otherwise.
+    /// Returns the pacing rate if the congestion control has none: as in Linux, twice the window per round
+    /// trip while it is below half of the threshold, and 1.2 times otherwise.
     pub(crate) fn default_pacing_rate(&self) -> Rate {
         let Some(srtt) = self.rtt.srtt() else { return Rate(0) };
         let fast = self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh / 2);
@@ -320,8 +319,8 @@ impl Subflow {
         Rate((rate.as_bps_f64() * if fast { 2.0 } else { 1.2 }) as u64)
     }
 
-    /// The size of the MTU probe that it sends in place of a segment; the first range of its queue has `front` bytes, and
-    /// `unassigned` more are written.
+    /// Returns the size of the MTU probe sent in place of a segment; the first range of its queue has `front`
+    /// bytes, and `unassigned` more are written.
     #[inline]
     pub(crate) fn mtu_probe(&mut self, now: Time, front: u64, unassigned: u64) -> Option<u32> {
         if !self.path_mtu.is_searching(now) {
@@ -332,7 +331,8 @@ impl Subflow {
         (calm && front >= u64::from(size)).then_some(size)
     }
 
-    /// A sender without data that does not fill its window measures itself, not the path.
+    /// Marks samples as app-limited: a sender that does not fill its window for lack of data measures itself,
+    /// not the path.
     pub(crate) fn on_app_limited(&mut self) {
         if self.is_usable() && self.queue.is_empty() {
             let flight = self.in_flight();
@@ -340,7 +340,8 @@ impl Subflow {
         }
     }
 
-    /// A byte that the peer has received already, which makes it answer: where its window is, and what it has.
+    /// Returns the offset of a byte that the peer has already received, which makes it answer with its window
+    /// and its acknowledgement.
     pub(crate) fn take_window_probe(&mut self) -> Option<u64> {
         if !core::mem::take(&mut self.probe_wanted) || !self.is_synchronised() {
             return None;

@@ -1,32 +1,33 @@
 //! The send buffer of a subflow, as Linux grows it.
 //!
-//! The kernel charges what a subflow holds, with the memory around it, against a buffer of the subflow's own
-//! (`sk_sndbuf`), and what a program has written and the peer's data level has not acknowledged against the
-//! connection's, which is the sum of its subflows'. A subflow's begins with room for ten segments and becomes twice its
-//! congestion window when it has run dry while the program waits for space (`tcp_new_space`), up to a maximum
-//! (`tcp_wmem`). A program that sets `SO_SNDBUF` has that size from then on, for the connection and for each subflow.
+//! The kernel charges the data of a subflow, with its memory overhead, to the subflow's own buffer
+//! (`sk_sndbuf`), and data written by a program but not acknowledged by the peer's data level to that of the
+//! connection, which is the sum of its subflows' buffers. A subflow's buffer begins with space for ten
+//! segments and becomes twice its congestion window when it has run dry while the program waits for space
+//! (`tcp_new_space`), up to a maximum (`tcp_wmem`). A program that sets `SO_SNDBUF` has that size from then
+//! on, for the connection and for each subflow.
 //!
 //! **Source**: `tcp_sndbuf_expand` in net/ipv4/tcp_input.c, `__mptcp_sync_sndbuf` in net/mptcp/protocol.h and
 //! `mptcp_sendmsg` in net/mptcp/protocol.c of Linux 6.18; `ss -tiMm`.
 //!
-//! **Constants**: 2304 bytes of memory for a segment, 1024 around each packet of at most two segments, 4096 for the
-//! connection; pieces of 32,728 bytes, which is a page of 32 KiB less its head.
+//! **Constants**: 2304 bytes of memory for a segment, 1024 of overhead per packet of at most two segments,
+//! 4096 for the connection; pieces of 32,728 bytes, which is a page of 32 KiB less its header.
 
 use super::Subflow;
 use crate::config::SendBuffers;
 
-/// The memory for a segment of an Ethernet's size, as the kernel rounds it up.
+/// The memory for a segment of Ethernet's size, as rounded up by the kernel.
 const SEGMENT: u64 = 2304;
-/// The segments that a buffer has room for at least.
+/// The minimum number of segments for which a buffer has space.
 const LEAST_SEGMENTS: u64 = 10;
-/// The memory around a packet.
+/// The overhead of a packet.
 const HEAD: u64 = 1024;
-/// What a program writes is kept, and given to subflows, in pieces of this length.
+/// The length of the pieces in which written data is stored, and assigned to subflows.
 pub const PIECE: u64 = 32_728;
-/// What a connection has beside its subflows' buffers: the least of `tcp_wmem`.
+/// The memory of a connection beside its subflows' buffers: the minimum of `tcp_wmem`.
 pub const CONNECTION: u64 = 4096;
 
-/// The buffer of a new subflow, in bytes of memory.
+/// Returns the buffer of a new subflow, in bytes of memory.
 pub fn initial(buffers: SendBuffers) -> u32 {
     short(match buffers {
         SendBuffers::Fixed(size) => size.get(),
@@ -36,12 +37,12 @@ pub fn initial(buffers: SendBuffers) -> u32 {
     })
 }
 
-/// The greatest number stands for no buffer.
+/// Converts a size; the maximum value means no buffer.
 fn short(size: u64) -> u32 {
     size.min(u64::from(u32::MAX - 1)) as u32
 }
 
-/// What the buffer becomes for a window of `cwnd` bytes in segments of `mss`, if the kernel looks at it now.
+/// Returns the buffer for a window of `cwnd` bytes in segments of `mss`, if the kernel updates it now.
 pub fn expanded(buffers: SendBuffers, now: u32, cwnd: u64, mss: u64) -> u32 {
     match buffers {
         SendBuffers::Fixed(_) => now,
@@ -52,26 +53,26 @@ pub fn expanded(buffers: SendBuffers, now: u32, cwnd: u64, mss: u64) -> u32 {
     }
 }
 
-/// The memory of a subflow that has sent `unacked` bytes, of which nothing is acknowledged, and has `queued` to send.
+/// Returns the memory of a subflow with `unacked` bytes sent and unacknowledged and `queued` bytes to send.
 pub fn memory(unacked: u64, queued: u64, mss: u64) -> u64 {
     let packets = unacked.div_ceil(2 * mss.max(1)) + queued.div_ceil(1 << 16);
     unacked + queued + HEAD * packets
 }
 
-/// Where the piece ends that `offset` of the stream lies in.
+/// Returns the end of the piece that contains `offset` of the stream.
 pub fn end_of_piece(offset: u64) -> u64 {
     (offset / PIECE + 1) * PIECE
 }
 
 impl Subflow {
-    /// Its send buffer, in bytes of memory.
+    /// Returns its send buffer, in bytes of memory.
     #[inline]
     pub(crate) fn send_buffer(&self) -> u32 {
         self.send_buffer
     }
 
-    /// Expands the send buffer if an acknowledgement has come, the subflow cannot fill its window and the application is
-    /// `blocked` (`tcp_check_space`). Returns true if it has grown.
+    /// Expands the send buffer if an acknowledgement was received, the subflow cannot fill its window and the
+    /// application is `blocked` (`tcp_check_space`). Returns true if it has grown.
     pub(crate) fn expand_send_buffer(&mut self, buffers: SendBuffers, blocked: bool) -> bool {
         if core::mem::replace(&mut self.buffer_checked, true) || !blocked {
             return false;
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(expanded(AUTO, 46_080, 66 * 1424, 1424), 304_128);
         assert_eq!(expanded(AUTO, 304_128, 59 * 1424, 1424), 304_128, "it does not become smaller");
         assert_eq!(expanded(AUTO, 304_128, 5000 * 1424, 1424), 4 << 20);
-        // Of these the kernel says 60,904 and 194,720.
+        // The kernel reports 60,904 and 194,720 for these.
         assert_eq!(memory(20 * 1424, 22_440, 1424), 50_920 + 11 * 1024);
         assert_eq!(memory(60 * 1424, 70_936, 1424), 156_376 + 32 * 1024);
     }

@@ -1,9 +1,9 @@
-//! Options that leave on acknowledgements of their own, and how many of these in a row.
+//! Options sent on separate acknowledgements, and the number of these in a row.
 //!
-//! Such an acknowledgement says nothing new to a TCP, and three of them look like a loss (RFC 5681 section 2).
-//! After two the next waits for data of ours, for another acknowledgement number, or for a retransmission
-//! timeout, after which nobody takes it for one of the same row (RFC 8684 section 3). MP_FAIL does not wait: the
-//! path is in doubt already.
+//! Such an acknowledgement contains nothing new for TCP, and three of them look like a loss (RFC 5681 section
+//! 2). After two the next waits for local data, for another acknowledgement number, or for a retransmission
+//! timeout, after which it is no longer taken for one of the same row (RFC 8684 section 3). MP_FAIL does not
+//! wait: the path is already in doubt.
 
 use std::collections::VecDeque;
 
@@ -12,19 +12,18 @@ use anabranch_units::{Duration, Time};
 use crate::segment::MptcpOption;
 use crate::seq::Seq;
 
-/// How many leave in a row.
 const IN_A_ROW: u8 = 2;
-/// How many wait at most. What is more is announced again by whoever wants an answer.
+/// The maximum number pending. Further ones are repeated if they need an answer.
 const MOST: usize = 32;
 
-/// What one subflow has to signal.
+/// The pending signals of one subflow.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     waiting: VecDeque<MptcpOption>,
-    /// How many have left with the acknowledgement number `ack`, and nothing else meanwhile.
+    /// The number sent with the acknowledgement number `ack`, with nothing else in between.
     in_row: u8,
     ack: Seq,
-    /// When the row is over; never unless it is full.
+    /// The time at which the row ends; never unless it is full.
     resume_at: Time,
 }
 
@@ -35,7 +34,7 @@ impl Default for Signals {
 }
 
 impl Signals {
-    /// Takes one on. What waits already is not said twice, and of priorities the last counts.
+    /// Adds an option. A pending one is not repeated, and the last priority replaces earlier ones.
     pub fn push(&mut self, option: MptcpOption) {
         if matches!(option, MptcpOption::Priority { .. }) {
             self.waiting.retain(|waiting| !matches!(waiting, MptcpOption::Priority { .. }));
@@ -49,7 +48,7 @@ impl Signals {
         self.waiting.clear();
     }
 
-    /// Whether one may leave.
+    /// True if one may be sent.
     #[inline]
     pub fn may_leave(&self) -> bool {
         match self.waiting.front() {
@@ -59,12 +58,13 @@ impl Signals {
         }
     }
 
-    /// Whether one taken on now would have to wait.
+    /// True if an option added now would be deferred.
     pub fn is_held_up(&self) -> bool {
         self.resume_at.is_armed()
     }
 
-    /// What waits for the row to be over and may as well leave by another subflow: all about addresses.
+    /// Moves the options that wait for the end of the row and may also be sent on another subflow: all about
+    /// addresses.
     pub fn take_movable(&mut self, to: &mut Signals) {
         if !self.is_held_up() {
             return;
@@ -78,7 +78,8 @@ impl Signals {
         });
     }
 
-    /// The next one, to leave with the acknowledgement number `ack`; `timeout` is that of a retransmission.
+    /// Returns the next option, to be sent with the acknowledgement number `ack`; `timeout` is that of a
+    /// retransmission.
     pub fn pop(&mut self, now: Time, ack: Seq, timeout: Duration) -> Option<MptcpOption> {
         if !self.may_leave() {
             return None;
@@ -92,7 +93,7 @@ impl Signals {
         self.waiting.pop_front()
     }
 
-    /// Another segment leaves, with so much payload and this acknowledgement number.
+    /// Records another segment sent, with this payload and acknowledgement number.
     #[inline]
     pub fn on_other(&mut self, payload_len: u32, ack: Seq) {
         if self.in_row > 0 && (payload_len > 0 || ack != self.ack) {
@@ -101,7 +102,7 @@ impl Signals {
         }
     }
 
-    /// When [`Signals::on_timer`] is due.
+    /// Returns the time at which [`Signals::on_timer`] is due.
     #[inline]
     pub fn due(&self) -> Time {
         if self.waiting.is_empty() { Time::NEVER } else { self.resume_at }
@@ -126,9 +127,9 @@ mod tests {
         MptcpOption::AddAddress(AddAddress { id, ip: [192, 0, 2, id].into(), port: None, hmac: None })
     }
 
-    // RFC 8684 section 3.3.8: MP_PRIO is about the subflow that it is sent on.
+    // RFC 8684 section 3.3.8: MP_PRIO concerns the subflow on which it is sent.
     #[test]
-    fn only_what_is_about_addresses_moves_to_another_subflow() {
+    fn only_options_about_addresses_move_to_another_subflow() {
         let (mut one, mut other) = (Signals::default(), Signals::default());
         for id in 1..=3 {
             one.push(echo(id));

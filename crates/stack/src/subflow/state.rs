@@ -1,108 +1,105 @@
-//! The state of a subflow: the TCP states, the handshake, FINs and resets. It changes by the functions of this file
-//! alone.
+//! The state of a subflow: the TCP states, the handshake, FINs and resets. Only the functions of this file
+//! change it.
 
 use anabranch_units::{Duration, Time};
 
 use super::Subflow;
 use crate::segment::ResetReason;
 
-/// The states of RFC 9293 section 3.3.2, with the one that RFC 8684 adds for joins.
+/// The states of RFC 9293 section 3.3.2, and the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpState {
-    /// A SYN was sent.
     SynSent,
     /// A SYN was received and answered.
     SynReceived,
     /// The third ACK of a join was sent, and not yet answered.
     PreEstablished,
-    /// Data may go both ways.
+    /// Data may flow in both directions.
     Established,
     /// This side has sent its FIN.
     FinWait1,
-    /// And it was acknowledged.
+    /// The local FIN is acknowledged.
     FinWait2,
     /// The peer has sent its FIN.
     CloseWait,
-    /// Both have sent a FIN, ours is not acknowledged.
+    /// Both sides have sent a FIN, and the local one is not acknowledged.
     Closing,
-    /// The peer's FIN came first, ours is not acknowledged.
+    /// The peer's FIN was first, and the local one is not acknowledged.
     LastAck,
     /// Both FINs are acknowledged; late segments are still answered.
     TimeWait,
-    /// Gone.
+    /// The subflow has ended.
     Closed,
 }
 
-/// Why a subflow was reset by us.
+/// The reason for a local reset of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResetCause {
-    /// The connection is aborted: carry MP_FASTCLOSE.
+    /// The connection is aborted: sends MP_FASTCLOSE.
     Abort,
-    /// The subflow alone ends: carry MP_TCPRST (RFC 8684 section 3.6).
+    /// Only the subflow ends: sends MP_TCPRST (RFC 8684 section 3.6).
     Because(ResetReason),
-    /// The whole connection is gone, and no new subflow can succeed: MP_TCPRST is not transient.
+    /// The whole connection has ended, and no new subflow can succeed: MP_TCPRST is not transient.
     Gone,
-    /// The payload mapped from this offset of the stream on was changed on its way: carry MP_FAIL too
-    /// (section 3.7).
+    /// The payload mapped from this offset of the stream was changed in transit: sends MP_FAIL too (section
+    /// 3.7).
     Damage(i64),
 }
 
-/// What the three-way or four-way handshake still needs.
+/// The progress of the three-way or four-way handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handshake {
-    /// This is a join and not the first subflow.
+    /// True for a join, false for the first subflow.
     pub join: bool,
-    /// Our nonce.
     pub local_nonce: u32,
     /// The peer's nonce.
     pub remote_nonce: u32,
-    /// How often the SYN, the SYN/ACK or a join's third ACK was sent.
+    /// The number of transmissions of the SYN, the SYN/ACK or a join's third ACK.
     pub attempts: u32,
-    /// It shall be sent (again) now.
+    /// True if it is to be sent (again) now.
     pub send: bool,
-    /// When it is sent again.
+    /// The time of its retransmission.
     pub retry_at: Option<Time>,
-    /// When it was first sent, for an RTT sample if it was sent once.
+    /// The time of its first transmission, for an RTT sample if it was sent once.
     pub sent_at: Time,
 }
 
 /// The consequence of an acknowledged FIN, or of the peer's FIN, for the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// The subflow goes on in another state.
+    /// The subflow continues in another state.
     Continues,
     /// Both FINs are acknowledged, and this side has to wait: [`Subflow::enter_time_wait`] is next.
     TimeWait,
-    /// Both FINs are acknowledged, and the subflow is done.
+    /// Both FINs are acknowledged, and the subflow is complete.
     Done,
 }
 
 impl Subflow {
-    /// Its state.
     #[inline]
     pub fn state(&self) -> TcpState {
         self.state
     }
 
-    /// Whether it is gone.
+    /// True if it has ended.
     pub fn is_closed(&self) -> bool {
         self.state == TcpState::Closed
     }
 
-    /// Whether it has not come to its end, nor is about to be reset.
+    /// True if it has neither ended nor is about to be reset.
     #[inline]
     pub fn is_open(&self) -> bool {
         !matches!(self.state, TcpState::Closed | TcpState::TimeWait) && self.reset.is_none()
     }
 
-    /// Whether data may be put on it.
+    /// True if data may be assigned to it.
     pub fn is_usable(&self) -> bool {
         matches!(self.state, TcpState::Established | TcpState::CloseWait)
             && !self.fin_wanted
             && self.reset.is_none()
     }
 
-    /// Whether it can still exchange segments about the connection.
+    /// True if it can still exchange segments of the connection.
     pub fn is_synchronised(&self) -> bool {
         !matches!(
             self.state,
@@ -110,7 +107,7 @@ impl Subflow {
         )
     }
 
-    /// Whether our FIN was sent and acknowledged.
+    /// True if the local FIN was sent and acknowledged.
     pub fn fin_acked(&self) -> bool {
         self.fin_sent && self.board.is_empty()
     }
@@ -121,13 +118,12 @@ impl Subflow {
         self.reset.is_some()
     }
 
-    /// The cause of the reset that is due.
     #[inline]
     pub(crate) fn reset_due(&self) -> Option<ResetCause> {
         self.reset
     }
 
-    /// Requests a reset: it is the next segment that is sent.
+    /// Requests a reset, which is the next segment sent.
     pub(crate) fn request_reset(&mut self, cause: ResetCause) {
         self.reset = Some(cause);
     }
@@ -147,7 +143,6 @@ impl Subflow {
         self.fin_wanted
     }
 
-    /// True if its FIN was sent.
     pub(crate) fn fin_sent(&self) -> bool {
         self.fin_sent
     }
@@ -157,7 +152,7 @@ impl Subflow {
         self.fin_wanted && !self.fin_sent && self.queue.is_empty()
     }
 
-    /// The FIN is sent.
+    /// Updates the state when the FIN is sent.
     pub(crate) fn on_fin_sent(&mut self) {
         self.fin_sent = true;
         self.state = match self.state {
@@ -166,7 +161,7 @@ impl Subflow {
         };
     }
 
-    /// Its FIN is acknowledged.
+    /// Updates the state when its FIN is acknowledged.
     pub(crate) fn on_fin_acked(&mut self) -> Ending {
         match self.state {
             TcpState::FinWait1 => {
@@ -179,11 +174,11 @@ impl Subflow {
         }
     }
 
-    /// The peer's FIN has been reached in order.
+    /// Updates the state when the peer's FIN was reached in order.
     pub(crate) fn on_fin(&mut self) -> Ending {
         self.state = match self.state {
             TcpState::Established | TcpState::PreEstablished => TcpState::CloseWait,
-            // Had the same segment acknowledged our FIN, the state were FIN-WAIT-2 by now.
+            // If the same segment had acknowledged the local FIN, the state would already be FIN-WAIT-2.
             TcpState::FinWait1 => TcpState::Closing,
             TcpState::FinWait2 => TcpState::TimeWait,
             other => other,
@@ -191,7 +186,7 @@ impl Subflow {
         if self.state == TcpState::TimeWait { Ending::TimeWait } else { Ending::Continues }
     }
 
-    /// True if it waits for the peer's FIN, as far as its own side is concerned.
+    /// True if the local side is complete and it waits for the peer's FIN.
     #[inline]
     pub(crate) fn awaits_fin(&self) -> bool {
         matches!(self.state, TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2)
@@ -203,19 +198,19 @@ impl Subflow {
         self.time_wait_until = until;
     }
 
-    /// It is gone.
+    /// Ends it.
     pub(crate) fn set_closed(&mut self) {
         self.state = TcpState::Closed;
     }
 
-    /// Notes when it has ended. False if that is known.
+    /// Records the time of its end. Returns false if that is already known.
     pub(crate) fn note_end(&mut self, now: Time) -> bool {
         let first = self.ended.is_none();
         self.ended.get_or_insert(now);
         first
     }
 
-    /// Everything is over: its statistics are final.
+    /// True if everything is complete and its statistics are final.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
@@ -225,7 +220,7 @@ impl Subflow {
         self.established.is_some()
     }
 
-    /// The handshake is complete: data may flow.
+    /// Completes the handshake: data may flow.
     pub(crate) fn establish(&mut self, now: Time) {
         self.state = TcpState::Established;
         self.established = Some(now);
@@ -234,35 +229,35 @@ impl Subflow {
         self.last_sent = now;
     }
 
-    /// The SYN/ACK of a join is right: its third ACK is due.
+    /// Accepts the SYN/ACK of a join: its third ACK is due.
     pub(crate) fn await_fourth_ack(&mut self) {
         self.state = TcpState::PreEstablished;
         self.handshake.attempts = 0;
         self.handshake.send = true;
     }
 
-    /// The SYN/ACK of a join is wrong. It has synchronised the subflow all the same, so that the reset acknowledges it.
+    /// Rejects the SYN/ACK of a join. It has still synchronised the subflow, so the reset acknowledges it.
     pub(crate) fn reject_syn_ack(&mut self) {
         self.state = TcpState::PreEstablished;
         self.request_reset(ResetCause::Because(ResetReason::MptcpError));
     }
 
-    /// The peer's SYN has crossed with ours: the SYN/ACK is due.
+    /// Handles a SYN of the peer that has crossed with the local one: the SYN/ACK is due.
     pub(crate) fn cross_syn(&mut self, now: Time) {
         self.state = TcpState::SynReceived;
         self.last_received = now;
-        // The SYN/ACK is timed and repeated by itself.
+        // The SYN/ACK is timed and retransmitted separately.
         self.handshake.attempts = 0;
         self.handshake.send = true;
     }
 
-    /// True if it is a join and not the first subflow.
+    /// True for a join, false for the first subflow.
     #[inline]
     pub(crate) fn is_join(&self) -> bool {
         self.handshake.join
     }
 
-    /// The handshake as it stands.
+    /// Returns the state of the handshake.
     pub(crate) fn handshake(&self) -> &Handshake {
         &self.handshake
     }
@@ -273,17 +268,17 @@ impl Subflow {
         self.handshake.send
     }
 
-    /// The peer asks for the segment of the handshake once more.
+    /// Repeats the segment of the handshake at the peer's request.
     pub(crate) fn repeat_handshake(&mut self) {
         self.handshake.send = true;
     }
 
-    /// The segment of the handshake was sent by somebody else.
+    /// Skips the segment of the handshake, which was sent elsewhere.
     pub(crate) fn skip_handshake_segment(&mut self) {
         self.handshake.send = false;
     }
 
-    /// A segment of the handshake is sent, for the last time before it is repeated after `wait`.
+    /// Records the transmission of a segment of the handshake, which is repeated after `wait`.
     pub(crate) fn on_handshake_sent(&mut self, now: Time, wait: Duration) {
         self.handshake.send = false;
         self.handshake.attempts += 1;
@@ -293,8 +288,8 @@ impl Subflow {
         self.handshake.retry_at = Some(now + wait);
     }
 
-    /// The wait for an answer in the handshake is over: it is sent again, unless that was tried more than `retries`
-    /// times already. False if it was.
+    /// Handles the expiration of the wait for an answer in the handshake: repeats it, unless more than
+    /// `retries` repetitions have been made. Returns false in that case.
     pub(crate) fn retry_handshake(&mut self, retries: u32) -> bool {
         if self.handshake.attempts > retries {
             return false;
@@ -304,7 +299,7 @@ impl Subflow {
         true
     }
 
-    /// The nonce of the peer's side of a join.
+    /// Sets the nonce of the peer's side of a join.
     pub(crate) fn set_remote_nonce(&mut self, nonce: u32) {
         self.handshake.remote_nonce = nonce;
     }

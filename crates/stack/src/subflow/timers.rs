@@ -1,4 +1,4 @@
-//! The timers of a subflow: when they expire, and what loss detection then does.
+//! The timers of a subflow: their expirations, and the resulting loss detection.
 
 use anabranch_units::{Duration, Time};
 
@@ -13,22 +13,21 @@ use crate::seq::DataRange;
 /// The state of the connection that the timers of a subflow depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerContext {
-    /// Each timeout in a row doubles the next.
+    /// True if each consecutive timeout doubles the next.
     pub backoff: bool,
-    /// How long the peer may delay an acknowledgement.
+    /// The time by which the peer may delay an acknowledgement.
     pub ack_delay: Duration,
-    /// Segments are paced.
+    /// True if segments are paced.
     pub paces: bool,
 }
 
-/// A timer that has expired, for the connection.
+/// An expired timer, for the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expiry {
-    /// None, or one that the subflow has dealt with.
+    /// None, or one that the subflow has handled.
     Nothing,
-    /// The wait in TIME-WAIT or FIN-WAIT-2 is over.
+    /// The wait in TIME-WAIT or FIN-WAIT-2 has ended.
     WaitOver,
-    /// The handshake has failed.
     HandshakeFailed,
     /// The peer has withdrawn the address, and is silent.
     Withdrawn,
@@ -45,13 +44,15 @@ impl Subflow {
         self.recovery.timer(self.timer_base, self.last_new, &self.board, &self.rtt, backoff, ack_delay)
     }
 
-    /// When the retransmission timer expires, or the probe or the reordering timer in its place.
+    /// Returns the time at which the retransmission timer expires, or the probe or the reordering timer in
+    /// its place.
     pub(crate) fn retransmission_due(&self, context: TimerContext) -> Time {
         self.retransmit_timer(context).0
     }
 
-    /// When [`Subflow::expire`] is due. Unless `EXACT`, a time after `known`, for which the connection is queued anyway,
-    /// need not be exact. `fin_wait` returns how long the peer's FIN is waited for, if the wait has an end.
+    /// Returns the time at which [`Subflow::expire`] is due. Unless `EXACT`, a time after `known`, for which
+    /// the connection is queued anyway, need not be exact. `fin_wait` returns how long to wait for the peer's
+    /// FIN, if the wait is limited.
     #[inline]
     pub(crate) fn next_timeout<const EXACT: bool>(
         &self,
@@ -73,7 +74,8 @@ impl Subflow {
             due = due.min(self.fin_wait_end(fin_wait));
         }
         if !self.board.is_empty() {
-            // Mostly the connection was queued before the last acknowledgements, which have deferred the timer.
+            // Usually the connection was queued before the last acknowledgements, which have moved the timer
+            // to a later time.
             let earliest = self.recovery.timer_not_before(self.timer_base, &self.board, &self.rtt);
             if EXACT || earliest < due.min(known) {
                 due = due.min(self.retransmit_timer(context).0);
@@ -88,13 +90,13 @@ impl Subflow {
         due
     }
 
-    /// When a subflow that waits for nothing but the peer's FIN stops waiting: the peer may have lost it, and no reset may
-    /// have come.
+    /// Returns the time at which a subflow that waits only for the peer's FIN stops waiting: the peer may
+    /// have lost its state, and no reset may have arrived.
     fn fin_wait_end(&self, fin_wait: impl FnOnce() -> Option<Duration>) -> Time {
         fin_wait().map_or(Time::NEVER, |wait| self.last_received + wait)
     }
 
-    /// Deals with the timers that have expired, and returns the one that concerns the connection.
+    /// Handles the expired timers, and returns the one that concerns the connection.
     pub(crate) fn expire(
         &mut self,
         now: Time,
@@ -135,7 +137,7 @@ impl Subflow {
         match kind {
             RetransmitTimer::TailProbe => {
                 self.tail_probe_wanted = true;
-                // The timeout starts anew from the probe (RFC 8985 section 7.3).
+                // The timeout restarts from the probe (RFC 8985 section 7.3).
                 self.timer_base = now;
                 Expiry::Nothing
             }
@@ -144,25 +146,24 @@ impl Subflow {
         }
     }
 
-    /// The peer has withdrawn the address: the path is probed, and the subflow is reset if it does not answer (RFC 8684
-    /// section 3.4.2).
+    /// Handles the withdrawal of the address by the peer: the path is probed, and the subflow is reset if it
+    /// does not answer (RFC 8684 section 3.4.2).
     pub(crate) fn withdraw(&mut self, now: Time) {
         self.probe_wanted = true;
         self.removal_deadline = now + self.rtt.rto(0) * 2;
     }
 
-    /// The withdrawal counts no more.
     pub(crate) fn cancel_withdrawal(&mut self) {
         self.removal_deadline = Time::NEVER;
     }
 
-    /// When an acknowledgement is due that was delayed.
+    /// Returns the time of a delayed acknowledgement.
     #[inline]
     pub(crate) fn ack_at(&self) -> Time {
         self.recv.ack_at()
     }
 
-    /// The reordering timer has expired: marks segments lost. Returns the congestion event if that is one.
+    /// Handles the reordering timer: marks segments lost. Returns the congestion event, if any.
     #[cold]
     pub(crate) fn on_reordering_timer(
         &mut self,
@@ -191,8 +192,8 @@ impl Subflow {
         Some(CongestionEvent { now, flight_bytes, recover_bytes, ecn: false, reduced })
     }
 
-    /// The retransmission timer has expired: marks everything in flight lost. Returns the bytes that were in flight, and
-    /// true if it is the first time for this data.
+    /// Handles the retransmission timer: marks everything in flight lost. Returns the bytes that were in
+    /// flight, and true if it is the first timeout for this data.
     #[cold]
     pub(crate) fn on_retransmission_timeout(
         &mut self,
@@ -218,8 +219,9 @@ impl Subflow {
         (flight, first)
     }
 
-    /// Notes that segments were marked lost, the lowest from offset `first` on; `entered` is true if a reduction of the
-    /// window would follow. Returns true if the loss is excused: it was a probe of the path's MTU.
+    /// Records that segments were marked lost, the lowest from offset `first` on; `entered` is true if a
+    /// reduction of the window would follow. Returns true if the loss is excused: it was a probe of the
+    /// path's MTU.
     #[cold]
     pub(super) fn excuses_loss(&mut self, now: Time, first: u64, segments: u32, entered: bool) -> bool {
         match self.path_mtu.on_lost(now, first, segments, entered, self.mss) {
@@ -231,7 +233,7 @@ impl Subflow {
         }
     }
 
-    /// Considers whether the timeout shows that packets of this size do not pass.
+    /// Checks whether the timeout shows that packets of this size do not pass.
     fn suspect_path_mtu(&mut self, now: Time) {
         let first = self.board.records().front().map_or(0, |record| record.len);
         let timeouts = self.recovery.timeouts();

@@ -1,18 +1,19 @@
-//! The window that the peer holds for a subflow, and what an acknowledgement may say beside it.
+//! The window that the peer stores for a subflow, and the data acknowledgements that may be sent with it.
 //!
-//! The right edge of the data level is the data acknowledgement plus the window of the same segment (RFC 8684 section
-//! 3.3.4). Linux (6.18) adds the data acknowledgement to the window that it *holds* for the subflow, and takes a
-//! smaller one only from a segment that acknowledges more on the subflow. Where the data level has moved by way of
-//! another subflow and nobody reads, an acknowledgement that repeats its number shows a smaller window beside a newer
-//! data acknowledgement, and Linux sends beyond the edge by the difference. What arrives there is dropped, though
-//! acknowledged on the subflow, and comes again only as the data level's timer runs out, piece by piece.
+//! The right edge of the data level is the data acknowledgement plus the window of the same segment (RFC 8684
+//! section 3.3.4). Linux (6.18) adds the data acknowledgement to the window that it *holds* for the subflow,
+//! and accepts a smaller one only from a segment that acknowledges more on the subflow. If the data level has
+//! advanced on another subflow and the application does not read, an acknowledgement that repeats its number
+//! carries a smaller window with a newer data acknowledgement, and Linux sends beyond the edge by the
+//! difference. That data is dropped on arrival, though acknowledged on the subflow, and is retransmitted only
+//! when the data level's timer expires, piece by piece.
 //!
-//! So such an acknowledgement lags: it repeats the window that is held, with a data acknowledgement that is older by
-//! the difference. The edge is the same, and whoever reads the segment by itself reads it right.
+//! So such an acknowledgement lags: it repeats the held window, with a data acknowledgement that is older by
+//! the difference. The edge is the same, and a peer that interprets the segment alone also gets it right.
 
 use crate::seq::Seq;
 
-/// What Linux would hold, or more.
+/// An upper bound on the window that Linux would hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowHeld {
     ack: Seq,
@@ -20,11 +21,11 @@ pub(crate) struct WindowHeld {
 }
 
 impl WindowHeld {
-    /// Nothing was shown yet.
+    /// The state before any window was advertised.
     pub const NONE: WindowHeld = WindowHeld { ack: Seq(0), bytes: 0 };
 
-    /// A segment leaves that acknowledges `ack` and has room for `window` bytes behind all that has arrived.
-    /// Returns by how many bytes its data acknowledgement has to lag, and its window to be larger.
+    /// Records a segment that acknowledges `ack` and has space for `window` bytes after all received data.
+    /// Returns the number of bytes by which its data acknowledgement has to lag, and its window to be larger.
     #[inline]
     pub fn show(&mut self, ack: Seq, window: u64) -> u64 {
         if ack != self.ack || window >= u64::from(self.bytes) {
@@ -34,15 +35,15 @@ impl WindowHeld {
         u64::from(self.bytes) - window
     }
 
-    /// A segment leaves that acknowledges `ack` without a data acknowledgement. Before the next one Linux may lend the
-    /// subflow what the connection has been told is free (`SndWndShared`): `window` is that or what the segment shows,
-    /// whichever is more.
+    /// Records a segment that acknowledges `ack` without a data acknowledgement. Before the next one Linux
+    /// may let the subflow use the window advertised for the connection (`SndWndShared`): `window` is the
+    /// greater of that and the segment's own.
     pub fn show_alone(&mut self, ack: Seq, window: u64) {
         self.ack = ack;
         self.raise(window);
     }
 
-    /// Another subflow has shown `window` bytes, which Linux may lend to this one.
+    /// Records that another subflow has advertised `window` bytes, which Linux may use on this one.
     pub fn raise(&mut self, window: u64) {
         self.bytes = self.bytes.max(window as u32);
     }
@@ -66,19 +67,19 @@ mod tests {
         held.raise(50);
         assert_eq!(held.show(Seq(2000), 600), 100);
         held.show_alone(Seq(3000), 500);
-        assert_eq!(held.show(Seq(3000), 450), 250, "lent again before it hears that less is free");
+        assert_eq!(held.show(Seq(3000), 450), 250, "used again before the smaller window arrives");
     }
 
-    /// One step of a receiver with two subflows.
+    /// A step of a receiver with two subflows.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// So many bytes arrive in order at both levels, on the first or the second subflow, which may acknowledge.
+        /// Bytes arrive in order at both levels, on the first or the second subflow, which may acknowledge.
         Arrive(usize, u64, bool),
         /// The application reads.
         Read(u64),
-        /// An acknowledgement leaves on the first or second subflow.
+        /// An acknowledgement is sent on the first or second subflow.
         Acknowledge(usize),
-        /// The peer sends what its windows admit: Linux lends the room of the connection to that subflow.
+        /// The peer sends as much as its windows admit: Linux uses the connection's window on that subflow.
         Lend(usize),
     }
 
@@ -93,15 +94,15 @@ mod tests {
     }
 
     proptest! {
-        /// A peer that reads as Linux does never gets another edge than the one that was said.
+        /// A peer with Linux's interpretation never derives another edge than the one advertised.
         #[test]
-        fn linux_never_reads_an_edge_that_was_not_said(
+        fn linux_never_derives_an_edge_that_was_not_advertised(
             steps in prop::collection::vec(step(), 1..200),
         ) {
             const BUFFER: u64 = 20_000;
             let (mut nxt, mut read, mut edge) = (0_u64, 0_u64, BUFFER);
             let (mut acks, mut held, mut last) = ([0_u32; 2], [WindowHeld::NONE; 2], 0_u64);
-            // What the peer knows.
+            // The peer's knowledge.
             let (mut heard, mut snd_wnd, mut una, mut wnd_end) = ([u32::MAX; 2], [0_u64; 2], 0_u64, 0_u64);
             for step in steps {
                 let told = match step {

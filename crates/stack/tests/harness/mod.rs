@@ -254,7 +254,7 @@ impl Pair {
         assert_eq!(self.now, other.now);
     }
 
-    /// A digest of every segment, placement and event of a pair that kept its log.
+    /// Returns a digest of every segment, placement and event of a pair that kept its log.
     pub fn digest(&self) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
         let ends = [&self.client, &self.server].map(|host| (&host.events, &host.final_stats));
@@ -491,7 +491,6 @@ impl Pair {
         true
     }
 
-    /// Runs for a duration.
     pub fn run_for(&mut self, span: Duration) {
         let limit = self.now + span;
         self.run_until(limit, |_| false);

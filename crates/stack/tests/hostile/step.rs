@@ -7,7 +7,6 @@ use anabranch_stack::segment::Flags;
 pub enum Number {
     /// The correct number plus this difference.
     Near(i32),
-    /// Any number.
     Any(u64),
 }
 

@@ -157,7 +157,6 @@ impl Case {
         }
     }
 
-    /// Returns the configuration of a side.
     pub fn config(&self, side: Side) -> ConnectionConfig {
         let at = usize::from(side == Side::Server);
         let knobs = &self.knobs[at];

@@ -20,7 +20,6 @@ pub fn rng_seed() -> RngSeed {
     RngSeed::Fixed(seed())
 }
 
-/// Returns a number from the environment.
 pub fn environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }

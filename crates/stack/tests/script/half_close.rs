@@ -14,7 +14,7 @@ fn closed(s: &Script) -> Option<CloseReason> {
     })
 }
 
-/// The peer's DATA_FIN alone, at stream offset `end`.
+/// Returns the peer's DATA_FIN alone, at stream offset `end`.
 fn data_fin(sub: usize, seq: i64, end: i64) -> Seg {
     seg(sub).seq(seq).data_ack(0).map(end, 0, 1).data_fin()
 }

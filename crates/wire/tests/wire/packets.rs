@@ -37,7 +37,7 @@ fn a_checksum_worked_out_by_hand() {
     segment.window = 5;
     let mut out = [0; 43];
     let write = |payload: &mut [u8]| payload.copy_from_slice(&[1, 2, 3]);
-    emit(&segment, &IpFields::default(), Checksum::Full, &mut out, write).expect("room");
+    emit(&segment, &IpFields::default(), Checksum::Full, &mut out, write).expect("space");
     // Addresses 0a00+0001+0a00+0002, protocol 0006, length 0017; ports 0001+0002; 0001+0002; 0003+0004;
     // 5010; 0005; payload 0102+0300: 6848, and its inverse.
     let by_hand: u16 = 0x0a00 + 1 + 0x0a00 + 2 + 6 + 0x17 + 3 + 3 + 7 + 0x5010 + 5 + 0x0102 + 0x0300;
@@ -88,7 +88,7 @@ fn the_offloaded_checksum_is_completed_by_summing_from_the_tcp_header() {
         let segment = Segment { payload_len: 333, ..Segment::new(from, to, Seq(9), ACK) };
         let full = packet_of(&segment);
         let mut packet = full.clone();
-        let header = emit_header(&segment, &IpFields::default(), &mut packet).expect("room");
+        let header = emit_header(&segment, &IpFields::default(), &mut packet).expect("space");
         header.finish(&mut packet, Checksum::Offload);
         assert_ne!(packet, full);
         // The device completes the checksum (virtio 1.2 section 5.1.6.2).
@@ -104,7 +104,7 @@ fn the_payload_may_be_summed_while_it_is_copied() {
     let segment = Segment { payload_len: 77, ..segment(ACK) };
     let full = packet_of(&segment);
     let mut packet = vec![0; full.len()];
-    let header = emit_header(&segment, &IpFields::default(), &mut packet).expect("room");
+    let header = emit_header(&segment, &IpFields::default(), &mut packet).expect("space");
     let (first, second) = full[header.len()..].split_at(31);
     let one = checksum::copy_and_sum(first, &mut packet[header.len()..]);
     let two = checksum::copy_and_sum(second, &mut packet[header.len() + 31..]);
@@ -262,9 +262,9 @@ fn errors_of_writing() {
     assert!(emit_header(&long, &ip, &mut out).is_ok());
     assert_eq!(
         emit(&long, &ip, Checksum::Full, &mut out, |_| {}).err(),
-        Some(EmitError::NoRoom { needed: 65_535 })
+        Some(EmitError::NoSpace { needed: 65_535 })
     );
-    assert_eq!(emit_header(&long, &ip, &mut out[..39]).err(), Some(EmitError::NoRoom { needed: 40 }));
+    assert_eq!(emit_header(&long, &ip, &mut out[..39]).err(), Some(EmitError::NoSpace { needed: 40 }));
     let mixed = Segment { destination: v6().1, ..segment(ACK) };
     assert_eq!(emit_header(&mixed, &ip, &mut out).err(), Some(EmitError::MixedFamilies));
 }

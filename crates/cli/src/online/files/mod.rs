@@ -66,7 +66,7 @@ impl Files {
             }
             Found::Directory => redirect(request),
             Found::Nothing => plain(StatusCode::NOT_FOUND, "there is no such file\n"),
-            Found::Forbidden => plain(StatusCode::FORBIDDEN, "this file may not be read\n"),
+            Found::Forbidden => plain(StatusCode::FORBIDDEN, "no permission to read this file\n"),
             Found::Busy => {
                 let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, "too many files are open\n");
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
@@ -85,10 +85,10 @@ fn refuse(request: &Parts) -> Option<Response<FileBody>> {
     let no_path = !request.uri.path().starts_with('/')
         || (request.uri.scheme().is_none() && request.uri.authority().is_some());
     let problem = match () {
-        () if wrong_host => "a request has one Host\n",
-        () if no_path => "a request names a path that begins with a slash\n",
+        () if wrong_host => "a request needs exactly one Host header\n",
+        () if no_path => "a request needs a path that begins with a slash\n",
         () if !matches!(request.method, Method::GET | Method::HEAD) => {
-            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Some(response);
         }

@@ -1,4 +1,4 @@
-//! Measures with a server.
+//! The client of `bench`, which measures.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Sockets of the kernel, TCP's or Multipath TCP's, in place of a host of our own.
+//! Kernel sockets, TCP's or Multipath TCP's, instead of a host of anabranch.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, soc
 use super::{Args, Reader, Writer};
 use crate::online::bench::CHUNK;
 
-/// For more connections than this `ss`, which is run for each, is not asked.
+/// The number of connections up to which `ss` is run for each.
 const MOST_ASKED: u32 = 16;
 /// `IPPROTO_MPTCP`.
 const MPTCP: u32 = 262;
@@ -29,7 +29,7 @@ fn socket_of(args: &Args, family: AddressFamily) -> io::Result<OwnedFd> {
 pub struct Opened {
     pub read: Reader,
     pub write: Writer,
-    /// Whether it is Multipath TCP after the handshake, where that was asked for and can be told.
+    /// Whether it uses Multipath TCP after the handshake, if that was requested and can be determined.
     pub is_multipath: Option<bool>,
 }
 
@@ -53,7 +53,7 @@ pub async fn connect(args: &Args, name: &str) -> io::Result<Opened> {
     Ok(Opened { read: buffered(read), write: Box::new(write), is_multipath })
 }
 
-/// A socket of the kernel lends nothing: its bytes are copied out.
+/// Returns a reader of a kernel socket, whose bytes are copied.
 pub fn buffered(read: tokio::net::tcp::OwnedReadHalf) -> Reader {
     Box::new(tokio::io::BufReader::with_capacity(CHUNK, read))
 }

@@ -25,22 +25,22 @@ pub struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     connect: crate::online::ConnectArgs,
-    /// Waits for clients
+    /// Wait for clients
     #[arg(long)]
     server: bool,
-    /// Measures with the server at this name or address
+    /// Measure with the server at this name or address
     #[arg(long, value_name = "HOST")]
     client: Option<String>,
     /// The server's port
     #[arg(long, value_name = "P", default_value_t = 5210, value_parser = crate::args::whole::<u16>(1..=65_535))]
     port: u16,
-    /// Use a socket of the kernel in place of a host behind a TUN device: tcp or mptcp
+    /// Use a kernel socket instead of a host with a TUN device: tcp or mptcp
     #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "mptcp"], conflicts_with = "tun")]
     kernel: Option<String>,
-    /// For so long; 10s unless given
+    /// The duration; 10s by default
     #[arg(long, short, value_name = "SPAN", conflicts_with = "size")]
     time: Option<String>,
-    /// So much on each connection, such as 1GB
+    /// The size on each connection, such as 1GB
     #[arg(long, short = 'n', value_name = "SIZE")]
     size: Option<String>,
     /// The server sends
@@ -49,17 +49,18 @@ pub struct Args {
     /// Both send
     #[arg(long, conflicts_with = "reverse")]
     bidirectional: bool,
-    /// Connections at once
+    /// The number of simultaneous connections
     #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = crate::args::whole::<u32>(1..=100_000))]
     parallel: u32,
-    /// Instead of goodput: so many round trips of one byte, one after the other on each connection
+    /// Measure this number of round trips of one byte on each connection, one after another, instead of
+    /// goodput
     #[arg(long, value_name = "N", conflicts_with_all = ["time", "size", "reverse", "bidirectional"],
         value_parser = crate::args::whole::<u32>(1..=u32::MAX.into()))]
     ping: Option<u32>,
-    /// Between reports; 0 is none
+    /// The time between reports; 0 is none
     #[arg(long, short, value_name = "SPAN", default_value = "1s")]
     interval: String,
-    /// Print JSON at the end in place of reports
+    /// Print JSON at the end instead of reports
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -80,8 +81,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let started = match &args.kernel {
             None => Some(args.host.start(|builder| builder)?),
             Some(_) if args.host.capture.pcap.is_some() => {
-                let text = "--pcap captures what a host behind a TUN device sends and receives; for a socket \
-                            of the kernel use tcpdump";
+                let text = "--pcap captures the packets of a host with a TUN device; for a kernel socket use \
+                            tcpdump";
                 return Err(Failure::Usage(text.to_owned()));
             }
             Some(_) => None,

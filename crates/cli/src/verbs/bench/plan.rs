@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! The plan of a measurement.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Args;
 use crate::failure::Failure;
 use crate::online::bench::{Hello, Limit, Mode};
 
-/// What the client does, and how often it reports.
+/// The actions of the client, and the interval of its reports.
 pub struct Plan {
     pub hello: Hello,
     pub interval: Option<Duration>,

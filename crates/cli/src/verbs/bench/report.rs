@@ -1,4 +1,4 @@
-//! What is said of it: a line for each interval, and the end as text or JSON.
+//! Reports: a line for each interval, and the result as text or JSON.
 
 use anabranch_stack::stats::SubflowStats;
 use serde::Serialize;
@@ -11,12 +11,12 @@ use crate::online::table;
 use crate::table::{Align, Table};
 use crate::{output, terminal};
 
-/// The end, in JSON.
+/// The result, in JSON.
 #[derive(Serialize)]
 pub struct Output {
     connections: u32,
     duration_s: f64,
-    /// What the server says it has received, and its goodput.
+    /// The data received by the server, by its own account, and its goodput.
     uploaded_bytes: u64,
     upload_bps: f64,
     downloaded_bytes: u64,
@@ -24,11 +24,11 @@ pub struct Output {
     /// CPU time of this process, and per gigabyte (10^9 bytes) moved.
     cpu_s: f64,
     cpu_s_per_gb: Option<f64>,
-    /// Round trips of one byte, in seconds.
+    /// Round-trip times of one byte, in seconds.
     ping_p50_s: Option<f64>,
     ping_p99_s: Option<f64>,
     ping_max_s: Option<f64>,
-    /// Connections that are plain TCP, and why.
+    /// Connections that use plain TCP, and the causes.
     fallbacks: Vec<Fallback>,
     subflows: Vec<SubflowPart>,
     intervals: Vec<Interval>,
@@ -49,7 +49,7 @@ pub fn show(interval: &Interval) -> String {
         output::size(interval.received_bytes),
         output::rate(rate(interval.received_bytes, seconds)),
     );
-    // With many connections the sum says it.
+    // For many connections only the sum is shown.
     if interval.subflows.len() <= 16 {
         for part in &interval.subflows {
             text.push_str(&format!("    {}\n", part.subflow.line(part.connection, seconds)));
@@ -122,10 +122,10 @@ pub fn text(output: &Output, stats: &Watch) -> String {
     text
 }
 
-/// CPU time of this process, user and system.
+/// Returns the CPU time of this process, user and system.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields 14 and 15, counted behind the name in brackets, in ticks of 10 ms.
+    // Fields 14 and 15, counted after the name in brackets, in ticks of 10 ms.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64

@@ -1,4 +1,4 @@
-//! Waits for clients.
+//! The server of `bench`, which waits for clients.
 
 use std::io;
 use std::net::SocketAddr;

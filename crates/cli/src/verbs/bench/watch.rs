@@ -1,4 +1,4 @@
-//! What is moved while it is moved.
+//! Observes the data of a running measurement.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +12,14 @@ use crate::online::bench::Progress;
 use crate::online::fallback::Fallback;
 use crate::online::table;
 
-/// What was moved in a span of time.
+/// The data moved in an interval.
 #[derive(Serialize)]
 pub struct Interval {
     pub start_s: f64,
     pub end_s: f64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    /// Of all connections, what each subflow has moved in this span; RTT and window are those at its end.
+    /// The data of each subflow of all connections in this interval; RTT and window are those at its end.
     pub subflows: Vec<SubflowPart>,
 }
 
@@ -30,16 +30,16 @@ pub struct SubflowPart {
     pub subflow: table::Subflow,
 }
 
-/// The counters of all connections, as last looked at.
+/// The counters of all connections at the last check.
 pub struct Watch {
     begun: Instant,
     controls: Vec<StreamControl>,
     progress: Arc<Progress>,
-    /// As of the last look, by connection.
+    /// At the last check, by connection.
     pub seen: Vec<Vec<SubflowStats>>,
-    /// Connections that are plain TCP, as of the last look.
+    /// Connections that use plain TCP, at the last check.
     pub fallbacks: Vec<Fallback>,
-    /// As of the last interval.
+    /// At the end of the last interval.
     told: Vec<Vec<SubflowStats>>,
     told_at: f64,
     told_moved: (u64, u64),
@@ -60,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// Notes the counters of a connection, if they are still there.
+    /// Reads the counters of a connection, if they still exist.
     pub fn look(&mut self, connection: usize) {
         let Some(control) = self.controls.get(connection) else { return };
         let stats = control.subflow_stats();

@@ -1,4 +1,4 @@
-//! A comparison for people: a table for each condition, the lines below it, and the verdict.
+//! A comparison as text: a table for each condition, the notes below it, and the verdict.
 
 use anabranch_lab::compare::Comparison;
 use anabranch_lab::report::{Row, Setting};
@@ -55,7 +55,7 @@ pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     text
 }
 
-/// The simulated setting, for the lines under a table.
+/// Returns the simulated setting, as notes below a table.
 fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let paths = &setting.single_paths;
@@ -113,13 +113,13 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
     notes
 }
 
-/// Whether the interval of a change contains 0.
+/// True if the interval of a change contains 0.
 fn is_unclear(change: &StartChange) -> bool {
     let interval = change.difference_pct.and_then(|difference| difference.ci95);
     interval.is_some_and(|interval| interval.contains(0.0) && interval.half_width() > 0.0)
 }
 
-/// The effect of starting on other paths.
+/// Returns the effects of starting on other paths.
 fn other_starts(setting: &Setting) -> Vec<String> {
     let change = |change: &StartChange| {
         let Some(difference) = change.difference_pct else {
@@ -143,20 +143,20 @@ fn other_starts(setting: &Setting) -> Vec<String> {
     lines
 }
 
-/// At most so many other single paths are listed under a table.
+/// The largest number of other single paths listed below a table.
 const MOST_PATHS: usize = 3;
 
-/// A number of at most three decimals.
+/// Formats a number with at most three decimals.
 fn plain(value: f64) -> String {
     format!("{}", (value * 1e3).round() / 1e3)
 }
 
-/// A path that has only a number is called so.
+/// Returns the name of a path, with the word "path" if it is only a number.
 fn path_name(name: &str) -> String {
     if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
 }
 
-/// The congestion control, and that of plain TCPs where it differs.
+/// Returns the congestion control, and that of plain TCPs if it differs.
 fn congestion(scenario: &Scenario, setting: &Setting) -> String {
     let of = |multipath: bool| {
         let mut names: Vec<&str> = Vec::new();
@@ -176,7 +176,7 @@ fn congestion(scenario: &Scenario, setting: &Setting) -> String {
     }
 }
 
-/// The name of a row; a plain TCP that is free to choose has its path behind it.
+/// Returns the name of a row; a plain TCP without a configured path is followed by its path.
 fn row_name(row: &Row, leaders: &[&str]) -> String {
     let name = match &row.path {
         Some(path) if !row.scheduler.contains('@') && !row.scheduler.contains(' ') => {
@@ -187,14 +187,14 @@ fn row_name(row: &Row, leaders: &[&str]) -> String {
     if leaders.contains(&row.scheduler.as_str()) { paint(GOOD, &name) } else { name }
 }
 
-/// How many flows ended in time, of how many.
+/// Returns the number of flows that ended in time, and the total.
 fn done(row: &Row) -> String {
     let text = format!("{}/{}", row.completed, row.n);
     if row.completed < row.n { paint(BAD, &text) } else { text }
 }
 
-/// Those that are best under the condition `name` by the number that its table is about: one, or several that cannot
-/// be told apart.
+/// Returns the best contenders under the condition `name` by the measure of its table: one, or several that
+/// cannot be distinguished.
 fn leaders<'a>(comparison: &'a Comparison, name: &str) -> Vec<&'a str> {
     let verdict = comparison.verdicts.iter().find(|verdict| verdict.condition == name);
     let names = verdict.map(|verdict| verdict.best.iter().take(1).chain(&verdict.tied));

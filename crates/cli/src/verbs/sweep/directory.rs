@@ -34,9 +34,9 @@ struct State<'a> {
     design: &'static str,
     points: usize,
     points_done: usize,
-    /// `complete`, or `partial`: then there is no table of results.
+    /// `complete`, or `partial` without a table of results.
     status: &'static str,
-    /// When the last process that worked on it began and ended, in seconds since 1970.
+    /// The start and the end of the last process that worked on it, in seconds since 1970.
     begun_unix_s: u64,
     ended_unix_s: u64,
 }
@@ -48,11 +48,11 @@ impl From<JournalError> for Failure {
 }
 
 impl Directory {
-    /// Makes the directory, if it does not exist, and writes the plan into it.
+    /// Creates the directory, if it does not exist, and writes the plan into it.
     pub fn open(path: &Path, plan: &Plan, format: Format) -> Result<Directory, Failure> {
         let directory = Directory { path: path.to_owned(), format, begun: SystemTime::now() };
         std::fs::create_dir_all(path).map_err(|error| directory.failed("", &error))?;
-        // A directory with other files is probably not meant.
+        // A directory with other files is probably a mistake.
         let known = |name: &str| {
             [JOURNAL, PLAN, STATE].contains(&name) || name.starts_with('.') || name.starts_with(RESULTS)
         };
@@ -67,9 +67,18 @@ impl Directory {
                 path.display()
             )));
         }
-        if !path.join(PLAN).exists() {
-            whole_file::write(&path.join(PLAN), plan.text().as_bytes())
-                .map_err(|error| directory.failed(PLAN, &error))?;
+        match std::fs::read(path.join(PLAN)) {
+            Ok(text) if text == plan.text().as_bytes() => {}
+            Ok(_) => {
+                return Err(Failure::Failed(format!(
+                    "{} belongs to another plan; choose another directory, or remove this one",
+                    path.join(PLAN).display()
+                )));
+            }
+            Err(_) => {
+                whole_file::write(&path.join(PLAN), plan.text().as_bytes())
+                    .map_err(|error| directory.failed(PLAN, &error))?;
+            }
         }
         Ok(directory)
     }
@@ -83,10 +92,10 @@ impl Directory {
         Ok(Journal::open(&self.path.join(JOURNAL), &header)?)
     }
 
-    /// Takes in the results of another directory.
+    /// Adds the results of another directory.
     pub fn merge(&self, part: &Path, journal: &mut Journal) -> Result<(), Failure> {
         let path = part.join(JOURNAL);
-        // A journal that does not exist would be made.
+        // Opening would create a missing journal.
         Journal::header_of(&path)?;
         let other = Journal::open(&path, journal.header())?;
         for result in other.results() {
@@ -152,7 +161,7 @@ impl Directory {
         format!("{RESULTS}.{}", self.format.name())
     }
 
-    /// The table of results, once the sweep is complete.
+    /// Returns the table of results, once the sweep is complete.
     pub fn table(&self, complete: bool) -> Option<PathBuf> {
         complete.then(|| self.path.join(self.table_name()))
     }
@@ -235,7 +244,7 @@ impl Columns {
     }
 }
 
-/// The cells of [`RESULT_COLUMNS`].
+/// Returns the cells of [`RESULT_COLUMNS`].
 fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_COLUMNS.len()] {
     let low = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.0));
     let high = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.1));

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-/// The text of the plan for `scenario` in which `vary` varies.
+/// Returns the text of the plan for `scenario` in which `vary` varies.
 pub fn plan(scenario: &str, vary: &[String]) -> Result<String, String> {
     let mut text = format!("scenario = {}\n[vary]\n", quoted(scenario));
     for one in vary {
@@ -23,7 +23,7 @@ pub fn plan(scenario: &str, vary: &[String]) -> Result<String, String> {
     Ok(text)
 }
 
-/// `FROM..TO UNIT:STEPS[:log]` as a table of a plan.
+/// Returns `FROM..TO UNIT:STEPS[:log]` as a table of a plan.
 fn range(from: &str, rest: &str) -> Option<String> {
     let mut parts = rest.split(':').map(str::trim);
     let (to, steps, scale) = (parts.next()?, parts.next()?, parts.next());
@@ -49,7 +49,7 @@ fn range(from: &str, rest: &str) -> Option<String> {
     ))
 }
 
-/// A value as TOML: numbers and truth values as they are, and else a text.
+/// Returns a value as TOML: numbers and truth values as they are, and else a text.
 fn literal(value: &str) -> String {
     let bare = value.parse::<i64>().is_ok() || value.parse::<f64>().is_ok_and(f64::is_finite);
     if bare || value == "true" || value == "false" { value.to_owned() } else { quoted(value) }

@@ -1,4 +1,4 @@
-//! The summary of a sweep for people.
+//! The summary of a sweep as text.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::terminal::{self, BAD, GOOD, paint};
 /// A sweep of at most this number of points is shown point by point.
 const SHOWN: usize = 25;
 
-/// The points of a plan.
+/// Returns the points of a plan.
 pub fn points(plan: &Plan) -> String {
     let mut table = Table::new().column("point", Align::Right);
     for dimension in plan.dimensions() {
@@ -26,7 +26,7 @@ pub fn points(plan: &Plan) -> String {
     table.render(terminal::width())
 }
 
-/// The results: point by point if there are few, and always a line for each contender.
+/// Returns the results: point by point if there are few, and always a line for each contender.
 pub fn text(
     plan: &Plan,
     journal: &Journal,
@@ -53,7 +53,7 @@ pub fn text(
     Ok(text)
 }
 
-/// The difference from the reference at each point, or the mean time where there is no reference.
+/// Returns the difference from the reference at each point, or the mean time where there is no reference.
 fn by_point(plan: &Plan, results: &[PointResult]) -> String {
     let Some(first) = results.first() else { return String::new() };
     let mut table = Table::new().column("point", Align::Right);
@@ -99,7 +99,7 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
     table.render(terminal::width())
 }
 
-/// A difference, or a time in milliseconds, or a goodput.
+/// Returns a difference, or a time in milliseconds, or a goodput.
 fn cell(row: &anabranch_lab::sweep::PointRow) -> String {
     match (row.vs_reference_pct, row.reading) {
         (Some(_), Some(Reading::Incomplete)) => paint(BAD, "unfinished"),
@@ -152,7 +152,8 @@ fn by_contender(summary: &Summary) -> String {
     table.render(terminal::width())
 }
 
-/// The numbers of points at which a contender is better than the reference, and so on; none for the reference.
+/// Returns the numbers of points at which a contender is better than the reference, and so on; none for the
+/// reference.
 fn counts(standing: &Standing) -> [String; 5] {
     let Standing { better, equal, worse, undecided, incomplete, .. } = standing;
     let counts = [better, equal, worse, undecided, incomplete];

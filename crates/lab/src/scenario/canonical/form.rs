@@ -1,9 +1,8 @@
-//! The canonical form as a text: its version, how a line is written, and the defaults that are not
-//! written.
+//! The canonical form as a text: its version, the format of a line, and the defaults that are not written.
 //!
-//! The defaults belong to the form: they stay as they are when those of a scenario change, since the
-//! hash of an experiment must then change too. A new option gets a row here with its old behaviour;
-//! without a row it is always written. Nothing else in this file changes without a new version.
+//! The defaults belong to the form: they stay as they are when those of a scenario change, since the hash of
+//! an experiment must then change too. A new option gets a row here with its old behaviour; without a row it
+//! is always written. Nothing else in this file changes without a new version.
 
 use core::fmt::{Display, Write};
 
@@ -16,7 +15,7 @@ const VERSION: &str = "anabranch scenario 2";
 /// A text under construction.
 pub(super) struct Form<'a> {
     pub(super) text: String,
-    /// The profile of the condition that is written: some defaults depend on it.
+    /// The profile of the condition that is written, on which some defaults depend.
     pub(super) profile: Profile,
     settings: &'a [Setting],
     parameters: &'a [Parameter],
@@ -32,15 +31,15 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// A form with other defaults, for tests.
+    /// Returns a form with other defaults, for tests.
     #[cfg(test)]
     pub(super) fn with_defaults(settings: &'a [Setting], parameters: &'a [Parameter]) -> Form<'a> {
         Form { settings, parameters, ..Form::new() }
     }
 
-    /// Writes a value that has no default, or begins a part of the form.
+    /// Writes a value without a default, or the beginning of a part.
     pub(super) fn always(&mut self, key: &str, value: impl Display) {
-        // A name may have a line break; it must not look like two lines.
+        // A name may contain a line break, which must not look like two lines.
         let value = value.to_string().replace('\\', "\\\\").replace('\n', "\\n");
         let _ = writeln!(self.text, "{key} = {value}");
     }
@@ -79,14 +78,18 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A value of `domain` in base units.
-pub(super) fn value(domain: &Domain, value: &Value) -> String {
+/// Formats a value of `domain` in base units.
+pub(in crate::scenario) fn value(domain: &Domain, value: &Value) -> String {
     match value {
         Value::Bool(value) => value.to_string(),
         Value::Integer(n) => n.to_string(),
         Value::Number(n) => super::number(*n),
         Value::Time(span) => super::time(*span),
         Value::Numbers(all) => super::list(all.as_slice().iter().copied().map(super::number)),
+        Value::Size(size) => super::bytes(*size),
+        Value::Growing(initial, max) => {
+            format!("{{ initial = {}, max = {} }}", super::bytes(*initial), super::bytes(*max))
+        }
         Value::Choice(_) | Value::Open => domain.show(value),
     }
 }
@@ -97,7 +100,7 @@ pub(super) type Setting = (&'static str, &'static str, &'static str);
 /// An algorithm, one of its parameters, and its default.
 pub(super) type Parameter = (&'static str, &'static str, &'static str);
 
-// Of the experiment, of paths and of traffic first, then the settings of a connection.
+// The keys of the experiment, of paths and of traffic first, then the settings of a connection.
 #[rustfmt::skip]
 pub(super) const SETTINGS: &[Setting] = &[
     ("background.flows", "1", "1"),
@@ -112,9 +115,14 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("deadline", "60000000000 ns", "60000000000 ns"),
     ("initial", "0", "0"),
     ("ipv6", "false", "false"),
+    ("link.ecn-threshold", "none", "none"),
+    ("link.jitter.reorder", "false", "false"),
+    ("link.loss", "0", "0"),
+    ("link.luck", "apart", "shared"),
+    ("link.mtu-reports", "true", "true"),
+    ("link.queue", "1 BDP", "1 BDP"),
+    ("link.when-down", "drop", "drop"),
     ("path.backup", "false", "false"),
-    ("path.drop", "", ""),
-    ("path.duplicate", "0", "0"),
     ("path.ecn-threshold", "none", "none"),
     ("path.jitter.reorder", "false", "false"),
     ("path.loss", "0", "0"),

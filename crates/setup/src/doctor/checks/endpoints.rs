@@ -7,23 +7,23 @@ use crate::{Host, Link, install};
 pub(super) fn endpoints(facts: &Facts) -> Check {
     let id = "mptcp-endpoints";
     let Some(endpoints) = &facts.mptcp_endpoints else {
-        return warn(id, "`ip mptcp endpoint` says nothing", &install("ip"));
+        return warn(id, "`ip mptcp endpoint` fails", &install("ip"));
     };
     if endpoints.is_empty() {
         return ok(
             id,
-            "none: the kernel's client joins to what a peer announces, and from no further address of its own; that \
-             takes ip mptcp endpoint add ADDRESS dev IFACE subflow",
+            "none: the kernel's client opens subflows to announced addresses, but from no additional address \
+             of its own; for that: ip mptcp endpoint add ADDRESS dev IFACE subflow",
         );
     }
     let Ok(host) = &facts.host else {
-        return ok(id, "there are some; what they name is not known without the interfaces");
+        return ok(id, "there are some, but they cannot be checked without the interfaces");
     };
     let troubles: Vec<(String, String)> =
         endpoints.iter().filter_map(|endpoint| trouble(facts, host, endpoint)).collect();
     let Some((_, remedy)) = troubles.first() else {
         let names: Vec<String> = endpoints.iter().map(name).collect();
-        return ok(id, format!("each where its address is: {}", names.join(", ")));
+        return ok(id, format!("each on the interface of its address: {}", names.join(", ")));
     };
     let all: Vec<&str> = troubles.iter().map(|(what, _)| what.as_str()).collect();
     warn(id, all.join("; "), remedy)
@@ -50,7 +50,7 @@ fn trouble(facts: &Facts, host: &Host, endpoint: &MptcpEndpoint) -> Option<(Stri
     let source = facts.sources.iter().find(|source| source.address == endpoint.address)?;
     if endpoint.dev.is_none() && source.leaves_by.as_deref() != Some(own) {
         let by = source.leaves_by.as_deref().map_or("by no interface".into(), |dev| format!("by {dev}"));
-        return Some((format!("{name} has no dev, and what {own} should carry leaves {by}"), again(own)));
+        return Some((format!("{name} has no dev, and packets for {own} leave {by}"), again(own)));
     }
     None
 }

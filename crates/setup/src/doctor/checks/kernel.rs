@@ -18,14 +18,15 @@ pub(super) fn kernel(facts: &Facts) -> Check {
         Some(version) if version >= (5, 6) => warn(
             id,
             format!(
-                "{text}: its own Multipath TCP is young (announced addresses, full mesh and fallbacks grew until 5.15)"
+                "{text}: its Multipath TCP is incomplete (announced addresses, full mesh and fallback were \
+                 developed until 5.15)"
             ),
-            "a newer kernel, if the kernel is to be the peer; anabranch's own endpoint does not mind",
+            "use a newer kernel if the kernel is to be the peer; anabranch's own endpoint does not need it",
         ),
         _ => warn(
             id,
-            format!("{text} has no Multipath TCP of its own (it came with 5.6)"),
-            "a newer kernel, if the kernel is to be the peer; anabranch's own endpoint does not mind",
+            format!("{text} has no Multipath TCP (added in 5.6)"),
+            "use a newer kernel if the kernel is to be the peer; anabranch's own endpoint does not need it",
         ),
     }
 }
@@ -37,62 +38,65 @@ pub(super) fn mptcp(facts: &Facts) -> Vec<Check> {
         None => {
             return vec![warn(
                 "mptcp",
-                "this kernel has no Multipath TCP (net.mptcp is not there): it cannot be the peer; anabranch's own \
-                 endpoint does not mind",
-                "a kernel with CONFIG_MPTCP",
+                "this kernel has no Multipath TCP (net.mptcp is missing): it cannot be the peer; anabranch's \
+                 own endpoint does not need it",
+                "use a kernel with CONFIG_MPTCP",
             )];
         }
-        Some("1") => ok("mptcp", "the kernel's own is on"),
+        Some("1") => ok("mptcp", "enabled in the kernel"),
         Some(_) => warn(
             "mptcp",
-            "the kernel's own is off: its programs speak plain TCP, also with mptcpize",
+            "disabled in the kernel: its programs use plain TCP, even with mptcpize",
             "sysctl -w net.mptcp.enabled=1",
         ),
     };
     let checksum = match value("checksum_enabled") {
         Some("1") => {
-            ok("mptcp-checksum", "the kernel asks for DSS checksums; anabranch then computes them too")
+            ok("mptcp-checksum", "the kernel requests DSS checksums; anabranch then computes them too")
         }
-        _ => {
-            ok("mptcp-checksum", "the kernel does not ask for DSS checksums; they are used if the peer asks")
-        }
+        _ => ok(
+            "mptcp-checksum",
+            "the kernel does not request DSS checksums; they are used if the peer requests them",
+        ),
     };
     let join = match value("allow_join_initial_addr_port") {
         Some("0") => warn(
             "mptcp-join",
-            "the kernel tells peers not to join to the address that they have connected to (flag C)",
+            "the kernel forbids joins to the initial address (flag C)",
             "sysctl -w net.mptcp.allow_join_initial_addr_port=1, or announce other addresses: ip mptcp endpoint add \
              ADDRESS dev IFACE signal",
         ),
-        _ => ok("mptcp-join", "peers may join to the address that they have connected to"),
+        _ => ok("mptcp-join", "the kernel permits joins to the initial address"),
     };
     let userspace = value("path_manager").map_or(value("pm_type") == Some("1"), |name| name == "userspace");
     let manager = if userspace {
         warn(
             "mptcp-path-manager",
-            "a program in user space is to make subflows (pm_type=1); without one every connection keeps its first",
+            "subflows are left to a program in user space (pm_type=1); without one every connection has a \
+             single subflow",
             "run mptcpd, or: sysctl -w net.mptcp.pm_type=0",
         )
     } else {
-        ok("mptcp-path-manager", "the kernel's own makes subflows")
+        ok("mptcp-path-manager", "the kernel's path manager opens subflows")
     };
     let limits = match facts.mptcp_limits {
-        None => warn("mptcp-limits", "`ip mptcp limits` says nothing", &install("ip")),
+        None => warn("mptcp-limits", "`ip mptcp limits` fails", &install("ip")),
         Some((accepted, subflows)) if accepted == 0 || subflows == 0 => warn(
             "mptcp-limits",
             format!(
-                "the kernel makes {subflows} more subflows, and joins to {accepted} of the addresses that a peer announces: \
-                 as a client it stays on one path"
+                "the kernel opens {subflows} additional subflows, and accepts {accepted} announced \
+                 addresses: as a client it uses one path"
             ),
             "ip mptcp limits set subflow 4 add_addr_accepted 4",
         ),
-        Some((accepted, subflows)) => {
-            ok("mptcp-limits", format!("{subflows} more subflows, {accepted} announced addresses accepted"))
-        }
+        Some((accepted, subflows)) => ok(
+            "mptcp-limits",
+            format!("{subflows} additional subflows, {accepted} announced addresses accepted"),
+        ),
     };
     let scheduler = value("scheduler").unwrap_or("default");
     let there = value("available_schedulers").unwrap_or(scheduler);
-    let scheduler = ok("mptcp-scheduler", format!("the kernel uses `{scheduler}`, of: {there}"));
+    let scheduler = ok("mptcp-scheduler", format!("the kernel uses `{scheduler}`; available: {there}"));
     vec![enabled, checksum, join, manager, limits, scheduler]
 }
 
@@ -111,8 +115,8 @@ pub(super) fn buffers(facts: &Facts) -> Check {
     let smaller = receive.min(send);
     // In bit/s over 100 ms.
     let text = format!(
-        "the kernel's sockets grow to {receive} bytes received and {send} sent: at most {} Mbit/s over a round trip of \
-         100 ms",
+        "the kernel's sockets buffer up to {receive} received and {send} sent bytes: at most {} Mbit/s with \
+         a round-trip time of 100 ms",
         smaller * 80 / 1_000_000
     );
     if smaller >= BUFFER {

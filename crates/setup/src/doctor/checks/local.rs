@@ -8,27 +8,29 @@ pub(super) fn tun_device(facts: &Facts) -> Check {
     let id = "tun";
     match &facts.tun {
         TunFile::Opens { offload: true } => {
-            ok(id, "/dev/net/tun opens, and can offload checksums and segmentation")
+            ok(id, "/dev/net/tun can be opened, and supports offload of checksums and segmentation")
         }
         TunFile::Opens { offload: false } => warn(
             id,
-            "/dev/net/tun opens, and cannot offload (no IFF_VNET_HDR): transfers cost several times the CPU",
-            "a newer kernel; with this one --no-offload",
+            "/dev/net/tun can be opened, but does not support offload (no IFF_VNET_HDR): transfers take \
+             several times the CPU time",
+            "use a newer kernel, or --no-offload with this one",
         ),
         TunFile::Missing => fail(
             id,
-            "/dev/net/tun is not there: anabranch has no way to send packets",
+            "/dev/net/tun is missing: anabranch cannot send packets",
             "sudo modprobe tun; in a container: --device /dev/net/tun",
         ),
         TunFile::Denied => fail(
             id,
-            "/dev/net/tun may not be opened by this user",
-            "sudo chmod 0666 /dev/net/tun (as most systems have it; it gives no rights by itself), or use sudo",
+            "this user has no permission to open /dev/net/tun",
+            "sudo chmod 0666 /dev/net/tun (the default of most systems; it grants no privileges by itself), \
+             or use sudo",
         ),
         TunFile::Broken(error) => fail(
             id,
-            format!("/dev/net/tun is there and does not open: {error}"),
-            "sudo modprobe tun; a kernel without CONFIG_TUN needs another kernel",
+            format!("/dev/net/tun exists, but cannot be opened: {error}"),
+            "sudo modprobe tun; if the kernel lacks CONFIG_TUN, use another one",
         ),
     }
 }
@@ -36,21 +38,22 @@ pub(super) fn tun_device(facts: &Facts) -> Check {
 pub(super) fn capability(facts: &Facts) -> Check {
     let id = "capability";
     match facts.capabilities {
-        Some(own) if own.enough() => {
-            ok(id, "CAP_NET_ADMIN is there: anabranch tun setup can be run from here")
-        }
+        Some(own) if own.enough() => ok(id, "this process has CAP_NET_ADMIN: it can run anabranch tun setup"),
         Some(own) if own.net_admin => warn(
             id,
-            "CAP_NET_ADMIN is there, but programs run from here do not inherit it, so anabranch tun setup cannot be",
+            "this process has CAP_NET_ADMIN, but programs that it runs do not inherit it, so it cannot run \
+             anabranch tun setup",
             "use sudo, or AmbientCapabilities=CAP_NET_ADMIN of systemd",
         ),
         Some(_) => warn(
             id,
-            "no CAP_NET_ADMIN: anabranch tun setup and a look at nftables need it; serving and fetching over a \
-             device that was set up with --user do not",
+            "no CAP_NET_ADMIN: anabranch tun setup and the check of nftables need it; serving and \
+             downloading over a device made with --user do not",
             "run anabranch doctor and anabranch tun setup with sudo",
         ),
-        None => warn(id, "/proc/thread-self/status does not tell what this process may do", "mount /proc"),
+        None => {
+            warn(id, "/proc/thread-self/status does not show the privileges of this process", "mount /proc")
+        }
     }
 }
 
@@ -59,11 +62,11 @@ pub(super) fn programs(facts: &Facts) -> Vec<Check> {
         |name: &str| facts.programs.iter().find(|(own, _)| *own == name).and_then(|(_, text)| text.as_ref());
     let one = |id, name: &str, what: &str| match known(name) {
         Some(version) => ok(id, version.lines().next().unwrap_or_default()),
-        None => warn(id, format!("there is no `{name}`: {what}"), &install(name)),
+        None => warn(id, format!("`{name}` is missing: {what}"), &install(name)),
     };
     vec![
-        one("iproute2", "ip", "anabranch tun setup and most of these checks cannot do without"),
-        one("nftables", "nft", "anabranch tun setup cannot translate addresses"),
+        one("iproute2", "ip", "anabranch tun setup and most of these checks need it"),
+        one("nftables", "nft", "anabranch tun setup cannot translate addresses without it"),
     ]
 }
 
@@ -71,7 +74,7 @@ pub(super) fn setup(facts: &Facts) -> Check {
     let id = "setup";
     let shown = match &facts.setups {
         Ok(shown) => shown,
-        Err(error) => return warn(id, error.clone(), "see docs/setup.md on undoing it by hand"),
+        Err(error) => return warn(id, error.clone(), "to undo a setup by hand, see docs/setup.md"),
     };
     let stray = facts.host.iter().flat_map(|host| &host.rules).any(|rule| rule.priority == RULE_PRIORITY);
     let current: Vec<_> = shown.iter().filter(|shown| !shown.before_reboot).collect();
@@ -83,15 +86,15 @@ pub(super) fn setup(facts: &Facts) -> Check {
     if !broken.is_empty() {
         return fail(
             id,
-            format!("{} is set up, and parts are missing; anabranch tun show names them", broken.join(", ")),
-            "run anabranch tun setup again with the same options; it makes what is missing",
+            format!("{} is set up, but parts are missing; anabranch tun show lists them", broken.join(", ")),
+            "repeat anabranch tun setup with the same options; it makes the missing parts",
         );
     }
     if current.is_empty() && stray {
         return warn(
             id,
-            format!("there are rules of priority {RULE_PRIORITY}, and no setup is known that made them"),
-            "if they are of a setup whose state was lost, remove them by hand: docs/setup.md",
+            format!("there are rules of priority {RULE_PRIORITY} that no recorded setup has made"),
+            "if they belong to a setup whose state was lost, remove them by hand: docs/setup.md",
         );
     }
     if current.is_empty() {
@@ -110,10 +113,10 @@ pub(super) fn open_files(facts: &Facts) -> Check {
     match facts.open_files {
         Some(limit) if limit < OPEN_FILES => warn(
             id,
-            format!("{limit} files may be open at once, and anabranch serve opens one for each request"),
+            format!("the limit of open files is {limit}, and anabranch serve opens one for each request"),
             &format!("ulimit -n {OPEN_FILES}; for a service LimitNOFILE={OPEN_FILES}"),
         ),
-        Some(limit) => ok(id, format!("{limit} may be open at once; connections over TUN need none")),
+        Some(limit) => ok(id, format!("the limit of open files is {limit}; connections over TUN need none")),
         None => ok(id, "without limit"),
     }
 }

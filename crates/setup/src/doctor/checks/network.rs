@@ -51,7 +51,7 @@ fn addresses(links: &[&Link]) -> Check {
         1 => warn(
             id,
             format!("{} alone is up with an address: one path is no multipath", names[0]),
-            "connect a second one",
+            "connect another one",
         ),
         _ => ok(id, format!("up with an address: {}", names.join(", "))),
     }
@@ -60,7 +60,7 @@ fn addresses(links: &[&Link]) -> Check {
 fn default_routes(host: &Host, links: &[&Link]) -> Check {
     let id = "routes";
     if links.is_empty() {
-        return warn(id, "there is no interface that could have a default route", "connect one first");
+        return warn(id, "no interface could have a default route", "connect one first");
     }
     let has = |link: &&&Link| {
         host.routes
@@ -71,13 +71,13 @@ fn default_routes(host: &Host, links: &[&Link]) -> Check {
     let names =
         |links: &[&&Link]| links.iter().map(|link| link.ifname.clone()).collect::<Vec<_>>().join(", ");
     if without.is_empty() && !with.is_empty() {
-        return ok(id, format!("a default route each: {}", names(&with)));
+        return ok(id, format!("default routes: {}", names(&with)));
     }
     warn(
         id,
-        format!("no default route through {}: a path there reaches its own networks only", names(&without)),
-        "let DHCP give one, with a metric: ip route add default via GATEWAY dev IFACE metric 200; or name the gateway: \
-         anabranch tun setup --path IFACE,via=GATEWAY",
+        format!("no default route through {}: a path there reaches only its own networks", names(&without)),
+        "obtain one by DHCP, with a metric: ip route add default via GATEWAY dev IFACE metric 200; or name \
+         the gateway: anabranch tun setup --path IFACE,via=GATEWAY",
     )
 }
 
@@ -87,19 +87,20 @@ fn source_routes(facts: &Facts, host: &Host) -> Check {
     let astray: Vec<&Source> =
         sources(facts, host).filter(|source| source.leaves_by.as_ref() != Some(&source.interface)).collect();
     let Some(first) = astray.first() else {
-        return ok(id, "what the kernel sends from an interface's address leaves by that interface");
+        return ok(id, "packets that the kernel sends from an interface's address leave by that interface");
     };
     let list: Vec<String> = astray
         .iter()
         .map(|source| match &source.leaves_by {
             Some(other) => format!("{} of {} leaves by {other}", source.address, source.interface),
-            None => format!("{} of {} has no way out", source.address, source.interface),
+            None => format!("{} of {} has no route", source.address, source.interface),
         })
         .collect();
     warn(
         id,
         format!(
-            "{}; this hinders the kernel's own Multipath TCP, and not anabranch's, whose addresses get rules of their own",
+            "{}; this affects the kernel's own Multipath TCP, not anabranch's, whose addresses get their own \
+             rules",
             list.join(", ")
         ),
         &own_route(first),
@@ -136,7 +137,7 @@ fn reverse_path(facts: &Facts, host: &Host) -> Check {
             if strict.is_empty() {
                 "no reverse path filter is strict"
             } else {
-                "strict, and what comes in by an interface has its route back there"
+                "strict, and each interface has a route back to the sources of its packets"
             },
         );
     };
@@ -145,8 +146,8 @@ fn reverse_path(facts: &Facts, host: &Host) -> Check {
     warn(
         id,
         format!(
-            "strict reverse path filters drop what comes from afar to {}, as the route back leads elsewhere: the kernel's \
-             own Multipath TCP gets no answers there",
+            "strict reverse path filters drop packets from distant hosts to {}, as their route back uses \
+             another interface: the kernel's own Multipath TCP receives no answers there",
             list.join(", ")
         ),
         &format!("sysctl -w net.ipv4.conf.{}.rp_filter=2, or: {}", first.interface, own_route(first)),
@@ -197,17 +198,13 @@ fn forwarding(facts: &Facts, host: &Host) -> Check {
     if !closed.is_empty() {
         return fail(
             id,
-            format!("off where paths need it: {}", closed.join(", ")),
-            "run anabranch tun setup again with the same options; it makes what is missing",
+            format!("disabled, although paths need it: {}", closed.join(", ")),
+            "repeat anabranch tun setup with the same options; it makes the missing parts",
         );
     }
     ok(
         id,
-        if some {
-            "on where the paths need it"
-        } else {
-            "nothing needs it yet; anabranch tun setup switches it on"
-        },
+        if some { "enabled where paths need it" } else { "not needed yet; anabranch tun setup enables it" },
     )
 }
 
@@ -218,7 +215,7 @@ fn firewall(facts: &Facts, host: &Host) -> Check {
         let known = facts.capabilities.is_some_and(|own| own.net_admin);
         return warn(
             id,
-            "nftables cannot be asked whether a firewall stops forwarded packets",
+            "nftables cannot be queried, so it is unknown whether a firewall drops forwarded packets",
             if known {
                 "install nftables, or a kernel with CONFIG_NF_TABLES"
             } else {
@@ -238,11 +235,11 @@ fn firewall(facts: &Facts, host: &Host) -> Check {
     warn(
         id,
         format!(
-            "{} drops forwarded packets by policy, unless a rule of it lets anabranch's through",
+            "{} drops forwarded packets by policy, unless one of its rules accepts anabranch's",
             dropping.join(", ")
         ),
-        "let the device through there: nft insert rule CHAIN iifname anabranch0 accept, and oifname likewise; with Docker: \
-         iptables -I DOCKER-USER -i anabranch0 -j ACCEPT, and -o likewise",
+        "accept the device's packets there: nft insert rule CHAIN iifname anabranch0 accept, and oifname \
+         likewise; with Docker: iptables -I DOCKER-USER -i anabranch0 -j ACCEPT, and -o likewise",
     )
 }
 
@@ -251,8 +248,8 @@ fn offload(facts: &Facts, links: &[&Link]) -> Check {
     let Some(features) = &facts.features else {
         return warn(
             id,
-            "without ethtool it cannot be told what the interfaces compute; a capture on this host may then show \
-             checksums as wrong that are right on the wire",
+            "without ethtool the checksum offload of the interfaces is unknown; a capture on this host may \
+             show checksums as wrong that are correct on the wire",
             &install("ethtool"),
         );
     };
@@ -267,8 +264,8 @@ fn offload(facts: &Facts, links: &[&Link]) -> Check {
         return warn(
             id,
             format!(
-                "{} merges received segments (LRO), options and all: what is forwarded to anabranch may have lost \
-                 mappings. The kernel switches it off where an interface forwards",
+                "{} merges received segments (LRO), including their options: packets forwarded to anabranch \
+                 may have lost mappings. The kernel disables it on interfaces that forward",
                 merged.join(", ")
             ),
             &format!("ethtool -K {} lro off", merged[0]),
@@ -276,13 +273,13 @@ fn offload(facts: &Facts, links: &[&Link]) -> Check {
     }
     let sums = with("tx-checksumming");
     if sums.is_empty() {
-        return ok(id, "the kernel computes the checksums of what leaves");
+        return ok(id, "the kernel computes the checksums of sent packets");
     }
     ok(
         id,
         format!(
-            "{} compute the checksums of what leaves: a capture there shows them as wrong, and they are right on the \
-             wire; to and from the TUN device they are complete unless it offloads too",
+            "{} compute the checksums of sent packets: a capture there shows wrong ones that are correct on \
+             the wire; to and from the TUN device they are complete unless it offloads too",
             sums.join(", ")
         ),
     )

@@ -36,6 +36,8 @@ use anabranch_units::{Duration, Rate, Time};
 
 use super::{Ack, CongestionControl, CongestionEvent, Growth, SubflowStart};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 use flow::Flow;
 pub use flow::State;
 
@@ -66,6 +68,21 @@ impl BbrOptions {
         probe_rtt_duration: Duration::from_millis(200),
         min_rtt_window: Duration::from_secs(10),
     };
+}
+
+const LEAST_PROBE: Duration = Duration::from_millis(100);
+const LONGEST_PROBE: Duration = Duration::from_secs(3600);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Options for BbrOptions {
+    const PARAMETERS: &'static [Parameter<BbrOptions>] = &[
+        parameter!(BbrOptions, "loss-threshold", "maximum tolerated loss rate in a round trip", number 0.0, 0.9, loss_threshold),
+        parameter!(BbrOptions, "beta", "fraction of the bounds that remains after a loss", number 0.0, 1.0, beta),
+        parameter!(BbrOptions, "headroom", "fraction of the long-term bound left to other flows", number 0.0, 0.9, headroom),
+        parameter!(BbrOptions, "probe-rtt-interval", "interval between two ProbeRTT", time LEAST_PROBE, LONGEST_PROBE, probe_rtt_interval),
+        parameter!(BbrOptions, "probe-rtt-duration", "minimum duration of ProbeRTT", time Duration::ZERO, LONGEST_INTERVAL, probe_rtt_duration),
+        parameter!(BbrOptions, "min-rtt-window", "lifetime of the minimum RTT", time LEAST_PROBE, LONGEST_PROBE, min_rtt_window),
+    ];
 }
 
 impl Default for BbrOptions {
@@ -103,6 +120,13 @@ impl Bbr {
 
     fn flow_mut(&mut self, id: SubflowId) -> Option<&mut Flow> {
         self.flows.get_mut(id.index()).and_then(|flow| flow.as_deref_mut())
+    }
+}
+
+impl super::BuiltIn for Bbr {
+    #[inline]
+    fn always_paces(&self) -> bool {
+        true
     }
 }
 

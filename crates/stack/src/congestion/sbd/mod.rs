@@ -34,6 +34,8 @@ use super::delay::entry;
 use super::olia::{Olia, least_threshold};
 use super::rule::{Change, WindowRule, Windows};
 use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
 pub use grouping::Bottleneck;
 use grouping::group;
 use statistics::Statistics;
@@ -97,6 +99,51 @@ impl SbdOptions {
         observations: 10,
         majority: 5,
     };
+}
+
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Options for SbdOptions {
+    const PARAMETERS: &'static [Parameter<SbdOptions>] = &[
+        parameter!(SbdOptions, "interval", "T: length of an interval", time LEAST_INTERVAL, LONGEST_INTERVAL, interval),
+        parameter!(SbdOptions, "n", "N: intervals for loss and oscillation", integer 2, 64, n),
+        parameter!(SbdOptions, "m", "M: intervals for skewness and variability", integer 1, 64, m),
+        parameter!(SbdOptions, "f", "F: newest intervals, with full weight", integer 1, 64, f),
+        parameter!(
+            SbdOptions,
+            "c-s",
+            "skewness below which a bottleneck is detected",
+            number - 1.0,
+            1.0,
+            c_s
+        ),
+        parameter!(
+            SbdOptions,
+            "c-h",
+            "skewness below which a detected bottleneck persists",
+            number - 1.0,
+            1.0,
+            c_h
+        ),
+        parameter!(SbdOptions, "p-l", "loss rate above which a bottleneck is detected", number 0.0, 1.0, p_l),
+        parameter!(SbdOptions, "p-f", "maximum difference of the oscillation in a group", number 0.0, 1.0, p_f),
+        parameter!(SbdOptions, "p-mad", "maximum difference of the variability in a group, relative to the higher", number 0.0, 1.0, p_mad),
+        parameter!(SbdOptions, "p-s", "maximum difference of the skewness in a group", number 0.0, 2.0, p_s),
+        parameter!(SbdOptions, "p-d", "maximum difference of the loss rate in a group, relative to the higher", number 0.0, 1.0, p_d),
+        parameter!(SbdOptions, "p-v", "distance of a significant crossing from the mean, in variabilities", number 0.0, 10.0, p_v),
+        parameter!(
+            SbdOptions,
+            "remove-noise",
+            "ignore crossings and variability of intervals without a bottleneck",
+            bool,
+            remove_noise
+        ),
+        parameter!(SbdOptions, "warm-up", "intervals before the first grouping", integer 0, 100_000, warm_up),
+        parameter!(SbdOptions, "observations", "groupings before each decision", integer 1, 1000, observations),
+        parameter!(SbdOptions, "majority", "groupings that must agree", integer 1, 1000, majority),
+    ];
+    const ORDERED: &'static [[&'static str; 2]] = &[["m", "n"], ["f", "m"], ["majority", "observations"]];
 }
 
 impl Default for SbdOptions {

@@ -1,4 +1,4 @@
-//! Pieces and claims without a connection. The payload is a pattern, so that every sum is known.
+//! Tests of pieces and claims without a connection. The payload is a pattern, so that every sum is known.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn range(start: u64, end: u64) -> DataRange {
     DataRange::new(start, end)
 }
 
-/// The sum of these bytes of the pattern, as if they began at an even offset.
+/// Returns the sum of these bytes of the pattern, as if they began at an even offset.
 fn sum(range: DataRange) -> u16 {
     let byte = |at: u64| (at * 37 % 251) as u16;
     let word = |at: u64| if (at - range.start).is_multiple_of(2) { byte(at) << 8 } else { byte(at) };
@@ -17,7 +17,7 @@ fn piece(start: u64, end: u64) -> Piece {
     Piece { range: range(start, end), sum: sum(range(start, end)), done: false, bare: false }
 }
 
-/// A claim whose sum is right.
+/// Returns a claim with the correct sum.
 fn claim(start: u64, end: u64) -> Claim {
     Claim {
         mapped: range(start, end),
@@ -46,7 +46,7 @@ fn a_claim_is_complete_when_pieces_fill_it() {
     assert_eq!(run(&[piece(2, 52), piece(52, 102)]), None);
     assert_eq!(run(&[piece(1, 52), piece(53, 102)]), None);
     assert_eq!(run(&[piece(1, 52), piece(52, 102)]), Some((0, 0, true)));
-    // Each by itself, though the next is there too.
+    // Each separately, although the next has arrived too.
     assert_eq!(run(&[piece(1, 52), piece(52, 102), piece(102, 200)]), Some((0, 0, true)));
     assert_eq!(run(&[piece(102, 200)]), Some((1, 1, true)));
     assert_eq!(run(&[piece(300, 400)]), Some((2, 2, true)));
@@ -61,12 +61,12 @@ fn claims_that_share_a_piece_are_complete_together() {
     assert_eq!(run(&[piece(1, 52), piece(52, 151)]), None);
     assert_eq!(run(&[piece(1, 52), piece(52, 151), piece(151, 200)]), Some((0, 1, true)));
     assert_eq!(run(&[piece(1, 200)]), Some((0, 1, true)));
-    // Behind the second nothing says what follows.
+    // Nothing is known about the data after the second.
     assert_eq!(run(&[piece(1, 52), piece(52, 250)]), None);
     assert_eq!(run(&[piece(1, 52), piece(52, 250), piece(300, 400)]), Some((2, 2, true)));
 }
 
-// RFC 8684 section 3.3.1: of contradicting mappings the first counts.
+// RFC 8684 section 3.3.1: of contradicting mappings the first is used.
 #[test]
 fn a_claim_may_be_repeated_and_not_changed() {
     let mut held = held(&[], &[claim(1, 101)]);
@@ -74,7 +74,7 @@ fn a_claim_may_be_repeated_and_not_changed() {
     assert!(!held.claim(Claim { data: 5, ..claim(1, 101) }));
     assert!(!held.claim(claim(1, 100)) && !held.claim(claim(100, 150)));
     assert_eq!(held.claims, [claim(1, 101)]);
-    // A DATA_FIN that was told once stays.
+    // A DATA_FIN recorded once stays.
     assert!(held.claim(Claim { data_fin: true, ..claim(1, 101) }));
     assert!(held.claim(claim(1, 101)));
     assert!(held.claims[0].data_fin);
@@ -118,14 +118,14 @@ fn the_sum_of_a_gap_follows_from_that_of_the_whole() {
 }
 
 #[test]
-fn what_is_verified_and_before_the_next_byte_is_forgotten() {
+fn verified_data_before_the_next_byte_is_discarded() {
     let claims = [claim(1, 50), claim(50, 100), claim(100, 150), claim(150, 200)];
     let mut held = held(&[piece(1, 50), piece(60, 100), piece(100, 120), piece(150, 200)], &claims);
     for at in [0, 2, 3] {
         held.pieces[at].done = true;
     }
     held.prune(120);
-    // The second is not verified, the fourth lies behind; the claims are those that are still waited for.
+    // The second is not verified, the fourth is after a hole; the claims are those still waiting for payload.
     assert_eq!(held.pieces.iter().map(|piece| piece.range.start).collect::<Vec<_>>(), [60, 150]);
     assert_eq!(held.claims.iter().map(|claim| claim.mapped.start).collect::<Vec<_>>(), [50, 100, 150]);
     held.prune(150);

@@ -1,4 +1,4 @@
-//! Mappings without a connection.
+//! Tests of mappings without a connection.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn range(start: u64, end: u64) -> DataRange {
     DataRange::new(start, end)
 }
 
-/// Those that are given as start and end in the subflow and start in the stream.
+/// Returns mappings given as start and end in the subflow and start in the stream.
 fn known(of: &[(u64, u64, u64)]) -> Mappings {
     let mut known = Mappings::default();
     for &(start, end, data) in of {
@@ -21,7 +21,7 @@ fn parts(bytes: (u64, u64), nxt: u64, known: &Mappings, own: Option<Mapped>) -> 
 }
 
 #[test]
-fn what_is_mapped_already_stays_and_only_the_rest_is_new() {
+fn known_mappings_stay_and_only_the_rest_is_new() {
     let mut mappings = known(&[(100, 200, 1000), (300, 400, 1200)]);
     mappings.remember(range(50, 450), 950);
     let want = [(100, 200, 1000), (300, 400, 1200), (50, 100, 950), (200, 300, 1100), (400, 450, 1300)];
@@ -52,7 +52,7 @@ fn no_more_mappings_are_kept_than_there_is_room_for() {
         mappings.remember(range(10 * at, 10 * at + 5), at);
     }
     assert_eq!(mappings.known.len(), MAX_REMEMBERED);
-    // One that would fill all gaps finds no room either.
+    // One that would fill all gaps finds no space either.
     mappings.remember(range(0, 10_000), 0);
     assert_eq!(mappings.known.len(), MAX_REMEMBERED);
 }
@@ -72,13 +72,13 @@ fn a_mapping_contradicts_another_of_the_same_bytes_that_moves_them() {
 #[test]
 fn the_bytes_of_a_segment_go_where_mappings_say_as_far_as_there_is_no_hole() {
     let mappings = known(&[(100, 200, 1000), (200, 300, 5000), (350, 400, 7000)]);
-    // By what is known alone, from the middle of one to the middle of another.
+    // By known mappings alone, from the middle of one to the middle of another.
     let both = vec![(range(150, 200), 1050), (range(200, 300), 5000)];
     assert_eq!(parts((150, 250), 1, &mappings, None), (both.clone(), 300));
     assert_eq!(parts((150, 320), 1, &mappings, None), (both, 300));
     assert_eq!(parts((150, 200), 1, &mappings, None), (vec![(range(150, 200), 1050)], 200));
     assert_eq!(parts((50, 150), 1, &mappings, None), (vec![], 50));
-    // Its own fills what is not known, and no more.
+    // Its own mapping fills only the unknown parts.
     let own = Some((range(250, 500), 20_000));
     let want = vec![
         (range(260, 300), 5060),
@@ -88,13 +88,13 @@ fn the_bytes_of_a_segment_go_where_mappings_say_as_far_as_there_is_no_hole() {
     ];
     assert_eq!(parts((260, 500), 1, &mappings, own), (want, 500));
     assert_eq!(parts((310, 340), 1, &mappings, own), (vec![(range(310, 350), 20_060)], 350));
-    // One that begins behind the segment's start leaves a hole.
+    // A mapping that begins after the segment's start leaves a hole.
     assert_eq!(parts((310, 340), 1, &mappings, Some((range(311, 340), 0))), (vec![], 310));
     assert_eq!(parts((310, 340), 1, &mappings, Some((range(300, 310), 0))), (vec![], 310));
 }
 
 #[test]
-fn what_has_been_received_needs_no_mapping() {
+fn received_data_needs_no_mapping() {
     let mappings = known(&[(100, 200, 1000)]);
     assert_eq!(parts((50, 150), 120, &mappings, None), (vec![(range(120, 200), 1020)], 200));
     assert_eq!(parts((50, 90), 120, &mappings, None), (vec![], 90));

@@ -106,7 +106,7 @@ impl Script {
         Map { data, ssn: map.ssn, len: map.len, wide }
     }
 
-    /// The bytes of a segment must be those of its mapping (row M1).
+    /// Checks that the bytes of a segment are those of its mapping (row M1).
     pub(super) fn check_bytes(&self, sub: usize, segment: &Segment, stream_offset: u64) {
         let Some(isn) = self.subs[sub].own_isn.filter(|_| segment.payload_len > 0) else { return };
         let seq = segment.seq.0.wrapping_sub(isn.0);

@@ -1,0 +1,138 @@
+//! Builds the simulator's network of an experiment, with the random draws of each run.
+
+use core::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+
+use anabranch_link::{Capacity, Change, Jitter, JitterShape, LinkConfig};
+use anabranch_sim::topology::{Pair as SimPair, PathLinks, Topology};
+use anabranch_sim::{LinkId, Network, NetworkError};
+use anabranch_stack::segment::PathId;
+use anabranch_units::{Duration, RandomStream};
+
+use crate::scenario::{Direction, Experiment, Link, Path, Phases, TraceStart};
+
+/// Returns the network of an experiment in a run with `seed`, on which only random starts of traces and
+/// phases depend. Its pairs are those of the experiment, with their paths in order.
+///
+/// # Errors
+/// If no network can be made of it.
+pub(crate) fn build(
+    experiment: &Experiment,
+    seed: u64,
+    phases: Option<&Phases>,
+) -> Result<Topology, NetworkError> {
+    let graph = &experiment.graph;
+    let mut network = Network::new();
+    let links: Vec<LinkId> = graph
+        .links
+        .iter()
+        .map(|link| network.add_link(link.name.clone(), config(link, seed, phases)))
+        .collect::<Result<_, _>>()?;
+    let mut hosts = BTreeMap::new();
+    for (position, node) in graph.nodes.iter().enumerate().filter(|(_, node)| !node.is_router) {
+        hosts.insert(position, network.add_host(node.name.clone())?);
+    }
+    let mut addresses: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
+    // Hosts that connect have an address for each path, and those that only listen have one.
+    let mut clients = 0;
+    for pair in &experiment.pairs {
+        if addresses.contains_key(&pair.client) {
+            continue;
+        }
+        let mut own = Vec::with_capacity(pair.paths.len());
+        for path in &pair.paths {
+            clients += 1;
+            let ip = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + clients));
+            network.add_address(hosts[&pair.client], ip, path.backup)?;
+            own.push(ip);
+        }
+        addresses.insert(pair.client, own);
+    }
+    let mut servers = 0;
+    for pair in &experiment.pairs {
+        if let std::collections::btree_map::Entry::Vacant(entry) = addresses.entry(pair.server) {
+            servers += 1;
+            let ip = IpAddr::V4(Ipv4Addr::from_bits(0xac10_0000 + servers));
+            network.add_address(hosts[&pair.server], ip, false)?;
+            entry.insert(vec![ip]);
+        }
+    }
+    let mut pairs = Vec::with_capacity(experiment.pairs.len());
+    for pair in &experiment.pairs {
+        let (client, server) = (hosts[&pair.client], hosts[&pair.server]);
+        let (client_addresses, server_addresses) =
+            (addresses[&pair.client].clone(), addresses[&pair.server].clone());
+        let chains = |routes: &[Vec<usize>]| -> Vec<Vec<LinkId>> {
+            routes.iter().map(|route| route.iter().map(|&link| links[link]).collect()).collect()
+        };
+        let mut paths = Vec::with_capacity(pair.paths.len());
+        for ((number, path), client_ip) in pair.paths.iter().enumerate().zip(&client_addresses) {
+            let (up, down) = directions(experiment, path);
+            let (up, down) = (chains(up), chains(down));
+            for (place, server_ip) in server_addresses.iter().enumerate() {
+                network.add_equal_cost_routes(client, PathId(number as u16), *server_ip, &up)?;
+                network.add_equal_cost_routes(server, PathId(place as u16), *client_ip, &down)?;
+            }
+            let first = |routes: Vec<Vec<LinkId>>| routes.into_iter().next().unwrap_or_default();
+            paths.push(PathLinks { up: first(up), down: first(down) });
+        }
+        pairs.push(SimPair { client, server, client_addresses, server_addresses, paths });
+    }
+    let topology = Topology { network, pairs };
+    Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
+}
+
+/// Returns the routes of a path from the client and those to it.
+fn directions<'a>(experiment: &Experiment, path: &'a Path) -> (&'a [Vec<usize>], &'a [Vec<usize>]) {
+    match experiment.traffic.direction {
+        Direction::Upload => (&path.data, &path.acks),
+        Direction::Download => (&path.acks, &path.data),
+    }
+}
+
+/// Returns the most by which the phases of any run may shorten the path's delay, in one direction.
+pub(crate) fn shortening(experiment: &Experiment, path: &Path, phases: &Phases) -> Duration {
+    let of = |route: &Vec<usize>| {
+        let links = route.iter().map(|&link| &experiment.graph.links[link]);
+        links
+            .filter(|link| link.phase_stream.is_some())
+            .fold(Duration::ZERO, |sum, link| sum + phases.delay_limit(link.rtt))
+    };
+    path.data.iter().chain(&path.acks).map(of).max().unwrap_or_default()
+}
+
+/// Returns the settings of a link in a run with `seed`.
+fn config(link: &Link, seed: u64, phases: Option<&Phases>) -> LinkConfig {
+    let mut config = link.config.clone();
+    let anywhere = link.trace_start == TraceStart::Random
+        || link.trace_start == TraceStart::Beginning && phases.is_some_and(|phases| phases.traces);
+    if let Capacity::Trace { trace, start } = &mut config.capacity
+        && anywhere
+    {
+        *start = Duration(RandomStream::new(seed, &link.trace_stream).below(trace.period().0));
+    }
+    let (Some(phases), Some(stream)) = (phases, &link.phase_stream) else { return config };
+    // The delay is up to `limit` longer or shorter.
+    let limit = phases.delay_limit(link.rtt);
+    let shift = match limit.is_zero() {
+        true => Duration::ZERO,
+        false => Duration(RandomStream::new(seed, stream).below(2 * limit.0 + 1)),
+    };
+    let shifted = |delay: Duration| delay.saturating_sub(limit) + shift;
+    config.delay = shifted(config.delay);
+    for step in &mut config.timeline {
+        if let Change::Delay(delay) = &mut step.change {
+            *delay = shifted(*delay);
+        }
+    }
+    let max = phases.jitter_limit(link.rtt);
+    if config.jitter.is_none() && !max.is_zero() {
+        config.jitter = Some(Jitter { shape: JitterShape::Uniform { max }, reorder: false });
+    }
+    config
+}
+
+/// True if every run has the network of `experiment` without random changes.
+pub(crate) fn is_constant(experiment: &Experiment) -> bool {
+    experiment.graph.links.iter().all(|link| link.trace_start != TraceStart::Random)
+}

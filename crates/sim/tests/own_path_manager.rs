@@ -1,0 +1,95 @@
+//! A path manager of a user's own, in a simulation.
+
+mod common;
+
+use anabranch_sim::{End, FlowId, Outcome, Sim};
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::path_manager::{
+    CustomPathManager, CustomPathManagerKind, HostAddress, PathCommand, PathEvent, PathManager,
+    PathManagerKind,
+};
+use anabranch_units::{Bytes, Time};
+use common::two_paths;
+
+/// Joins from the host's last address alone, as a backup, and closes that subflow when it is up where
+/// `closes` is set.
+#[derive(Clone)]
+struct LastAddress {
+    addresses: Vec<HostAddress>,
+    closes: bool,
+    commands: Vec<PathCommand>,
+}
+
+impl PathManager for LastAddress {
+    fn on_event(&mut self, event: &PathEvent) {
+        match *event {
+            PathEvent::Established { initiator: true, remote, local, .. } => {
+                let last = self.addresses.iter().rfind(|own| own.ip != local.ip);
+                self.commands.extend(last.map(|own| PathCommand::SubflowCreate {
+                    local: own.ip,
+                    local_id: own.id,
+                    remote,
+                    backup: true,
+                }));
+            }
+            PathEvent::SubflowEstablished { id, .. } if self.closes => {
+                self.commands.push(PathCommand::SubflowDestroy(id));
+            }
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self) -> Option<PathCommand> {
+        self.commands.pop()
+    }
+}
+
+impl CustomPathManager for LastAddress {
+    fn clone_box(&self) -> Box<dyn CustomPathManager> {
+        Box::new(self.clone())
+    }
+}
+
+fn own(closes: bool) -> ConnectionConfig {
+    let kind = CustomPathManagerKind::new("last_address", move |addresses| {
+        Box::new(LastAddress { addresses: addresses.to_vec(), closes, commands: Vec::new() })
+    });
+    ConnectionConfig { path_manager: PathManagerKind::Custom(kind), ..ConnectionConfig::linux() }
+}
+
+/// The subflows of the client in the middle of a transfer: what each has carried, in bytes.
+fn subflows(config: ConnectionConfig) -> Vec<u64> {
+    let (topology, flow) = two_paths(Some(Bytes(2_000_000)), config);
+    let mut sim = Sim::new(topology.network, vec![flow], 1, ()).unwrap();
+    sim.run(Time::from_secs(1));
+    let client = sim.flows()[0].host(End::Client);
+    let id = sim.connection(FlowId(0), End::Client).expect("it is under way");
+    let carried = sim.stack(client).subflow_stats(id).iter().map(|one| one.counters.bytes_acked).collect();
+    assert_eq!(sim.run(Time::from_secs(60)).flows[0].outcome, Outcome::Completed);
+    carried
+}
+
+#[test]
+fn a_path_manager_of_a_users_own_decides_which_subflows_there_are() {
+    let full_mesh = subflows(ConnectionConfig::linux());
+    assert!(matches!(full_mesh[..], [(1..), (1..)]), "{full_mesh:?}");
+    let none =
+        subflows(ConnectionConfig { path_manager: PathManagerKind::None, ..ConnectionConfig::linux() });
+    assert!(matches!(none[..], [(1..)]), "{none:?}");
+    // Opened, as a backup that has nothing to carry.
+    let backup = subflows(own(false));
+    assert!(matches!(backup[..], [(1..), 0]), "{backup:?}");
+}
+
+#[test]
+fn a_path_manager_of_a_users_own_closes_a_subflow() {
+    let (topology, flow) = two_paths(Some(Bytes(2_000_000)), own(true));
+    let mut sim = Sim::new(topology.network, vec![flow], 1, ()).unwrap();
+    sim.run(Time::from_secs(1));
+    let client = sim.flows()[0].host(End::Client);
+    let id = sim.connection(FlowId(0), End::Client).expect("it is under way");
+    let stats = sim.stack(client).subflow_stats(id);
+    let ended: Vec<bool> = stats.iter().map(|subflow| subflow.ended.is_some()).collect();
+    assert!(stats[1..].iter().all(|subflow| subflow.established.is_some()));
+    assert_eq!(ended, [false, true]);
+}

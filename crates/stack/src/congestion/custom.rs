@@ -1,0 +1,39 @@
+//! User-defined congestion controls.
+
+use core::fmt;
+use std::sync::Arc;
+
+use super::CustomCongestion;
+
+/// A user-defined congestion control: its name, and a function that builds one for each connection.
+///
+/// Two are equal if their names are equal.
+#[derive(Clone)]
+pub struct CustomCongestionKind {
+    pub(super) name: Arc<str>,
+    pub(super) coupled: bool,
+    pub(super) build: Arc<dyn Fn() -> Box<dyn CustomCongestion> + Send + Sync>,
+}
+
+impl CustomCongestionKind {
+    /// Returns a kind named `name` whose congestion controls are made by `build`.
+    pub fn new(
+        name: &str,
+        coupled: bool,
+        build: impl Fn() -> Box<dyn CustomCongestion> + Send + Sync + 'static,
+    ) -> CustomCongestionKind {
+        CustomCongestionKind { name: name.into(), coupled, build: Arc::new(build) }
+    }
+}
+
+impl fmt::Debug for CustomCongestionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CustomCongestionKind").field(&self.name).finish()
+    }
+}
+
+impl PartialEq for CustomCongestionKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.coupled == other.coupled
+    }
+}

@@ -1,0 +1,158 @@
+//! The repair of the head of the stream, which subflows have delivered and the peer's data level has dropped
+//! (RFC 8684 section 3.3.6; Linux drops data while it has no window at the data level).
+
+use anabranch_units::Duration;
+
+use super::send_state::SendState;
+use crate::event::SubflowId;
+use crate::seq::DataRange;
+use crate::subflow::Subflow;
+use crate::subflow::scoreboard::Sent;
+
+/// The maximum number of segments reinjected at once because no subflow carries the head of the stream.
+const MOST_REPAIRED: u32 = 1 << 10;
+
+/// The action of the data-level timer for the head of the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum HeadTimeout {
+    /// Nothing: it is in flight, or there is no subflow to send it on.
+    None,
+    /// It is reinjected, or the peer is probed.
+    Repaired,
+}
+
+/// The state of the repair.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct HeadRepair {
+    /// The number of times the data-level timer has reinjected the head, or probed for it, since it moved.
+    attempts: u8,
+    /// The subflow last found to carry the head of the stream.
+    carrier: u8,
+    /// The number of segments reinjected next; 0 if nothing is being repaired.
+    segments: u32,
+    /// The end of the last reinjection.
+    end: u64,
+}
+
+impl HeadRepair {
+    /// Resets the backoff once the peer has begun to acknowledge data: waiting data need not wait longer.
+    pub(super) fn forget_attempts(&mut self) {
+        self.attempts = 0;
+    }
+
+    /// Returns `wait`, doubled by each unsuccessful attempt.
+    pub(super) fn back_off(&self, wait: Duration) -> Duration {
+        Duration(wait.0 << self.attempts.min(10))
+    }
+
+    /// True if only the data-level timer can bring the head of the stream to the peer: every subflow that
+    /// carried it has finished with it. This excludes a peer that sends no data acknowledgements.
+    pub(super) fn is_dropped(
+        &mut self,
+        subflows: &mut [Subflow],
+        send: &SendState,
+        fast_paths: bool,
+    ) -> bool {
+        let una = send.una;
+        let waits = send.reinject.as_slice().first().is_some_and(|first| first.range.start <= una);
+        send.is_head_given()
+            && !waits
+            && !self.is_carried(subflows, una, fast_paths)
+            && !subflows.iter().any(|subflow| subflow.is_bare())
+    }
+
+    /// True if some subflow has the head of the stream in flight or queued, or the rest of its mapping,
+    /// without which a peer that verifies checksums does not accept it.
+    pub(super) fn is_carried(&mut self, subflows: &mut [Subflow], una: u64, fast_paths: bool) -> bool {
+        // Usually the subflow found last time: this is called after every acknowledgement.
+        let alive = |subflow: &Subflow| subflow.is_synchronised();
+        let last = usize::from(self.carrier);
+        if fast_paths
+            && let Some(subflow) = subflows.get_mut(last).filter(|subflow| alive(subflow))
+            && subflow.carries_nearby(una)
+        {
+            return true;
+        }
+        let first = |subflow: &Subflow| alive(subflow) && subflow.board().begins_with(una);
+        let at = subflows
+            .iter()
+            .position(first)
+            .or_else(|| subflows.iter_mut().position(|subflow| alive(subflow) && subflow.carries(una)));
+        self.carrier = at.unwrap_or(0) as u8;
+        at.is_some()
+    }
+
+    /// Handles an advance of the data acknowledgement. If a reinjection of the head caused it, and no subflow
+    /// carries the new head either, more was dropped: twice as much follows at once, as in slow start,
+    /// without another wait.
+    pub(super) fn on_progress(
+        &mut self,
+        subflows: &mut [Subflow],
+        send: &mut SendState,
+        mss: u32,
+        fast_paths: bool,
+    ) {
+        self.attempts = 0;
+        if self.segments == 0 {
+            return;
+        }
+        if self.is_dropped(subflows, send, fast_paths) {
+            self.reinject(subflows, send, mss);
+        } else if send.una >= self.end {
+            self.segments = 0;
+        }
+    }
+
+    /// Reinjects the head of the stream, which has reached its subflow's peer but not the data level for too
+    /// long, or is carried by no subflow (RFC 8684 section 3.3.6).
+    #[cold]
+    pub(super) fn on_timeout(
+        &mut self,
+        subflows: &mut [Subflow],
+        send: &mut SendState,
+        mss: u32,
+        fast_paths: bool,
+    ) -> HeadTimeout {
+        // Without a subflow it stays pending; the next subflow finds it unassigned.
+        if !subflows.iter().any(|subflow| subflow.is_usable())
+            || !send.is_head_given()
+            || self.is_carried(subflows, send.una, fast_paths)
+        {
+            return HeadTimeout::None;
+        }
+        self.attempts = self.attempts.saturating_add(1);
+        if subflows.iter().any(|subflow| subflow.has_seen_dss()) {
+            self.segments = 1;
+            self.reinject(subflows, send, mss);
+        } else {
+            // The peer has never acknowledged data, and may be falling back to TCP: it would take reinjected
+            // data for new data. An old octet probes it harmlessly.
+            for subflow in subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+                subflow.probe();
+            }
+        }
+        HeadTimeout::Repaired
+    }
+
+    /// Requests the reinjection of the current number of segments from the head of the stream on, up to data
+    /// that a subflow still carries.
+    #[cold]
+    fn reinject(&mut self, subflows: &[Subflow], send: &mut SendState, mss: u32) {
+        let una = send.una;
+        let mut end = una + u64::from(self.segments) * u64::from(mss);
+        for subflow in subflows.iter().filter(|subflow| subflow.is_synchronised()) {
+            let sent = subflow.board().records().iter().map(Sent::range);
+            let waiting = subflow.queue().map(|queued| queued.range);
+            for start in sent.chain(waiting).map(|range| range.start).filter(|&start| start > una) {
+                end = end.min(start);
+            }
+        }
+        self.end = end;
+        self.segments = (self.segments * 2).min(MOST_REPAIRED);
+        // All subflows have carried it, so none is excluded for that.
+        for subflow in 0..subflows.len() {
+            send.outstanding.forget(SubflowId(subflow as u8));
+        }
+        send.request_reinjection(DataRange::new(una, end));
+    }
+}

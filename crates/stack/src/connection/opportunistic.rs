@@ -1,0 +1,96 @@
+//! Opportunistic retransmission and penalisation (NSDI 2012; the rules of the out-of-tree kernel): a fast
+//! subflow helps while a slow one blocks the windows.
+
+use anabranch_units::Time;
+
+use super::Connection;
+use crate::config::OpportunisticRetransmission;
+use crate::congestion::CongestionControl;
+use crate::event::SubflowId;
+use crate::scheduler::RecoveryState;
+use crate::seq::DataRange;
+
+/// The policy, and the time of each fast subflow's last penalty on another.
+#[derive(Clone, Debug)]
+pub(super) struct Opportunistic {
+    policy: OpportunisticRetransmission,
+    /// The times by fast subflow; empty before the first penalty.
+    penalised: Vec<Time>,
+    /// The time of the connection's creation: no penalty is due within a round trip of it.
+    born: Time,
+}
+
+impl Opportunistic {
+    pub(super) fn new(now: Time, policy: OpportunisticRetransmission) -> Opportunistic {
+        Opportunistic { policy, penalised: Vec::new(), born: now }
+    }
+
+    /// True if the policy is enabled.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.policy != OpportunisticRetransmission::Off
+    }
+
+    /// Returns the time at which `fast` last had another subflow penalised.
+    fn last_penalty(&self, fast: SubflowId) -> Time {
+        self.penalised.get(fast.index()).copied().unwrap_or(self.born)
+    }
+
+    fn note_penalty(&mut self, fast: SubflowId, now: Time) {
+        if self.penalised.len() <= fast.index() {
+            self.penalised.resize(fast.index() + 1, self.born);
+        }
+        self.penalised[fast.index()] = now;
+    }
+}
+
+impl Connection {
+    /// Returns the range to reinject on subflow `fast`, which has free window, while the receive window
+    /// (`mandatory`) or the send buffer is full.
+    pub(super) fn help_out(&mut self, now: Time, fast: usize, mandatory: bool) -> Option<DataRange> {
+        let policy = self.opportunistic.policy;
+        if !self.opportunistic.is_on() || self.live_subflows().count() < 2 {
+            return None;
+        }
+        let head = self.send.outstanding.as_slice().first().copied()?;
+        let fast_id = self.subflows[fast].id();
+        let fast_rtt = self.subflows[fast].rtt().srtt()?;
+        let penalise = policy == OpportunisticRetransmission::RetransmitAndPenalise;
+        if penalise && mandatory && now.since(self.opportunistic.last_penalty(fast_id)) >= fast_rtt {
+            let slow = (0..self.subflows.len()).find(|&at| {
+                let subflow = &self.subflows[at];
+                at != fast
+                    && head.tried.has(subflow.id())
+                    && subflow.rtt().srtt().is_some_and(|rtt| fast_rtt < rtt)
+                    && subflow.recovery().state() == RecoveryState::Open
+            });
+            if let Some(slow) = slow {
+                self.congestion.penalise(self.subflows[slow].id(), now);
+                self.refresh_window(slow);
+                self.opportunistic.note_penalty(fast_id, now);
+                self.stats.penalisations += 1;
+            }
+        }
+        if head.tried.has(fast_id) {
+            return None;
+        }
+        let mss = u64::from(self.subflows[fast].mss());
+        let mut retransmit = false;
+        for subflow in
+            self.subflows.iter().filter(|other| other.id() != fast_id && head.tried.has(other.id()))
+        {
+            if subflow.cwnd() <= 4 * mss {
+                retransmit = true;
+                break;
+            }
+            if subflow.rtt().srtt().is_some_and(|rtt| fast_rtt * 4 >= rtt) {
+                return None;
+            }
+            retransmit = true;
+        }
+        retransmit.then(|| {
+            self.stats.opportunistic_retransmissions += 1;
+            DataRange::new(head.range.start, head.range.end.min(head.range.start + mss))
+        })
+    }
+}

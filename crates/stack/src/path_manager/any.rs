@@ -1,0 +1,90 @@
+//! Which path managers there are, and one of them chosen at run time.
+
+use core::fmt;
+
+use super::{
+    CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, NDiffPorts, PathCommand, PathEvent,
+    PathManager,
+};
+
+/// Which path manager a connection uses.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PathManagerKind {
+    /// No further subflows, no announcements.
+    None,
+    /// A subflow between every pair of addresses.
+    FullMesh,
+    /// Several subflows between the addresses of the first, from different ports: this number in all.
+    NDiffPorts(u8),
+    /// A user's own.
+    Custom(CustomPathManagerKind),
+}
+
+impl PathManagerKind {
+    /// The names of all that are built in.
+    pub const NAMES: [&'static str; 3] = ["none", "full_mesh", "n_diff_ports"];
+
+    /// Its name in scenarios and on the command line.
+    pub fn name(&self) -> &str {
+        match self {
+            PathManagerKind::None => "none",
+            PathManagerKind::FullMesh => "full_mesh",
+            PathManagerKind::NDiffPorts(_) => "n_diff_ports",
+            PathManagerKind::Custom(custom) => &custom.name,
+        }
+    }
+
+    /// A path manager of this kind for a new connection of a host with these addresses.
+    pub fn build(&self, addresses: &[HostAddress]) -> AnyPathManager {
+        match self {
+            PathManagerKind::None => AnyPathManager::None,
+            PathManagerKind::FullMesh => AnyPathManager::FullMesh(FullMesh::new(addresses)),
+            PathManagerKind::NDiffPorts(count) => AnyPathManager::NDiffPorts(NDiffPorts::new(*count)),
+            PathManagerKind::Custom(custom) => AnyPathManager::Custom((custom.build)(addresses)),
+        }
+    }
+}
+
+/// The path manager of a connection.
+#[derive(Clone)]
+pub enum AnyPathManager {
+    /// Does nothing.
+    None,
+    /// A subflow between every pair of addresses.
+    FullMesh(FullMesh),
+    /// Several subflows between one pair.
+    NDiffPorts(NDiffPorts),
+    /// A user's own.
+    Custom(Box<dyn CustomPathManager>),
+}
+
+impl fmt::Debug for AnyPathManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnyPathManager::None => f.write_str("None"),
+            AnyPathManager::FullMesh(inner) => inner.fmt(f),
+            AnyPathManager::NDiffPorts(inner) => inner.fmt(f),
+            AnyPathManager::Custom(_) => f.write_str("Custom"),
+        }
+    }
+}
+
+impl PathManager for AnyPathManager {
+    fn on_event(&mut self, event: &PathEvent) {
+        match self {
+            AnyPathManager::None => {}
+            AnyPathManager::FullMesh(inner) => inner.on_event(event),
+            AnyPathManager::NDiffPorts(inner) => inner.on_event(event),
+            AnyPathManager::Custom(inner) => inner.on_event(event),
+        }
+    }
+
+    fn poll(&mut self) -> Option<PathCommand> {
+        match self {
+            AnyPathManager::None => None,
+            AnyPathManager::FullMesh(inner) => inner.poll(),
+            AnyPathManager::NDiffPorts(inner) => inner.poll(),
+            AnyPathManager::Custom(inner) => inner.poll(),
+        }
+    }
+}
