@@ -47,6 +47,7 @@ enum Verb {
     Advise(verbs::advise::Args),
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
+    Report(verbs::report::Args),
     Check(verbs::check::Args),
     List(verbs::list::Args),
     Model(verbs::model::Args),
@@ -81,6 +82,8 @@ impl Verb {
             Verb::Serve(_) | Verb::Get(_) => None,
             // It has a directory for them.
             Verb::Sweep(_) | Verb::Generate(_) => None,
+            // It is always a file.
+            Verb::Report(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -98,6 +101,7 @@ impl Verb {
             Verb::Advise(args) => verbs::advise::run(args),
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
+            Verb::Report(args) => verbs::report::run(args),
             Verb::Check(args) => verbs::check::run(args),
             Verb::List(args) => verbs::list::run(args),
             Verb::Model(args) => verbs::model::run(args),

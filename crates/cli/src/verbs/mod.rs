@@ -14,6 +14,7 @@ pub mod generate;
 pub mod get;
 pub mod list;
 pub mod model;
+pub mod report;
 pub mod run;
 pub mod select;
 pub mod serve;

@@ -121,6 +121,36 @@ impl Journal {
             .map_err(|error| JournalError::Damaged(path.to_owned(), 1, error.to_string()))
     }
 
+    /// Reads the results in the journal `path` in the order of the points, and changes nothing: another process may be at work
+    /// on it. A line that is not whole yet is left out.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub fn peek(path: &Path) -> Result<(Header, Vec<PointResult>), JournalError> {
+        let failed = |error| JournalError::Io(path.to_owned(), error);
+        let header = Journal::header_of(path)?;
+        if header.anabranch_sweep != FORMAT {
+            let why = format!("it has format {}, and this program reads {FORMAT}", header.anabranch_sweep);
+            return Err(JournalError::Foreign(path.to_owned(), why));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let mut results: Vec<PointResult> = Vec::new();
+        for (at, line) in
+            text.split_inclusive('\n').enumerate().skip(1).filter(|(_, line)| line.ends_with('\n'))
+        {
+            let damaged = |why: String| JournalError::Damaged(path.to_owned(), at + 1, why);
+            let result: PointResult =
+                serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
+            if result.point >= header.points {
+                return Err(damaged(format!("there is no point {}", result.point)));
+            }
+            results.push(result);
+        }
+        results.sort_by_key(|result| result.point);
+        results.dedup_by_key(|result| result.point);
+        Ok((header, results))
+    }
+
     fn read_lines(&mut self) -> Result<(), JournalError> {
         let failed = |error| JournalError::Io(self.path.clone(), error);
         let mut reader = BufReader::new(self.file.try_clone().map_err(failed)?);

@@ -15,7 +15,7 @@ mod work;
 
 pub use design::Design;
 pub use journal::{Header, Journal, JournalError};
-pub use plan::{Dimension, Plan, Point, Stop, Values};
+pub use plan::{Dimension, Plan, Point, Space, Stop, Values};
 pub use point::{PointResult, PointRow, Reading};
 pub use summary::{Standing, Summary};
 pub use work::{Options, Shard, SweepError, sweep};

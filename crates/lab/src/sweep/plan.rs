@@ -24,14 +24,20 @@ pub struct Plan {
     text: String,
     /// The scenario, with the values common to all points.
     document: Document,
+    space: Space,
+    runs: Option<u32>,
+    stop: Option<Stop>,
+    other_starts: bool,
+}
+
+/// The points of a plan, without its scenario.
+#[derive(Clone, Debug)]
+pub struct Space {
     dimensions: Vec<Dimension>,
     design: Design,
     points: usize,
     /// By dimension and point; none for a grid.
     coordinates: Vec<Vec<f64>>,
-    runs: Option<u32>,
-    stop: Option<Stop>,
-    other_starts: bool,
 }
 
 /// One or several keys of the scenario, and the values that they take together.
@@ -132,13 +138,99 @@ impl Plan {
     }
 
     fn read(reader: &Reader<'_>, name: String, text: &str, document: Document) -> Result<Plan, Problem> {
+        let space = Space::read(reader, text)?;
+        let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
+        let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
+        let stop = reader.optional("stop", stop)?;
+        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts })
+    }
+
+    /// Returns the text of the plan.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the design.
+    pub fn design(&self) -> Design {
+        self.space.design
+    }
+
+    /// Returns the number of points, at least 1.
+    pub fn points(&self) -> usize {
+        self.space.points
+    }
+
+    /// Returns the dimensions.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.space.dimensions
+    }
+
+    /// Returns the stopping rule; none if the number of runs is fixed.
+    pub fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    /// Sets a value at every point, as `--set` of a comparison does.
+    ///
+    /// # Errors
+    /// If `assignment` is not KEY=VALUE.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
+        self.document.set(assignment)
+    }
+
+    /// Sets the number of runs at each point, or of the first attempt, instead of the plan's.
+    pub fn set_runs(&mut self, runs: u32) {
+        self.runs = Some(runs);
+    }
+
+    /// Returns point number `number`.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn point(&self, number: usize) -> Point {
+        self.space.point(number)
+    }
+
+    /// Returns the scenario at `point`.
+    ///
+    /// # Errors
+    /// If the scenario is not valid with the values of this point.
+    pub fn scenario(&self, point: &Point) -> Result<Scenario, ScenarioError> {
+        let mut document = self.document.clone();
+        let source = format!("{}, point {}", self.name, point.number);
+        for (dimension, value) in self.space.dimensions.iter().zip(&point.values) {
+            for key in &dimension.keys {
+                document.set_from(&source, &format!("{key}={value}"))?;
+            }
+        }
+        if let Some(runs) = self.runs {
+            document.set_option("runs", "runs", &runs.to_string());
+        }
+        let mut scenario = document.scenario()?;
+        scenario.other_starts &= self.other_starts;
+        Ok(scenario)
+    }
+}
+
+impl Space {
+    /// Reads the points of the plan `text`, called `name` in errors, without its scenario.
+    ///
+    /// # Errors
+    /// If `text` is not a plan.
+    pub fn parse(name: impl Into<String>, text: &str) -> Result<Space, ScenarioError> {
+        let sources = [Source { name: name.into(), text: text.to_owned() }];
+        let locate = |problem: Problem| problem.locate(&sources);
+        let table = Table::parse(text, 0).map_err(locate)?;
+        let end = Span { source: 0, range: text.len()..text.len() };
+        let reader = Reader::new(&table, &end, "the plan", KEYS).map_err(locate)?;
+        Space::read(&reader, text).map_err(locate)
+    }
+
+    fn read(reader: &Reader<'_>, text: &str) -> Result<Space, Problem> {
         let names = Design::ALL.map(Design::name);
         let design = reader.optional("design", |node| node.choice("design", &names))?.unwrap_or(0);
         let design = Design::ALL[design];
         let seed = reader.optional("seed", |node| node.integer(0, i64::MAX))?.unwrap_or(1) as u64;
-        let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
-        let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
-        let stop = reader.optional("stop", stop)?;
         let vary =
             reader.required("vary", "{ \"path.1.rate\" = [\"5 Mbit/s\", \"20 Mbit/s\"] }", |node| {
                 let mut dimensions = Vec::new();
@@ -187,23 +279,7 @@ impl Plan {
             Design::Grid => Vec::new(),
             _ => (0..vary.len()).map(|dimension| design.coordinates(points, dimension, seed)).collect(),
         };
-        Ok(Plan {
-            name,
-            text: text.to_owned(),
-            document,
-            dimensions: vary,
-            design,
-            points,
-            coordinates,
-            runs,
-            stop,
-            other_starts,
-        })
-    }
-
-    /// Returns the text of the plan.
-    pub fn text(&self) -> &str {
-        &self.text
+        Ok(Space { dimensions: vary, design, points, coordinates })
     }
 
     /// Returns the design.
@@ -216,27 +292,9 @@ impl Plan {
         self.points
     }
 
-    /// Returns the dimensions.
+    /// Returns the varied dimensions.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
-    }
-
-    /// Returns the stopping rule; none if the number of runs is fixed.
-    pub fn stop(&self) -> Option<Stop> {
-        self.stop
-    }
-
-    /// Sets a value at every point, as `--set` of a comparison does.
-    ///
-    /// # Errors
-    /// If `assignment` is not KEY=VALUE.
-    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
-        self.document.set(assignment)
-    }
-
-    /// Sets the number of runs at each point, or of the first attempt, instead of the plan's.
-    pub fn set_runs(&mut self, runs: u32) {
-        self.runs = Some(runs);
     }
 
     /// Returns point number `number`.
@@ -260,26 +318,6 @@ impl Plan {
         }
         values.reverse();
         Point { number, values }
-    }
-
-    /// Returns the scenario at `point`.
-    ///
-    /// # Errors
-    /// If the scenario is not valid with the values of this point.
-    pub fn scenario(&self, point: &Point) -> Result<Scenario, ScenarioError> {
-        let mut document = self.document.clone();
-        let source = format!("{}, point {}", self.name, point.number);
-        for (dimension, value) in self.dimensions.iter().zip(&point.values) {
-            for key in &dimension.keys {
-                document.set_from(&source, &format!("{key}={value}"))?;
-            }
-        }
-        if let Some(runs) = self.runs {
-            document.set_option("runs", "runs", &runs.to_string());
-        }
-        let mut scenario = document.scenario()?;
-        scenario.other_starts &= self.other_starts;
-        Ok(scenario)
     }
 }
 
@@ -306,6 +344,11 @@ impl Values {
                 units.all(|unit| unit == Some(first)).then_some(first)
             }
         }
+    }
+
+    /// True if equal steps are equal factors.
+    pub fn is_logarithmic(&self) -> bool {
+        matches!(self, Values::Range { logarithmic: true, .. })
     }
 
     /// Returns the number in `value`, in [`Values::unit`].

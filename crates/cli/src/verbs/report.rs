@@ -1,0 +1,119 @@
+//! `anabranch report`
+
+mod input;
+mod samples;
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use anabranch_lab::whole_file::WholeFile;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::{output, provenance};
+use input::Input;
+
+/// Writes results as one HTML file with figures, which needs no network
+#[derive(clap::Args)]
+#[command(long_about = LONG)]
+pub struct Args {
+    /// JSON of `anabranch compare --json`, then its --samples file if there is one; directories of `anabranch sweep`
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// The HTML file
+    #[arg(long, short = 'o', value_name = "FILE.html")]
+    output: PathBuf,
+}
+
+const LONG: &str = "\
+Writes results as one HTML file with figures, which needs no network.
+
+An input is the JSON of a comparison, the file of its samples, or the directory of a sweep:
+
+    anabranch compare phone --runs 100 --samples phone.csv --json > phone.json
+    anabranch report phone.json phone.csv -o phone.html
+
+A samples file belongs to the comparison before it, and adds the distribution over single flows. A sweep that is
+not complete is marked as partial.";
+
+/// The page, with its style and script: `npm run build` in web/report makes it.
+const PAGE: &str = include_str!("../../../../web/report/dist/report.html");
+/// Where the data go.
+const PLACE: &str = "%DATA%";
+/// The version of the data.
+const VERSION: u32 = 1;
+
+/// The data of the page.
+#[derive(Serialize)]
+struct Data<'a> {
+    report: u32,
+    version: &'static str,
+    commit: Option<&'static str>,
+    command: Vec<String>,
+    inputs: &'a [Input],
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let failed =
+        |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", args.output.display()));
+    let whole = WholeFile::create(&args.output).map_err(failed)?;
+    let inputs = input::read(&args.inputs)?;
+    let data = Data {
+        report: VERSION,
+        version: provenance::VERSION,
+        commit: provenance::commit(),
+        command: provenance::command(),
+        inputs: &inputs,
+    };
+    let mut out = BufWriter::with_capacity(1 << 16, whole.file());
+    write(&data, &mut out).and_then(|()| out.flush()).map_err(failed)?;
+    drop(out);
+    whole.commit().map_err(failed)?;
+    output::remark(format_args!("report in {}", args.output.display()));
+    Ok(())
+}
+
+fn write(data: &Data<'_>, out: &mut impl Write) -> io::Result<()> {
+    let (before, after) = PAGE.split_once(PLACE).unwrap_or((PAGE, ""));
+    out.write_all(before.as_bytes())?;
+    serde_json::to_writer(Escaped(&mut *out), data)?;
+    out.write_all(after.as_bytes())
+}
+
+/// Writes JSON with `<` as an escape: no name within it ends the element or begins a comment.
+struct Escaped<W>(W);
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        for (at, part) in text.split(|byte| *byte == b'<').enumerate() {
+            if at > 0 {
+                self.0.write_all(b"\\u003c")?;
+            }
+            self.0.write_all(part)?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_one_place_for_the_data() {
+        assert_eq!(PAGE.matches(PLACE).count(), 1);
+    }
+
+    #[test]
+    fn no_text_ends_the_element_of_the_data() {
+        let text = "</script><!-- <b>&\u{2028}\"";
+        let mut written = Vec::new();
+        serde_json::to_writer(Escaped(&mut written), text).unwrap();
+        assert!(!written.contains(&b'<'));
+        assert_eq!(serde_json::from_slice::<String>(&written).unwrap(), text);
+    }
+}

@@ -1,0 +1,105 @@
+//! `anabranch report` as a command: what it takes, what it refuses, and what it leaves.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn anabranch(directory: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_anabranch")).current_dir(directory).args(words).output().unwrap()
+}
+
+fn success(directory: &Path, words: &[&str]) {
+    let output = anabranch(directory, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes a comparison with its samples.
+fn compare(directory: &Path, name: &str, seed: &str) {
+    let (json, samples) = (format!("{name}.json"), format!("{name}.csv"));
+    let words = [
+        "compare",
+        "two-paths",
+        "--runs",
+        "2",
+        "--seed",
+        seed,
+        "--size",
+        "20KB",
+        "--schedulers",
+        "tcp,min_rtt",
+    ];
+    success(directory, &[&words[..], &["--samples", &samples, "--json", "-o", &json]].concat());
+}
+
+/// The data of a report.
+fn data(path: &Path) -> Value {
+    let page = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+fn refused(directory: &Path, inputs: &[&str], why: &str) {
+    let output = anabranch(directory, &[&["report", "-o", "refused.html"], inputs].concat());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains(why), "{inputs:?}: {error}");
+    assert!(!directory.join("refused.html").exists(), "{inputs:?}");
+}
+
+#[test]
+fn a_comparison_is_in_the_report_as_it_is_with_all_its_flows() {
+    let place = tempfile::tempdir().unwrap();
+    compare(place.path(), "a", "1");
+    success(place.path(), &["report", "a.json", "a.csv", "-o", "a.html"]);
+    let data = data(&place.path().join("a.html"));
+    let comparison: Value =
+        serde_json::from_slice(&std::fs::read(place.path().join("a.json")).unwrap()).unwrap();
+    let input = &data["inputs"][0];
+    assert_eq!(input["kind"], "comparison");
+    assert_eq!(input["comparison"], comparison);
+    let flows: u64 =
+        comparison["rows"].as_array().unwrap().iter().map(|row| row["n"].as_u64().unwrap()).sum();
+    assert_eq!(input["samples"]["fct_s"].as_array().unwrap().len() as u64, flows);
+}
+
+#[test]
+fn a_sweep_has_its_values_and_a_part_of_it_counts_as_one() {
+    let place = tempfile::tempdir().unwrap();
+    let vary = ["--vary", "path.1.rate=5..20 Mbit/s:3", "--vary", "path.2.rtt=20ms,60ms"];
+    let sweep = [&["sweep", "two-paths", "--runs", "1", "-o"][..], &["all"], &vary].concat();
+    success(place.path(), &sweep);
+    let part =
+        [&["sweep", "two-paths", "--runs", "1", "--shard", "1/2", "-o"][..], &["part"], &vary].concat();
+    success(place.path(), &part);
+    success(place.path(), &["report", "all", "part", "-o", "sweep.html"]);
+    let data = data(&place.path().join("sweep.html"));
+    let [all, part] = [&data["inputs"][0], &data["inputs"][1]];
+    assert_eq!(all["dimensions"][0]["unit"], "Mbit/s");
+    let values: Vec<&Value> =
+        all["results"].as_array().unwrap().iter().map(|point| &point["values"]).collect();
+    let expected = [[5.0, 20.0], [5.0, 60.0], [12.5, 20.0], [12.5, 60.0], [20.0, 20.0], [20.0, 60.0]];
+    assert_eq!(values, expected.map(|pair| serde_json::json!(pair)).iter().collect::<Vec<_>>());
+    assert_eq!(part["points"], 6);
+    assert_eq!(part["results"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn what_is_no_result_is_refused_and_leaves_no_file() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path();
+    compare(path, "a", "1");
+    compare(path, "b", "2");
+    std::fs::write(path.join("text.json"), "hello").unwrap();
+    std::fs::write(path.join("other.json"), "{\"a\": 1}").unwrap();
+    let json = std::fs::read_to_string(path.join("a.json")).unwrap();
+    std::fs::write(path.join("old.json"), json.replacen("\"schema\": 3", "\"schema\": 2", 1)).unwrap();
+    std::fs::create_dir(path.join("empty")).unwrap();
+    refused(path, &["text.json"], "it is not JSON");
+    refused(path, &["other.json"], "it is not the result of a comparison");
+    refused(path, &["old.json"], "its schema is 2, and this version of anabranch reads 3");
+    refused(path, &["a.csv"], "follows no comparison");
+    refused(path, &["a.json", "b.csv"], "it has not the flows of a.json");
+    refused(path, &["a.json", "a.csv", "a.csv"], "has samples already");
+    refused(path, &["empty"], "it is not the directory of a sweep");
+    refused(path, &["absent.json"], "cannot read it");
+}

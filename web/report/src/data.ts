@@ -1,0 +1,128 @@
+// What `anabranch report` puts into the page. Inputs have a kind; a page that does not know a kind says so and shows the others.
+
+export interface Interval { mean: number | null; ci95: [number, number] | null }
+
+export interface Row {
+  scheduler: string;
+  congestion: string;
+  condition: string;
+  path: string | null;
+  n: number;
+  completed: number;
+  fct_s: { mean: number | null; p50: number | null; p95: number | null; p99: number | null; ci95: [number, number] | null };
+  goodput_bps: number | null;
+  goodput_ci95_bps: [number, number] | null;
+  vs_reference_pct: Interval | null;
+  retransmitted_ratio: number;
+  reinjected_ratio: number;
+  rto_count: number;
+  subflows_used: number;
+  bytes_by_path: number[];
+  lower_bound_s: number | null;
+  vs_lower_bound: number | null;
+  by_run: { completed: number[]; fct_s: (number | null)[]; goodput_bps: (number | null)[] };
+}
+
+export interface Verdict {
+  condition: string;
+  measure: string;
+  outcome: string;
+}
+
+export interface Party {
+  scheduler: string;
+  flow: number | null;
+  flows: number;
+  goodput_bps: Interval | null;
+  share_pct: number | null;
+  fair_share_pct: number | null;
+  vs_fair_pct: Interval | null;
+  balance: string;
+}
+
+export interface Condition {
+  name: string;
+  paths: string[];
+  profile: string;
+  direction: string;
+  queues: string[];
+  initial: string;
+  initial_choice: string;
+  phases: Record<string, number | boolean> | null;
+  ideal_sum_bps: number | null;
+  other_starts: { path: string; runs: number; changes: { scheduler: string; difference_pct: Interval | null }[] }[];
+}
+
+export interface Comparison {
+  version: string;
+  commit: string | null;
+  schema: number;
+  command: string[];
+  scenario_hash: string;
+  seed: number | string;
+  runs: number;
+  reference: string | null;
+  min_effect_pct: number;
+  verdict: string;
+  verdicts: Verdict[];
+  rows: Row[];
+  fairness_verdict: string | null;
+  fairness: { condition: string; scheduler: string; jain: Interval | null; parties: Party[]; flows: Party[] }[];
+  conditions: Condition[];
+}
+
+/** The flows of a samples file, by column; `condition` and `scheduler` are places in the lists of names. */
+export interface Samples {
+  file: string;
+  conditions: string[];
+  schedulers: string[];
+  condition: number[];
+  scheduler: number[];
+  run: number[];
+  flow: number[];
+  fct_s: (number | null)[];
+}
+
+export interface SweepRow {
+  condition: string;
+  scheduler: string;
+  congestion: string;
+  path: string | null;
+  flows: number;
+  completed: number;
+  fct_mean_s: number | null;
+  fct_ci95_s: [number, number] | null;
+  goodput_bps: number | null;
+  goodput_ci95_bps: [number, number] | null;
+  vs_reference_pct: number | null;
+  vs_reference_ci95_pct: [number, number] | null;
+  reading: "better" | "equal" | "worse" | "undecided" | "incomplete" | null;
+  best: boolean;
+}
+
+export interface Dimension { name: string; unit: string | null; logarithmic: boolean }
+
+export interface SweepPoint {
+  point: number;
+  values: (number | string)[];
+  scenario_hash: string;
+  runs: number;
+  rows: SweepRow[];
+}
+
+export type Input =
+  | { kind: "comparison"; file: string; comparison: Comparison; samples: Samples | null }
+  | {
+      kind: "sweep";
+      file: string;
+      version: string;
+      commit: string | null;
+      command: string[] | null;
+      design: string;
+      plan: string;
+      points: number;
+      dimensions: Dimension[];
+      results: SweepPoint[];
+    };
+
+export interface Report { report: number; version: string; commit: string | null; command: string[]; inputs: Input[] }

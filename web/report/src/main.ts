@@ -1,0 +1,259 @@
+// The page: verdicts, the legend, figures, and how to make it all again.
+
+import { ComparisonFigures } from "./comparison";
+import type { Comparison, Input, Report } from "./data";
+import { button, el, name } from "./dom";
+import { Drawn, type Figure, type Scene } from "./figure";
+import { count, rate, seconds, shell } from "./format";
+import { SweepFigures } from "./sweep";
+import { type Choice, styles, themeOf } from "./theme";
+
+/** The version of the data that this page reads. */
+const VERSION = 1;
+const CHOICES: Choice[] = ["auto", "light", "dark"];
+
+type Sweep = Extract<Input, { kind: "sweep" }>;
+
+/** An input as the page shows it. */
+interface Section {
+  title: string;
+  verdict: string[];
+  warnings: string[];
+  contenders: string[];
+  figures: Figure[];
+  setting: [string, string][];
+  command: string | null;
+}
+
+function section(input: Input, at: number): Section {
+  switch (input.kind) {
+    case "comparison":
+      return comparisonSection(input, at);
+    case "sweep":
+      return sweepSection(input, at);
+    default:
+      return { title: (input as { file: string }).file, verdict: [], contenders: [], figures: [], setting: [], command: null,
+        warnings: ["This page does not know this kind of result."] };
+  }
+}
+
+const built = (version: string, commit: string | null): [string, string][] => [["anabranch", version], ["commit", commit ?? "unknown"]];
+
+/** What a reader must know of the build. */
+function dirty(commit: string | null): string[] {
+  return commit?.endsWith("-dirty")
+    ? ["The program was built from sources with changes that are not in its commit, so another build may give other numbers."]
+    : [];
+}
+
+function comparisonSection(input: Extract<Input, { kind: "comparison" }>, at: number): Section {
+  const result: Comparison = input.comparison;
+  const incomplete = result.verdicts.filter((verdict) => verdict.outcome === "incomplete");
+  const warnings = dirty(result.commit);
+  if (incomplete.length) warnings.unshift("Flows did not finish before the deadline. Times below are of those that did, so they must not be compared.");
+  if (result.runs === 1) warnings.unshift("One run: there are no intervals, and nothing can be told apart.");
+  return {
+    title: result.conditions.length > 1 ? `Comparison under ${result.conditions.length} conditions` : "Comparison",
+    verdict: [result.verdict, result.fairness_verdict].filter((text) => text !== null),
+    warnings,
+    contenders: [...new Set(result.rows.map((row) => row.scheduler))],
+    figures: new ComparisonFigures(result, input.samples, `f${at + 1}`).figures(),
+    setting: [
+      ["file", input.samples ? `${input.file}, ${input.samples.file} (${count(input.samples.run.length)} flows)` : input.file],
+      ...built(result.version, result.commit),
+      ["scenario (SHA-256)", result.scenario_hash],
+      ["seed", String(result.seed)],
+      ["runs of each contender", `${result.runs} under each condition`],
+      ["reference", result.reference ?? "none"],
+      ["practically equal", `below ${result.min_effect_pct} %`],
+      ...result.conditions.map((condition): [string, string] => [
+        condition.name === "" ? "condition" : `condition ${condition.name}`,
+        [
+          `${condition.direction} over ${condition.paths.map((path, at) => `${path} (queue ${condition.queues[at] ?? "unknown"})`).join(", ")}`,
+          `profile ${condition.profile}`,
+          `first path ${condition.initial} (${condition.initial_choice})`,
+          condition.ideal_sum_bps ? `all paths together ${rate(condition.ideal_sum_bps)} without headers` : "",
+          phases(condition.phases),
+        ].filter(Boolean).join("; "),
+      ]),
+      ["congestion control", [...new Set(result.rows.map((row) => `${row.scheduler}: ${row.congestion}`))].join(", ")],
+    ],
+    command: shell(result.command),
+  };
+}
+
+function phases(of: Record<string, number | boolean> | null): string {
+  if (!of) return "no phases";
+  const parts = Object.entries(of).filter(([, value]) => typeof value === "number" && value > 0)
+    .map(([key, value]) => `${key.replace(/_s$/, "")} up to ${seconds(value as number)}`);
+  return `phases drawn in each run: ${parts.join(", ")}`;
+}
+
+function sweepSection(sweep: Sweep, at: number): Section {
+  const figures = new SweepFigures(sweep, `f${at + 1}`);
+  const done = sweep.results.length;
+  const warnings = dirty(sweep.commit);
+  if (done < sweep.points) {
+    warnings.unshift(`Partial: ${count(done)} of ${count(sweep.points)} points are done. The same \`anabranch sweep\` goes on with the others.`);
+  }
+  return {
+    title: `Sweep over ${sweep.dimensions.map((dimension) => dimension.name).join(" and ")}`,
+    verdict: figures.verdict(),
+    warnings,
+    contenders: figures.contenders,
+    figures: figures.figures(),
+    setting: [
+      ["directory", sweep.file],
+      ...built(sweep.version, sweep.commit),
+      ["points", `${count(done)} of ${count(sweep.points)}, ${sweep.design}`],
+      ["scenarios (SHA-256)", done === 1 ? (sweep.results[0]?.scenario_hash ?? "") : "one for each point: see the journal"],
+      ["plan", sweep.plan],
+    ],
+    command: sweep.command ? shell(sweep.command) : null,
+  };
+}
+
+class Page {
+  private readonly scene: Scene;
+  private readonly drawn: Drawn[] = [];
+  private choice: Choice = "auto";
+  private printing = false;
+
+  constructor(
+    private readonly report: Report,
+    private readonly root: HTMLElement,
+  ) {
+    const sections = report.inputs.map(section);
+    const contenders = [...new Set(sections.flatMap((section) => section.contenders))];
+    const known = styles(contenders);
+    this.scene = {
+      theme: themeOf("auto", false),
+      hidden: new Set(),
+      styles: known,
+      colour: (contender) => {
+        const style = known.get(contender);
+        return style ? (this.scene.theme.dark ? style.dark : style.light) : this.scene.theme.text;
+      },
+    };
+    this.applyTheme();
+    const theme = button("Theme: auto", "Light, dark, or as the system has it", () => {
+      this.choice = CHOICES[(CHOICES.indexOf(this.choice) + 1) % CHOICES.length] as Choice;
+      theme.textContent = `Theme: ${this.choice}`;
+      this.repaint();
+    });
+    theme.className = "theme";
+    const title = el("h1", {}, "anabranch report");
+    this.root.append(el("header", { class: "head" }, title, theme));
+    for (const each of sections) this.root.append(verdict(each, sections.length > 1));
+    const legend = this.legend(contenders);
+    if (contenders.length) this.root.append(legend);
+    for (const each of sections) this.show(each);
+    this.root.append(footer(this.report));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    addEventListener("beforeprint", () => this.print(true));
+    addEventListener("afterprint", () => this.print(false));
+  }
+
+  private legend(contenders: string[]): HTMLElement {
+    const legend = el("div", { class: "legend", role: "group", "aria-label": "Contenders shown in the figures" });
+    const fill = () => {
+      const all = el("span", { class: "dim" }, "Show:");
+      legend.replaceChildren(all, ...contenders.map((contender) => {
+        const isShown = !this.scene.hidden.has(contender);
+        const label = el("span", {}, contender);
+        const toggle = el("button", { type: "button", "aria-pressed": String(isShown), title: contender }, swatch(this.scene, contender), label);
+        toggle.addEventListener("click", () => {
+          if (this.scene.hidden.has(contender)) this.scene.hidden.delete(contender);
+          else this.scene.hidden.add(contender);
+          toggle.setAttribute("aria-pressed", String(!this.scene.hidden.has(contender)));
+          for (const figure of this.drawn) figure.redraw(false);
+        });
+        return toggle;
+      }));
+    };
+    fill();
+    this.refill = fill;
+    return legend;
+  }
+
+  private refill: () => void = () => {};
+
+  private show(each: Section): void {
+    this.root.append(el("h2", {}, name(each.title)));
+    for (const figure of each.figures) {
+      const drawn = new Drawn(figure, this.scene);
+      this.drawn.push(drawn);
+      this.root.append(drawn.element);
+    }
+    const setting = each.setting.map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key),
+      el("td", {}, value.includes("\n") ? el("pre", {}, value.trimEnd()) : value)));
+    const box = el("section", { class: "figure", "aria-label": "Setting" }, el("h3", {}, "Setting, and how to make it again"));
+    if (each.command) box.append(el("pre", {}, each.command));
+    box.append(el("p", { class: "dim" }, "The same version, scenario and seed give the same numbers to the last digit, on any machine and any number of threads."));
+    box.append(el("table", { class: "setting" }, el("tbody", {}, ...setting)));
+    this.root.append(box);
+  }
+
+  private applyTheme(): void {
+    this.scene.theme = themeOf(this.choice, this.printing);
+    document.documentElement.dataset.theme = this.scene.theme.dark ? "dark" : "light";
+  }
+
+  private repaint(): void {
+    this.applyTheme();
+    this.refill();
+    for (const figure of this.drawn) figure.redraw(this.printing);
+  }
+
+  private print(on: boolean): void {
+    this.printing = on;
+    this.repaint();
+  }
+}
+
+function verdict(each: Section, titled: boolean): HTMLElement {
+  const box = el("section", { class: "verdict", "aria-label": "Result" });
+  if (titled) box.append(el("p", { class: "dim" }, name(each.title)));
+  for (const text of each.verdict) box.append(el("p", {}, name(text)));
+  for (const text of each.warnings) box.append(el("p", { class: "warning" }, text));
+  return box;
+}
+
+function swatch(scene: Scene, contender: string): SVGElement {
+  const make = (tag: string, attributes: Record<string, string>) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const style = scene.styles.get(contender);
+  const colour = scene.colour(contender);
+  const svg = make("svg", { width: "30", height: "14", "aria-hidden": "true" });
+  const marks = {
+    circle: make("circle", { cx: "15", cy: "7", r: "4.5", fill: colour }),
+    rect: make("rect", { x: "11", y: "3", width: "8", height: "8", fill: colour }),
+    triangle: make("polygon", { points: "15,2 20,11.5 10,11.5", fill: colour }),
+    diamond: make("polygon", { points: "15,1 21,7 15,13 9,7", fill: colour }),
+  };
+  const dash = (style?.dash ?? []).join(" ");
+  svg.append(make("line", { x1: "0", y1: "7", x2: "30", y2: "7", stroke: colour, "stroke-width": "2", "stroke-dasharray": dash }));
+  svg.append(marks[style?.symbol ?? "circle"]);
+  return svg;
+}
+
+function footer(report: Report): HTMLElement {
+  const text = `Written by anabranch ${report.version}${report.commit ? ` (${report.commit})` : ""}: ${shell(report.command)}. ` +
+    "Drag over a figure to zoom, double-click to show all of it again; Ctrl and the wheel zoom too. This file loads nothing from anywhere.";
+  return el("footer", {}, el("p", { class: "dim" }, text));
+}
+
+function start(): void {
+  const root = document.getElementById("report") as HTMLElement;
+  const report = JSON.parse(document.getElementById("data")?.textContent ?? "") as Report;
+  if (report.report !== VERSION) {
+    root.append(el("p", { class: "warning" }, `The data of this report have version ${report.report}, and this page reads ${VERSION}.`));
+    return;
+  }
+  new Page(report, root);
+}
+
+start();

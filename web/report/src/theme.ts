@@ -1,0 +1,93 @@
+// Colours that all eyes tell apart (Okabe and Ito's, as in the plots of the documentation), each with a symbol and a line of its
+// own, so that nothing depends on colour alone.
+
+export interface Theme {
+  dark: boolean;
+  page: string;
+  text: string;
+  dim: string;
+  line: string;
+  soft: string;
+}
+
+const LIGHT: Theme = { dark: false, page: "#ffffff", text: "#16202b", dim: "#55616e", line: "#d5dae0", soft: "#eef1f4" };
+const DARK: Theme = { dark: true, page: "#171d24", text: "#e6ebf0", dim: "#a3afbb", line: "#37424e", soft: "#222b35" };
+
+export type Choice = "auto" | "light" | "dark";
+
+export function themeOf(choice: Choice, printing: boolean): Theme {
+  if (printing || choice === "light") return LIGHT;
+  return choice === "dark" || matchMedia("(prefers-color-scheme: dark)").matches ? DARK : LIGHT;
+}
+
+export type Symbol = "circle" | "rect" | "triangle" | "diamond";
+export interface Style { light: string; dark: string; symbol: Symbol; dash: number[] }
+
+const KNOWN: Record<string, Style> = {
+  tcp: { light: "#000000", dark: "#ffffff", symbol: "circle", dash: [6, 4] },
+  min_rtt: { light: "#0072B2", dark: "#4aa8e0", symbol: "rect", dash: [] },
+  dmptcp: { light: "#D55E00", dark: "#f58a3c", symbol: "diamond", dash: [] },
+  linux: { light: "#C98500", dark: "#E69F00", symbol: "triangle", dash: [8, 3, 2, 3] },
+  round_robin: { light: "#009E73", dark: "#2cc79a", symbol: "triangle", dash: [] },
+  redundant: { light: "#B8578F", dark: "#CC79A7", symbol: "circle", dash: [2, 3] },
+};
+const COLOURS: [string, string][] = [
+  ["#009E73", "#2cc79a"],
+  ["#B8578F", "#CC79A7"],
+  ["#2E93CC", "#7cc8f2"],
+  ["#8A7A00", "#F0E442"],
+  ["#0072B2", "#4aa8e0"],
+  ["#D55E00", "#f58a3c"],
+  ["#6b6b6b", "#bdbdbd"],
+];
+const SYMBOLS: Symbol[] = ["circle", "rect", "triangle", "diamond"];
+const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3]];
+
+/** A style for each contender: the same for a name on every page, as far as names are known. */
+export function styles(names: string[]): Map<string, Style> {
+  const found = new Map<string, Style>();
+  const taken = new Set<string>();
+  for (const name of names) {
+    const style = Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined;
+    if (style) {
+      found.set(name, style);
+      taken.add(style.light);
+    }
+  }
+  const free = [...COLOURS.filter(([light]) => !taken.has(light)), ...COLOURS.filter(([light]) => taken.has(light))];
+  let next = 0;
+  for (const name of names) {
+    if (found.has(name)) continue;
+    const [light, dark] = free[next % free.length] as [string, string];
+    const round = Math.floor(next / free.length);
+    const symbol = SYMBOLS[(next + round) % SYMBOLS.length] as Symbol;
+    found.set(name, { light, dark, symbol, dash: DASHES[(next + round) % DASHES.length] as number[] });
+    next += 1;
+  }
+  return found;
+}
+
+/** Paths have colours beside those of contenders, and are told apart by lightness too. */
+const PATHS: [string, string][] = [
+  ["#3b528b", "#8fa6e8"],
+  ["#5ec962", "#4fae55"],
+  ["#c9b400", "#fde725"],
+  ["#21918c", "#35b5ae"],
+  ["#440154", "#b36bc9"],
+  ["#9ad6a0", "#c9efc9"],
+  ["#7a5c00", "#a58a3c"],
+  ["#9a9a9a", "#d0d0d0"],
+];
+
+export function pathColour(at: number, theme: Theme): string {
+  const pair = PATHS[at % PATHS.length] as [string, string];
+  return theme.dark ? pair[1] : pair[0];
+}
+
+/** Blue for better, orange for worse, `strength` from 0 to 1. */
+export function diverging(better: boolean, strength: number, theme: Theme): string {
+  const end = better ? [0, 92, 158] : [196, 78, 0];
+  const begin = theme.dark ? [44, 54, 66] : [240, 242, 245];
+  const share = 0.18 + 0.82 * Math.min(1, Math.max(0, strength));
+  return `rgb(${begin.map((from, at) => Math.round(from + ((end[at] as number) - from) * share)).join(",")})`;
+}
