@@ -39,7 +39,7 @@ fn a_margin_separates_values_with_different_answers() {
     assert_eq!(found.answer, Answer::Pays);
     let size = found.margins.iter().find(|margin| margin.quantity == Quantity::Size).unwrap();
     let below = size.below.expect("a short flow does not pay");
-    assert!(below < 2e6 && below >= 2e6 / 8.0);
+    assert!((2e6 / 8.0..2e6).contains(&below));
     // A flow that is shorter by far is told the opposite.
     let short = advice(&document(&paths, &format!("{:.0}B", below / 2.0)), 0, false).unwrap();
     assert_ne!(short.answer, Answer::Pays);
