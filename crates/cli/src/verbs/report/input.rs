@@ -16,7 +16,7 @@ use crate::failure::Failure;
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Input {
-    Comparison { file: String, comparison: Value, samples: Option<Samples> },
+    Comparison { file: String, comparison: Value, samples: Option<Box<Samples>> },
     Sweep(Box<Sweep>),
 }
 
@@ -67,7 +67,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Input>, Failure> {
             if let Some(samples) = samples {
                 return Err(Failure::Usage(format!("{file} has samples already, in {}", samples.file())));
             }
-            *samples = Some(Samples::read(path, comparison, file)?);
+            *samples = Some(Box::new(Samples::read(path, comparison, file)?));
         } else {
             inputs.push(comparison(path)?);
         }
