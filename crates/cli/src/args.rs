@@ -85,6 +85,11 @@ impl Changes {
     /// Returns the scenario `name` with these overrides. The default is the built-in one, or with paths an
     /// empty one.
     pub fn scenario(&self, name: Option<&str>) -> Result<Scenario, Failure> {
+        read(&self.document(name)?)
+    }
+
+    /// Returns the same scenario before it is read.
+    pub fn document(&self, name: Option<&str>) -> Result<Document, Failure> {
         let mut document = match name {
             Some(name) => Document::open(name)?,
             None if self.paths.is_empty() => Document::open(library::DEFAULT)?,
@@ -113,7 +118,7 @@ impl Changes {
             }
         }
         self.common.apply(&mut document)?;
-        read(&document)
+        Ok(document)
     }
 }
 

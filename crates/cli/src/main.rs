@@ -44,6 +44,7 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Verb {
     Compare(verbs::compare::Args),
+    Advise(verbs::advise::Args),
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
@@ -70,6 +71,7 @@ impl Verb {
     fn destination(&self) -> Option<&output::Destination> {
         match self {
             Verb::Compare(args) => Some(&args.to),
+            Verb::Advise(args) => Some(&args.to),
             Verb::Run(args) => Some(&args.to),
             Verb::Check(args) => Some(&args.to),
             Verb::List(args) => Some(&args.to),
@@ -96,6 +98,7 @@ impl Verb {
     fn run(&self) -> Result<ExitCode, Failure> {
         match self {
             Verb::Compare(args) => verbs::compare::run(args),
+            Verb::Advise(args) => verbs::advise::run(args),
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use anabranch_emulate::DirectionReport;
 use anabranch_emulate::{EmulateError, Emulation, Options, Outcome, Role};
 use anabranch_lab::scenario::{Document, Scenario};
 
@@ -187,4 +188,27 @@ fn what_cannot_be_run_is_told() {
     assert_eq!(error, EmulateError::Interrupted);
     let wrong = Options { settings: vec![("net/no/such".to_owned(), "0".to_owned())], ..Options::default() };
     assert!(matches!(Emulation::build(&scenario(TWO), &wrong), Err(EmulateError::Usage(_))));
+}
+
+/// The checksum of the kernel finds every request with a damaged bit. (A damaged answer would be given to `ping`, whose
+/// socket takes packets before they are checked.)
+#[test]
+fn damaged_packets_are_rejected_by_the_real_checksum() {
+    if !root() {
+        return;
+    }
+    let scenario =
+        "path = [{ rate = '50 Mbit/s', rtt = '10 ms', corrupt = '20%' }]\ntraffic.direction = 'upload'";
+    let ping =
+        "ping -q -c 100 -i 0.01 -W 1 $ANABRANCH_SERVER | sed -n 's/.* \\([0-9]*\\) received.*/\\1/p' >$OUT";
+    let (outcome, out) = run(scenario, None, ping);
+    assert_eq!(code(&outcome), Some(0), "{out}");
+    let path = &outcome.report.paths[0];
+    let corrupted = |direction: &DirectionReport| {
+        direction.links.iter().map(|link| link.effects["corrupted"]).sum::<u64>()
+    };
+    let all = corrupted(&path.up) + corrupted(&path.down);
+    let received: u64 = out.trim().parse().unwrap_or_else(|_| panic!("{out}"));
+    assert!((8..=35).contains(&all), "{all}");
+    assert_eq!(received + all, 100, "{out}");
 }

@@ -13,6 +13,7 @@
 //! # Ok::<(), anabranch_lab::ScenarioError>(())
 //! ```
 
+pub mod advise;
 pub mod baseline;
 pub mod capture;
 pub mod compare;

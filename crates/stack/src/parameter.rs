@@ -1,16 +1,16 @@
-//! Parameters of schedulers and congestion controls: one table for each, from which scenarios, the
-//! command line and lists take their names, ranges and defaults.
+//! Parameters of schedulers and congestion controls: one table for each, from which scenarios, the command
+//! line and lists take their names, ranges and defaults.
 //!
-//! An algorithm that has parameters keeps them in a plain struct, and beside it a table with one
-//! [`Parameter`] for each field. This crate reads no text: what is written in a scenario is made a
-//! [`Value`] of the parameter's [`Domain`] elsewhere.
+//! An algorithm with parameters keeps them in a plain struct, with a table of one [`Parameter`] per field.
+//! This crate parses no text: a scenario's text is converted elsewhere to a [`Value`] of the parameter's
+//! [`Domain`].
 
 use core::fmt;
 
 use anabranch_units::{Bytes, Duration};
 
 /// The value of a parameter.
-// Few are ever made, and copies are handy.
+// Few are ever made, and copies are convenient.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
@@ -26,15 +26,15 @@ pub enum Value {
     Choice(usize),
     /// Up to 32 numbers.
     Numbers(Numbers),
-    /// A buffer that always has this size.
+    /// A buffer of fixed size.
     Size(Bytes),
     /// A buffer that grows from the first size up to the second.
     Growing(Bytes, Bytes),
-    /// Not set, where a [`Domain`] may be left open.
+    /// Unset, if the [`Domain`] allows it.
     Open,
 }
 
-/// What values a parameter may have. All limits belong to the range.
+/// The allowed values of a parameter. All limits are inclusive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Domain {
     /// True or false.
@@ -47,9 +47,9 @@ pub enum Domain {
     Time(Duration, Duration),
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A list of up to 32 numbers, each from the first to the second; none as well.
+    /// A list of up to 32 numbers, each from the first to the second; may be empty.
     Numbers(f64, f64),
-    /// A buffer: a size in this range, or two between which it grows.
+    /// A buffer: a size in this range, or two sizes between which it grows.
     Buffer(Bytes, Bytes),
     /// Such a buffer, or this word for none ([`Value::Open`]).
     OpenBuffer(Bytes, Bytes, &'static str),
@@ -62,7 +62,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Whether `value` is of this kind and in the range.
+    /// True if `value` is of this kind and in the range.
     pub fn admits(&self, value: &Value) -> bool {
         match (*self, *value) {
             (Domain::Bool, Value::Bool(_)) => true,
@@ -90,7 +90,7 @@ impl Domain {
         }
     }
 
-    /// The word for a value that is left open, if one may be.
+    /// Returns the word for an unset value, if one is allowed.
     pub fn open_word(&self) -> Option<&'static str> {
         match *self {
             Domain::OpenInteger(.., word)
@@ -101,7 +101,7 @@ impl Domain {
         }
     }
 
-    /// `value` as a scenario would write it, without quotes.
+    /// Formats `value` as in a scenario, without quotes.
     pub fn show(&self, value: &Value) -> String {
         match (self, value) {
             (_, Value::Bool(value)) => value.to_string(),
@@ -123,7 +123,7 @@ impl Domain {
     }
 }
 
-/// What is allowed, as a help for whoever wrote something else.
+/// The allowed values, for error messages.
 impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -158,10 +158,10 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// None.
+    /// The empty list.
     pub const EMPTY: Numbers = Numbers { values: [0.0; 32], len: 0 };
 
-    /// These, if they are not too many.
+    /// Returns the numbers, or `None` if there are too many.
     pub fn new(values: &[f64]) -> Option<Numbers> {
         let mut all = Numbers::EMPTY;
         all.values.get_mut(..values.len())?.copy_from_slice(values);
@@ -169,7 +169,7 @@ impl Numbers {
         Some(all)
     }
 
-    /// The numbers.
+    /// Returns the numbers.
     pub fn as_slice(&self) -> &[f64] {
         self.values.get(..usize::from(self.len)).unwrap_or(&self.values)
     }
@@ -181,12 +181,12 @@ impl PartialEq for Numbers {
     }
 }
 
-/// What is known of a parameter without an algorithm that has it.
+/// The description of a parameter, without its algorithm.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spec {
     /// Its name, in lower case and with hyphens.
     pub name: &'static str,
-    /// What it is, in a few words, with its unit.
+    /// Its meaning, in a few words, with its unit.
     pub what: &'static str,
     /// Its values.
     pub domain: Domain,
@@ -197,7 +197,7 @@ pub struct Spec {
 pub struct Parameter<O> {
     /// Name, meaning and range.
     pub spec: Spec,
-    /// Its value in `O`.
+    /// Returns its value in `O`.
     pub get: fn(&O) -> Value,
     /// Sets it; a value outside of its domain changes nothing.
     pub set: fn(&mut O, Value),
@@ -205,18 +205,18 @@ pub struct Parameter<O> {
 
 /// Options that can be set by name: those of an algorithm, or of a connection.
 pub trait Options: Sized + 'static {
-    /// One entry for each.
+    /// One entry for each option.
     const PARAMETERS: &'static [Parameter<Self>];
 
     /// Pairs of which the first must not be greater than the second.
     const ORDERED: &'static [[&'static str; 2]] = &[];
 
-    /// Each parameter with its value.
+    /// Returns each parameter with its value.
     fn values(&self) -> Vec<(Spec, Value)> {
         Self::PARAMETERS.iter().map(|parameter| (parameter.spec, (parameter.get)(self))).collect()
     }
 
-    /// Sets the parameter `name`; false, and nothing changed, if there is none of that name or the
+    /// Sets the parameter `name`; returns false, and changes nothing, if there is none of that name or the
     /// value is not in its domain.
     fn set(&mut self, name: &str, value: Value) -> bool {
         let Some(parameter) = Self::PARAMETERS.iter().find(|parameter| parameter.spec.name == name) else {
@@ -229,7 +229,7 @@ pub trait Options: Sized + 'static {
         true
     }
 
-    /// A pair of [`Options::ORDERED`] of which the first is greater than the second.
+    /// Returns a pair of [`Options::ORDERED`] of which the first is greater than the second.
     fn contradiction(&self) -> Option<[&'static str; 2]> {
         let value = |name: &str| {
             let found = Self::PARAMETERS.iter().find(|parameter| parameter.spec.name == name);
@@ -246,29 +246,29 @@ pub trait Options: Sized + 'static {
 
 /// An algorithm that is chosen by name and has parameters: a scheduler or a congestion control.
 pub trait Parameterised: Clone {
-    /// What it is, for an error: `scheduler`.
+    /// The kind of algorithm, for errors: `scheduler`.
     const WHAT: &'static str;
 
-    /// The one of that name, with its defaults.
+    /// Returns the algorithm with the given name, with its defaults.
     fn from_name(name: &str) -> Option<Self>;
 
-    /// The names that there are.
+    /// Returns all names.
     fn names() -> Vec<&'static str>;
 
-    /// Its parameters with their values.
+    /// Returns its parameters with their values.
     fn parameters(&self) -> Vec<(Spec, Value)>;
 
-    /// Sets a parameter; false, and nothing changed, if it has none of that name or the value is
+    /// Sets a parameter; returns false, and changes nothing, if there is none of that name or the value is
     /// not in its domain.
     fn set_parameter(&mut self, name: &str, value: Value) -> bool;
 
-    /// Two parameters of which the first must not be greater than the second, and is.
+    /// Returns two parameters of which the first must not be greater than the second, but is.
     fn contradiction(&self) -> Option<[&'static str; 2]> {
         None
     }
 }
 
-/// `value` as the type of a field, if it fits.
+/// Converts `value` to the type of a field, if it fits.
 pub fn narrow<T: TryFrom<u64>>(value: u64) -> Option<T> {
     T::try_from(value).ok()
 }
@@ -420,7 +420,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_set_is_what_is_shown() {
+    fn a_set_value_is_the_shown_value() {
         let mut options = DEFAULT;
         for (name, value, shown) in [
             ("flag", Value::Bool(true), "true"),
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_of_a_range_or_of_another_kind_changes_nothing() {
+    fn values_out_of_range_or_of_another_kind_change_nothing() {
         let mut options = DEFAULT;
         for (name, value) in [
             ("count", Value::Integer(0)),

@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+pub mod advise;
 pub mod bench;
 pub mod check;
 pub mod compare;

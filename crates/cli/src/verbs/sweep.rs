@@ -22,7 +22,7 @@ use directory::Directory;
 pub struct Args {
     /// A plan; with --vary a scenario file, or a name of `anabranch list scenarios`
     plan: String,
-    /// Varies a key of the scenario: KEY=A,B,C or KEY=FROM..TO UNIT:STEPS[:log]
+    /// Varies a key of the scenario: KEY=A,B,C or KEY=FROM..TO UNIT:STEPS, with :log at the end for equal factors
     #[arg(long, value_name = "KEY=VALUES")]
     vary: Vec<String>,
     /// Sets a value of the scenario at every point

@@ -319,5 +319,6 @@ impl Connection {
                 self.reinject_after_timeout(other);
             }
         }
+        self.run_path_manager();
     }
 }

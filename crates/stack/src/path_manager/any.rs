@@ -1,4 +1,4 @@
-//! Which path managers there are, and one of them chosen at run time.
+//! The list of path managers, and one chosen at run time.
 
 use core::fmt;
 
@@ -7,24 +7,24 @@ use super::{
     PathManager,
 };
 
-/// Which path manager a connection uses.
+/// The path manager of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathManagerKind {
     /// No further subflows, no announcements.
     None,
     /// A subflow between every pair of addresses.
     FullMesh,
-    /// Several subflows between the addresses of the first, from different ports: this number in all.
+    /// Several subflows between the addresses of the first, from different ports; the total number.
     NDiffPorts(u8),
-    /// A user's own.
+    /// A user-defined path manager.
     Custom(CustomPathManagerKind),
 }
 
 impl PathManagerKind {
-    /// The names of all that are built in.
+    /// The names of all built-in path managers.
     pub const NAMES: [&'static str; 3] = ["none", "full_mesh", "n_diff_ports"];
 
-    /// Its name in scenarios and on the command line.
+    /// Returns the name used in scenarios and on the command line.
     pub fn name(&self) -> &str {
         match self {
             PathManagerKind::None => "none",
@@ -34,7 +34,7 @@ impl PathManagerKind {
         }
     }
 
-    /// A path manager of this kind for a new connection of a host with these addresses.
+    /// Builds a path manager of this kind for a new connection of a host with these addresses.
     pub fn build(&self, addresses: &[HostAddress]) -> AnyPathManager {
         match self {
             PathManagerKind::None => AnyPathManager::None,
@@ -54,7 +54,7 @@ pub enum AnyPathManager {
     FullMesh(FullMesh),
     /// Several subflows between one pair.
     NDiffPorts(NDiffPorts),
-    /// A user's own.
+    /// A user-defined path manager.
     Custom(Box<dyn CustomPathManager>),
 }
 

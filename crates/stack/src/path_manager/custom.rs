@@ -1,4 +1,4 @@
-//! A path manager of a user's own.
+//! User-defined path managers.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use super::{CustomPathManager, HostAddress};
 /// Makes the path manager of a connection from the addresses of the host.
 type Build = dyn Fn(&[HostAddress]) -> Box<dyn CustomPathManager> + Send + Sync;
 
-/// A path manager of a user's own: its name, and how one is made for each connection from the addresses
-/// of the host.
+/// A user-defined path manager: its name, and a function that builds one for each connection from the
+/// addresses of the host.
 ///
-/// Two are equal if their names are.
+/// Two are equal if their names are equal.
 #[derive(Clone)]
 pub struct CustomPathManagerKind {
     pub(super) name: Arc<str>,
@@ -19,7 +19,7 @@ pub struct CustomPathManagerKind {
 }
 
 impl CustomPathManagerKind {
-    /// The path manager that `build` makes, known as `name`.
+    /// Returns a kind named `name` whose path managers are made by `build`.
     pub fn new(
         name: &str,
         build: impl Fn(&[HostAddress]) -> Box<dyn CustomPathManager> + Send + Sync + 'static,

@@ -1,8 +1,8 @@
-//! Full mesh: the initiator opens a subflow between each of its addresses and each address of the
-//! peer; the listener announces its further addresses and leaves the opening to the other side.
+//! Full mesh: the initiator opens a subflow between each of its addresses and each address of the peer; the
+//! listener announces its further addresses and leaves opening subflows to the other side.
 //!
-//! A pair that has failed is not tried again (RFC 8684 section 3.4.1) until the peer announces the
-//! address anew or the local address comes up again.
+//! A failed pair is not retried (RFC 8684 section 3.4.1) until the peer announces the address again or the
+//! local address comes up again.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -14,15 +14,15 @@ use crate::segment::{Address, ResetReason};
 #[derive(Clone, Debug)]
 pub struct FullMesh {
     local: Vec<HostAddress>,
-    /// The peer's addresses as far as they are known; the first is that of the first subflow.
+    /// The known addresses of the peer; the first is that of the first subflow.
     remote: Vec<(Option<u8>, Address)>,
     /// Pairs that have a subflow, or had one that failed.
     used: Vec<(IpAddr, Address)>,
-    /// Those of them that have one now, or are about to.
+    /// The pairs that currently have one, or are about to.
     open: Vec<(IpAddr, Address)>,
-    /// Pairs of addresses that the peer wants no subflow between.
+    /// Pairs of addresses between which the peer accepts no subflow.
     barred: Vec<(IpAddr, IpAddr)>,
-    /// Local addresses that cannot be used.
+    /// Local addresses that are unusable.
     down: Vec<IpAddr>,
     initiator: bool,
     established: bool,
@@ -30,7 +30,7 @@ pub struct FullMesh {
 }
 
 impl FullMesh {
-    /// For a host with these addresses.
+    /// Returns a path manager for a host with these addresses.
     pub fn new(addresses: &[HostAddress]) -> FullMesh {
         FullMesh {
             local: addresses.to_vec(),
@@ -94,7 +94,7 @@ impl PathManager for FullMesh {
                 }
             }
             PathEvent::Announced { id, address } => {
-                // An announcement that is only repeated opens nothing twice.
+                // A repeated announcement opens nothing twice.
                 let open = &self.open;
                 self.used.retain(|pair| pair.1 != address || open.contains(pair));
                 self.remote.retain(|(known, _)| *known != Some(id));
@@ -107,7 +107,7 @@ impl PathManager for FullMesh {
                 let gone = (local.ip, remote);
                 self.open.retain(|pair| *pair != gone);
                 match reset {
-                    // Section 3.6: not over this path again; or later, with the next occasion.
+                    // Section 3.6: this path is not retried; or only at the next opportunity.
                     Some((false, reason)) if reason != ResetReason::Unspecified => {
                         self.barred.push((local.ip, remote.ip));
                     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_heard_twice_opens_a_failed_pair_again_and_no_other() {
+    fn a_repeated_announcement_reopens_a_failed_pair_and_no_other() {
         let mut mesh = started(true);
         mesh.poll();
         let announced = PathEvent::Announced { id: 7, address: Address::new(ip(8), 80) };

@@ -1,4 +1,4 @@
-//! Path managers: which subflows a connection opens, in the kernel's vocabulary of events and
+//! Path managers: they decide which subflows a connection opens, in the kernel's vocabulary of events and
 //! commands, so that one object serves the stack, the simulator and the stock kernel's daemon.
 
 mod any;
@@ -16,25 +16,25 @@ pub use custom::CustomPathManagerKind;
 pub use full_mesh::FullMesh;
 pub use n_diff_ports::NDiffPorts;
 
-/// What a path manager is told; the names are those of the kernel's `mptcp_pm` events.
+/// The events for a path manager; the names are those of the kernel's `mptcp_pm` events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
     /// The connection is fully established: joins may start.
     Established {
-        /// This side has opened the connection.
+        /// True if this side has opened the connection.
         initiator: bool,
         /// The first subflow's local address.
         local: Address,
         /// The first subflow's remote address.
         remote: Address,
-        /// The peer takes no further subflows at that address.
+        /// True if the peer accepts no further subflows at that address.
         deny_join_initial: bool,
     },
     /// The peer has announced an address.
     Announced {
         /// Its ID.
         id: u8,
-        /// The address; the port is that of the connection where none was named.
+        /// The address; the port is that of the connection if none was announced.
         address: Address,
     },
     /// The peer has withdrawn an address.
@@ -44,32 +44,32 @@ pub enum PathEvent {
     },
     /// A subflow can carry data.
     SubflowEstablished {
-        /// Its name.
+        /// Its ID.
         id: SubflowId,
-        /// Its local address.
+        /// Returns its local address.
         local: Address,
-        /// Its remote address.
+        /// Returns its remote address.
         remote: Address,
     },
     /// A subflow has ended, or an attempt has failed.
     SubflowClosed {
-        /// Its name.
+        /// Its ID.
         id: SubflowId,
-        /// Its local address.
+        /// Returns its local address.
         local: Address,
-        /// Its remote address.
+        /// Returns its remote address.
         remote: Address,
-        /// What the peer has said with a reset (RFC 8684 section 3.6): whether the cause may pass, and the
+        /// The content of the peer's reset (RFC 8684 section 3.6): whether the cause is transient, and the
         /// cause.
         reset: Option<(bool, ResetReason)>,
     },
-    /// A local address has come up.
+    /// A local address has become usable.
     LocalUp(IpAddr),
-    /// A local address has gone.
+    /// A local address is no longer usable.
     LocalDown(IpAddr),
 }
 
-/// What a path manager asks for; the names are those of the kernel's `mptcp_pm` commands.
+/// The commands of a path manager; the names are those of the kernel's `mptcp_pm` commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathCommand {
     /// Announce a local address to the peer.
@@ -92,7 +92,7 @@ pub enum PathCommand {
         local_id: u8,
         /// The remote address.
         remote: Address,
-        /// Ask to be a backup.
+        /// True to request use as a backup.
         backup: bool,
     },
     /// Close a subflow.
@@ -101,31 +101,31 @@ pub enum PathCommand {
     SetBackup(SubflowId, bool),
 }
 
-/// An address of this host, as a path manager knows it.
+/// An address of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostAddress {
-    /// Its ID, from 1. ID 0 is the address of the first subflow, whichever it is.
+    /// Its ID, from 1. ID 0 is always the address of the first subflow.
     pub id: u8,
     /// The address.
     pub ip: IpAddr,
-    /// Subflows from it ask to be backups.
+    /// True if subflows from it request to be backups.
     pub backup: bool,
 }
 
-/// The path manager of one connection: it is notified of events, and then asked for commands until it
-/// has none.
+/// The path manager of one connection: it is notified of events, and then polled for commands until there is
+/// none.
 ///
-/// A command that the connection cannot carry out has no effect: a subflow beyond `max_subflows`, or one
-/// that would have nothing to send any more.
+/// A command that the connection cannot execute has no effect: a subflow beyond `max_subflows`, or one that
+/// could carry nothing.
 pub trait PathManager {
-    /// Something has happened.
+    /// Handles an event.
     fn on_event(&mut self, event: &PathEvent);
 
-    /// The next command, until there is none.
+    /// Returns the next command, until there is none.
     fn poll(&mut self) -> Option<PathCommand>;
 }
 
-/// A path manager of a user's own.
+/// A user-defined path manager.
 pub trait CustomPathManager: PathManager + Send {
     /// A copy, so that a run can be forked.
     fn clone_box(&self) -> Box<dyn CustomPathManager>;

@@ -11,7 +11,7 @@ pub struct NDiffPorts {
 }
 
 impl NDiffPorts {
-    /// `count` subflows in all.
+    /// Returns a path manager for `count` subflows in total.
     pub fn new(count: u8) -> NDiffPorts {
         NDiffPorts { count, pending: 0, create: None }
     }

@@ -1,0 +1,188 @@
+//! `anabranch advise`
+
+use anabranch_lab::advise::{Advice, AdviceError, Answer, Margin, Options, Quantity, advise};
+use anabranch_lab::report::Row;
+
+use crate::args::{Changes, Jobs};
+use crate::failure::Failure;
+use crate::output::{digits, signed_percent};
+use crate::table::{Align, Table, wrap, wrap_behind};
+use crate::terminal::{self, BAD, GOOD, paint};
+use crate::{interrupt, output, provenance};
+
+/// Advises whether Multipath TCP pays, with what, and on which path to start
+#[derive(clap::Args)]
+#[command(long_about = LONG)]
+pub struct Args {
+    /// A scenario file, or a name of `anabranch list scenarios`
+    scenario: Option<String>,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    jobs: Jobs,
+    /// The condition of a scenario that has several
+    #[arg(long, value_name = "NAME")]
+    condition: Option<String>,
+    /// Does not measure how far the paths may change, which takes most of the time
+    #[arg(long)]
+    no_margins: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub to: crate::output::Destination,
+}
+
+const LONG: &str = "\
+Advises whether Multipath TCP pays for these paths and this traffic, with which scheduler and
+congestion control, and on which path a connection should start.
+
+Seven schedulers on each promising first path, and four congestion controls with the best of them,
+are screened in 10 runs each. The best three and the kernel's own scheduler are then judged against
+TCP on the best single path, in other runs with other seeds. Margins show how far each rate,
+round-trip time, loss and the size may change, up to eight times, before the answer becomes another
+one; they are known within 9 %.";
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let cancelled = interrupt::watch();
+    let document = args.changes.document(args.scenario.as_deref())?;
+    crate::args::read(&document)?;
+    let options = Options {
+        jobs: args.jobs.jobs,
+        cancelled,
+        progress: &|step| output::remark(step),
+        condition: args.condition.as_deref(),
+        margins: !args.no_margins,
+    };
+    let mut advice = advise(&document, &options).map_err(|error| match error {
+        AdviceError::Scenario(error) => Failure::Usage(error.to_string()),
+        AdviceError::Run(error) => (*error).into(),
+    })?;
+    advice.judgement.commit = provenance::commit();
+    advice.judgement.command = provenance::command();
+    if args.json { output::print_json(&advice) } else { output::print(&text(&advice)) }?;
+    match advice.answer {
+        Answer::Incomplete => Err(Failure::Failed("flows did not finish, so there is no advice".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// The advice for people: the answer, the candidates, the margins, and what to do.
+fn text(advice: &Advice) -> String {
+    let width = terminal::text_width();
+    let mut text = wrap(&sentence(advice), width);
+    text.push('\n');
+    text.push_str(&candidates(advice));
+    let lines: Vec<String> = advice.margins.iter().filter_map(margin_line).collect();
+    if !advice.margins.is_empty() {
+        text.push('\n');
+        let head = match lines.is_empty() {
+            true => {
+                "The answer is the same for every rate, round-trip time, loss and size from an eighth to eight times."
+            }
+            false => "The answer changes if",
+        };
+        text.push_str(&wrap(head, width));
+        for line in lines {
+            text.push_str(&format!("  * {line}\n"));
+        }
+    }
+    text.push_str("\nWhat to do:\n");
+    for action in &advice.actions {
+        text.push_str(&wrap_behind("  * ", action, width));
+    }
+    text
+}
+
+fn sentence(advice: &Advice) -> String {
+    let single = advice.single_path.as_deref().unwrap_or("the best path");
+    let best = &advice.best.name;
+    let measure = if advice.bulk { "goodput" } else { "mean completion time" };
+    let figure = advice.difference_pct.map_or(String::new(), |difference| {
+        let interval = difference.ci95.map_or(String::new(), |interval| {
+            format!(" (95 % interval {} to {} %)", signed_percent(interval.0), signed_percent(interval.1))
+        });
+        format!("{} %{interval}", signed_percent(difference.mean))
+    });
+    let start = &advice.start;
+    match advice.answer {
+        Answer::Pays => format!(
+            "{}: {best}, starting on {start}, changes the {measure} of TCP on {single} by {figure}.",
+            paint(GOOD, "Multipath TCP pays")
+        ),
+        Answer::Equal => format!(
+            "Multipath TCP and TCP on {single} are practically equal: the best candidate, {best} starting on {start}, changes the {measure} by {figure}."
+        ),
+        Answer::Costs => format!(
+            "{}: the best candidate, {best} starting on {start}, changes the {measure} of TCP on {single} by {figure}.",
+            paint(BAD, "Multipath TCP does not pay")
+        ),
+        Answer::Undecided => format!(
+            "These runs cannot tell whether Multipath TCP pays: the best candidate, {best} starting on {start}, changes the {measure} of TCP on {single} by {figure}."
+        ),
+        Answer::Incomplete => "Flows did not finish before the deadline, so there is no advice.".to_owned(),
+    }
+}
+
+/// TCP and the judged candidates, the best first.
+fn candidates(advice: &Advice) -> String {
+    let mut table = Table::new()
+        .column("way to send", Align::Left)
+        .column(if advice.bulk { "Mbit/s" } else { "mean ms" }, Align::Decimal)
+        .column("vs tcp, %", Align::Right)
+        .optional("x bound", Align::Decimal, 2)
+        .optional("bytes by path, %", Align::Left, 1);
+    let row = |name: &str| advice.judgement.rows.iter().find(|row| row.scheduler == name);
+    let mut rows: Vec<(String, &Row)> = Vec::new();
+    if let Some(tcp) = row("tcp") {
+        rows.push((format!("tcp on {}", advice.single_path.as_deref().unwrap_or("the best path")), tcp));
+    }
+    rows.extend(advice.candidates.iter().filter_map(|one| Some((one.name.clone(), row(&one.name)?))));
+    for (name, row) in rows {
+        let value = match advice.bulk {
+            true => row.goodput_bps.map(|rate| rate / 1e6),
+            false => row.fct_s.mean.map(|mean| mean * 1e3),
+        };
+        let difference = match row.vs_reference_pct {
+            Some(difference) if row.scheduler != "tcp" => difference.ci95.map_or_else(
+                || signed_percent(difference.mean),
+                |interval| {
+                    let [mean, low, high] = [difference.mean, interval.0, interval.1].map(signed_percent);
+                    format!("{mean} [{low}, {high}]")
+                },
+            ),
+            _ => "0".to_owned(),
+        };
+        let total = row.bytes_by_path.iter().sum::<u64>().max(1) as f64;
+        let shares: Vec<String> =
+            row.bytes_by_path.iter().map(|bytes| format!("{:.0}", 100.0 * *bytes as f64 / total)).collect();
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), digits);
+        table.row(vec![name, number(value), difference, number(row.vs_lower_bound), shares.join("/")]);
+    }
+    table.render(terminal::width())
+}
+
+/// The values at which a quantity changes the answer; none if there are none.
+fn margin_line(margin: &Margin) -> Option<String> {
+    let of = margin.path.as_ref().map_or(String::new(), |path| format!(" of {path}"));
+    let ends = [(margin.below, "below"), (margin.above, "above")];
+    let parts: Vec<String> = ends
+        .iter()
+        .filter_map(|(end, word)| Some(format!("is {word} {}", quantity(margin.quantity, (*end)?))))
+        .collect();
+    let now = match margin.quantity {
+        Quantity::Loss if margin.value < 0.0003 => "none".to_owned(),
+        _ => quantity(margin.quantity, margin.value),
+    };
+    (!parts.is_empty())
+        .then(|| format!("the {}{of} {} (now {now})", margin.quantity.noun(), parts.join(" or ")))
+}
+
+fn quantity(quantity: Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::Rate => format!("{} Mbit/s", digits(value / 1e6)),
+        Quantity::Rtt => format!("{} ms", digits(value * 1e3)),
+        Quantity::Loss => format!("{} %", digits(value * 100.0)),
+        Quantity::Size => output::size(value as u64),
+    }
+}

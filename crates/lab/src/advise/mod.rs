@@ -1,0 +1,147 @@
+//! Advice for one setting: whether Multipath TCP pays, with which scheduler and congestion control, on which path a connection
+//! should start, and how far the setting may change before the answer does.
+//!
+//! Candidates are chosen in screening runs and judged in other runs with other seeds, so that the winner is not favoured by the
+//! luck that chose it. The judgement is a comparison ([`crate::compare`]): its reference is TCP on the best single path as
+//! measured, its intervals hold together.
+
+mod actions;
+mod margins;
+mod search;
+
+use core::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use crate::compare::Comparison;
+use crate::report::Difference;
+use crate::run::RunError;
+use crate::scenario::Document;
+use crate::source::ScenarioError;
+
+pub use margins::{Margin, Quantity};
+
+/// How advice is sought.
+pub struct Options<'a> {
+    /// The number of threads; 0 is one for each core. The advice does not depend on it.
+    pub jobs: usize,
+    /// Becomes true when the work is to stop.
+    pub cancelled: &'a AtomicBool,
+    /// Receives the name of each step when it begins.
+    pub progress: &'a (dyn Fn(&str) + Sync),
+    /// The condition of a scenario that has several.
+    pub condition: Option<&'a str>,
+    /// Whether margins are measured, which takes most of the time.
+    pub margins: bool,
+}
+
+/// The reason that there is no advice.
+#[derive(Debug)]
+pub enum AdviceError {
+    /// The scenario is not valid, or not one that advice can be given for.
+    Scenario(Box<ScenarioError>),
+    /// A run failed, or the work was cancelled.
+    Run(Box<RunError>),
+}
+
+impl From<ScenarioError> for AdviceError {
+    fn from(error: ScenarioError) -> AdviceError {
+        AdviceError::Scenario(Box::new(error))
+    }
+}
+
+impl From<RunError> for AdviceError {
+    fn from(error: RunError) -> AdviceError {
+        AdviceError::Run(Box::new(error))
+    }
+}
+
+/// The answer to whether Multipath TCP pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is better than TCP on the best single path.
+    Pays,
+    /// It is practically equal to it.
+    Equal,
+    /// It is worse.
+    Costs,
+    /// The runs cannot tell.
+    Undecided,
+    /// Flows did not finish.
+    Incomplete,
+}
+
+/// A way to send.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// The name of its row in the judgement, such as `dmptcp` or `dmptcp with lia`.
+    pub name: String,
+    /// The scheduler.
+    pub scheduler: String,
+    /// The congestion control; none for that of the scenario.
+    pub congestion: Option<String>,
+}
+
+/// The advice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// Whether Multipath TCP pays.
+    pub answer: Answer,
+    /// The best candidate.
+    pub best: Candidate,
+    /// The path on which a connection should start.
+    pub start: String,
+    /// The best single path, that of `tcp`.
+    pub single_path: Option<String>,
+    /// The difference of the best candidate from TCP on that path, in percent: completion time, for bulk goodput.
+    pub difference_pct: Option<Difference>,
+    /// Whether the traffic is measured by its goodput.
+    pub bulk: bool,
+    /// The number of combinations of scheduler, congestion control and first path that were screened.
+    pub screened: usize,
+    /// The candidates that were judged, the best first.
+    pub candidates: Vec<Candidate>,
+    /// The judgement: TCP and the candidates, in runs that chose none of them.
+    pub judgement: Comparison,
+    /// How far each quantity may change before the answer does; empty if they were not measured.
+    pub margins: Vec<Margin>,
+    /// Commands and settings that put the advice into effect.
+    pub actions: Vec<String>,
+}
+
+/// Seeks advice for the scenario of `document`.
+///
+/// # Errors
+/// If the scenario is not valid, has a single path, several conditions of which none is chosen, or a run fails.
+pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, AdviceError> {
+    let setting = search::Setting::new(document, options)?;
+    let found = setting.screen()?;
+    let (judgement, candidates) = setting.judge(&found)?;
+    let best = candidates.first().cloned().unwrap_or_else(|| found.candidates[0].clone());
+    let row = judgement.rows.iter().find(|row| row.scheduler == best.name);
+    let difference_pct = row.and_then(|row| row.vs_reference_pct);
+    let answer = setting.answer(&judgement, &best);
+    let single_path =
+        judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.as_ref());
+    let single_path = single_path.map(|name| search::spoken(name));
+    let kernel = candidates.iter().find(|candidate| candidate.name == "linux");
+    let kernel_pays = kernel.is_some_and(|kernel| setting.answer(&judgement, kernel) == Answer::Pays);
+    let margins = match options.margins {
+        true => margins::margins(&setting, &found, &best, answer)?,
+        false => Vec::new(),
+    };
+    Ok(Advice {
+        answer,
+        start: setting.path_name(found.start),
+        actions: actions::actions(&setting, answer, &best, kernel_pays, found.start, single_path.as_deref()),
+        single_path,
+        difference_pct,
+        bulk: setting.bulk,
+        screened: found.screened,
+        best,
+        candidates,
+        judgement,
+        margins,
+    })
+}
