@@ -1,6 +1,6 @@
 //! The knobs of a connection by their names in `[connection]` and in `--set`.
 //!
-//! A knob is a row of the settings of [`ConnectionConfig`], or one of [`OWN`], whose values have a syntax
+//! A knob is a row of the settings of [`ConnectionConfig`], or one of `OWN`, whose values have a syntax
 //! of their own. The scheduler and the congestion control are those of the contenders.
 
 use std::sync::LazyLock;
