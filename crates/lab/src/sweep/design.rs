@@ -45,10 +45,7 @@ impl Design {
             Design::LatinHypercube => {
                 let mut stream = RandomStream::new(seed, &format!("sweep.latin-hypercube.{dimension}"));
                 let mut parts: Vec<usize> = (0..points).collect();
-                // Fisher and Yates.
-                for at in (1..points).rev() {
-                    parts.swap(at, stream.below(at as u64 + 1) as usize);
-                }
+                shuffle(&mut parts, &mut stream);
                 parts.iter().map(|part| (*part as f64 + stream.next_f64()) / points as f64).collect()
             }
             Design::Sobol => {
@@ -59,6 +56,13 @@ impl Design {
                     .collect()
             }
         }
+    }
+}
+
+/// Puts `items` into a random order (Fisher and Yates).
+pub(super) fn shuffle(items: &mut [usize], stream: &mut RandomStream) {
+    for at in (1..items.len()).rev() {
+        items.swap(at, stream.below(at as u64 + 1) as usize);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use anabranch_units::RandomStream;
 
+use super::design::shuffle;
 use super::{Journal, JournalError, Plan, PointResult, Stop};
 use crate::compare::{self, Comparison};
 use crate::run::RunError;
@@ -97,10 +98,7 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
     let before = total - open.len();
     (options.progress)(before, total);
     // Adjacent points take a similar time. In a random order the first ones predict the remaining time.
-    let mut stream = RandomStream::new(0, "sweep.order");
-    for at in (1..open.len()).rev() {
-        open.swap(at, stream.below(at as u64 + 1) as usize);
-    }
+    shuffle(&mut open, &mut RandomStream::new(0, "sweep.order"));
     let threads = match options.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         jobs => jobs,
