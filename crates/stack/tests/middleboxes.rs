@@ -143,6 +143,49 @@ fn options_taken_off_on_one_of_two_paths_cost_that_path() {
     }
 }
 
+// Rows B4, F3, F5: on both of two paths. A connection whose middleboxes begin before the join is used continues as
+// TCP. Later there is no way back (F13): both subflows are reset, and each side reports the end once no subflow has
+// come for the time that the configuration allows.
+#[test]
+fn options_taken_off_on_both_paths_end_in_tcp_or_in_an_error() {
+    let config = ConnectionConfig::linux();
+    for after in [0, 15, 25, 30, 35, 45, 60, 95] {
+        for later in [[true, true], [true, false], [false, true]] {
+            let boxes = Middlebox { strips_later: later, ..Middlebox::default() };
+            let paths = (0..2).map(|at| Path::clean(10 + 5 * at as u64)).collect();
+            let mut pair = Pair::new(paths, config.clone(), 7);
+            pair.connect(config.clone());
+            pair.write_all(Side::Client, BYTES);
+            pair.run_for(Duration::from_millis(after));
+            for path in &mut pair.paths {
+                path.middlebox = boxes;
+            }
+            assert!(pair.run_until(Time::from_secs(100), |pair| pair.server.connection.is_some()));
+            pair.write_all(Side::Server, BYTES);
+            for side in Side::BOTH {
+                pair.close_after_backlog(side);
+            }
+            let over = |pair: &Pair| pair.client.closed.is_some() && pair.server.closed.is_some();
+            assert!(pair.run_until(Time::from_secs(65), over), "after {after} {later:?}: not over");
+            let is_tcp = fallbacks(&pair) == [1, 1] || after < 40;
+            for side in Side::BOTH {
+                let host = pair.host(side);
+                if is_tcp {
+                    assert_eq!(
+                        (host.closed, host.read),
+                        (Some(CloseReason::Finished), BYTES),
+                        "{after} {later:?}"
+                    );
+                } else {
+                    let reason = host.closed.unwrap();
+                    let error = matches!(reason, CloseReason::NoSubflow | CloseReason::Reset);
+                    assert!(error, "after {after} {later:?}: {side:?} {reason:?}");
+                }
+            }
+        }
+    }
+}
+
 // Row B11: payload changed on the only path: detected, signalled by MP_FAIL, and the connection continues as
 // TCP.
 #[test]
