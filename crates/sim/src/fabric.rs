@@ -22,6 +22,12 @@ const CHOICE: u32 = 1 << 31;
 /// Marks the hop of a [`Ticket`] whose packet is damaged: its receiver rejects it.
 const DAMAGED: u32 = 1 << 31;
 
+/// Marks the hop of a packet that carries data.
+const DATA: u32 = 1 << 30;
+
+/// The bits of a hop that are no index.
+const MARKS: u32 = DAMAGED | DATA;
+
 /// In a deep queue, the packet that arrives after this number of others is prefetched.
 const AHEAD: usize = 8;
 
@@ -226,6 +232,7 @@ impl<R: Recorder> Fabric<R> {
         match self.first_hop(host, path, segment.destination.ip) {
             Some(hop) => {
                 let hop = if hop & CHOICE == 0 { hop } else { self.choose(hop, segment) };
+                let hop = if segment.payload_len > 0 { hop | DATA } else { hop };
                 let (packet, wire_bytes) = self.pool.insert(segment);
                 self.enter(now, Ticket { packet, hop }, wire_bytes);
             }
@@ -276,14 +283,14 @@ impl<R: Recorder> Fabric<R> {
     // Out of line: one copy for all callers, because the instruction cache is small.
     #[inline(never)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
+        let index = self.hops[(ticket.hop & !MARKS) as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS || !link.is_easy() {
             self.enter_any(now, ticket, wire_bytes);
             return;
         }
         let turn = link.next_event();
-        let pushed = link.push(now, ticket, wire_bytes);
+        let pushed = link.push_as(now, ticket, wire_bytes, ticket.hop & DATA != 0);
         let next = link.next_event();
         match pushed {
             Pushed::Queued if next == turn => {}
@@ -295,7 +302,7 @@ impl<R: Recorder> Fabric<R> {
     /// Does the same as [`Fabric::enter`], for every link and recorder.
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
+        let index = self.hops[(ticket.hop & !MARKS) as usize];
         let link = &mut self.links[index as usize];
         if R::PACKETS
             && let Some(recorder) = &mut self.recorder
@@ -303,9 +310,8 @@ impl<R: Recorder> Fabric<R> {
             recorder.on_link_enter(now, LinkId(index), &self.pool.get(ticket.packet), wire_bytes);
         }
         let copies = link.counters().duplicated.packets;
-        let data = !link.tells_data_apart() || self.pool.carries_data(ticket.packet);
         let turn = link.next_event();
-        match link.push_as(now, ticket, wire_bytes, data) {
+        match link.push_as(now, ticket, wire_bytes, ticket.hop & DATA != 0) {
             Pushed::Queued => {
                 if link.counters().duplicated.packets > copies {
                     self.pool.duplicate(ticket.packet);
@@ -338,7 +344,7 @@ impl<R: Recorder> Fabric<R> {
         let segment = self.pool.get(ticket.packet);
         let Some(&at) = self.located.get(&segment.source.ip) else { return };
         let way =
-            self.hops[..=(ticket.hop & !DAMAGED) as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
+            self.hops[..=(ticket.hop & !MARKS) as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
         let delay = way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
         let host = self.destinations[at as usize].0;
         let (local, remote, seq) = (segment.source, segment.destination, segment.seq);
@@ -374,7 +380,7 @@ impl<R: Recorder> Fabric<R> {
                         recorder.on_link_leave(now, LinkId(index), &segment, arrival.wire_bytes);
                     }
                     let hop = hop + 1;
-                    let next = self.hops[(hop & !DAMAGED) as usize];
+                    let next = self.hops[(hop & !MARKS) as usize];
                     if next & LAST == 0 {
                         self.enter(now, Ticket { packet, hop }, arrival.wire_bytes);
                     } else if hop & DAMAGED != 0 {
