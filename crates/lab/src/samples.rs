@@ -1,4 +1,4 @@
-//! Samples: a row for each flow of each run, as CSV or NDJSON.
+//! Samples: a row for each flow of each run, as CSV, JSON lines or Parquet.
 //!
 //! Rows are written as runs end, in the order of condition, contender, run and flow, whatever the number of
 //! threads. Selection runs have no rows, so that a mean over a file equals the mean in the table.
@@ -8,8 +8,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anabranch_sim::Outcome;
+use anabranch_table::{Cell, Column, Format, Kind, Table};
 use anabranch_units::Duration;
-use serde::Serialize;
 
 use crate::compare::Job;
 use crate::report::{self, Entrant};
@@ -23,26 +23,6 @@ pub const SCHEMA: u32 = 1;
 
 /// The prefix of the columns with the bytes that each path delivered; the path's name follows.
 pub const BYTES_BY_PATH: &str = "bytes_path_";
-
-/// The format of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Comma-separated values (RFC 4180) with a header.
-    Csv,
-    /// A JSON object on each line.
-    Ndjson,
-}
-
-impl Format {
-    /// Returns the format that the extension of `path` names.
-    pub fn of(path: &Path) -> Option<Format> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "csv" => Some(Format::Csv),
-            "ndjson" | "jsonl" => Some(Format::Ndjson),
-            _ => None,
-        }
-    }
-}
 
 /// Samples could not be written.
 #[derive(Debug)]
@@ -58,7 +38,7 @@ impl core::fmt::Display for SamplesError {
         match self {
             SamplesError::Format(path) => write!(
                 f,
-                "the samples file {} must end in .csv, or in .ndjson or .jsonl for JSON lines",
+                "the samples file {} must end in .csv, in .ndjson or .jsonl for JSON lines, or in .parquet",
                 path.display()
             ),
             SamplesError::Io(path, error) => {
@@ -70,44 +50,44 @@ impl core::fmt::Display for SamplesError {
 
 impl std::error::Error for SamplesError {}
 
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-enum Cell<'a> {
-    Text(&'a str),
-    Owned(String),
-    Count(u64),
-    Number(f64),
-    Flag(bool),
-    Missing,
+/// The columns before those of the paths.
+const COLUMNS: &[(&str, Kind)] = &[
+    ("schema", Kind::Integer),
+    ("condition", Kind::Text),
+    ("scheduler", Kind::Text),
+    ("class", Kind::Text),
+    ("congestion", Kind::Text),
+    ("path", Kind::Text),
+    ("first_path", Kind::Text),
+    ("run", Kind::Integer),
+    // As text: many readers of JSON keep 53 bits of a number.
+    ("run_seed", Kind::Text),
+    ("flow", Kind::Integer),
+    ("size_bytes", Kind::Integer),
+    ("start_s", Kind::Number),
+    ("finished", Kind::Flag),
+    ("outcome", Kind::Text),
+    ("connected_s", Kind::Number),
+    ("fct_s", Kind::Number),
+    ("acked_s", Kind::Number),
+    ("time_s", Kind::Number),
+    ("lower_bound_s", Kind::Number),
+    ("delivered_bytes", Kind::Integer),
+    ("goodput_bps", Kind::Integer),
+    ("data_segments", Kind::Integer),
+    ("retransmitted_segments", Kind::Integer),
+    ("reinjected_segments", Kind::Integer),
+    ("duplicate_bytes", Kind::Integer),
+    ("rto_count", Kind::Integer),
+    ("subflows_used", Kind::Integer),
+];
+
+fn time(span: Option<Duration>) -> Cell<'static> {
+    span.map(|span| span.as_secs_f64()).into()
 }
 
-impl Cell<'_> {
-    fn time(span: Option<Duration>) -> Cell<'static> {
-        span.map_or(Cell::Missing, |span| Cell::Number(span.as_secs_f64()))
-    }
-}
-
-impl core::fmt::Display for Cell<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Cell::Text(text) => f.write_str(text),
-            Cell::Owned(text) => f.write_str(text),
-            Cell::Count(count) => count.fmt(f),
-            Cell::Number(number) => number.fmt(f),
-            Cell::Flag(flag) => flag.fmt(f),
-            Cell::Missing => Ok(()),
-        }
-    }
-}
-
-/// A row: the columns in their order.
-struct Row<'a>(Vec<(&'a str, Cell<'a>)>);
-
-impl Serialize for Row<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, cell)| (name, cell)))
-    }
+fn count(count: u64) -> Cell<'static> {
+    Cell::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Returns the outcome of a flow in a word or two: `completed`, `running`, or the reason of its failure.
@@ -116,15 +96,12 @@ pub fn outcome(outcome: &Outcome) -> String {
 }
 
 /// A file of samples, renamed by [`Samples::commit`].
-#[derive(Debug)]
 pub struct Samples {
     path: PathBuf,
-    format: Format,
     whole: WholeFile,
-    out: BufWriter<File>,
-    /// The names of all paths of all conditions, and those of their columns.
-    paths: Vec<(String, String)>,
-    has_header: bool,
+    table: Table<BufWriter<File>>,
+    /// The names of all paths of all conditions.
+    paths: Vec<String>,
 }
 
 impl Samples {
@@ -137,14 +114,16 @@ impl Samples {
         let failed = |error| SamplesError::Io(path.to_owned(), error);
         let whole = WholeFile::create(path).map_err(failed)?;
         let file = whole.file().try_clone().map_err(failed)?;
-        let mut paths: Vec<(String, String)> = Vec::new();
+        let mut paths: Vec<String> = Vec::new();
         for path in scenario.conditions.iter().flat_map(|condition| condition.experiment.paths()) {
-            if !paths.iter().any(|(name, _)| *name == path.name) {
-                paths.push((path.name.clone(), format!("{BYTES_BY_PATH}{}", path.name)));
+            if !paths.contains(&path.name) {
+                paths.push(path.name.clone());
             }
         }
-        let out = BufWriter::with_capacity(1 << 16, file);
-        Ok(Samples { path: path.to_owned(), format, whole, out, paths, has_header: false })
+        let mut columns: Vec<Column> = COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)).collect();
+        columns.extend(paths.iter().map(|path| Column::new(format!("{BYTES_BY_PATH}{path}"), Kind::Integer)));
+        let table = Table::new(BufWriter::with_capacity(1 << 16, file), format, &columns).map_err(failed)?;
+        Ok(Samples { path: path.to_owned(), whole, table, paths })
     }
 
     /// Writes the rows of a run: the flows of the contender, then the competing TCPs.
@@ -152,120 +131,110 @@ impl Samples {
     /// # Errors
     /// If writing fails.
     pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), SamplesError> {
-        let columns = Columns::new(scenario, job, &self.paths);
+        let run = Run::new(scenario, job);
         let mut numbers = [0_u64; 2];
-        let numbered = result.flows.iter().map(|flow| {
+        for flow in &result.flows {
             let number = &mut numbers[usize::from(flow.class == Class::Beside)];
             *number += 1;
-            (flow, *number)
-        });
-        let rows = numbered.map(|(flow, number)| columns.row(flow, number));
-        let written = match self.format {
-            Format::Ndjson => ndjson(&mut self.out, rows),
-            Format::Csv => csv(&mut self.out, rows, !self.has_header),
-        };
-        self.has_header |= !result.flows.is_empty();
-        written.map_err(|error| SamplesError::Io(self.path.clone(), error))
+            let written = run.write(flow, *number, &self.paths, &mut self.table);
+            written.map_err(|error| SamplesError::Io(self.path.clone(), error))?;
+        }
+        Ok(())
     }
 
     /// Renames the file, and returns its name.
     ///
     /// # Errors
     /// If writing or renaming fails; the file is removed then.
-    pub fn commit(mut self) -> Result<PathBuf, SamplesError> {
-        let done = self.out.flush().and_then(|()| self.whole.commit());
+    pub fn commit(self) -> Result<PathBuf, SamplesError> {
+        let Samples { path, whole, table, .. } = self;
+        let done = table.finish().and_then(|mut out| out.flush()).and_then(|()| whole.commit());
         match done {
-            Ok(()) => Ok(self.path),
-            Err(error) => Err(SamplesError::Io(self.path, error)),
+            Ok(()) => Ok(path),
+            Err(error) => Err(SamplesError::Io(path, error)),
         }
     }
 }
 
 /// Makes the rows of a run.
-struct Columns<'a> {
-    scenario: &'a Scenario,
+struct Run<'a> {
     condition: &'a Condition,
     job: &'a Job,
     entrant: Entrant<'a>,
+    /// The name of the competing TCPs.
+    beside: String,
     /// The congestion control of the contender, and of the competing TCPs.
     congestion: [String; 2],
-    /// The names of paths and of their columns.
-    paths: &'a [(String, String)],
+    seed: String,
 }
 
-impl<'a> Columns<'a> {
-    fn new(scenario: &'a Scenario, job: &'a Job, paths: &'a [(String, String)]) -> Columns<'a> {
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, job: &'a Job) -> Run<'a> {
         let condition = &scenario.conditions[job.condition];
         let configs = [&condition.configs[job.contender], &condition.beside_config()];
-        let congestion = configs.map(|config| config.congestion.name().to_owned());
-        Columns { scenario, condition, job, entrant: Entrant::of(scenario, job), congestion, paths }
+        let entrant = Entrant::of(scenario, job);
+        Run {
+            condition,
+            job,
+            beside: report::beside_name(&entrant.name),
+            entrant,
+            congestion: configs.map(|config| config.congestion.name().to_owned()),
+            seed: scenario.run_seed(job.run).to_string(),
+        }
     }
 
-    fn row<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Row<'b> {
-        let Columns { scenario, condition, job, entrant, congestion, .. } = self;
+    fn write<W: io::Write + Send>(
+        &self,
+        flow: &FlowResult,
+        number: u64,
+        columns: &[String],
+        table: &mut Table<W>,
+    ) -> io::Result<()> {
+        let Run { condition, job, entrant, congestion, .. } = self;
         let paths = condition.experiment.paths();
         let report = &flow.report;
-        let name = |position: usize| Cell::Text(&paths[position].name);
+        let outcome = outcome(&report.outcome);
+        let first_path = Cell::Text(&paths[flow.path].name);
         let plain = flow.class == Class::Beside || entrant.path.is_some();
         let (class, scheduler, congestion) = match flow.class {
-            Class::Contender => ("contender", Cell::Text(&entrant.name), &congestion[0]),
-            Class::Beside => ("beside", Cell::Owned(report::beside_name(&entrant.name)), &congestion[1]),
+            Class::Contender => ("contender", &entrant.name, &congestion[0]),
+            Class::Beside => ("beside", &self.beside, &congestion[1]),
         };
-        let mut cells = vec![
-            ("schema", Cell::Count(SCHEMA.into())),
-            ("condition", Cell::Text(&condition.name)),
-            ("scheduler", scheduler),
-            ("class", Cell::Text(class)),
-            ("congestion", Cell::Text(congestion)),
-            ("path", if plain { name(flow.path) } else { Cell::Missing }),
-            ("first_path", name(flow.path)),
-            ("run", Cell::Count(job.run.into())),
-            // As text in JSON: many readers keep 53 bits of a number.
-            ("run_seed", Cell::Owned(scenario.run_seed(job.run).to_string())),
-            ("flow", Cell::Count(number)),
-            ("size_bytes", report.size.map_or(Cell::Missing, |size| Cell::Count(size.0))),
-            ("start_s", Cell::Number(report.start.as_secs_f64())),
-            ("finished", Cell::Flag(report::is_complete(flow, report::is_bulk(condition)))),
-            ("outcome", Cell::Owned(outcome(&report.outcome))),
-            ("connected_s", Cell::time(report.connected)),
-            ("fct_s", Cell::time(report.fct)),
-            ("acked_s", Cell::time(report.acked)),
-            ("time_s", Cell::time(Some(flow.time))),
-            ("lower_bound_s", Cell::time(Some(flow.lower_bound))),
-            ("delivered_bytes", Cell::Count(report.delivered)),
-            ("goodput_bps", Cell::Count(flow.goodput().0)),
-            ("data_segments", Cell::Count(report.data_segments)),
-            ("retransmitted_segments", Cell::Count(report.retransmitted_segments)),
-            ("reinjected_segments", Cell::Count(flow.reinjected_segments)),
-            ("duplicate_bytes", Cell::Count(report.duplicate_bytes)),
-            ("rto_count", Cell::Count(report.rto_count)),
-            ("subflows_used", Cell::Count(report.subflows_used.into())),
+        let own: [Cell<'_>; COLUMNS.len()] = [
+            count(SCHEMA.into()),
+            Cell::Text(&condition.name),
+            Cell::Text(scheduler),
+            Cell::Text(class),
+            Cell::Text(congestion),
+            if plain { first_path } else { Cell::Missing },
+            first_path,
+            count(job.run.into()),
+            Cell::Text(&self.seed),
+            count(number),
+            report.size.map_or(Cell::Missing, |size| count(size.0)),
+            Cell::Number(report.start.as_secs_f64()),
+            Cell::Flag(report::is_complete(flow, report::is_bulk(condition))),
+            Cell::Text(&outcome),
+            time(report.connected),
+            time(report.fct),
+            time(report.acked),
+            time(Some(flow.time)),
+            time(Some(flow.lower_bound)),
+            count(report.delivered),
+            count(flow.goodput().0),
+            count(report.data_segments),
+            count(report.retransmitted_segments),
+            count(flow.reinjected_segments),
+            count(report.duplicate_bytes),
+            count(report.rto_count),
+            count(report.subflows_used.into()),
         ];
-        for (path, column) in self.paths {
+        let by_path = columns.iter().map(|path| {
             let position = paths.iter().position(|other| other.name == *path);
             let bytes = position.and_then(|position| report.bytes_by_path.get(position));
-            cells.push((column, bytes.map_or(Cell::Missing, |bytes| Cell::Count(*bytes))));
-        }
-        Row(cells)
+            bytes.map_or(Cell::Missing, |bytes| count(*bytes))
+        });
+        let row: Vec<Cell<'_>> = own.into_iter().chain(by_path).collect();
+        table.row(&row)
     }
-}
-
-fn ndjson<'a>(mut out: impl io::Write, rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
-    for row in rows {
-        serde_json::to_writer(&mut out, &row)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
-}
-
-/// Writes rows, preceded by the header if `with_header`.
-fn csv<'a>(out: impl io::Write, rows: impl Iterator<Item = Row<'a>>, with_header: bool) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    for (at, row) in rows.enumerate() {
-        if with_header && at == 0 {
-            writer.write_record(row.0.iter().map(|(name, _)| name))?;
-        }
-        writer.write_record(row.0.iter().map(|(_, cell)| cell.to_string()))?;
-    }
-    writer.flush()
 }
