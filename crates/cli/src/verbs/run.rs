@@ -79,8 +79,13 @@ struct LinkCounters {
     dropped_listed: u64,
     dropped_down: u64,
     dropped_too_large: u64,
+    dropped_aqm: u64,
+    dropped_policer: u64,
     duplicated: u64,
     reordered: u64,
+    /// Packets of the link's own cross traffic that it carried, and that it dropped.
+    cross_packets: u64,
+    cross_dropped: u64,
     /// Packets with each effect of the link, such as `marked`.
     #[serde(flatten)]
     effects: BTreeMap<&'static str, u64>,
@@ -106,8 +111,12 @@ fn link_counters(condition: &str, scheduler: &str, link: &LinkReport) -> LinkCou
         dropped_listed: counters.dropped_listed.packets,
         dropped_down: counters.dropped_down.packets,
         dropped_too_large: counters.dropped_too_large.packets,
+        dropped_aqm: counters.dropped_aqm.packets,
+        dropped_policer: counters.dropped_policer.packets,
         duplicated: counters.duplicated.packets,
         reordered: counters.reordered.packets,
+        cross_packets: counters.cross.packets,
+        cross_dropped: counters.cross_dropped.packets,
         effects: effects.map(|(name, tally)| (name, tally.packets)).collect(),
         max_queue_packets: counters.max_queue.packets,
         max_queue_bytes: counters.max_queue.bytes,
