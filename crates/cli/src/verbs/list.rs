@@ -1,6 +1,6 @@
 //! `anabranch list`
 
-use anabranch_lab::scenario::{Document, knobs, library};
+use anabranch_lab::scenario::{Document, knobs, library, presets};
 use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
@@ -35,6 +35,8 @@ enum What {
     Profiles,
     /// Built-in scenarios
     Scenarios,
+    /// Presets of paths, with the source of each value
+    Presets,
     /// Settings of a connection, for --set or under `[connection]`
     Knobs,
 }
@@ -48,6 +50,17 @@ struct Item {
     parameter: Option<Parameter>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     knob: Option<Knob>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    preset: Option<Figure>,
+}
+
+/// A value of the preset that the item names.
+#[derive(Serialize)]
+struct Figure {
+    key: &'static str,
+    value: &'static str,
+    /// Null for an assumption.
+    source: Option<&'static str>,
 }
 
 /// A parameter of the scheduler or congestion control that the item names.
@@ -67,7 +80,7 @@ struct Knob {
 
 impl Item {
     fn new(name: &str, what: &str) -> Item {
-        Item { name: name.to_owned(), what: what.to_owned(), parameter: None, knob: None }
+        Item { name: name.to_owned(), what: what.to_owned(), parameter: None, knob: None, preset: None }
     }
 }
 
@@ -78,6 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         What::Parameters => parameters(),
         What::Profiles => profiles(),
         What::Scenarios => scenarios()?,
+        What::Presets => presets(),
         What::Knobs => knobs(),
     };
     if args.json { output::print_json(&items) } else { output::print(&text(&items)) }
@@ -92,7 +106,11 @@ fn text(items: &[Item]) -> String {
     if first.is_some_and(|item| item.knob.is_some()) {
         table = table.wrapped("linux").wrapped("ns3");
     }
-    table = table.wrapped("what it is");
+    let has_figures = first.is_some_and(|item| item.preset.is_some());
+    if has_figures {
+        table = table.column("key", Align::Left).column("value", Align::Left);
+    }
+    table = table.wrapped(if has_figures { "source" } else { "what it is" });
     for item in items {
         let mut row = vec![item.name.clone()];
         if let Some(own) = &item.parameter {
@@ -101,11 +119,17 @@ fn text(items: &[Item]) -> String {
         if let Some(own) = &item.knob {
             row.extend([own.linux.clone(), own.ns3.clone()]);
         }
-        row.push(item.what.clone());
+        match &item.preset {
+            Some(own) => {
+                let source = own.source.unwrap_or("assumption");
+                row.extend([own.key.to_owned(), own.value.replace('"', ""), source.to_owned()]);
+            }
+            None => row.push(item.what.clone()),
+        }
         table.row(row);
     }
     // Programs read values, one per line.
-    let wide = first.is_some_and(|item| item.parameter.is_some() || item.knob.is_some());
+    let wide = has_figures || first.is_some_and(|item| item.parameter.is_some() || item.knob.is_some());
     table.render(if wide && !terminal::is_there() { usize::MAX } else { terminal::width() })
 }
 
@@ -139,6 +163,17 @@ fn parameters() -> Vec<Item> {
         }));
     }
     items
+}
+
+fn presets() -> Vec<Item> {
+    let figures = |preset: &presets::Preset| {
+        let item = |figure: &presets::Figure| {
+            let presets::Figure { key, value, source } = *figure;
+            Item { preset: Some(Figure { key, value, source }), ..Item::new(preset.name, preset.what) }
+        };
+        preset.figures.iter().map(item).collect::<Vec<_>>()
+    };
+    presets::ALL.iter().flat_map(figures).collect()
 }
 
 fn profiles() -> Vec<Item> {
