@@ -123,12 +123,17 @@ pub struct Drops {
     pub down: u64,
     /// The packet exceeded the link's MTU.
     pub too_large: u64,
+    /// The link's queue management dropped it: RED, CoDel or FQ-CoDel.
+    pub aqm: u64,
+    /// The packet exceeded the link's policer.
+    pub policer: u64,
 }
 
 impl Drops {
     /// Returns the sum.
     pub fn total(&self) -> u64 {
-        self.queue + self.random + self.gilbert_elliott + self.listed + self.down + self.too_large
+        let lost = self.random + self.gilbert_elliott + self.listed;
+        self.queue + lost + self.down + self.too_large + self.aqm + self.policer
     }
 }
 
@@ -177,6 +182,8 @@ impl From<&LinkTotals> for LinkReport {
                 listed: counters.dropped_listed.packets,
                 down: counters.dropped_down.packets,
                 too_large: counters.dropped_too_large.packets,
+                aqm: counters.dropped_aqm.packets,
+                policer: counters.dropped_policer.packets,
             },
             duplicated: counters.duplicated.packets,
             reordered: counters.reordered.packets,

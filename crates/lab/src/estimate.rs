@@ -72,8 +72,11 @@ pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
 /// Returns the link as earlier connections have measured it: its mean rate, without later changes.
 fn remembered(link: &Link) -> Link {
     let mut link = link.clone();
+    let rate = link.mean_rate();
     let config = &mut link.config;
-    config.capacity = Capacity::Rate(config.capacity.mean_rate());
+    config.capacity = Capacity::Rate(rate);
+    (config.policer, config.shaper) = (None, None);
+    config.redraws.clear();
     (config.jitter, config.reordering, config.duplicate) = (None, None, 0.0);
     config.timeline.clear();
     link

@@ -18,16 +18,20 @@
 //! share are counted once, wherever they are.
 //!
 //! For a link that changes, its greatest rate and shortest round-trip time are used throughout; for a trace,
-//! the maximum that it carries in any span as long as the one since the flow began to send.
+//! the maximum that it carries in any span as long as the one since the flow began to send; for a policer or a
+//! shaper, its burst and its rate. Queue management and cross traffic only delay a flow.
+
+mod service;
 
 use std::sync::Arc;
 
-use anabranch_link::{Capacity, LinkConfigError, Trace};
+use anabranch_link::{LinkConfigError, Trace};
 use anabranch_stack::config::{DsnWidth, SimConfig};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_units::{Duration, Rate};
 
 use crate::scenario::{Direction, Experiment, Link};
+use service::{Envelope, Service};
 
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
@@ -62,21 +66,6 @@ struct PathLimit {
     back: u64,
     /// The number of segments that the arrival of one may release.
     released: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Service {
-    Rate(Rate),
-    Trace(Arc<Envelope>),
-}
-
-impl Service {
-    fn rate(&self) -> Option<Rate> {
-        match self {
-            Service::Rate(rate) => Some(*rate),
-            Service::Trace(_) => None,
-        }
-    }
 }
 
 /// A route without a known rate limit.
@@ -131,17 +120,16 @@ impl Limits {
             .paths
             .iter()
             .map(|path| {
-                let traced = |route: &Vec<usize>| {
-                    route.iter().find_map(|&link| match &graph.links[link].config.capacity {
-                        Capacity::Trace { trace, .. } => Some(trace.clone()),
-                        Capacity::Rate(_) => None,
-                    })
+                let mut traced = |route: &Vec<usize>| {
+                    let mut links = route.iter().map(|&link| &graph.links[link].config);
+                    links.find_map(|config| Service::traced(config, &mut envelope))
                 };
                 let data = match (rate(&path.data), path.data.as_slice()) {
-                    (Some(rate), _) => Service::Rate(rate),
-                    (None, [only]) => {
-                        traced(only).map_or(UNBOUNDED, |trace| Service::Trace(envelope(&trace)))
+                    (Some(rate), [only]) => {
+                        Service::limited(rate, only.iter().map(|&link| &graph.links[link].config))
                     }
+                    (Some(rate), _) => Service::Rate(rate),
+                    (None, [only]) => traced(only).unwrap_or(UNBOUNDED),
                     (None, _) => UNBOUNDED,
                 };
                 let copies =
@@ -193,11 +181,7 @@ impl Limits {
     /// bit/s: the sum of their greatest rates, or the mean rates of traces, without the headers.
     pub fn ideal_goodput_bps(&self, config: &SimConfig) -> f64 {
         let wire = Wire::new(config);
-        let rate = |path: &PathLimit| match &path.data {
-            Service::Rate(rate) => rate.as_bps_f64(),
-            Service::Trace(envelope) => envelope.bytes_per_period as f64 * 8e9 / envelope.period as f64,
-        };
-        let sum: f64 = self.paths.iter().map(rate).sum();
+        let sum: f64 = self.paths.iter().map(|path| path.data.mean_bps()).sum();
         let sum = self.common.map_or(sum, |common| sum.min(common.as_bps_f64()));
         sum * wire.mss as f64 / (wire.mss + wire.data) as f64
     }
@@ -454,8 +438,8 @@ impl Curve {
                     // Acknowledgements now arrive at the rate of the link, and each releases two segments.
                     self.steady = clock.is_some_and(|acked| acked > self.busy_since);
                 }
-                Service::Trace(envelope) => {
-                    let served = self.start.saturating_add(envelope.least_span((index as u64 + 1) * full));
+                limited => {
+                    let served = self.start.saturating_add(limited.least_span((index as u64 + 1) * full));
                     self.leaves.push(begins.max(served));
                 }
             }
@@ -475,8 +459,8 @@ impl Curve {
             // The remaining data of the flow may be a part of a segment.
             let bytes = match &self.service {
                 Service::Rate(rate) => rate.bytes_in(Duration(left - self.begins[whole])),
-                Service::Trace(envelope) => {
-                    envelope.most_service(left.saturating_sub(self.start)).saturating_sub(whole as u64 * full)
+                limited => {
+                    limited.most_service(left.saturating_sub(self.start)).saturating_sub(whole as u64 * full)
                 }
             };
             return whole as u64 * self.mss + bytes.saturating_sub(self.headers).min(self.mss);
@@ -487,54 +471,12 @@ impl Curve {
         }
         let bytes = match (&self.service, self.leaves.last()) {
             (Service::Rate(rate), Some(last)) => rate.bytes_in(Duration(left - last)),
-            (Service::Trace(envelope), _) => {
-                envelope.most_service(left.saturating_sub(self.start)).saturating_sub(whole as u64 * full)
-            }
             (Service::Rate(_), None) => 0,
+            (limited, _) => {
+                limited.most_service(left.saturating_sub(self.start)).saturating_sub(whole as u64 * full)
+            }
         };
         base + bytes / full * self.mss + (bytes % full).saturating_sub(self.headers)
-    }
-}
-
-/// The maximum that a trace carries in a span of each length.
-#[derive(Clone, Debug)]
-struct Envelope {
-    /// Spans in nanoseconds, ascending, and the maximum of bytes in any such span.
-    points: Vec<(u64, u64)>,
-    period: u64,
-    bytes_per_period: u64,
-}
-
-impl Envelope {
-    fn new(trace: &Trace) -> Envelope {
-        let period = trace.period().0;
-        // Every millisecond at first, then steps of 8 %: a lower bound may be slightly too low.
-        let mut points = Vec::new();
-        let mut span = 0;
-        while span < period {
-            points.push((span, trace.max_service(Duration(span))));
-            span += 1_000_000.max(span / 12 / 1_000_000 * 1_000_000);
-        }
-        Envelope { points, period, bytes_per_period: trace.opportunities() as u64 * Trace::OPPORTUNITY_BYTES }
-    }
-
-    /// Returns the maximum of bytes in any span of this length.
-    fn most_service(&self, span: u64) -> u64 {
-        let (periods, rest) = (span / self.period, span % self.period);
-        // The next point up, which is never too little.
-        let next = self.points.partition_point(|point| point.0 < rest);
-        let bytes = self.points.get(next).map_or(self.bytes_per_period, |point| point.1);
-        bytes.saturating_add(periods.saturating_mul(self.bytes_per_period))
-    }
-
-    /// Returns the least length of a span that carries `bytes`.
-    fn least_span(&self, bytes: u64) -> u64 {
-        // A whole period carries the same wherever it starts.
-        let periods = bytes.saturating_sub(1) / self.bytes_per_period;
-        let rest = bytes - periods * self.bytes_per_period;
-        let enough = self.points.partition_point(|point| point.1 < rest);
-        let span = enough.checked_sub(1).map_or(0, |before| self.points[before].0);
-        periods.saturating_mul(self.period).saturating_add(span)
     }
 }
 

@@ -134,5 +134,6 @@ fn config(link: &Link, seed: u64, phases: Option<&Phases>) -> LinkConfig {
 
 /// True if every run has the network of `experiment` without random changes.
 pub(crate) fn is_constant(experiment: &Experiment) -> bool {
-    experiment.graph.links.iter().all(|link| link.trace_start != TraceStart::Random)
+    let is_constant = |link: &Link| link.trace_start != TraceStart::Random && link.config.redraws.is_empty();
+    experiment.graph.links.iter().all(is_constant)
 }

@@ -213,6 +213,12 @@ pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String
     Ok((keys, Node { span, value }))
 }
 
+/// Parses a value as in TOML, all of which has the place `span`.
+pub(crate) fn parse_value(text: &str, span: &Span) -> Result<Node, Problem> {
+    let mut table = Table::parse(&format!("x = {text}\n"), span.source)?;
+    Ok(placed(table.entries.remove(0).node, &|_| span.clone()))
+}
+
 /// Replaces the places in a tree by `place`.
 fn placed(node: Node, place: &impl Fn(&Span) -> Span) -> Node {
     let value = match node.value {

@@ -65,6 +65,15 @@ fn path() -> impl Strategy<Value = String> {
         1 => Just(", corrupt = '2%'"),
         1 => Just(", change = [{ at = '50 ms', down = true }, { at = '400 ms', up = true }]"),
         1 => Just(", change = [{ at = '60 ms', rate = '90 Mbit/s', rtt = '5 ms' }]"),
+        1 => Just(", change = [{ at = '60 ms', delay = { up = '1 ms' } }, { at = '90 ms', rate = { down = '70 Mbit/s' } }]"),
+        1 => Just(", aqm = 'codel'"),
+        1 => Just(", aqm = { down = 'fq-codel', up = 'red' }"),
+        1 => Just(", policer = { rate = '3 Mbit/s', burst = '30 KB' }"),
+        1 => Just(", shaper = { rate = '2 Mbit/s', burst = '9 KB' }"),
+        1 => Just(", shaper = { data = { rate = '900 kbit/s', burst = '90 KB' } }, aqm = 'codel'"),
+        1 => Just(", cross-traffic = { rate = '500 kbit/s', from = '10 ms', until = '2 s' }"),
+        1 => Just(", redraw = { every = '30 ms', rate = ['2 Mbit/s', '80 Mbit/s'] }"),
+        1 => Just(", redraw = { every = '40 ms', rtt = { deviation = '40%' } }"),
     ];
     (rates, 0..120_u32, queues, impairments).prop_map(|(rate, rtt, queue, more)| {
         format!("{{ rate = '{rate}', rtt = '{rtt} ms', queue = '{queue}'{more} }}")
@@ -73,8 +82,15 @@ fn path() -> impl Strategy<Value = String> {
 
 fn traced() -> impl Strategy<Value = String> {
     (1..60_u32, prop_oneof![Just("errors/short.down"), Just("../../../scenarios/traces/synthetic-lte.down")])
-        .prop_map(|(rtt, file)| {
-            format!("{{ trace = {{ down = 'tests/{file}' }}, trace-start = 'random', rtt = '{rtt} ms' }}")
+        .prop_flat_map(|(rtt, file)| {
+            let later = prop_oneof![
+                2 => Just(""),
+                1 => Just(", change = [{ at = '150 ms', trace = 'tests/errors/short.down' }]"),
+                1 => Just(", shaper = { rate = '2 Mbit/s', burst = '9 KB' }"),
+            ];
+            later.prop_map(move |later| {
+                format!("{{ trace = {{ down = 'tests/{file}' }}, trace-start = 'random', rtt = '{rtt} ms'{later} }}")
+            })
         })
 }
 
@@ -112,6 +128,9 @@ fn link(from: &'static str, to: &'static str) -> impl Strategy<Value = String> {
         1 => Just(", loss = '1%'"),
         1 => Just(", jitter = { max = '10 ms', reorder = true }"),
         1 => Just(", duplicate = '3%'"),
+        1 => Just(", aqm = 'fq-codel'"),
+        1 => Just(", shaper = { rate = '1 Mbit/s', burst = '20 KB' }, cross-traffic = { rate = '100 kbit/s' }"),
+        1 => Just(", redraw = { every = '20 ms', delay = { deviation = '50%' } }"),
         1 => Just(", change = [{ at = '60 ms', rate = '50 Mbit/s', delay = '1 ms' }]"),
         1 => Just(", change = [{ at = '50 ms', down = true }, { at = '300 ms', up = true }]"),
     ];

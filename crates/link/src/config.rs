@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_units::{Duration, Rate};
 
 use crate::error::{self, LinkConfigError};
-use crate::{Jitter, Loss, QueueLimit, ResolvedLimit, Step, Trace};
+use crate::{Aqm, CrossTraffic, Jitter, Loss, QueueLimit, Redraw, ResolvedLimit, Step, TokenBucket, Trace};
 
 /// The capacity of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +97,15 @@ pub struct LinkConfig {
     /// The threshold of ECN (RFC 3168): packets that are admitted, but would exceed this queue length on
     /// arrival, are marked. Default: `None`, no marks.
     pub ecn_threshold: Option<QueueLimit>,
+    /// The management of the queue. Default: drop-tail.
+    pub aqm: Aqm,
+    /// A token bucket before the queue that drops the packets that exceed it. Default: none.
+    pub policer: Option<TokenBucket>,
+    /// A token bucket that holds packets in the queue until there are tokens; the capacity is then the rate within a
+    /// burst. Default: none.
+    pub shaper: Option<TokenBucket>,
+    /// Traffic of others that takes a part of the link. Default: none.
+    pub cross_traffic: Vec<CrossTraffic>,
     /// The round-trip time without load, from which [`QueueLimit::Bdp`] is computed; `None` is twice the
     /// delay. Default: `None`.
     pub rtt: Option<Duration>,
@@ -127,6 +136,9 @@ pub struct LinkConfig {
     pub reports_mtu: bool,
     /// Changes in order of time. Default: none.
     pub timeline: Vec<Step>,
+    /// Values drawn again and again, for the whole life of the link. At the same time, they come after the steps of the
+    /// timeline. Default: none.
+    pub redraws: Vec<Redraw>,
 }
 
 impl Default for LinkConfig {
@@ -136,6 +148,10 @@ impl Default for LinkConfig {
             delay: Duration::from_millis(10),
             queue: QueueLimit::Bdp(1.0),
             ecn_threshold: None,
+            aqm: Aqm::DropTail,
+            policer: None,
+            shaper: None,
+            cross_traffic: Vec::new(),
             rtt: None,
             loss: Loss::None,
             drop_list: Vec::new(),
@@ -148,6 +164,7 @@ impl Default for LinkConfig {
             mtu: None,
             reports_mtu: true,
             timeline: Vec::new(),
+            redraws: Vec::new(),
         }
     }
 }
@@ -172,16 +189,18 @@ impl LinkConfig {
         self.capacity.check()?;
         error::check_span("delay", self.delay)?;
         error::check_span("round trip", self.rtt.unwrap_or_default())?;
-        if let QueueLimit::Packets(0) | QueueLimit::Bytes(0) = self.queue {
-            return Err(LinkConfigError::EmptyQueue);
+        self.queue.check()?;
+        if let Some(QueueLimit::Bdp(n)) = self.ecn_threshold {
+            QueueLimit::Bdp(n).check()?;
         }
-        for limit in [Some(self.queue), self.ecn_threshold].into_iter().flatten() {
-            if let QueueLimit::Bdp(n) = limit
-                && !(n.is_finite() && n >= 0.0)
-            {
-                return Err(LinkConfigError::BdpMultiple(n));
+        self.aqm.check()?;
+        for (of, bucket) in [("policer", &self.policer), ("shaper", &self.shaper)] {
+            if let Some(bucket) = bucket {
+                bucket.check(of)?;
             }
         }
+        self.cross_traffic.iter().try_for_each(CrossTraffic::check)?;
+        self.redraws.iter().try_for_each(Redraw::check)?;
         self.loss.check()?;
         if self.drop_list.contains(&0) {
             return Err(LinkConfigError::DropListZero);

@@ -54,6 +54,14 @@ pub struct Counters {
     pub dropped_down: Tally,
     /// Dropped because they exceed the MTU.
     pub dropped_too_large: Tally,
+    /// Dropped by the queue management: RED, CoDel or FQ-CoDel.
+    pub dropped_aqm: Tally,
+    /// Dropped because they exceed the policer.
+    pub dropped_policer: Tally,
+    /// Packets of the link's own cross traffic that have departed; not among those offered and delivered.
+    pub cross: Tally,
+    /// Packets of the cross traffic that were dropped.
+    pub cross_dropped: Tally,
     /// Packets delayed so that others overtake them.
     pub reordered: Tally,
     /// The packets with each [`Effect`], in the order of [`Effect::ALL`].
@@ -89,5 +97,7 @@ impl Counters {
             + self.dropped_listed
             + self.dropped_down
             + self.dropped_too_large
+            + self.dropped_aqm
+            + self.dropped_policer
     }
 }

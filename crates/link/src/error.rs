@@ -37,6 +37,28 @@ pub enum LinkConfigError {
     BdpMultiple(f64),
     /// The drop list names packet 0; packets are counted from 1.
     DropListZero,
+    /// A token bucket holds nothing, or too much.
+    Burst {
+        /// `policer` or `shaper`.
+        of: &'static str,
+        /// The value given, in bytes.
+        value: u64,
+    },
+    /// A setting of the queue management is invalid; the text includes a valid value.
+    Aqm(String),
+    /// A length of packets of the cross traffic is outside 40 to 65535 bytes.
+    CrossPacket(u32),
+    /// An interval of cross traffic is empty.
+    CrossInterval {
+        /// Its start.
+        from: Time,
+        /// Its end.
+        until: Time,
+    },
+    /// A period of a redraw is shorter than [`LinkConfigError::MIN_PERIOD`].
+    Period(Duration),
+    /// A redraw has no rate to draw from.
+    NoRates,
     /// A step of the timeline is earlier than its predecessor.
     TimelineOrder {
         /// Its position in the list, counted from 1.
@@ -63,6 +85,8 @@ impl LinkConfigError {
     /// The shortest mean sojourn time. The channel's state is followed from change to change even while
     /// nothing is sent, which would take very long for shorter times.
     pub const MIN_SOJOURN: Duration = Duration::from_micros(1);
+    /// The shortest period of a redraw: every redraw is followed, even while nothing is sent.
+    pub const MIN_PERIOD: Duration = Duration::from_micros(100);
 }
 
 impl fmt::Display for LinkConfigError {
@@ -95,6 +119,22 @@ impl fmt::Display for LinkConfigError {
             LinkConfigError::DropListZero => {
                 f.write_str("the drop list names packet 0; the first packet offered is number 1")
             }
+            LinkConfigError::Burst { of, value } => write!(
+                f,
+                "the burst of the {of} is {value} bytes; give from 1 byte (better at least one packet of 1500) to {} bytes",
+                crate::TokenBucket::MAX_BURST
+            ),
+            LinkConfigError::Aqm(text) => f.write_str(text),
+            LinkConfigError::CrossPacket(value) => {
+                write!(f, "the packets of the cross traffic have {value} bytes; give from 40 to 65535")
+            }
+            LinkConfigError::CrossInterval { from, until } => {
+                write!(f, "the cross traffic ends at {until} and begins at {from}; it must end later")
+            }
+            LinkConfigError::Period(value) => {
+                write!(f, "the period of the redraw is {value}; the shortest is {}", Self::MIN_PERIOD)
+            }
+            LinkConfigError::NoRates => f.write_str("the redraw has no rates; give at least one"),
             LinkConfigError::TimelineOrder { step, at, previous } => write!(
                 f,
                 "step {step} of the timeline is at {at}, before the step ahead of it at {previous}; \

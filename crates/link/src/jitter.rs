@@ -49,35 +49,59 @@ impl Jitter {
 #[derive(Clone, Debug)]
 pub(crate) struct JitterProcess {
     stream: RandomStream,
-    shape: JitterShape,
-    /// The probability of the untruncated normal distribution below zero.
+    shape: Shape,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Uniform(Duration),
+    Normal(Truncated),
+}
+
+/// A normal distribution, truncated at 0 and at twice the mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Truncated {
+    mean: Duration,
+    std_dev: Duration,
+    /// The probability of the untruncated distribution below zero.
     below: f64,
+}
+
+impl Truncated {
+    pub(crate) fn new(mean: Duration, std_dev: Duration) -> Truncated {
+        let below = match std_dev.is_zero() {
+            false => normal_cdf(-mean.as_secs_f64() / std_dev.as_secs_f64()),
+            true => 0.0,
+        };
+        Truncated { mean, std_dev, below }
+    }
+
+    /// Returns the value below which a share `u` of all are.
+    pub(crate) fn at(&self, u: f64) -> Duration {
+        // Computed by the inverse of the distribution, since rejection would take more draws for some packets than
+        // for others.
+        let z = normal_quantile(self.below + u * (1.0 - 2.0 * self.below));
+        let secs = self.mean.as_secs_f64() + self.std_dev.as_secs_f64() * z;
+        Duration::from_secs_f64(secs).min(self.mean * 2)
+    }
 }
 
 impl JitterProcess {
     /// Returns the jitter process of the link `name`.
     pub(crate) fn new(seed: u64, name: &str, shape: JitterShape) -> JitterProcess {
-        let below = match shape {
-            JitterShape::Normal { mean, std_dev } if !std_dev.is_zero() => {
-                normal_cdf(-mean.as_secs_f64() / std_dev.as_secs_f64())
-            }
-            _ => 0.0,
+        let shape = match shape {
+            JitterShape::Uniform { max } => Shape::Uniform(max),
+            JitterShape::Normal { mean, std_dev } => Shape::Normal(Truncated::new(mean, std_dev)),
         };
-        JitterProcess { stream: RandomStream::new(seed, &format!("link.{name}.jitter")), shape, below }
+        JitterProcess { stream: RandomStream::new(seed, &format!("link.{name}.jitter")), shape }
     }
 
     /// Returns the jitter of the next packet; always takes one draw.
     pub(crate) fn draw(&mut self) -> Duration {
         let u = self.stream.next_f64();
-        match self.shape {
-            JitterShape::Uniform { max } => max.mul_f64(u),
-            JitterShape::Normal { mean, std_dev } => {
-                // Computed by the inverse of the distribution, since rejection would take more draws for some
-                // packets than for others.
-                let z = normal_quantile(self.below + u * (1.0 - 2.0 * self.below));
-                let secs = mean.as_secs_f64() + std_dev.as_secs_f64() * z;
-                Duration::from_secs_f64(secs).min(mean * 2)
-            }
+        match &self.shape {
+            Shape::Uniform(max) => max.mul_f64(u),
+            Shape::Normal(normal) => normal.at(u),
         }
     }
 }

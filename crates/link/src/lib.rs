@@ -31,11 +31,12 @@
 //!    ([`Link::push_as`]), so that the same data packets are lost even if other packets differ, as between a
 //!    simulation and an emulation of it.
 //! 2. **Dropped on entry**, if the link is down, if the packet exceeds the MTU, if its draw or the drop list
-//!    says so, or if the queue is full; in this order. A lost packet takes neither queue space nor capacity,
-//!    as with Linux's netem.
+//!    says so, if it exceeds the policer, if RED drops it, or if the queue is full; in this order. A lost packet
+//!    takes neither queue space nor capacity, as with Linux's netem.
 //! 3. **Queued**, first in first out, or in service. The departure time is known at once. When a step of the
 //!    timeline changes the rate, the delay or the state of the link, the departures of queued packets are
-//!    recomputed from the time of the step, with the exact remaining work.
+//!    recomputed from the time of the step, with the exact remaining work. On a link with CoDel, FQ-CoDel, a shaper
+//!    or cross traffic the next packet is chosen, and possibly dropped, when the one before it has departed.
 //! 4. **In propagation**, for the delay that applied when the packet's last bit departed. The arrival time no
 //!    longer changes, even if the link goes down.
 //! 5. **Arrived.** [`Link::poll`] returns it.
@@ -47,8 +48,11 @@
 #![warn(unreachable_pub)]
 #![forbid(unsafe_code)]
 
+mod aqm;
+mod bucket;
 mod config;
 mod counters;
+mod cross;
 mod error;
 mod impairments;
 mod jitter;
@@ -56,18 +60,24 @@ mod link;
 mod loss;
 mod output;
 mod queue;
+mod red;
+mod redraw;
 mod server;
 mod timeline;
 mod trace;
 
+pub use aqm::{Aqm, Codel, FqCodel, Red};
+pub use bucket::TokenBucket;
 pub use config::{Capacity, LinkConfig, LossDraws, Reordering, WhenDown};
 pub use counters::{Counters, Tally};
+pub use cross::CrossTraffic;
 pub use error::LinkConfigError;
 pub use impairments::{Effect, Effects};
 pub use jitter::{Jitter, JitterShape};
-pub use link::Link;
+pub use link::{Label, Link};
 pub use loss::{DropReason, GilbertElliott, Loss, LossCause};
 pub use output::{Arrival, Dropped, Polled, Pushed};
 pub use queue::{QueueLimit, ResolvedLimit};
+pub use redraw::{Redraw, Redrawn};
 pub use timeline::{Change, Step};
 pub use trace::{Trace, TraceError};

@@ -1,6 +1,7 @@
 //! The link.
 
 mod changes;
+mod managed;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -11,14 +12,17 @@ use std::sync::Arc;
 use anabranch_units::{Duration, Time};
 use prefetch_index::prefetch_index;
 
+use self::managed::{Managed, Waiting};
 use self::slot::{Extra, Slot};
+use crate::bucket::Bucket;
 use crate::error::LinkConfigError;
 use crate::impairments::{Fate, Impairments};
 use crate::queue::{Admission, ResolvedLimit};
+use crate::red::{Found, RedState, Verdict};
 use crate::server::{Server, work};
 use crate::timeline::Timeline;
 use crate::{
-    Arrival, Counters, DropReason, Dropped, Effect, LinkConfig, LossCause, LossDraws, Polled, Pushed,
+    Aqm, Arrival, Counters, DropReason, Dropped, Effect, LinkConfig, LossCause, LossDraws, Polled, Pushed,
     WhenDown,
 };
 
@@ -26,6 +30,24 @@ use crate::{
 const DEEP: usize = 2048;
 /// For such links, the slot that is needed after this number of others is prefetched.
 const AHEAD: usize = 12;
+
+/// The properties of a packet, beside its length, that a link may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// True if it carries data; matters only with [`LossDraws::Separate`].
+    pub data: bool,
+    /// True if its sender supports ECN (RFC 3168).
+    pub ect: bool,
+    /// A number that all packets with the same addresses and ports share; matters only with FQ-CoDel.
+    pub flow: u64,
+}
+
+impl Default for Label {
+    /// Data of a sender without ECN.
+    fn default() -> Label {
+        Label { data: true, ect: false, flow: 0 }
+    }
+}
 
 /// One network link in one direction, which carries packets `P`.
 ///
@@ -81,6 +103,12 @@ pub struct Link<P> {
     /// Packets that exceed this limit are ECN-marked.
     threshold: ResolvedLimit,
     impairments: Option<Box<Impairments>>,
+    policer: Option<Bucket>,
+    red: Option<Box<RedState>>,
+    /// The queue of a link whose departures are not known in advance.
+    managed: Option<Box<Managed<P>>>,
+    reads_flows: bool,
+    reads_ect: bool,
     when_down: WhenDown,
     mtu: u32,
     /// The remaining work of the packet in service when the link went down.
@@ -105,7 +133,14 @@ impl<P> Link<P> {
         let threshold = config.resolved_ecn_threshold();
         let jitter_reorders = config.jitter.is_some_and(|jitter| jitter.reorder);
         let ordered = !jitter_reorders && config.reordering.is_none();
-        let timeline = Timeline::new(config.timeline.clone());
+        let timeline = Timeline::new(config.timeline.clone(), &config.redraws, seed);
+        let red = match config.aqm {
+            Aqm::Red(red) => {
+                let rtt = config.rtt.unwrap_or(config.delay * 2);
+                Some(Box::new(RedState::new(red, config.capacity.mean_rate(), rtt, seed, name)))
+            }
+            Aqm::DropTail | Aqm::Codel(_) | Aqm::FqCodel(_) => None,
+        };
         let mut link = Link {
             wake: Time::NEVER,
             plain: false,
@@ -128,6 +163,11 @@ impl<P> Link<P> {
             busy_until: Time::ZERO,
             busy_before: Duration::ZERO,
             impairments: Impairments::new(seed, name, &config),
+            policer: config.policer.as_ref().map(Bucket::new),
+            red,
+            managed: Managed::new(seed, name, &config),
+            reads_flows: matches!(config.aqm, Aqm::FqCodel(_)),
+            reads_ect: config.aqm.marks(),
             jitter_reorders,
             ordered,
             when_down: config.when_down,
@@ -154,20 +194,20 @@ impl<P> Link<P> {
     where
         P: Clone,
     {
-        self.push_as(now, packet, wire_bytes, true)
+        self.push_as(now, packet, wire_bytes, Label::default())
     }
 
-    /// Offers a packet as [`push`](Link::push) does. `data` says whether it carries data, which matters only
-    /// with [`LossDraws::Separate`].
+    /// Offers a packet with a label as [`push`](Link::push) does. The fields of the label that the link
+    /// [does not read](Link::reads_labels) have no effect.
     #[inline(always)]
-    pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
+    pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, label: Label) -> Pushed<P>
     where
         P: Clone,
     {
         if !self.easy {
-            return self.push_any(now, packet, wire_bytes, data);
+            return self.push_any(now, packet, wire_bytes, label);
         }
-        self.bare_offered += u64::from(!data);
+        self.bare_offered += u64::from(!label.data);
         self.settle(now);
         self.counters.offered.add(wire_bytes);
         let waiting = self.slots.len() - self.departed;
@@ -212,52 +252,81 @@ impl<P> Link<P> {
         self.update_wake();
     }
 
-    /// True if this link distinguishes packets with data from those without.
+    /// True if this link reads a field of a packet's [`Label`].
     #[inline]
-    pub fn tells_data_apart(&self) -> bool {
-        self.loss_draws == LossDraws::Separate
+    pub fn reads_labels(&self) -> bool {
+        self.loss_draws == LossDraws::Separate || self.reads_more_than_data()
+    }
+
+    /// True if it reads another field than `data`.
+    #[inline]
+    pub fn reads_more_than_data(&self) -> bool {
+        self.reads_ect || self.reads_flows
+    }
+
+    /// True if it reads the [flow](Label::flow) of a packet.
+    #[inline]
+    pub fn reads_flows(&self) -> bool {
+        self.reads_flows
     }
 
     /// Offers a packet as [`push_as`](Link::push_as) does, to a link that is not easy.
     #[inline(never)]
-    fn push_any(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
+    fn push_any(&mut self, now: Time, packet: P, wire_bytes: u32, label: Label) -> Pushed<P>
     where
         P: Clone,
     {
         if now >= self.next_step {
             self.run_timeline(now);
         }
-        self.settle(now);
-        self.bare_offered += u64::from(!data);
+        self.settle_any(now);
+        self.bare_offered += u64::from(!label.data);
         self.counters.offered.add(wire_bytes);
         let fate = match &mut self.impairments {
             None => Fate::NOTHING,
-            Some(impairments) => impairments.draw(now, data),
+            Some(impairments) => impairments.draw(now, label.data),
         };
         let was_empty = self.slots.is_empty();
+        // Every packet offered takes a draw of RED, whatever happens to it.
+        let draw = self.red.as_mut().map_or(0.0, |red| red.draw(false));
         let pushed = if !self.up {
             self.refuse(packet, wire_bytes, DropReason::Down)
         } else if wire_bytes > self.mtu {
             self.refuse(packet, wire_bytes, DropReason::TooLarge)
         } else if let Some(cause) = fate.loss {
             self.refuse(packet, wire_bytes, DropReason::Loss(cause))
-        } else if self.admit(wire_bytes) == Admission::Refuse {
-            self.refuse(packet, wire_bytes, DropReason::Queue)
+        } else if self.policer.as_mut().is_some_and(|policer| !policer.take(now, wire_bytes)) {
+            self.refuse(packet, wire_bytes, DropReason::Policer)
         } else {
-            let copy = fate.duplicate.then(|| packet.clone());
-            self.enter(now, packet, wire_bytes, fate);
-            if let Some(copy) = copy
-                && self.admit(wire_bytes) == Admission::Enter
-            {
-                self.counters.duplicated.add(wire_bytes);
-                self.enter(now, copy, wire_bytes, fate);
+            let verdict = self.decide(now, wire_bytes, label, draw);
+            if verdict == Verdict::Drop {
+                self.refuse(packet, wire_bytes, DropReason::Aqm)
+            } else if self.admit(wire_bytes) == Admission::Refuse {
+                self.refuse(packet, wire_bytes, DropReason::Queue)
+            } else {
+                self.accept(now, packet, wire_bytes, fate, label, verdict == Verdict::Mark);
+                Pushed::Queued
             }
-            Pushed::Queued
         };
         if was_empty || !self.plain {
             self.update_wake();
         }
         pushed
+    }
+
+    /// Adds a packet, and its copy if it is duplicated, to the queue.
+    fn accept(&mut self, now: Time, packet: P, wire_bytes: u32, fate: Fate, label: Label, marked: bool)
+    where
+        P: Clone,
+    {
+        let copy = fate.duplicate.then(|| packet.clone());
+        self.enter(now, packet, wire_bytes, fate, label, marked);
+        if let Some(copy) = copy
+            && self.admit(wire_bytes) == Admission::Enter
+        {
+            self.counters.duplicated.add(wire_bytes);
+            self.enter(now, copy, wire_bytes, fate, label, marked);
+        }
     }
 
     /// Returns the next arrival or drop up to `now`, in order of time; call it again until it returns none.
@@ -314,7 +383,7 @@ impl<P> Link<P> {
         if now >= self.next_step {
             self.run_timeline(now);
         }
-        self.settle(now);
+        self.settle_any(now);
         if !self.plain {
             self.update_wake();
         }
@@ -329,7 +398,7 @@ impl<P> Link<P> {
     /// Returns the queued packets at `now`, the one in service included.
     pub fn queue_packets(&mut self, now: Time) -> usize {
         self.advance(now);
-        self.slots.len() - self.departed
+        self.queued()
     }
 
     /// True if the link is up at `now`.
@@ -352,7 +421,7 @@ impl<P> Link<P> {
 
     /// Returns the number of packets inside: queued, in propagation, or arrived or dropped and not polled.
     pub fn inside(&self) -> usize {
-        self.slots.len() + self.dropped.len()
+        self.slots.len() + self.dropped.len() + self.managed.as_ref().map_or(0, |managed| managed.real())
     }
 
     /// Returns the queue limit in packets or bytes.
@@ -371,9 +440,28 @@ impl<P> Link<P> {
         self.delay
     }
 
+    /// Returns the queued packets, the one in service included.
+    #[inline]
+    fn queued(&self) -> usize {
+        self.slots.len() - self.departed + self.managed.as_ref().map_or(0, |managed| managed.queued())
+    }
+
     #[inline]
     fn admit(&self, wire_bytes: u32) -> Admission {
-        self.limit.admit(self.slots.len() - self.departed, self.queue_bytes, wire_bytes)
+        match &self.managed {
+            // It makes space for whatever fits into an empty queue.
+            Some(managed) if managed.sheds() => self.limit.admit(0, 0, wire_bytes),
+            _ => self.limit.admit(self.queued(), self.queue_bytes, wire_bytes),
+        }
+    }
+
+    /// Returns RED's decision on a packet.
+    fn decide(&mut self, now: Time, wire_bytes: u32, label: Label, draw: f64) -> Verdict {
+        let (packets, bytes, idle_since) = (self.queued(), self.queue_bytes, self.busy_until);
+        match &mut self.red {
+            None => Verdict::Pass,
+            Some(red) => red.decide(now, Found { packets, bytes, idle_since }, wire_bytes, label.ect, draw),
+        }
     }
 
     fn refuse(&mut self, packet: P, wire_bytes: u32, reason: DropReason) -> Pushed<P> {
@@ -388,6 +476,8 @@ impl<P> Link<P> {
             DropReason::Down => counters.dropped_down.add(wire_bytes),
             // The receiver does so, after the packet was delivered.
             DropReason::Effect(_) => {}
+            DropReason::Aqm => counters.dropped_aqm.add(wire_bytes),
+            DropReason::Policer => counters.dropped_policer.add(wire_bytes),
             DropReason::TooLarge => counters.dropped_too_large.add(wire_bytes),
             DropReason::Loss(LossCause::Random) => counters.dropped_random.add(wire_bytes),
             DropReason::Loss(LossCause::GilbertElliott) => counters.dropped_gilbert_elliott.add(wire_bytes),
@@ -403,7 +493,18 @@ impl<P> Link<P> {
     }
 
     /// Adds a packet to the queue.
-    fn enter(&mut self, now: Time, packet: P, wire_bytes: u32, fate: Fate) {
+    fn enter(&mut self, now: Time, packet: P, wire_bytes: u32, fate: Fate, label: Label, marked: bool) {
+        let waiting = self.queued();
+        let marked = marked
+            || self.marks && self.threshold.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse;
+        if fate.overtaken {
+            self.counters.reordered.add(wire_bytes);
+        }
+        if self.managed.is_some() {
+            let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, fate.effects);
+            let waiting = Waiting::new(now, wire_bytes, label, extra, Some(packet));
+            return self.enter_managed(now, waiting.marked_if(marked));
+        }
         let idle = self.busy_until <= now;
         if idle {
             self.end_busy_period(now);
@@ -414,17 +515,11 @@ impl<P> Link<P> {
             self.server.serve_work(now, idle, work(wire_bytes))
         };
         self.busy_until = departure;
-        let waiting = self.slots.len() - self.departed;
-        let marked =
-            self.marks && self.threshold.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse;
         let effects = fate.effects.with_if(Effect::Marked, marked);
         let extra = Extra::new(fate.extra, fate.overtaken || self.jitter_reorders, effects);
         let mut slot = Slot { arrival: Time::ZERO, departure, extra, wire_bytes, packet };
         slot.set_arrival(self.delay, &mut self.last_arrival);
         self.next_departure = self.next_departure.min(departure);
-        if fate.overtaken {
-            self.counters.reordered.add(wire_bytes);
-        }
         if !effects.is_none() {
             self.counters.add_effects(effects, wire_bytes);
         }
@@ -449,6 +544,16 @@ impl<P> Link<P> {
                 self.sort_last_departed();
             }
             self.next_departure = self.slots.get(self.departed).map_or(Time::NEVER, |slot| slot.departure);
+        }
+    }
+
+    /// Brings any link to `now`.
+    #[inline]
+    fn settle_any(&mut self, now: Time) {
+        if self.managed.is_some() {
+            self.settle_managed(now);
+        } else {
+            self.settle(now);
         }
     }
 
@@ -484,7 +589,7 @@ impl<P> Link<P> {
         if now >= self.next_step {
             self.run_timeline(now);
         }
-        self.settle(now);
+        self.settle_any(now);
         let arrival = match self.slots.front() {
             Some(slot) if self.departed > 0 => slot.arrival,
             _ => Time::NEVER,
@@ -504,12 +609,18 @@ impl<P> Link<P> {
     }
 
     fn update_wake(&mut self) {
-        self.plain = self.fast_paths && self.ordered && !self.next_step.is_armed() && self.dropped.is_empty();
+        self.plain = self.fast_paths
+            && self.ordered
+            && !self.next_step.is_armed()
+            && self.dropped.is_empty()
+            && self.managed.is_none();
         self.easy = self.plain
             && self.up
             && self.impairments.is_none()
             && self.mtu == u32::MAX
             && !self.marks
+            && self.policer.is_none()
+            && self.red.is_none()
             && self.server.is_rate();
         self.wake = match self.slots.front() {
             None => Time::NEVER,
@@ -522,8 +633,11 @@ impl<P> Link<P> {
             }
         };
         // A step changes the packets that have not departed by then.
-        if self.next_step < self.busy_until || !self.up && self.departed < self.slots.len() {
+        if self.next_step < self.busy_until || !self.up && self.queued() > 0 {
             self.wake = self.wake.min(self.next_step);
+        }
+        if let Some(managed) = &self.managed {
+            self.wake = self.wake.min(managed.next_event());
         }
         if let Some(dropped) = self.dropped.front() {
             self.wake = self.wake.min(dropped.at);

@@ -17,6 +17,10 @@ pub enum DropReason {
     Down,
     /// It exceeded the MTU.
     TooLarge,
+    /// The queue management dropped it: RED, CoDel or FQ-CoDel.
+    Aqm,
+    /// It exceeded the policer.
+    Policer,
     /// The receiver rejected it because of an effect of a link. The links delivered it.
     Effect(Effect),
 }

@@ -19,7 +19,8 @@ pub enum Pushed<P> {
 pub enum Polled<P> {
     /// A packet arrived at the far end.
     Arrived(Arrival<P>),
-    /// A queued packet was dropped because the link went down. Occurs only on links with a timeline.
+    /// A queued packet was dropped: because the link went down, or by CoDel or FQ-CoDel. Does not occur on links with
+    /// neither a timeline nor such a queue.
     Dropped(Dropped<P>),
 }
 

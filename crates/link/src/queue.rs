@@ -4,6 +4,8 @@ use core::fmt;
 
 use anabranch_units::{Bytes, Duration, Rate};
 
+use crate::error::LinkConfigError;
+
 /// The limit of a link's queue. The queue counts whole packets with their headers, including the packet in
 /// service (and the part of it that has been sent already).
 ///
@@ -28,6 +30,14 @@ pub enum QueueLimit {
 impl QueueLimit {
     /// The least value to which a limit in time or in BDP resolves: 10 packets of 1500 bytes.
     pub const MIN_RESOLVED_BYTES: u64 = 15_000;
+
+    pub(crate) fn check(self) -> Result<(), LinkConfigError> {
+        match self {
+            QueueLimit::Packets(0) | QueueLimit::Bytes(0) => Err(LinkConfigError::EmptyQueue),
+            QueueLimit::Bdp(n) if !(n.is_finite() && n >= 0.0) => Err(LinkConfigError::BdpMultiple(n)),
+            _ => Ok(()),
+        }
+    }
 
     /// Returns the limit in packets or bytes, for this rate and round-trip time.
     pub fn resolve(self, rate: Rate, rtt: Duration) -> ResolvedLimit {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::error::{self, LinkConfigError};
-use crate::{Capacity, Loss, Trace};
+use crate::redraw::RedrawProcess;
+use crate::{Capacity, Loss, Redraw, Trace};
 
 /// One change of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,22 +76,36 @@ pub(crate) fn check(steps: &[Step]) -> Result<(), LinkConfigError> {
 pub(crate) struct Timeline {
     steps: Arc<[Step]>,
     next: usize,
+    redraws: Vec<RedrawProcess>,
 }
 
 impl Timeline {
-    /// Returns the timeline of these steps, which have passed [`check`].
-    pub(crate) fn new(steps: Vec<Step>) -> Timeline {
-        Timeline { steps: steps.into(), next: 0 }
+    /// Returns the timeline of these steps, which have passed [`check`], and of redraws in a run with `seed`.
+    pub(crate) fn new(steps: Vec<Step>, redraws: &[Redraw], seed: u64) -> Timeline {
+        let redraws = redraws.iter().map(|redraw| RedrawProcess::new(redraw, seed)).collect();
+        Timeline { steps: steps.into(), next: 0, redraws }
     }
 
     /// Returns the time of the next step; never if there is none.
     pub(crate) fn next_at(&self) -> Time {
+        self.redraws.iter().map(|redraw| redraw.next).fold(self.next_step(), Time::min)
+    }
+
+    fn next_step(&self) -> Time {
         self.steps.get(self.next).map_or(Time::NEVER, |step| step.at)
     }
 
     /// Returns the next step, if its time is not after `now`.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Step> {
-        let step = self.steps.get(self.next).filter(|step| step.at <= now)?.clone();
+        let at = self.next_at();
+        if at > now {
+            return None;
+        }
+        if self.next_step() > at {
+            // The first of several at the same time.
+            return self.redraws.iter_mut().find(|redraw| redraw.next == at).map(RedrawProcess::pop);
+        }
+        let step = self.steps.get(self.next)?.clone();
         self.next += 1;
         Some(step)
     }
@@ -104,7 +119,7 @@ mod tests {
     fn steps_come_out_at_their_instants_and_in_order() {
         let step = |at, change| Step { at: Time(at), change };
         let mut timeline =
-            Timeline::new(vec![step(5, Change::Down), step(5, Change::Up), step(9, Change::Down)]);
+            Timeline::new(vec![step(5, Change::Down), step(5, Change::Up), step(9, Change::Down)], &[], 1);
         assert_eq!(timeline.pop(Time(4)), None);
         assert_eq!(timeline.pop(Time(7)).unwrap().change, Change::Down);
         assert_eq!(timeline.pop(Time(7)).unwrap().change, Change::Up);

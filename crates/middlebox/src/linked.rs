@@ -6,9 +6,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use anabranch_link::{Arrival, Counters, DropReason, Link, LinkConfig, LinkConfigError, Polled, Pushed};
+use anabranch_link::{
+    Arrival, Counters, DropReason, Label, Link, LinkConfig, LinkConfigError, Polled, Pushed,
+};
 use anabranch_units::Time;
-use anabranch_wire::{apply, carries_data, too_big};
+use anabranch_wire::{apply, label, too_big};
 use tokio::time::Sleep;
 
 use anabranch_device::Clock;
@@ -145,8 +147,8 @@ impl<D: Device> LinkedDevice<D> {
 /// Offers a packet to `link`.
 fn offer(link: &mut Link<Packet>, now: Time, packet: Packet) -> Pushed<Packet> {
     let len = packet.len() as u32;
-    let data = !link.tells_data_apart() || carries_data(packet.bytes());
-    link.push_as(now, packet, len, data)
+    let label = if link.reads_labels() { label(packet.bytes()) } else { Label::default() };
+    link.push_as(now, packet, len, label)
 }
 
 /// Returns the router's answer to a packet that `link` did not accept; usually none: a dropped packet is only

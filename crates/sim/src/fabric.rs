@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use anabranch_link::{Change, DropReason, Effect, Link, LinkConfigError, Polled, Pushed};
+use anabranch_link::{Change, DropReason, Effect, Label, Link, LinkConfigError, Polled, Pushed};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, RandomStream, Time};
@@ -27,6 +27,14 @@ const DATA: u32 = 1 << 30;
 
 /// The bits of a hop that are no index.
 const MARKS: u32 = DAMAGED | DATA;
+
+impl Ticket {
+    /// Returns the label of its packet for links that read no more than whether it carries data.
+    #[inline]
+    fn label(self) -> Label {
+        Label { data: self.hop & DATA != 0, ..Label::default() }
+    }
+}
 
 /// In a deep queue, the packet that arrives after this number of others is prefetched.
 const AHEAD: usize = 8;
@@ -261,22 +269,7 @@ impl<R: Recorder> Fabric<R> {
     #[cold]
     fn choose(&self, choice: u32, segment: &Segment) -> u32 {
         let hops = &self.choices[(choice ^ CHOICE) as usize];
-        let bits = |ip: IpAddr| match ip {
-            IpAddr::V4(v4) => u128::from(v4.to_bits()),
-            IpAddr::V6(v6) => v6.to_bits(),
-        };
-        let (source, destination) = (bits(segment.source.ip), bits(segment.destination.ip));
-        let ports = u64::from(segment.source.port) << 16 | u64::from(segment.destination.port);
-        let words =
-            [source as u64, (source >> 64) as u64, destination as u64, (destination >> 64) as u64, ports];
-        let mut hash = self.choice_key;
-        for word in words {
-            // The finaliser of SplitMix64.
-            hash ^= word;
-            hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            hash ^= hash >> 31;
-        }
+        let hash = flow_hash(self.choice_key, segment);
         hops[((u128::from(hash) * hops.len() as u128) >> 64) as usize]
     }
 
@@ -291,7 +284,7 @@ impl<R: Recorder> Fabric<R> {
             return;
         }
         let turn = link.next_event();
-        let pushed = link.push_as(now, ticket, wire_bytes, ticket.hop & DATA != 0);
+        let pushed = link.push_as(now, ticket, wire_bytes, ticket.label());
         let next = link.next_event();
         match pushed {
             Pushed::Queued if next == turn => {}
@@ -313,8 +306,13 @@ impl<R: Recorder> Fabric<R> {
         }
         let link = &mut self.links[index as usize];
         let copies = link.counters().duplicated.packets;
+        let label = match link.reads_more_than_data() {
+            true => self.pool.label(ticket.packet),
+            false => ticket.label(),
+        };
+        let link = &mut self.links[index as usize];
         let turn = link.next_event();
-        match link.push_as(now, ticket, wire_bytes, ticket.hop & DATA != 0) {
+        match link.push_as(now, ticket, wire_bytes, label) {
             Pushed::Queued => {
                 if link.counters().duplicated.packets > copies {
                     self.pool.duplicate(ticket.packet);
@@ -457,6 +455,26 @@ impl<R: Recorder> Fabric<R> {
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {
         &mut self.links
     }
+}
+
+/// Returns a hash of a segment's addresses and ports.
+pub(crate) fn flow_hash(key: u64, segment: &Segment) -> u64 {
+    let bits = |ip: IpAddr| match ip {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    let (source, destination) = (bits(segment.source.ip), bits(segment.destination.ip));
+    let ports = u64::from(segment.source.port) << 16 | u64::from(segment.destination.port);
+    let words = [source as u64, (source >> 64) as u64, destination as u64, (destination >> 64) as u64, ports];
+    let mut hash = key;
+    for word in words {
+        // The finaliser of SplitMix64.
+        hash ^= word;
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        hash ^= hash >> 31;
+    }
+    hash
 }
 
 /// Returns about the time in nanoseconds between two packets on the fastest link.

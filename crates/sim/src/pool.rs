@@ -2,11 +2,14 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
+use anabranch_link::Label;
 use anabranch_stack::segment::{
     Address, DataAck, Dss, Ecn, Flags, MappedDsn, Mapping, Options, SackBlocks, Segment, Timestamps,
 };
 use anabranch_stack::seq::{Dsn, Seq};
 use prefetch_index::prefetch_index;
+
+use crate::fabric::flow_hash;
 
 /// A packet in flight: its index, and its position on the route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -270,6 +273,14 @@ impl Pool {
         let mut segment = blank();
         self.read(place, &mut segment);
         segment
+    }
+
+    /// Returns the label of the segment at `place` for the links that it crosses.
+    #[inline(never)]
+    pub(crate) fn label(&self, place: u32) -> Label {
+        let segment = self.get(place);
+        let flow = flow_hash(0, &segment);
+        Label { data: segment.payload_len > 0, ect: segment.ecn != Ecn::NotEct, flow }
     }
 
     /// ECN-marks the packet as a router does, if its sender supports ECN (RFC 3168).

@@ -5,12 +5,15 @@
 
 mod common;
 
-use anabranch_link::{Change, Jitter, JitterShape, LinkConfig, Loss, QueueLimit, Reordering, Step};
+use anabranch_link::{
+    Aqm, Change, Codel, CrossTraffic, FqCodel, Jitter, JitterShape, LinkConfig, Loss, QueueLimit, Red,
+    Redraw, Redrawn, Reordering, Step, TokenBucket,
+};
 use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{FlowSpec, Outcome, Sim};
 use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::congestion::{CongestionKind, CubicOptions};
-use anabranch_units::{Bytes, Duration, RandomStream, Time};
+use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 fn between(random: &mut RandomStream, low: u64, high: u64) -> u64 {
     low + random.below(high - low + 1)
@@ -41,6 +44,41 @@ fn impair(random: &mut RandomStream, link: &mut LinkConfig) {
     }
 }
 
+/// Gives a link a managed queue, token buckets, cross traffic or redraws.
+fn manage(random: &mut RandomStream, link: &mut LinkConfig) {
+    let rate = link.capacity.mean_rate();
+    let part = |random: &mut RandomStream| Rate(rate.0 / between(random, 2, 6));
+    link.aqm = match random.below(5) {
+        0 => Aqm::Codel(Codel::default()),
+        1 => Aqm::FqCodel(FqCodel { queues: between(random, 1, 20) as u32, ..FqCodel::default() }),
+        2 => Aqm::Red(Red::default()),
+        _ => Aqm::DropTail,
+    };
+    if random.chance(0.2) {
+        link.shaper = Some(TokenBucket { rate: part(random), burst: between(random, 1500, 90_000) });
+    }
+    if random.chance(0.1) {
+        link.policer = Some(TokenBucket { rate: part(random), burst: between(random, 9000, 90_000) });
+    }
+    if random.chance(0.2) {
+        let from = Time::from_millis(between(random, 0, 500));
+        let until = from + Duration::from_millis(between(random, 1, 3000));
+        link.cross_traffic = vec![CrossTraffic { rate: part(random), packet: 1000, from, until }];
+    }
+    if random.chance(0.2) {
+        let (from, until) = (Time::ZERO, Time::from_secs(30));
+        let every = Duration::from_millis(between(random, 50, 900));
+        let value = match random.chance(0.5) {
+            true => Redrawn::Rate(vec![rate, part(random), part(random)]),
+            false => Redrawn::Delay { mean: link.delay, std_dev: link.delay / 3 },
+        };
+        link.redraws = vec![Redraw { from, until, every, value, stream: "test".to_owned() }];
+    }
+}
+
+/// From this seed on, links have managed queues.
+const MANAGED: u64 = 5_000;
+
 /// A random network with its flows.
 fn simulation(seed: u64) -> Sim {
     let mut random = RandomStream::new(seed, "random runs");
@@ -50,6 +88,10 @@ fn simulation(seed: u64) -> Sim {
             let mut path = common::path(&format!("p{number}"), mbps, rtt);
             impair(&mut random, &mut path.stretches[0].up);
             impair(&mut random, &mut path.stretches[0].down);
+            if seed >= MANAGED {
+                manage(&mut random, &mut path.stretches[0].up);
+                manage(&mut random, &mut path.stretches[0].down);
+            }
             path
         })
         .collect();
@@ -63,6 +105,7 @@ fn simulation(seed: u64) -> Sim {
         [CongestionKind::NewReno, CongestionKind::Cubic(CubicOptions::DEFAULT), CongestionKind::Lia];
     config.congestion = controls[random.below(3) as usize].clone();
     config.rto.backoff |= paths.len() == 1;
+    config.ecn = seed >= MANAGED && random.chance(0.5);
     let flows: Vec<FlowSpec> = (0..between(&mut random, 1, 4))
         .map(|number| {
             let exponent = 1.0 + random.next_f64() * 4.7;
@@ -101,13 +144,15 @@ fn every_byte_arrives_once_whatever_the_links_do() {
     match std::env::var("RUN_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => run(seed),
         // The last ones failed once: an early data ACK was lost, and nothing requested it again.
-        None => (0..200).chain([452, 676, 1146, 1249, 1473, 2380]).for_each(run),
+        None => {
+            (0..200).chain([452, 676, 1146, 1249, 1473, 2380]).chain(MANAGED..MANAGED + 150).for_each(run)
+        }
     }
 }
 
 #[test]
 fn fast_paths_change_no_report() {
-    for seed in 10_000..10_100 {
+    for seed in (4_900..5_000).chain(10_000..10_100) {
         let [fast, slow] = [true, false].map(|on| {
             let mut sim = simulation(seed);
             sim.set_fast_paths(on);

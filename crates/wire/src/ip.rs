@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 
+use anabranch_link::Label;
 use anabranch_stack::segment::Ecn;
 
 use crate::checksum;
@@ -11,6 +12,7 @@ use crate::fields::Reader;
 
 /// The protocol number of TCP.
 pub(crate) const TCP: u8 = 6;
+const UDP: u8 = 17;
 /// The protocol number of ICMP.
 pub(crate) const ICMP: u8 = 1;
 /// The next-header number of ICMPv6.
@@ -176,6 +178,26 @@ pub fn carries_data(packet: &[u8]) -> bool {
     }
 }
 
+/// Returns the label of an IP packet for the links that it crosses: whether it [carries data](carries_data), whether
+/// its sender supports ECN, and a number of its flow, from its addresses, protocol and ports.
+pub fn label(packet: &[u8]) -> Label {
+    let Ok(header) = parse(packet, false) else { return Label::default() };
+    let hash = |hash: u64, bytes: &[u8]| {
+        // FNV-1a.
+        bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    };
+    let addresses = match packet.first().map(|byte| byte >> 4) {
+        Some(4) => packet.get(12..20),
+        _ => packet.get(8..40),
+    };
+    // TCP and UDP have their ports in the same place.
+    let ports = packet.get(header.payload.start..header.payload.start + 4);
+    let ports = ports.filter(|_| [TCP, UDP].contains(&header.protocol));
+    let flow = hash(0xcbf2_9ce4_8422_2325, addresses.unwrap_or_default());
+    let flow = hash(hash(flow, &[header.protocol]), ports.unwrap_or_default());
+    Label { data: carries_data(packet), ect: header.ecn != Ecn::NotEct, flow }
+}
+
 /// Returns the two bits of `ecn` in the IP header.
 pub(crate) fn ecn_bits(ecn: Ecn) -> u8 {
     match ecn {
@@ -187,7 +209,25 @@ pub(crate) fn ecn_bits(ecn: Ecn) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::carries_data;
+    use super::{carries_data, label};
+
+    #[test]
+    fn a_label_has_the_flow_and_the_ecn_of_a_packet() {
+        let mut packet = [0_u8; 60];
+        (packet[0], packet[3], packet[9], packet[32]) = (0x45, 60, 6, 8 << 4);
+        let plain = label(&packet);
+        assert!(!plain.ect && plain.data);
+        packet[1] = 2;
+        assert!(label(&packet).ect);
+        packet[59] = 7;
+        assert_eq!(label(&packet).flow, plain.flow, "the payload is no part of the flow");
+        for place in [12, 19, 20, 23] {
+            let mut other = packet;
+            other[place] = 1;
+            assert_ne!(label(&other).flow, plain.flow, "{place}");
+        }
+        assert_eq!(label(&[0x45]), anabranch_link::Label::default());
+    }
 
     #[test]
     fn segments_without_payload_carry_no_data() {

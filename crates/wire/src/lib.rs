@@ -47,6 +47,6 @@ pub use effects::apply;
 pub use emit::{Checksum, Header, IpFields, complete_checksum, emit, emit_header};
 pub use error::{EmitError, ParseError};
 pub use icmp::{IcmpError, IcmpKind, parse_icmp};
-pub use ip::{carries_data, mark_congestion};
+pub use ip::{carries_data, label, mark_congestion};
 pub use parse::{Checksums, Parsed, parse};
 pub use too_big::too_big;

@@ -47,6 +47,12 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         format!("{} ({})", count(contenders.len(), "contender"), contenders.join(", ")),
         count(scenario.runs as usize, "run"),
     ];
+    let remarks = first.graph.links.iter().filter_map(|link| {
+        let remarks = link.remarks();
+        let line = format!("link {}: {}", link.name, remarks.join(", "));
+        (!remarks.is_empty()).then(|| wrap(&line, terminal::text_width()))
+    });
+    let remarks: String = remarks.collect();
     let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
-    format!("{}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
+    format!("{}{remarks}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
 }

@@ -28,6 +28,8 @@ enum What {
     Profiles,
     /// Built-in scenarios
     Scenarios,
+    /// Presets of paths, with the source of each value
+    Presets,
     /// Settings of a connection, for --set or under `[connection]`
     Knobs,
 }
@@ -39,6 +41,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         What::Parameters => list::parameters(),
         What::Profiles => list::profiles(),
         What::Scenarios => list::scenarios()?,
+        What::Presets => list::presets(),
         What::Knobs => list::knobs(),
     };
     if args.show.json { output::print_json(&items) } else { output::print(&text(&items)) }
@@ -53,7 +56,11 @@ fn text(items: &[Item]) -> String {
     if first.is_some_and(|item| item.knob.is_some()) {
         table = table.wrapped("linux").wrapped("ns3");
     }
-    table = table.wrapped("what it is");
+    let has_figures = first.is_some_and(|item| item.preset.is_some());
+    if has_figures {
+        table = table.column("key", Align::Left).column("value", Align::Left);
+    }
+    table = table.wrapped(if has_figures { "source" } else { "what it is" });
     for item in items {
         let mut row = vec![item.name.clone()];
         if let Some(own) = &item.parameter {
@@ -62,10 +69,16 @@ fn text(items: &[Item]) -> String {
         if let Some(own) = &item.knob {
             row.extend([own.linux.clone(), own.ns3.clone()]);
         }
-        row.push(item.what.clone());
+        match &item.preset {
+            Some(own) => {
+                let source = own.source.unwrap_or("assumption");
+                row.extend([own.key.to_owned(), own.value.replace('"', ""), source.to_owned()]);
+            }
+            None => row.push(item.what.clone()),
+        }
         table.row(row);
     }
     // Programs read values, one per line.
-    let wide = first.is_some_and(|item| item.parameter.is_some() || item.knob.is_some());
+    let wide = has_figures || first.is_some_and(|item| item.parameter.is_some() || item.knob.is_some());
     table.render(if wide && !terminal::is_there() { usize::MAX } else { terminal::width() })
 }

@@ -6,9 +6,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use anabranch_link::{DropReason, Link, Polled, Pushed, Tally};
+use anabranch_link::{DropReason, Label, Link, Polled, Pushed, Tally};
 use anabranch_units::{Duration, Time};
-use anabranch_wire::{apply, carries_data, too_big};
+use anabranch_wire::{apply, label, too_big};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -266,8 +266,9 @@ impl State {
         self.found[index].packets += link.queue_packets(now) as u64;
         self.found[index].bytes += link.queue_bytes(now);
         let copies = link.counters().duplicated.packets;
-        let data = !link.tells_data_apart() || carries_data(self.pool.packet(ticket.packet));
-        match link.push_as(now, ticket, wire_bytes, data) {
+        let read = link.reads_labels();
+        let label = if read { label(self.pool.packet(ticket.packet)) } else { Label::default() };
+        match link.push_as(now, ticket, wire_bytes, label) {
             Pushed::Queued => {
                 if link.counters().duplicated.packets > copies {
                     self.pool.share(ticket.packet);

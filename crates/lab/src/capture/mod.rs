@@ -232,6 +232,8 @@ fn dropped(reason: DropReason) -> &'static str {
         DropReason::Queue => "dropped by the link: its queue is full",
         DropReason::Effect(_) => "rejected by the receiver: damaged on the way",
         DropReason::Down => "dropped by the link: it is down",
+        DropReason::Aqm => "dropped by the link: by its queue management",
+        DropReason::Policer => "dropped by the link: more than its policer permits",
         DropReason::TooLarge => "dropped by the link: longer than its MTU",
         DropReason::Loss(LossCause::Random) => "lost on the link: random loss",
         DropReason::Loss(LossCause::GilbertElliott) => "lost on the link: bursty loss",

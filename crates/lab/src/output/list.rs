@@ -7,7 +7,7 @@ use anabranch_stack::scheduler::SchedulerKind;
 use serde::Serialize;
 
 use crate::ScenarioError;
-use crate::scenario::{Document, knobs, library};
+use crate::scenario::{Document, knobs, library, presets};
 
 /// A row of a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +22,20 @@ pub struct Item {
     /// The values of the profiles, in the list of knobs.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub knob: Option<Knob>,
+    /// A value of the preset, in the list of presets.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Figure>,
+}
+
+/// A value of the preset that the item names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The key of a path.
+    pub key: &'static str,
+    /// Its value in the preset.
+    pub value: &'static str,
+    /// The source of the value; null for an assumption.
+    pub source: Option<&'static str>,
 }
 
 /// A parameter of the scheduler or congestion control that the item names.
@@ -46,7 +60,7 @@ pub struct Knob {
 
 impl Item {
     fn new(name: &str, what: &str) -> Item {
-        Item { name: name.to_owned(), what: what.to_owned(), parameter: None, knob: None }
+        Item { name: name.to_owned(), what: what.to_owned(), parameter: None, knob: None, preset: None }
     }
 }
 
@@ -83,6 +97,18 @@ pub fn parameters() -> Vec<Item> {
         }));
     }
     items
+}
+
+/// Returns the values of the presets of paths.
+pub fn presets() -> Vec<Item> {
+    let figures = |preset: &presets::Preset| {
+        let item = |figure: &presets::Figure| {
+            let presets::Figure { key, value, source } = *figure;
+            Item { preset: Some(Figure { key, value, source }), ..Item::new(preset.name, preset.what) }
+        };
+        preset.figures.iter().map(item).collect::<Vec<_>>()
+    };
+    presets::ALL.iter().flat_map(figures).collect()
 }
 
 /// Returns the modelled senders and receivers.

@@ -13,7 +13,9 @@ mod select;
 mod sweep;
 
 pub use check::Check;
-pub use list::{Item, Knob, Parameter, congestion, knobs, parameters, profiles, scenarios, schedulers};
+pub use list::{
+    Item, Knob, Parameter, congestion, knobs, parameters, presets, profiles, scenarios, schedulers,
+};
 pub use model::{Model, Round, State, TooManyStates};
 pub use run::{Flow, LinkCounters, RUN_SCHEMA, Runs, Setting};
 pub use select::{Candidate, SelectedPath, Selection, TooManyPaths};

@@ -133,10 +133,18 @@ pub struct LinkCounters {
     pub dropped_down: u64,
     /// Packets larger than the MTU.
     pub dropped_too_large: u64,
+    /// Packets dropped by the active queue management.
+    pub dropped_aqm: u64,
+    /// Packets dropped by the policer.
+    pub dropped_policer: u64,
     /// Packets that were duplicated.
     pub duplicated: u64,
     /// Packets that overtook others.
     pub reordered: u64,
+    /// Packets of the link's own cross traffic that it carried.
+    pub cross_packets: u64,
+    /// Packets of the link's own cross traffic that it dropped.
+    pub cross_dropped: u64,
     /// Packets with each effect of the link, such as `marked`.
     #[serde(flatten)]
     pub effects: BTreeMap<&'static str, u64>,
@@ -250,8 +258,12 @@ impl LinkCounters {
             dropped_listed: counters.dropped_listed.packets,
             dropped_down: counters.dropped_down.packets,
             dropped_too_large: counters.dropped_too_large.packets,
+            dropped_aqm: counters.dropped_aqm.packets,
+            dropped_policer: counters.dropped_policer.packets,
             duplicated: counters.duplicated.packets,
             reordered: counters.reordered.packets,
+            cross_packets: counters.cross.packets,
+            cross_dropped: counters.cross_dropped.packets,
             effects: effects.map(|(name, tally)| (name, tally.packets)).collect(),
             max_queue_packets: counters.max_queue.packets,
             max_queue_bytes: counters.max_queue.bytes,

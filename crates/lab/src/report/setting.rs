@@ -1,6 +1,6 @@
 //! The setting of a condition, for the notes below a table and for programs.
 
-use anabranch_link::Capacity;
+use anabranch_link::{Aqm, Capacity, LinkConfig};
 use serde::Serialize;
 
 use crate::baseline::{Race, SinglePath};
@@ -55,6 +55,14 @@ pub struct PhaseLimits {
     pub traces: bool,
 }
 
+/// Returns the limit of a queue, and its management if it is not drop-tail.
+fn queue(config: &LinkConfig) -> String {
+    match &config.aqm {
+        Aqm::DropTail => config.queue.to_string(),
+        aqm => format!("{}, {aqm}", config.queue),
+    }
+}
+
 impl Setting {
     /// Returns the setting of a condition, with the choice of a path for each contender.
     pub(crate) fn new(
@@ -95,7 +103,7 @@ impl Setting {
                 Direction::Upload => "upload",
                 Direction::Download => "download",
             },
-            queues: paths.iter().map(|path| experiment.own_link(path).config.queue.to_string()).collect(),
+            queues: paths.iter().map(|path| queue(&experiment.own_link(path).config)).collect(),
             initial: paths[experiment.initial].name.clone(),
             initial_choice: experiment.initial_choice.name(),
             estimates_s: crate::estimate::estimates(experiment, &condition.base)

@@ -20,6 +20,7 @@ use anabranch_link::{
 };
 
 use super::link::IMPAIRMENTS;
+use super::queueing;
 use super::{
     Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form as Shape, Graph,
     InitialChoice, Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Start, TraceStart, Traffic,
@@ -124,6 +125,9 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
                 form.line("topology.queue", queue(&config.queue));
                 form.line("topology.ecn-threshold", optional(config.ecn_threshold.as_ref(), queue));
                 form.line("topology.loss", loss(&config.loss));
+                for (name, value) in queueing::canonical(config) {
+                    form.always(&format!("topology.{name}"), value);
+                }
             }
         }
         Shape::Graph => write_graph(form, graph, pairs),
@@ -143,8 +147,49 @@ fn write_path(form: &mut Form<'_>, experiment: &Experiment, path: &Path) {
     write_trace_start(form, "path", data.trace_start);
     form.always("path.rtt", time(data.rtt));
     write_link(form, "path", &data.config, Some(&acks.config.loss));
+    write_other_side(form, data, acks);
     form.line("path.backup", backup);
-    write_changes(form, &data.config.timeline, &acks.config.timeline);
+    // Both directions have the same changes, except of the loss, unless the scenario separates them.
+    let common = |steps: &[Step]| -> Vec<Step> {
+        steps.iter().filter(|step| !matches!(step.change, Change::Loss(_))).cloned().collect()
+    };
+    if common(&data.config.timeline) == common(&acks.config.timeline) {
+        write_changes(form, &data.config.timeline, &acks.config.timeline);
+    } else {
+        write_changes(form, &data.config.timeline, &[]);
+        form.always("path.acks", "changes");
+        write_changes(form, &acks.config.timeline, &[]);
+    }
+}
+
+/// Writes what the direction of the acknowledgements has of its own: the settings that differ from those of the data
+/// direction, and impairments other than its loss.
+fn write_other_side(form: &mut Form<'_>, data: &Link, acks: &Link) {
+    let (mut data_lines, mut acks_lines) = (form.part(), form.part());
+    // Impairments belong to the direction of the data alone unless the scenario gives them to both.
+    let unimpaired = LinkConfig {
+        queue: data.config.queue,
+        ecn_threshold: data.config.ecn_threshold,
+        loss_draws: data.config.loss_draws,
+        when_down: data.config.when_down,
+        mtu: data.config.mtu,
+        reports_mtu: data.config.reports_mtu,
+        aqm: data.config.aqm,
+        policer: data.config.policer,
+        shaper: data.config.shaper,
+        redraws: data.config.redraws.clone(),
+        ..LinkConfig::default()
+    };
+    let own = LinkConfig { loss: Loss::None, ..acks.config.clone() };
+    write_link(&mut data_lines, "path.acks", &unimpaired, None);
+    write_link(&mut acks_lines, "path.acks", &own, None);
+    if data_lines.text != acks_lines.text {
+        form.always("path.acks", "settings");
+        form.text += &acks_lines.text;
+    }
+    if data.config.delay != acks.config.delay {
+        form.always("path.acks.delay", time(acks.config.delay));
+    }
 }
 
 fn write_trace_start(form: &mut Form<'_>, of: &str, start: TraceStart) {
@@ -190,6 +235,9 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
         if let Some(value) = (impairment.canonical)(config) {
             form.always(&key(impairment.key), value);
         }
+    }
+    for (name, value) in queueing::canonical(config) {
+        form.always(&key(name), value);
     }
     // The older name of `loss-draws`, which the form keeps.
     form.line(
@@ -244,7 +292,7 @@ fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
     // Only the loss differs in the direction of the acknowledgements.
     let place = |step: &Step, is_data: bool| match (&step.change, is_data) {
         (Change::Delay(_), true) => Some(0),
-        (Change::Rate(_), true) => Some(1),
+        (Change::Rate(_) | Change::Trace { .. }, true) => Some(1),
         (Change::Up | Change::Down, true) => Some(2),
         (Change::Loss(_), true) => Some(3),
         (Change::Loss(_), false) => Some(4),
@@ -266,7 +314,7 @@ fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
                 Change::Up => link = Some("up"),
                 Change::Down => link = Some("down"),
                 Change::Loss(to) => losses[place - 3] = Some(loss(to)),
-                Change::Trace { .. } => {}
+                Change::Trace { trace, .. } => rate = Some(format!("trace {}", trace.label())),
             }
         }
         form.always("change", instant(first.at));
@@ -360,7 +408,7 @@ pub(super) fn time(value: Duration) -> String {
     format!("{} ns", value.0)
 }
 
-fn instant(value: Time) -> String {
+pub(super) fn instant(value: Time) -> String {
     format!("{} ns", value.0)
 }
 
@@ -376,7 +424,7 @@ pub(super) fn list(values: impl IntoIterator<Item = impl ToString>) -> String {
     values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-fn queue(size: &QueueLimit) -> String {
+pub(super) fn queue(size: &QueueLimit) -> String {
     match size {
         QueueLimit::Bdp(n) => format!("{} BDP", number(*n)),
         QueueLimit::Packets(n) => format!("{n} packets"),

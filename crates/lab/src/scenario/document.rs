@@ -168,8 +168,8 @@ impl Document {
         self.overrides.push(Override { keys, node });
     }
 
-    /// Replaces the paths of the file by those of the command line, each `RATE,RTT[,...]` or
-    /// `trace=DOWN[:UP],RTT[,...]`.
+    /// Replaces the paths of the file by those of the command line, each `RATE,RTT[,...]`,
+    /// `trace=DOWN[:UP],RTT[,...]` or `PRESET[,...]`.
     pub fn set_paths(&mut self, paths: &[String]) -> Result<(), ScenarioError> {
         let mut nodes = Vec::new();
         for text in paths {
@@ -243,6 +243,7 @@ impl Document {
 
     fn read(&self) -> Result<Scenario, Problem> {
         let mut table = self.table.clone();
+        super::presets::expand(&mut table)?;
         for Override { keys, node } in &self.overrides {
             parse::apply(&mut table, keys, node.clone())?;
         }

@@ -1,7 +1,7 @@
 //! The network of an experiment: hosts and routers, links between them, and the paths of each client and server.
 
-use anabranch_link::{Capacity, Change, LinkConfig, LossDraws};
-use anabranch_units::{Duration, Rate};
+use anabranch_link::{Capacity, Change, LinkConfig, LossDraws, Redrawn};
+use anabranch_units::{Duration, Rate, Time};
 
 use super::Experiment;
 
@@ -99,6 +99,11 @@ impl Link {
     /// Returns the greatest rate that the link ever has; none for a trace.
     pub fn greatest_rate(&self) -> Option<Rate> {
         let Capacity::Rate(rate) = self.config.capacity else { return None };
+        let drawn = self.config.redraws.iter().flat_map(|redraw| match &redraw.value {
+            Redrawn::Rate(rates) => rates.as_slice(),
+            Redrawn::Delay { .. } => &[],
+        });
+        let rate = drawn.copied().fold(rate, Rate::max);
         let later = self.config.timeline.iter().filter_map(|step| match step.change {
             Change::Rate(rate) => Some(rate),
             _ => None,
@@ -112,12 +117,29 @@ impl Link {
             Change::Delay(delay) => Some(delay * 2),
             _ => None,
         });
-        later.fold(self.rtt, Duration::min)
+        // A delay that is redrawn may be as short as 0.
+        let drawn = self.config.redraws.iter().filter_map(|redraw| match redraw.value {
+            Redrawn::Delay { mean, std_dev } if std_dev.is_zero() => Some(mean * 2),
+            Redrawn::Delay { .. } => Some(Duration::ZERO),
+            Redrawn::Rate(_) => None,
+        });
+        later.chain(drawn).fold(self.rtt, Duration::min)
     }
 
-    /// Returns the mean rate at the beginning of a run.
+    /// Returns the mean rate at the beginning of a run: that of the rates from which it is drawn, and no more than its
+    /// token buckets sustain.
     pub fn mean_rate(&self) -> Rate {
-        self.config.capacity.mean_rate()
+        let config = &self.config;
+        let drawn = config.redraws.iter().rev().find_map(|redraw| match &redraw.value {
+            Redrawn::Rate(rates) if redraw.from == Time::ZERO => {
+                let sum: u128 = rates.iter().map(|rate| u128::from(rate.0)).sum();
+                Some(Rate((sum / rates.len() as u128) as u64))
+            }
+            _ => None,
+        });
+        let capacity = drawn.unwrap_or(config.capacity.mean_rate());
+        let buckets = [&config.policer, &config.shaper].into_iter().flatten();
+        buckets.map(|bucket| bucket.rate).fold(capacity, Rate::min)
     }
 }
 

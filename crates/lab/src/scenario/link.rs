@@ -7,16 +7,24 @@ use anabranch_link::{
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
 
+use super::document::Files;
+use super::queueing::{self, Redrawable};
+use super::sides::Sides;
 use super::{TraceStart, canonical};
 use crate::reader::Reader;
 use crate::source::Problem;
-use crate::tree::{Node, Value};
+use crate::tree::{Node, Table, Value};
 
 /// The keys that paths and links share. For a path, those of loss and other impairments, from `loss` on,
 /// apply to the data direction.
 pub(super) const KEYS: &[&str] = &[
     "queue",
     "ecn-threshold",
+    "aqm",
+    "policer",
+    "shaper",
+    "cross-traffic",
+    "redraw",
     "loss-draws",
     "when-down",
     "mtu",
@@ -69,6 +77,10 @@ pub(super) fn carrier(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig
             Profile::Ns3 => LossDraws::Shared,
         }),
         when_down: if when_down == Some(1) { WhenDown::Keep } else { WhenDown::Drop },
+        aqm: table.optional("aqm", queueing::aqm)?.unwrap_or(default.aqm),
+        policer: table.optional("policer", |node| queueing::bucket(node, "policer"))?,
+        shaper: table.optional("shaper", |node| queueing::bucket(node, "shaper"))?,
+        cross_traffic: table.optional("cross-traffic", queueing::cross_traffic)?.unwrap_or_default(),
         mtu: table.optional("mtu", mtu)?,
         reports_mtu: table.optional("mtu-reports", Node::boolean)?.unwrap_or(default.reports_mtu),
         ..default
@@ -229,15 +241,23 @@ fn numbers(node: &Node) -> Result<Vec<u64>, Problem> {
     node.array()?.iter().map(|item| Ok(item.integer(1, i64::MAX)? as u64)).collect()
 }
 
-/// The steps of one `[[path.change]]` or `[[link.change]]`.
-#[derive(Default)]
-pub(super) struct Steps {
-    /// The steps of the link, or of both directions of a path.
-    both: Vec<Step>,
-    /// The steps of the data direction only.
-    data: Vec<Step>,
-    /// The steps of the direction of the acknowledgements only.
-    acks: Vec<Step>,
+/// Adds the redraws of a path's direction or of a link to `config`, whose delay is known.
+pub(super) fn redraw(
+    table: &Reader<'_>,
+    key: &'static str,
+    name: &str,
+    config: &mut LinkConfig,
+) -> Result<(), Problem> {
+    let Some(node) = table.get("redraw") else { return Ok(()) };
+    let of = Redrawable {
+        key,
+        directions: if key == "rtt" { 2 } else { 1 },
+        delay: config.delay,
+        stream: name,
+        is_traced: matches!(config.capacity, Capacity::Trace { .. }),
+    };
+    config.redraws = queueing::redraws(node, &of)?;
+    Ok(())
 }
 
 /// The possible changes: the keys of a change of a path, or of a link.
@@ -255,21 +275,23 @@ pub(super) struct Changeable {
 pub(super) const PATH_CHANGE: Changeable = Changeable {
     what: "path",
     delay: "rtt",
-    keys: &["at", "rate", "rtt", "loss", "loss-up", "down", "up"],
-    examples: "`rate`, `rtt`, `loss`, `loss-up`, `down = true` or `up = true`",
+    keys: &["at", "rate", "trace", "rtt", "delay", "loss", "loss-up", "down", "up"],
+    examples: "`rate`, `trace`, `rtt`, `delay`, `loss`, `loss-up`, `down = true` or `up = true`",
 };
 
 pub(super) const LINK_CHANGE: Changeable = Changeable {
     what: "link",
     delay: "delay",
-    keys: &["at", "rate", "delay", "loss", "down", "up"],
-    examples: "`rate`, `delay`, `loss`, `down = true` or `up = true`",
+    keys: &["at", "rate", "trace", "delay", "loss", "down", "up"],
+    examples: "`rate`, `trace`, `delay`, `loss`, `down = true` or `up = true`",
 };
 
-/// Adds the changes of a path or a link to the timelines of its directions.
+/// Adds the changes of a path or a link to the timelines of its directions; `split` separates those of a path.
 pub(super) fn change(
     table: &Reader<'_>,
     kind: &Changeable,
+    files: &Files<'_>,
+    split: impl Fn(&Node) -> Result<Sides, Problem>,
     data: &mut LinkConfig,
     mut acks: Option<&mut LinkConfig>,
 ) -> Result<(), Problem> {
@@ -278,9 +300,18 @@ pub(super) fn change(
     let nodes =
         node.array().map_err(|problem| problem.help(format!("write each change as `[[{what}.change]]`")))?;
     let mut last: Option<Time> = None;
-    let mut changes_rate = false;
     for item in nodes {
-        let (at, steps) = one_change(item, kind)?;
+        let sides = split(item)?;
+        let at = one_change(item, &sides.data, kind, files, data)?;
+        if let Some(acks) = &mut acks {
+            one_change(item, &sides.acks, kind, files, acks)?;
+        }
+        let whole = item.table("a change")?;
+        if whole.entries.iter().all(|entry| entry.key == "at") {
+            return Err(
+                Problem::at(&item.span, "this change changes nothing").help(format!("add {}", kind.examples))
+            );
+        }
         if let Some(last) = last
             && at < last
         {
@@ -291,23 +322,36 @@ pub(super) fn change(
             .help("put the changes in order of time"));
         }
         last = Some(at);
-        changes_rate |= steps.both.iter().any(|step| matches!(step.change, Change::Rate(_)));
-        data.timeline.extend(steps.both.iter().cloned().chain(steps.data));
-        if let Some(acks) = &mut acks {
-            acks.timeline.extend(steps.both.into_iter().chain(steps.acks));
-        }
     }
-    if changes_rate && table.get("trace").is_some() {
+    let changes = |kind: fn(&Change) -> bool| data.timeline.iter().any(|step| kind(&step.change));
+    let (to_rate, to_trace) =
+        (changes(|to| matches!(to, Change::Rate(_))), changes(|to| matches!(to, Change::Trace { .. })));
+    let is_traced = table.get("trace").is_some();
+    if to_rate && is_traced {
         return Err(Problem::at(&node.span, format!("a {what} with a trace cannot change its rate"))
             .help(format!("remove `rate` from its changes, or `trace` from the {what}")));
+    }
+    if to_trace && !is_traced {
+        return Err(Problem::at(&node.span, format!("a {what} with a rate cannot change to a trace")).help(
+            format!("remove `trace` from its changes, or give the {what} a trace from the beginning"),
+        ));
     }
     Ok(())
 }
 
-fn one_change(node: &Node, kind: &Changeable) -> Result<(Time, Steps), Problem> {
+/// Adds the steps of one change, whose settings for one direction are in `side`, to the timeline of that direction;
+/// returns their time.
+fn one_change(
+    node: &Node,
+    side: &Table,
+    kind: &Changeable,
+    files: &Files<'_>,
+    config: &mut LinkConfig,
+) -> Result<Time, Problem> {
     let what = kind.what;
-    let table = Reader::of(
-        node,
+    let table = Reader::new(
+        side,
+        &node.span,
         if what == "path" { "a change of a path" } else { "a change of a link" },
         kind.keys,
     )?;
@@ -332,21 +376,30 @@ fn one_change(node: &Node, kind: &Changeable) -> Result<(Time, Steps), Problem> 
         (false, false) => None,
     };
     let at = Time::ZERO + table.required("at", "\"2 s\"", Node::delay)?;
-    let rate = table.optional("rate", Node::rate)?;
-    let delay = table.optional(kind.delay, Node::delay)?;
-    // Each direction of a path has half of its round-trip time.
-    let delay = delay.map(|delay| if kind.delay == "rtt" { delay / 2 } else { delay });
-    let loss = |key: &str| -> Result<Vec<Step>, Problem> {
-        let loss = table.optional(key, Node::probability)?;
-        Ok(loss.map(|p| Step { at, change: Change::Loss(Loss::bernoulli(p)) }).into_iter().collect())
-    };
-    let (data, acks) = (loss("loss")?, loss("loss-up")?);
-    if kind.keys[1..].iter().all(|key| table.get(key).is_none()) {
+    let rate = table.optional("rate", Node::rate)?.map(Change::Rate);
+    let trace = table.optional("trace", |node| files.trace(node))?;
+    let trace = trace.map(|trace| Change::Trace { trace, start: Duration::ZERO });
+    if let (Some(_), Some(node)) = (&rate, table.get("trace")) {
         return Err(
-            Problem::at(&node.span, "this change changes nothing").help(format!("add {}", kind.examples))
+            Problem::at(&node.span, format!("a {what} has either a rate or a trace")).help("remove one")
         );
     }
-    let both = [delay.map(Change::Delay), rate.map(Change::Rate), state];
-    let both = both.into_iter().flatten().map(|change| Step { at, change }).collect();
-    Ok((at, Steps { both, data, acks }))
+    // Each direction of a path has half of its round-trip time.
+    let half = table.optional(kind.delay, Node::delay)?;
+    let delay = match (kind.delay, half) {
+        ("rtt", Some(rtt)) => {
+            if let Some(node) = table.get("delay") {
+                return Err(
+                    Problem::at(&node.span, "the delay is given twice").help("remove `rtt` or `delay`")
+                );
+            }
+            Some(rtt / 2)
+        }
+        ("rtt", None) => table.optional("delay", Node::delay)?,
+        (_, delay) => delay,
+    };
+    let loss = table.optional("loss", Node::probability)?.map(|p| Change::Loss(Loss::bernoulli(p)));
+    let steps = [delay.map(Change::Delay), rate.or(trace), state, loss];
+    config.timeline.extend(steps.into_iter().flatten().map(|change| Step { at, change }));
+    Ok(at)
 }

@@ -15,6 +15,9 @@ pub mod parameters;
 mod parse;
 mod path;
 mod phases;
+pub mod presets;
+mod queueing;
+mod sides;
 mod suspicions;
 mod traffic;
 

@@ -15,7 +15,7 @@ use anabranch_units::{Duration, RandomStream};
 
 use super::document::Files;
 use super::graph::{Form, Graph, Link, Node as GraphNode, Pair, Path, TraceStart};
-use super::{Direction, link, path};
+use super::{Direction, link, path, queueing};
 use crate::reader::{Reader, list};
 use crate::source::{Problem, Span, did_you_mean};
 use crate::tree::{Node, Value};
@@ -40,6 +40,7 @@ const TOPOLOGY_KEYS: &[&str] = &[
     "rtt",
     "queue",
     "ecn-threshold",
+    "aqm",
     "loss",
     "delay",
     "hosts",
@@ -51,12 +52,12 @@ const TOPOLOGY_KEYS: &[&str] = &[
 /// The kinds of `[topology]`, each with its keys.
 const KINDS: [(&str, &[&str]); 4] = [
     ("disjoint", &[]),
-    ("shared", &["rate", "rtt", "queue", "ecn-threshold", "loss"]),
+    ("shared", &["rate", "rtt", "queue", "ecn-threshold", "aqm", "loss"]),
     (
         "dumbbell",
-        &["hosts", "rate", "delay", "queue", "ecn-threshold", "loss", "access-rate", "access-delay"],
+        &["hosts", "rate", "delay", "queue", "ecn-threshold", "aqm", "loss", "access-rate", "access-delay"],
     ),
-    ("fat-tree", &["k", "rate", "delay", "queue", "ecn-threshold", "loss"]),
+    ("fat-tree", &["k", "rate", "delay", "queue", "ecn-threshold", "aqm", "loss"]),
 ];
 
 /// The largest number of nodes, and of links, of a graph.
@@ -111,7 +112,7 @@ impl Network {
                 return Err(Problem::at(&node.span, format!("a {} has no `[[path]]`", KINDS[kind].0))
                     .help("remove the paths, or write `kind = \"disjoint\"` or `kind = \"shared\"`"));
             }
-            let paths = path::read_all(paths, files, profile)?;
+            let paths = path::read_all(paths, files, profile, direction)?;
             let shared = match &topology {
                 Some((table, 1)) => Some(shared(table)?),
                 _ => None,
@@ -162,6 +163,7 @@ impl Network {
             }
             let apart = paths.iter().all(|path| path.data.loss_draws == LossDraws::Separate);
             let acks = LinkConfig {
+                aqm: shared.aqm,
                 capacity: Capacity::Rate(shared.rate),
                 delay: shared.rtt / 2,
                 queue: shared.queue,
@@ -170,12 +172,14 @@ impl Network {
                 ..LinkConfig::default()
             };
             let data = LinkConfig { loss: shared.loss, ..acks.clone() };
-            common = Some(network.both_ways((junction, server), &name, shared.rtt, data, acks));
+            common = Some(network.both_ways((junction, server), &name, [shared.rtt; 2], data, acks));
         }
         let mut own = Vec::new();
         for path in &paths {
             let (data, acks) = (path.data.clone(), path.acks.clone());
-            let [up, down] = network.both_ways((client, junction), &path.name, path.rtt, data, acks);
+            let rtts =
+                [data.delay, acks.delay].map(|delay| if path.is_even() { path.rtt } else { delay * 2 });
+            let [up, down] = network.both_ways((client, junction), &path.name, rtts, data, acks);
             let data_first = direction == Direction::Upload;
             for (link, part) in [
                 (up, if data_first { "data" } else { "acks" }),
@@ -237,23 +241,25 @@ impl Network {
         self.graph.links.len() - 1
     }
 
-    /// Adds the links of a path, `NAME.up` from the client's side to the server's and `NAME.down`.
+    /// Adds the links of a path, `NAME.up` from the client's side to the server's and `NAME.down`; `rtts` are their parts
+    /// of the round-trip time, twice the delay.
     fn both_ways(
         &mut self,
         (client, server): (usize, usize),
         name: &str,
-        rtt: Duration,
+        rtts: [Duration; 2],
         data: LinkConfig,
         acks: LinkConfig,
     ) -> [usize; 2] {
-        let (up, down) = match self.direction {
+        let [data, acks] = [(data, rtts[0]), (acks, rtts[1])];
+        let ((up, up_rtt), (down, down_rtt)) = match self.direction {
             Direction::Upload => (data, acks),
             Direction::Download => (acks, data),
         };
         let span = Span::default();
         [
-            self.link((client, server), format!("{name}.up"), rtt, up, name, &span),
-            self.link((server, client), format!("{name}.down"), rtt, down, name, &span),
+            self.link((client, server), format!("{name}.up"), up_rtt, up, name, &span),
+            self.link((server, client), format!("{name}.down"), down_rtt, down, name, &span),
         ]
     }
 
@@ -532,6 +538,7 @@ struct Shared {
     rtt: Duration,
     queue: anabranch_link::QueueLimit,
     ecn_threshold: Option<anabranch_link::QueueLimit>,
+    aqm: anabranch_link::Aqm,
     loss: Loss,
 }
 
@@ -541,6 +548,7 @@ fn shared(table: &Reader<'_>) -> Result<Shared, Problem> {
         rtt: table.optional("rtt", Node::delay)?.unwrap_or(Duration::ZERO),
         queue: table.optional("queue", Node::queue)?.unwrap_or(LinkConfig::default().queue),
         ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
+        aqm: table.optional("aqm", queueing::aqm)?.unwrap_or_default(),
         loss: Loss::bernoulli(table.optional("loss", Node::probability)?.unwrap_or(0.0)),
     })
 }
@@ -552,6 +560,7 @@ fn uniform(table: &Reader<'_>, profile: Profile) -> Result<LinkConfig, Problem> 
         delay: table.required("delay", "\"10 ms\"", Node::delay)?,
         queue: table.optional("queue", Node::queue)?.unwrap_or(LinkConfig::default().queue),
         ecn_threshold: table.optional("ecn-threshold", Node::queue)?,
+        aqm: table.optional("aqm", queueing::aqm)?.unwrap_or_default(),
         loss: Loss::bernoulli(table.optional("loss", Node::probability)?.unwrap_or(0.0)),
         loss_draws: if profile == Profile::Linux { LossDraws::Separate } else { LossDraws::Shared },
         ..LinkConfig::default()

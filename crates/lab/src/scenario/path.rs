@@ -1,14 +1,14 @@
 //! Reads the paths of a scenario: the short form of a network, in which one client and one server have a link in each
 //! direction for each path.
 
-use anabranch_link::{Capacity, LinkConfig, Loss};
+use anabranch_link::{Capacity, LinkConfig};
 use anabranch_stack::config::Profile;
 use anabranch_units::Duration;
 
 use super::document::Files;
-use super::{TraceStart, link};
+use super::{Direction, TraceStart, link, presets, sides};
 use crate::reader::Reader;
-use crate::source::{Problem, Span};
+use crate::source::{Problem, Span, did_you_mean};
 use crate::tree::{self, Node, Table, Value};
 
 /// The keys of a `[[path]]`.
@@ -16,7 +16,8 @@ pub(super) const KEYS: &[&str] =
     &link::join::<{ OWN_KEYS.len() + link::KEYS.len() }>(&[OWN_KEYS, link::KEYS]);
 
 /// The keys that a link does not have.
-const OWN_KEYS: &[&str] = &["name", "rate", "trace", "trace-start", "rtt", "loss-up", "backup", "change"];
+const OWN_KEYS: &[&str] =
+    &["name", "preset", "rate", "trace", "trace-start", "rtt", "delay", "loss-up", "backup", "change"];
 
 /// The largest number of paths, equal to the largest number of subflows of a connection.
 const MOST: usize = 32;
@@ -24,7 +25,7 @@ const MOST: usize = 32;
 /// A path as a scenario describes it.
 pub(super) struct Described {
     pub name: String,
-    /// The round trip without load, half of it each way.
+    /// The round trip without load, half of it each way unless its directions differ.
     pub rtt: Duration,
     /// The position in its traces at which runs begin.
     pub trace_start: TraceStart,
@@ -36,8 +37,20 @@ pub(super) struct Described {
     pub backup: bool,
 }
 
+impl Described {
+    /// True if both directions have half of the round trip.
+    pub fn is_even(&self) -> bool {
+        self.data.delay == self.acks.delay
+    }
+}
+
 /// Reads all paths.
-pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Result<Vec<Described>, Problem> {
+pub(super) fn read_all(
+    node: &Node,
+    files: &Files<'_>,
+    profile: Profile,
+    direction: Direction,
+) -> Result<Vec<Described>, Problem> {
     let nodes = node.array().map_err(|problem| problem.help("write each path as `[[path]]`"))?;
     if nodes.is_empty() || nodes.len() > MOST {
         return Err(Problem::at(&node.span, format!("there are {} paths", nodes.len()))
@@ -45,7 +58,7 @@ pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Resu
     }
     let mut paths: Vec<Described> = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
-        let path = read(node, index, files, profile)?;
+        let path = read(node, index, files, profile, direction)?;
         if let Some(other) = paths.iter().position(|other| other.name == path.name) {
             let span = node.table("a path")?.get("name").map_or(&node.span, |entry| &entry.node.span);
             return Err(Problem::at(
@@ -59,8 +72,18 @@ pub(super) fn read_all(node: &Node, files: &Files<'_>, profile: Profile) -> Resu
     Ok(paths)
 }
 
-fn read(node: &Node, index: usize, files: &Files<'_>, profile: Profile) -> Result<Described, Problem> {
+fn read(
+    node: &Node,
+    index: usize,
+    files: &Files<'_>,
+    profile: Profile,
+    direction: Direction,
+) -> Result<Described, Problem> {
     let path = Reader::of(node, "a path", KEYS)?;
+    if let Some(preset) = path.get("preset") {
+        return Err(Problem::at(&preset.span, "only the path itself has a preset")
+            .help("give the keys that differ, such as `path.lte.rate`"));
+    }
     let name = match path.optional("name", Node::name)? {
         Some(name) if KEYS.contains(&name.as_str()) => {
             return Err(Problem::at(
@@ -72,63 +95,63 @@ fn read(node: &Node, index: usize, files: &Files<'_>, profile: Profile) -> Resul
         Some(name) => name,
         None => (index + 1).to_string(),
     };
-    let (down, up) = match (path.get("rate"), path.get("trace")) {
-        (Some(rate), None) => {
-            let rate = Capacity::Rate(rate.rate()?);
-            (rate.clone(), rate)
-        }
-        (None, Some(trace)) => traces(trace, files)?,
-        (Some(_), Some(trace)) => {
-            return Err(Problem::at(&trace.span, "a path has either a rate or a trace")
-                .help("remove `rate` or `trace`"));
-        }
-        (None, None) => {
-            return Err(Problem::at(path.span, format!("path `{name}` has neither `rate` nor `trace`"))
-                .help("add for example `rate = \"100 Mbit/s\"`"));
-        }
-    };
+    let sides = sides::split(node.table("a path")?, direction)?;
+    let [data, acks] = [&sides.data, &sides.acks].map(|table| Reader::new(table, &node.span, "a path", KEYS));
+    let (data_reader, acks_reader) = (data?, acks?);
     let trace_start = link::trace_start(&path, "a path")?;
-    let (mut data, mut acks) = (LinkConfig::default(), LinkConfig::default());
-    link::change(&path, &link::PATH_CHANGE, &mut data, Some(&mut acks))?;
-    let (timeline, timeline_acks) = (data.timeline, acks.timeline);
-    let loss = link::loss(&path, "a path")?;
-    let rtt = path.required("rtt", "\"20 ms\"", Node::delay)?;
-    let carrier = LinkConfig { delay: rtt / 2, ..link::carrier(&path, profile)? };
-    let loss_up = Loss::bernoulli(path.optional("loss-up", Node::probability)?.unwrap_or(0.0));
-    let mut data =
-        LinkConfig { capacity: link::started(down, trace_start), loss, timeline, ..carrier.clone() };
-    link::impair(&path, &mut data)?;
-    let acks = LinkConfig {
-        capacity: link::started(up, trace_start),
-        loss: loss_up,
-        timeline: timeline_acks,
-        ..carrier
+    let rtt = match (path.get("rtt"), path.get("delay")) {
+        (Some(_), Some(delay)) => {
+            return Err(Problem::at(&delay.span, "a path has either `rtt` or `delay`")
+                .help("remove one of them: `delay` is one way, half of `rtt` unless the directions differ"));
+        }
+        (None, Some(_)) => None,
+        (..) => Some(path.required("rtt", "\"20 ms\"", Node::delay)?),
     };
+    let read = |table: &Reader<'_>| -> Result<LinkConfig, Problem> {
+        let mut config = LinkConfig {
+            capacity: link::started(capacity(table, &name, files)?, trace_start),
+            delay: match rtt {
+                Some(rtt) => rtt / 2,
+                None => table.required("delay", "\"10 ms\"", Node::delay)?,
+            },
+            loss: link::loss(table, "a path")?,
+            ..link::carrier(table, profile)?
+        };
+        link::impair(table, &mut config)?;
+        link::redraw(table, "rtt", &format!("path.{name}"), &mut config)?;
+        Ok(config)
+    };
+    let (mut data, mut acks) = (read(&data_reader)?, read(&acks_reader)?);
+    let split = |node: &Node| {
+        let table = node.table("a change of a path")?;
+        Reader::new(table, &node.span, "a change of a path", link::PATH_CHANGE.keys)?;
+        sides::split_change(table, direction)
+    };
+    link::change(&path, &link::PATH_CHANGE, files, split, &mut data, Some(&mut acks))?;
     let backup = path.optional("backup", Node::boolean)?.unwrap_or(false);
+    let rtt = rtt.unwrap_or(data.delay + acks.delay);
     Ok(Described { name, rtt, trace_start, data, acks, backup })
 }
 
-fn traces(node: &Node, files: &Files<'_>) -> Result<(Capacity, Capacity), Problem> {
-    let load = |node: &Node| Ok(Capacity::from(files.trace(node)?));
-    match &node.value {
-        Value::Table(_) => {
-            let table = Reader::of(node, "a trace", &["down", "up"])?;
-            let down: Capacity = table.required("down", "\"lte.down\"", load)?;
-            let up = table.optional("up", load)?;
-            Ok((down.clone(), up.unwrap_or(down)))
+/// Reads the capacity of a direction of the path `name`.
+fn capacity(table: &Reader<'_>, name: &str, files: &Files<'_>) -> Result<Capacity, Problem> {
+    match (table.get("rate"), table.get("trace")) {
+        (Some(rate), None) => Ok(Capacity::Rate(rate.rate()?)),
+        (None, Some(trace)) => Ok(Capacity::from(files.trace(trace)?)),
+        (Some(_), Some(trace)) => {
+            Err(Problem::at(&trace.span, "a path has either a rate or a trace")
+                .help("remove `rate` or `trace`"))
         }
-        _ => {
-            let both: Capacity = load(node)?;
-            Ok((both.clone(), both))
-        }
+        (None, None) => Err(Problem::at(table.span, format!("path `{name}` has neither `rate` nor `trace`"))
+            .help("add for example `rate = \"100 Mbit/s\"`, or begin with a `preset`")),
     }
 }
 
-/// Reads `RATE,RTT[,loss=P][,loss-up=P][,queue=Q][,name=N]` or `trace=DOWN[:UP],RTT...`, which is source
-/// number `source`, as a `[[path]]`.
+/// Reads `RATE,RTT[,loss=P][,loss-up=P][,queue=Q][,name=N]`, `trace=DOWN[:UP],RTT...` or `PRESET[,...]`, which is
+/// source number `source`, as a `[[path]]`.
 pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
     let whole = Span { source, range: 0..text.len() };
-    let example = "write for example `100Mbit/s,20ms`, `8Mbit/s,50ms,loss=1%,queue=100packets` or `trace=lte.down:lte.up,40ms`";
+    let example = "write for example `100Mbit/s,20ms`, `8Mbit/s,50ms,loss=1%,queue=100packets`, `trace=lte.down:lte.up,40ms` or `lte,loss=1%`";
     let mut table = Table::default();
     let mut at = 0;
     for (index, part) in text.split(',').enumerate() {
@@ -138,8 +161,17 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
         let part = part.trim();
         let (written, value, value_at) = match part.split_once('=') {
             Some((key, value)) => (key.trim(), value, start + part.len() - value.len()),
-            None if index == 0 => ("rate", part, start),
-            None if table.get("rtt").is_none() => ("rtt", part, start),
+            None if index == 0 && presets::find(part).is_some() => ("preset", part, start),
+            None if index == 0 => {
+                let is_name = part.starts_with(|first: char| first.is_ascii_alphabetic());
+                let names = presets::ALL.iter().map(|preset| preset.name);
+                if let Some(near) = did_you_mean(part, names).filter(|_| is_name) {
+                    return Err(Problem::at(&span, format!("`{part}` is neither a rate nor a preset"))
+                        .help(format!("did you mean `{near}`?")));
+                }
+                ("rate", part, start)
+            }
+            None if table.get("rtt").is_none() && table.get("preset").is_none() => ("rtt", part, start),
             None => return Err(Problem::at(&span, format!("`{part}` is unknown here")).help(example)),
         };
         let key = tree::present(written);
@@ -153,7 +185,7 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
             value: Value::String(text.to_owned()),
         };
         let value = match (key.as_str(), value.split_once(':')) {
-            ("trace", Some((down, up))) => {
+            ("trace" | "rate" | "delay", Some((down, up))) => {
                 let colon = value_at + down.len();
                 let entry = |key: &str, node: Node| crate::tree::Entry {
                     key: key.to_owned(),
@@ -170,7 +202,7 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
         };
         table.entries.push(crate::tree::Entry { key, key_span, node: value });
     }
-    if table.get("rtt").is_none() {
+    if ["rtt", "delay", "preset"].iter().all(|key| table.get(key).is_none()) {
         return Err(Problem::at(&whole, "this path has no round-trip time").help(example));
     }
     Ok(Node { span: whole, value: Value::Table(table) })

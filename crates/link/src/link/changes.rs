@@ -19,7 +19,7 @@ impl<P> Link<P> {
     pub fn apply(&mut self, now: Time, change: &Change) -> Result<(), LinkConfigError> {
         change.check()?;
         self.run_timeline(now);
-        self.settle(now);
+        self.settle_any(now);
         self.change(now, change);
         self.update_wake();
         Ok(())
@@ -28,7 +28,7 @@ impl<P> Link<P> {
     #[cold]
     pub(super) fn run_timeline(&mut self, now: Time) {
         while let Some(step) = self.timeline.pop(now) {
-            self.settle(step.at);
+            self.settle_any(step.at);
             self.change(step.at, &step.change);
         }
         self.next_step = self.timeline.next_at();
@@ -58,6 +58,7 @@ impl<P> Link<P> {
                 self.up = false;
                 self.busy_before += self.busy_until.min(at).since(self.busy_from);
                 (self.busy_from, self.busy_until) = (at, at);
+                self.managed_goes_down(at);
                 match self.when_down {
                     WhenDown::Drop => self.drop_waiting(at),
                     WhenDown::Keep => {
@@ -88,6 +89,9 @@ impl<P> Link<P> {
 
     /// Returns the remaining work at `at` of the packet in service.
     fn work_left(&self, at: Time) -> u64 {
+        if self.managed.is_some() {
+            return self.managed_work_left(at);
+        }
         let mut waiting = self.slots.range(self.departed..);
         let Some(first) = waiting.next() else { return 0 };
         let behind: u128 = waiting.map(|slot| u128::from(server::work(slot.wire_bytes))).sum();
@@ -98,6 +102,9 @@ impl<P> Link<P> {
     /// Recomputes the departures and arrivals of the queued packets, as if the first had been offered at `at`
     /// with `first_work` and the others immediately after it.
     fn reschedule(&mut self, at: Time, first_work: u64) {
+        if self.managed.is_some() {
+            return self.reschedule_managed(at, first_work);
+        }
         let mut idle = true;
         let mut until = at;
         for slot in self.slots.range_mut(self.departed..) {
@@ -133,6 +140,8 @@ impl<P> Link<P> {
                 packet: slot.packet,
             });
         }
-        self.queue_bytes = 0;
+        if self.managed.is_none() {
+            self.queue_bytes = 0;
+        }
     }
 }

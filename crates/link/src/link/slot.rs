@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use crate::Effects;
+use crate::{Effect, Effects};
 
 /// A packet inside a link.
 #[derive(Clone, Debug)]
@@ -39,6 +39,11 @@ impl Extra {
     #[inline]
     pub(super) fn effects(self) -> Effects {
         Effects::from_bits(((self.0 & !Self::FREE) >> Self::EFFECTS) as u8)
+    }
+
+    /// The same with an effect, if it `applies`.
+    pub(super) fn with_effect_if(self, effect: Effect, applies: bool) -> Extra {
+        Extra::new(self.delay(), self.is_free(), self.effects().with_if(effect, applies))
     }
 
     #[inline]

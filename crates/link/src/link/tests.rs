@@ -354,7 +354,8 @@ fn loss_that_begins_later_drops_the_same_packets_of_either_kind() {
         if number == 250 {
             later.apply(now, &Change::Loss(loss)).unwrap();
         }
-        let pushed = [&mut always, &mut later].map(|link| link.push_as(now, 0, 10, data));
+        let pushed = [&mut always, &mut later]
+            .map(|link| link.push_as(now, 0, 10, Label { data, ..Label::default() }));
         if number >= 250 {
             assert_eq!(pushed[0], pushed[1], "{number}");
             dropped[usize::from(data)] += u32::from(pushed[0] != Pushed::Queued);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anabranch_link::{
-    Arrival, Capacity, Change, DropReason, GilbertElliott, Jitter, JitterShape, Link, LinkConfig, Loss,
-    Polled, Pushed, QueueLimit, Reordering, Step, Trace, WhenDown,
+    Aqm, Arrival, Capacity, Change, Codel, CrossTraffic, DropReason, FqCodel, GilbertElliott, Jitter,
+    JitterShape, Link, LinkConfig, Loss, Polled, Pushed, QueueLimit, Red, Redraw, Redrawn, Reordering, Step,
+    TokenBucket, Trace, WhenDown,
 };
 use anabranch_units::{Duration, Rate, Time};
 use proptest::prelude::*;
@@ -126,6 +127,79 @@ pub fn any_link() -> impl Strategy<Value = LinkConfig> {
         when_down: if rest.3 { WhenDown::Keep } else { WhenDown::Drop },
         timeline: base.4,
         ..LinkConfig::default()
+    })
+}
+
+pub fn codel() -> impl Strategy<Value = Codel> {
+    (1..3000_u64, 1..9000_u64, any::<bool>()).prop_map(|(target, interval, ecn)| Codel {
+        target: Duration::from_micros(target),
+        interval: Duration::from_micros(interval),
+        ecn,
+    })
+}
+
+pub fn aqm() -> impl Strategy<Value = Aqm> {
+    prop_oneof![
+        Just(Aqm::DropTail),
+        codel().prop_map(Aqm::Codel),
+        (codel(), 1..4_u32, 1..3000_u32).prop_map(|(codel, queues, quantum)| Aqm::FqCodel(FqCodel {
+            codel,
+            queues,
+            quantum
+        })),
+        (1..4_u32, 1..6_u32, 0.01..1.0, 0.01..1.0, any::<bool>(), any::<bool>()).prop_map(
+            |(min, more, max_probability, weight, gentle, ecn)| {
+                let (min, max) = (QueueLimit::Packets(min), QueueLimit::Packets(min + more));
+                Aqm::Red(Red { min, max, max_probability, weight, gentle, ecn })
+            }
+        ),
+    ]
+}
+
+fn bucket() -> impl Strategy<Value = TokenBucket> {
+    (rate(), 1..9_000_u64).prop_map(|(rate, burst)| TokenBucket { rate, burst })
+}
+
+fn cross_traffic() -> impl Strategy<Value = CrossTraffic> {
+    (rate(), 40..1500_u32, 0..10 * MS, 1..10 * MS).prop_map(|(rate, packet, from, span)| CrossTraffic {
+        rate,
+        packet,
+        from: Time(from),
+        until: Time(from + span),
+    })
+}
+
+fn redraw() -> impl Strategy<Value = Redraw> {
+    let value = prop_oneof![
+        prop::collection::vec(rate(), 1..4).prop_map(Redrawn::Rate),
+        (0..MS, 0..MS)
+            .prop_map(|(mean, std_dev)| Redrawn::Delay { mean: Duration(mean), std_dev: Duration(std_dev) }),
+    ];
+    (0..5 * MS, MS..9 * MS, value).prop_map(|(from, every, value)| Redraw {
+        from: Time(from),
+        until: Time(30 * MS),
+        every: Duration(every),
+        value,
+        stream: "test".to_owned(),
+    })
+}
+
+/// Returns links as [`any_link`] does, with queue management, token buckets, cross traffic and redraws.
+pub fn managed_link() -> impl Strategy<Value = LinkConfig> {
+    let more = (
+        aqm(),
+        prop::option::weighted(0.3, bucket()),
+        prop::option::weighted(0.4, bucket()),
+        prop::collection::vec(cross_traffic(), 0..3),
+        prop::collection::vec(redraw(), 0..3),
+    );
+    (any_link(), more).prop_map(|(config, (aqm, policer, shaper, cross_traffic, redraws))| LinkConfig {
+        aqm,
+        policer,
+        shaper,
+        cross_traffic,
+        redraws,
+        ..config
     })
 }
 

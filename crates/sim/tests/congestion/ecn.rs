@@ -1,6 +1,6 @@
 //! Explicit congestion notification from the queue to the window (RFC 3168).
 
-use anabranch_link::{Effect, QueueLimit};
+use anabranch_link::{Aqm, Codel, Effect, FqCodel, QueueLimit};
 use anabranch_sim::topology::{self, ServerAddresses};
 use anabranch_sim::{RunReport, Sim};
 use anabranch_stack::config::ConnectionConfig;
@@ -92,4 +92,30 @@ fn marks_keep_the_queue_at_the_threshold() {
     // Half of the capacity of path and threshold is less than that of the path, so that it is idle for a
     // while.
     assert!(time(&with) < time(&without) * 1.2, "{} and {} s", time(&with), time(&without));
+}
+
+/// CoDel and FQ-CoDel on the same paths, whose connections support ECN or do not.
+#[test]
+fn codel_marks_connections_with_ecn_and_drops_packets_of_others() {
+    let run = |aqm: Aqm, ecn: bool| {
+        let mut paths = [path("a", 20, 40), path("b", 20, 40)];
+        for path in &mut paths {
+            let link = &mut path.stretches[0].up;
+            (link.queue, link.aqm) = (QueueLimit::Packets(1000), aqm);
+        }
+        let topology = topology::disjoint(&paths, ServerAddresses::One).unwrap();
+        let config = ConnectionConfig { ecn, ..ConnectionConfig::linux() };
+        let flow = topology.pairs[0].flow("flow", Some(Bytes(10_000_000)), config);
+        let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(60));
+        let dropped: u64 = report.links.iter().map(|link| link.counters.dropped_aqm.packets).sum();
+        (seen(&report), dropped)
+    };
+    for aqm in [Aqm::Codel(Codel::default()), Aqm::FqCodel(FqCodel::default())] {
+        let (marks, dropped) = run(aqm, true);
+        assert!(marks.marked > 0 && marks.reductions > 0, "{aqm}");
+        assert_eq!((dropped, marks.dropped, marks.retransmitted), (0, 0, 0), "{aqm}");
+        let (losses, dropped) = run(aqm, false);
+        assert_eq!((losses.marked, losses.reductions, losses.dropped), (0, 0, 0), "{aqm}");
+        assert!(dropped > 0 && losses.retransmitted > 0, "{aqm}");
+    }
 }

@@ -31,6 +31,11 @@ impl<'a> Form<'a> {
         }
     }
 
+    /// Returns an empty part of this form.
+    pub(super) fn part(&self) -> Form<'a> {
+        Form { text: String::new(), ..*self }
+    }
+
     /// Returns a form with other defaults, for tests.
     #[cfg(test)]
     pub(super) fn with_defaults(settings: &'a [Setting], parameters: &'a [Parameter]) -> Form<'a> {

@@ -135,6 +135,18 @@ fn example_of(key: &str) -> Example {
         },
         "path.backup" => example("path.wifi.backup=false", "path.wifi.backup=true"),
         "path.corrupt" => example("path.wifi.corrupt=0", "path.wifi.corrupt=1%"),
+        "path.preset" => without_default(""),
+        "path.delay" => without_default(
+            "path=[{ rate = '50 Mbit/s', delay = '9 ms' }, { rate = '10 Mbit/s', rtt = '60 ms' }]",
+        ),
+        "path.aqm" => example("path.wifi.aqm=drop-tail", "path.wifi.aqm=codel"),
+        "path.policer" => without_default("path.wifi.policer={ rate = '9 Mbit/s', burst = '30 KB' }"),
+        "path.shaper" => without_default("path.wifi.shaper={ rate = '9 Mbit/s', burst = '30 KB' }"),
+        "path.cross-traffic" => without_default("path.wifi.cross-traffic={ rate = '9 Mbit/s' }"),
+        "path.redraw" => without_default("path.wifi.redraw={ every = '1 s', rate = ['9 Mbit/s'] }"),
+        "topology.aqm" => {
+            Example { needs: &[SHARED], ..example("topology.aqm=drop-tail", "topology.aqm=codel") }
+        }
         "path.change" => without_default("path.wifi.change=[{ at = '1 s', rate = '2 Mbit/s' }]"),
         other => panic!("`{other}` has no example here"),
     }
@@ -164,7 +176,7 @@ fn keys() -> Vec<String> {
     let left_out = |key: &String| LEFT_OUT.iter().any(|(left, _)| left == key);
     top.filter(|key| !left_out(key))
         .chain(of("path", path::KEYS))
-        .chain(of("topology", &["kind", "rate", "rtt", "queue", "ecn-threshold", "loss"]))
+        .chain(of("topology", &["kind", "rate", "rtt", "queue", "ecn-threshold", "aqm", "loss"]))
         .chain(of("traffic", traffic::KEYS))
         // Those of graphs have a separate test.
         .filter(|key| !["traffic.from", "traffic.to", "traffic.pattern"].contains(&key.as_str()))
@@ -178,7 +190,7 @@ fn every_key_of_a_scenario_changes_the_hash_and_its_default_does_not() {
     for key in keys() {
         let Example { needs, default, other } = example_of(&key);
         if other.is_empty() {
-            continue; // Traces, below.
+            continue; // Traces, below; a preset is the same as its keys.
         }
         let plain = valid(needs).hash();
         if let Some(default) = default {
@@ -232,6 +244,75 @@ fn every_part_of_a_value_changes_the_hash() {
             "path.wifi.change=[{ at = '1 s', down = true }]",
             "path.wifi.change=[{ at = '1 s', loss = 0 }]",
             "path.wifi.change=[{ at = '1 s', loss = 0 }, { at = '1 s', up = true }]",
+        ],
+        &[
+            "path.wifi.aqm=codel",
+            "path.wifi.aqm={ kind = 'codel', target = '6 ms' }",
+            "path.wifi.aqm={ kind = 'codel', interval = '90 ms' }",
+            "path.wifi.aqm={ kind = 'codel', ecn = false }",
+            "path.wifi.aqm=fq-codel",
+            "path.wifi.aqm={ kind = 'fq-codel', queues = 7 }",
+            "path.wifi.aqm={ kind = 'fq-codel', quantum = '300 B' }",
+            "path.wifi.aqm={ kind = 'fq-codel', target = '6 ms' }",
+            "path.wifi.aqm=red",
+            "path.wifi.aqm={ kind = 'red', min = '4 packets' }",
+            "path.wifi.aqm={ kind = 'red', max = '14 packets' }",
+            "path.wifi.aqm={ kind = 'red', probability = 0.1 }",
+            "path.wifi.aqm={ kind = 'red', weight = 0.1 }",
+            "path.wifi.aqm={ kind = 'red', gentle = false }",
+            "path.wifi.aqm={ kind = 'red', ecn = false }",
+            "path.wifi.aqm={ down = 'codel' }",
+            "path.wifi.aqm={ up = 'codel' }",
+        ],
+        &[
+            "path.wifi.policer={ rate = '9 Mbit/s', burst = '30 KB' }",
+            "path.wifi.policer={ rate = '8 Mbit/s', burst = '30 KB' }",
+            "path.wifi.policer={ rate = '9 Mbit/s', burst = '31 KB' }",
+            "path.wifi.policer={ acks = { rate = '9 Mbit/s', burst = '31 KB' } }",
+            "path.wifi.shaper={ rate = '9 Mbit/s', burst = '30 KB' }",
+            "path.wifi.shaper={ rate = '8 Mbit/s', burst = '30 KB' }",
+            "path.wifi.shaper={ rate = '9 Mbit/s', burst = '31 KB' }",
+        ],
+        &[
+            "path.wifi.cross-traffic={ rate = '9 Mbit/s' }",
+            "path.wifi.cross-traffic={ rate = '8 Mbit/s' }",
+            "path.wifi.cross-traffic={ rate = '9 Mbit/s', packet = '500 B' }",
+            "path.wifi.cross-traffic={ rate = '9 Mbit/s', from = '1 s' }",
+            "path.wifi.cross-traffic={ rate = '9 Mbit/s', until = '2 s' }",
+            "path.wifi.cross-traffic=[{ rate = '9 Mbit/s' }, { rate = '9 Mbit/s' }]",
+            "path.wifi.cross-traffic={ up = { rate = '9 Mbit/s' } }",
+        ],
+        &[
+            "path.wifi.redraw={ every = '1 s', rate = ['9 Mbit/s'] }",
+            "path.wifi.redraw={ every = '2 s', rate = ['9 Mbit/s'] }",
+            "path.wifi.redraw={ every = '1 s', rate = ['9 Mbit/s', '8 Mbit/s'] }",
+            "path.wifi.redraw={ every = '1 s', rate = ['9 Mbit/s'], from = '1 s' }",
+            "path.wifi.redraw={ every = '1 s', rate = ['9 Mbit/s'], until = '9 s' }",
+            "path.wifi.redraw={ every = '1 s', rtt = { deviation = '40%' } }",
+            "path.wifi.redraw={ every = '1 s', rtt = { deviation = '7 ms' } }",
+            "path.wifi.redraw={ every = '1 s', rtt = { mean = '30 ms', deviation = '7 ms' } }",
+        ],
+        &[
+            "path.wifi.rate={ down = '9 Mbit/s', up = '8 Mbit/s' }",
+            "path.wifi.rate={ down = '9 Mbit/s', up = '7 Mbit/s' }",
+            "path.wifi.rate={ acks = '9 Mbit/s', data = '8 Mbit/s' }",
+            "path.wifi.queue={ up = '9 packets' }",
+            "path.wifi.queue={ down = '9 packets' }",
+            "path.wifi.ecn-threshold={ up = '9 packets' }",
+            "path.wifi.when-down={ up = 'keep' }",
+            "path.wifi.mtu={ up = '1000 B' }",
+            "path.wifi.loss={ up = '1%' }",
+            "path.wifi.jitter={ up = '1 ms' }",
+            "path.wifi.jitter={ up = '1 ms', down = '1 ms' }",
+            "path.wifi.duplicate={ up = '1%' }",
+            "path.wifi.gilbert-elliott={ up = { mean-good = '1 s', mean-bad = '1 ms', loss-bad = 1 } }",
+        ],
+        &[
+            "path.wifi.change=[{ at = '1 s', rate = { down = '2 Mbit/s' } }]",
+            "path.wifi.change=[{ at = '1 s', rate = { data = '2 Mbit/s', acks = '3 Mbit/s' } }]",
+            "path.wifi.change=[{ at = '1 s', delay = { up = '2 ms', down = '3 ms' } }]",
+            "path.wifi.change=[{ at = '1 s', down = { data = true } }]",
+            "path.wifi.change=[{ at = '1 s', down = { acks = true } }]",
         ],
         &[
             "path.wifi.queue=1 packet",
@@ -290,6 +371,12 @@ fn every_part_of_a_graph_changes_the_hash() {
     let links = [
         "",
         ", queue = '9 packets'",
+        ", aqm = 'codel'",
+        ", policer = { rate = '1 Mbit/s', burst = '9 KB' }",
+        ", shaper = { rate = '1 Mbit/s', burst = '9 KB' }",
+        ", cross-traffic = { rate = '1 Mbit/s' }",
+        ", redraw = { every = '1 s', delay = { deviation = '10%' } }",
+        ", redraw = { every = '1 s', rate = ['1 Mbit/s'] }",
         ", ecn-threshold = '9 packets'",
         ", loss = '1%'",
         ", jitter = '1 ms'",

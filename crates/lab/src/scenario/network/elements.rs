@@ -5,11 +5,12 @@ use anabranch_stack::config::Profile;
 
 use super::super::document::Files;
 use super::super::graph::Form;
+use super::super::sides::Sides;
 use super::super::{Direction, link};
 use super::{LINK_KEYS, MOST, NODE_KEYS, Network, ROUTE_KEYS};
 use crate::reader::Reader;
 use crate::source::{Problem, Span, did_you_mean};
-use crate::tree::{Node, Value};
+use crate::tree::{Node, Table, Value};
 
 /// The network of the keys `node`, `link` and `route`.
 pub(super) fn graph(
@@ -102,7 +103,12 @@ fn read_link(network: &mut Network, node: &Node, files: &Files<'_>, profile: Pro
         ..link::carrier(&table, profile)?
     };
     link::impair(&table, &mut config)?;
-    link::change(&table, &link::LINK_CHANGE, &mut config, None)?;
+    link::redraw(&table, "delay", &format!("link.{name}"), &mut config)?;
+    let whole = |node: &Node| {
+        let data = node.table("a change")?.clone();
+        Ok(Sides { data, acks: Table::default() })
+    };
+    link::change(&table, &link::LINK_CHANGE, files, whole, &mut config, None)?;
     let duplex = table.optional("duplex", Node::boolean)?.unwrap_or(true);
     let backup = table.optional("backup", Node::boolean)?.unwrap_or(false);
     let there = network.wire((from, to), &name, &config, duplex, table.span);
