@@ -1,4 +1,4 @@
-//! Samples: a row for each flow of each run, as CSV or NDJSON.
+//! Samples: a row for each flow of each run, or for each of its requests or bursts, as CSV or NDJSON.
 //!
 //! Rows are written as runs end, in the order of condition, contender, run and flow, whatever the number of
 //! threads. Selection runs have no rows, so that a mean over a file equals the mean in the table.
@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use anabranch_sim::Outcome;
-use anabranch_units::Duration;
+use anabranch_sim::{AppReport, Outcome};
+use anabranch_units::{Duration, Time};
 use serde::Serialize;
 
 use crate::compare::Job;
@@ -153,13 +153,13 @@ impl Samples {
     /// If writing fails.
     pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), SamplesError> {
         let columns = Columns::new(scenario, job, &self.paths);
-        let mut numbers = [0_u64; 2];
+        let mut numbers = std::collections::BTreeMap::<(usize, bool), u64>::new();
         let numbered = result.flows.iter().map(|flow| {
-            let number = &mut numbers[usize::from(flow.class == Class::Beside)];
+            let number = numbers.entry((flow.group, flow.class == Class::Beside)).or_default();
             *number += 1;
             (flow, *number)
         });
-        let rows = numbered.map(|(flow, number)| columns.row(flow, number));
+        let rows = numbered.flat_map(|(flow, number)| columns.rows(flow, number));
         let written = match self.format {
             Format::Ndjson => ndjson(&mut self.out, rows),
             Format::Csv => csv(&mut self.out, rows, !self.has_header),
@@ -187,8 +187,10 @@ struct Columns<'a> {
     condition: &'a Condition,
     job: &'a Job,
     entrant: Entrant<'a>,
-    /// The congestion control of the contender, and of the competing TCPs.
-    congestion: [String; 2],
+    /// The congestion control of the contender, of the competing TCPs, and of other plain TCPs.
+    congestion: [String; 3],
+    /// True if the traffic of any condition consists of classes.
+    has_classes: bool,
     /// The names of paths and of their columns.
     paths: &'a [(String, String)],
 }
@@ -196,20 +198,36 @@ struct Columns<'a> {
 impl<'a> Columns<'a> {
     fn new(scenario: &'a Scenario, job: &'a Job, paths: &'a [(String, String)]) -> Columns<'a> {
         let condition = &scenario.conditions[job.condition];
-        let configs = [&condition.configs[job.contender], &condition.beside_config()];
+        let configs = [&condition.configs[job.contender], &condition.beside_config(), &condition.plain];
+        let has_classes =
+            scenario.conditions.iter().any(|condition| !condition.experiment.classes.is_empty());
         let congestion = configs.map(|config| config.congestion.name().to_owned());
-        Columns { scenario, condition, job, entrant: Entrant::of(scenario, job), congestion, paths }
+        Columns {
+            scenario,
+            condition,
+            job,
+            entrant: Entrant::of(scenario, job),
+            congestion,
+            has_classes,
+            paths,
+        }
     }
 
-    fn row<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Row<'b> {
+    /// Returns the rows of a flow: one, or one for each request or burst.
+    fn rows<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Vec<Row<'b>> {
+        parts(self.condition, flow).into_iter().map(|part| self.row(flow, number, &part)).collect()
+    }
+
+    fn row<'b>(&'b self, flow: &'b FlowResult, number: u64, part: &Part) -> Row<'b> {
         let Columns { scenario, condition, job, entrant, congestion, .. } = self;
         let paths = condition.experiment.paths();
         let report = &flow.report;
         let name = |position: usize| Cell::Text(&paths[position].name);
-        let plain = flow.class == Class::Beside || entrant.path.is_some();
+        let plain = flow.class != Class::Contender || entrant.path.is_some();
         let (class, scheduler, congestion) = match flow.class {
             Class::Contender => ("contender", Cell::Text(&entrant.name), &congestion[0]),
             Class::Beside => ("beside", Cell::Owned(report::beside_name(&entrant.name)), &congestion[1]),
+            Class::Other => ("other", Cell::Text(&entrant.name), &congestion[2]),
         };
         let mut cells = vec![
             ("schema", Cell::Count(SCHEMA.into())),
@@ -223,15 +241,15 @@ impl<'a> Columns<'a> {
             // As text in JSON: many readers keep 53 bits of a number.
             ("run_seed", Cell::Owned(scenario.run_seed(job.run).to_string())),
             ("flow", Cell::Count(number)),
-            ("size_bytes", report.size.map_or(Cell::Missing, |size| Cell::Count(size.0))),
-            ("start_s", Cell::Number(report.start.as_secs_f64())),
-            ("finished", Cell::Flag(report::is_complete(flow, report::is_bulk(condition)))),
+            ("size_bytes", part.size.map_or(Cell::Missing, Cell::Count)),
+            ("start_s", Cell::Number(part.start.as_secs_f64())),
+            ("finished", Cell::Flag(part.finished)),
             ("outcome", Cell::Owned(outcome(&report.outcome))),
             ("connected_s", Cell::time(report.connected)),
-            ("fct_s", Cell::time(report.fct)),
+            ("fct_s", Cell::time(part.time)),
             ("acked_s", Cell::time(report.acked)),
             ("time_s", Cell::time(Some(flow.time))),
-            ("lower_bound_s", Cell::time(Some(flow.lower_bound))),
+            ("lower_bound_s", Cell::time(flow.lower_bound)),
             ("delivered_bytes", Cell::Count(report.delivered)),
             ("goodput_bps", Cell::Count(flow.goodput().0)),
             ("data_segments", Cell::Count(report.data_segments)),
@@ -241,12 +259,87 @@ impl<'a> Columns<'a> {
             ("rto_count", Cell::Count(report.rto_count)),
             ("subflows_used", Cell::Count(report.subflows_used.into())),
         ];
+        if self.has_classes {
+            self.class_cells(flow, part, &mut cells);
+        }
         for (path, column) in self.paths {
             let position = paths.iter().position(|other| other.name == *path);
             let bytes = position.and_then(|position| report.bytes_by_path.get(position));
             cells.push((column, bytes.map_or(Cell::Missing, |bytes| Cell::Count(*bytes))));
         }
         Row(cells)
+    }
+}
+
+impl Columns<'_> {
+    /// Adds the columns of scenarios whose traffic consists of classes.
+    fn class_cells<'b>(&'b self, flow: &FlowResult, part: &Part, cells: &mut Vec<(&'b str, Cell<'b>)>) {
+        let class = self.condition.experiment.classes.get(flow.group);
+        let text = |text: Option<&'b str>| text.map_or(Cell::Missing, Cell::Text);
+        let count = |count: Option<u64>| count.map_or(Cell::Missing, Cell::Count);
+        let number = |number: Option<f64>| number.map_or(Cell::Missing, Cell::Number);
+        let (video, stream) = match flow.report.app {
+            AppReport::Video(video) => (Some(video), None),
+            AppReport::Datagrams(stream) => (None, Some(stream)),
+            _ => (None, None),
+        };
+        cells.extend([
+            ("traffic", text(class.map(|class| class.name.as_str()))),
+            ("kind", text(class.map(|class| class.kind.name()))),
+            ("transport", text(class.map(|class| class.via.name()))),
+            ("part", count(part.number)),
+            ("startup_s", Cell::time(video.and_then(|video| video.startup))),
+            ("stalls", count(video.map(|video| video.stalls.into()))),
+            ("stalled_s", Cell::time(video.map(|video| video.stalled))),
+            ("bitrate_bps", number(video.and_then(|video| video.bitrate_bps))),
+            ("sent_datagrams", count(stream.map(|stream| stream.sent))),
+            ("received_datagrams", count(stream.map(|stream| stream.received))),
+            ("delay_mean_s", number(stream.and_then(|stream| stream.delay_mean_s))),
+            ("delay_p50_s", Cell::time(stream.and_then(|stream| stream.delay_p50))),
+            ("delay_p95_s", Cell::time(stream.and_then(|stream| stream.delay_p95))),
+            ("delay_p99_s", Cell::time(stream.and_then(|stream| stream.delay_p99))),
+            ("jitter_s", number(stream.and_then(|stream| stream.jitter_s))),
+        ]);
+    }
+}
+
+/// What a row describes: a flow, or one of its requests or bursts.
+struct Part {
+    /// The number of the request or burst, from 1.
+    number: Option<u64>,
+    start: Time,
+    size: Option<u64>,
+    time: Option<Duration>,
+    finished: bool,
+}
+
+fn parts(condition: &Condition, flow: &FlowResult) -> Vec<Part> {
+    let report = &flow.report;
+    let numbered = |at: usize, start: Time, size: u64, time: Option<Duration>| Part {
+        number: Some(at as u64 + 1),
+        start,
+        size: Some(size),
+        time,
+        finished: time.is_some(),
+    };
+    match &report.app {
+        AppReport::Requests(all) => {
+            all.iter().enumerate().map(|(at, one)| numbered(at, one.at, one.response, one.time)).collect()
+        }
+        AppReport::OnOff(all) => {
+            all.iter().enumerate().map(|(at, one)| numbered(at, one.at, one.bytes, one.delay)).collect()
+        }
+        AppReport::Transfer | AppReport::Datagrams(_) | AppReport::Video(_) => {
+            let is_transfer = report.app == AppReport::Transfer;
+            let class = condition.experiment.classes.get(flow.group);
+            let bulk = class.map_or(report::is_bulk(condition), |class| class.kind.is_bulk());
+            let finished = match is_transfer {
+                true => report::is_complete(flow, bulk),
+                false => report.outcome == Outcome::Completed,
+            };
+            let size = report.size.map(|size| size.0);
+            vec![Part { number: None, start: report.start, size, time: report.fct, finished }]
+        }
     }
 }
 

@@ -56,8 +56,10 @@ pub(crate) struct FlowState {
     pub(crate) over: bool,
     /// True if it ends by itself.
     pub(crate) finite: bool,
-    /// The time at which it was broken off, and the bytes delivered by then.
-    pub(crate) stopped: Option<(Duration, u64)>,
+    /// The time from its start to its end, unless it is a transfer with a size.
+    pub(crate) ended: Option<Duration>,
+    /// The bytes delivered when it was broken off.
+    pub(crate) stopped: Option<u64>,
     /// The application, unless it is a transfer.
     pub(crate) app: Option<Box<AppState>>,
 }
@@ -85,6 +87,7 @@ impl FlowState {
             failure: None,
             over: false,
             finite: spec.is_finite(),
+            ended: None,
             stopped: None,
             app: AppState::new(spec, seed),
         }
@@ -487,9 +490,11 @@ impl<R: Recorder> Sim<R> {
 
     /// Ends a flow that is complete.
     pub(crate) fn end_app(&mut self, flow: FlowId) {
+        let ended = self.now.since(self.specs[flow.index()].start);
         let state = &mut self.flows[flow.index()];
         if !state.over {
             state.over = true;
+            state.ended = Some(ended);
             self.unfinished -= usize::from(state.finite);
         }
     }
@@ -497,12 +502,12 @@ impl<R: Recorder> Sim<R> {
     /// Breaks a transfer off, and keeps the number of bytes delivered.
     pub(crate) fn stop_flow(&mut self, flow: FlowId) {
         let spec = &self.specs[flow.index()];
-        let (sender, stop) = (spec.sender(), spec.stop.unwrap_or_default());
+        let sender = spec.sender();
         if self.flows[flow.index()].over {
             return;
         }
         let delivered = self.flow_report(flow).delivered;
-        self.flows[flow.index()].stopped = Some((stop, delivered));
+        self.flows[flow.index()].stopped = Some(delivered);
         self.end_app(flow);
         self.abort(flow, sender);
     }

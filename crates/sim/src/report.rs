@@ -92,8 +92,8 @@ pub struct FlowReport {
     pub duplicate_bytes: u64,
     /// Retransmission timeouts of the sender's subflows.
     pub rto_count: u64,
-    /// The time after its start at which it was broken off by [`FlowSpec::stop`](crate::FlowSpec::stop).
-    pub stopped: Option<Duration>,
+    /// The time from its start to its end; none for a transfer with a size and for a flow that has not ended.
+    pub ended: Option<Duration>,
     /// The results of its application.
     pub app: AppReport,
     /// The sending end.
@@ -196,7 +196,7 @@ impl<R: Recorder> Sim<R> {
         // A late reader may not have been notified of the last bytes yet.
         let arrived = receiver.connection.unwrap_or_default();
         let delivered = match (state.stopped, state.app.as_deref()) {
-            (Some((_, delivered)), _) => delivered,
+            (Some(delivered), _) => delivered,
             (None, Some(AppState::Datagrams(state))) => state.received() * state.payload(),
             (None, _) => receiving.received.max(arrived.received),
         };
@@ -231,7 +231,7 @@ impl<R: Recorder> Sim<R> {
             reinjected_bytes: sum(&sender, |subflow| subflow.counters.bytes_reinjected),
             duplicate_bytes: sum(&receiver, |subflow| subflow.counters.bytes_duplicate),
             rto_count: sum(&sender, |subflow| subflow.counters.timeouts),
-            stopped: state.stopped.map(|stopped| stopped.0),
+            ended: state.ended,
             app: state.app.as_deref().map(|app| app.report(now)).unwrap_or_default(),
             sender,
             receiver,

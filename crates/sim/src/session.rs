@@ -324,11 +324,6 @@ impl OnOffState {
         }
     }
 
-    /// True if everything is written.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.finished
-    }
-
     /// True if everything is written and delivered.
     pub(crate) fn is_over(&self) -> bool {
         self.finished && self.delivered == self.bursts.len()

@@ -291,7 +291,7 @@ fn a_transfer_that_is_broken_off_leaves_the_path_to_others() {
     let alone = run(&topology, vec![late.clone()], 1).flows[0].fct;
     let report = run(&topology, vec![bulk, late], 1);
     let bulk = &report.flows[0];
-    assert_eq!((bulk.stopped, bulk.outcome), (Some(Duration::from_secs(5)), Outcome::Completed));
+    assert_eq!((bulk.ended, bulk.outcome), (Some(Duration::from_secs(5)), Outcome::Completed));
     // Nearly 10 Mbit/s for 5 s.
     assert!((5_200_000..6_250_000).contains(&bulk.delivered), "{}", bulk.delivered);
     assert_eq!(report.flows[1].fct, alone);

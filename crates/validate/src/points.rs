@@ -147,6 +147,7 @@ impl Point {
         let (condition, contender) = (&mut scenario.conditions[0], &scenario.contenders[0]);
         let traffic = &condition.experiment.traffic;
         condition.experiment.has_fixed_paths().map_err(|text| wrong(&text))?;
+        condition.experiment.has_one_class().map_err(|text| wrong(&text))?;
         if condition.configs[0].simultaneous || condition.base.simultaneous {
             return Err(wrong(
                 "its handshakes start together (profile `ns3`), which exists only in the simulator",
@@ -315,6 +316,7 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     let traffic = &experiment.traffic;
     let no = |text: &str| Err(text.to_owned());
     experiment.has_fixed_paths()?;
+    experiment.has_one_class()?;
     if experiment.profile != Profile::Linux {
         return no("its profile is not `linux`, which is the kernel's");
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::read;
 use crate::failure::Failure;
-use crate::table::wrap;
+use crate::table::{wrap, wrap_behind};
 use crate::terminal::{GOOD, paint};
 use crate::{output, terminal};
 
@@ -43,6 +43,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             conditions: scenario.conditions.iter().map(|condition| condition.name.as_str()).collect(),
             contenders: scenario.contenders.iter().map(|contender| contender.name.as_str()).collect(),
             runs: scenario.runs,
+            traffic: classes(&scenario),
             warnings: scenario.warnings(),
         });
     }
@@ -59,7 +60,39 @@ struct Output<'a> {
     conditions: Vec<&'a str>,
     contenders: Vec<&'a str>,
     runs: u32,
+    /// The classes of traffic; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    traffic: Vec<TrafficClass>,
     warnings: Vec<String>,
+}
+
+/// A class of traffic.
+#[derive(Serialize)]
+struct TrafficClass {
+    condition: String,
+    name: String,
+    kind: &'static str,
+    transport: &'static str,
+    flows: u32,
+    description: String,
+    /// True if its flows have a lower bound.
+    lower_bound: bool,
+}
+
+fn classes(scenario: &Scenario) -> Vec<TrafficClass> {
+    let of = |condition: &anabranch_lab::scenario::Condition| {
+        let class = |class: &anabranch_lab::scenario::TrafficClass| TrafficClass {
+            condition: condition.name.clone(),
+            name: class.name.clone(),
+            kind: class.kind.name(),
+            transport: class.via.name(),
+            flows: class.flows,
+            description: class.describe(),
+            lower_bound: matches!(class.kind, anabranch_lab::scenario::Kind::Transfer { .. }),
+        };
+        condition.experiment.classes.iter().map(class).collect::<Vec<_>>()
+    };
+    scenario.conditions.iter().flat_map(of).collect()
 }
 
 fn summary(name: &str, scenario: &Scenario) -> String {
@@ -74,5 +107,23 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         count(scenario.runs as usize, "run"),
     ];
     let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
-    format!("{}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
+    let mut text = wrap(&sentence, terminal::text_width());
+    let mut last: Vec<String> = Vec::new();
+    for condition in &scenario.conditions {
+        let lines: Vec<String> = condition
+            .experiment
+            .classes
+            .iter()
+            .map(|class| {
+                wrap_behind("  ", &format!("{}: {}", class.name, class.describe()), terminal::text_width())
+            })
+            .collect();
+        // Conditions with the same traffic are described once.
+        if !lines.is_empty() && lines != last {
+            let of = if condition.name.is_empty() { String::new() } else { format!(" ({})", condition.name) };
+            text.push_str(&format!("traffic{of}:\n{}", lines.concat()));
+            last = lines;
+        }
+    }
+    format!("{text}hash {}\n", scenario.hash())
 }

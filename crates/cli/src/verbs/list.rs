@@ -1,6 +1,7 @@
 //! `anabranch list`
 
-use anabranch_lab::scenario::{Document, knobs, library};
+use anabranch_lab::scenario::{Document, PUBLISHED, knobs, library};
+
 use anabranch_stack::config::{ConnectionConfig, Profile};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
@@ -37,6 +38,8 @@ enum What {
     Scenarios,
     /// Settings of a connection, for --set or under `[connection]`
     Knobs,
+    /// Distributions of sizes and times
+    Distributions,
 }
 
 /// A row of a list.
@@ -79,6 +82,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         What::Profiles => profiles(),
         What::Scenarios => scenarios()?,
         What::Knobs => knobs(),
+        What::Distributions => distributions(),
     };
     if args.json { output::print_json(&items) } else { output::print(&text(&items)) }
 }
@@ -164,6 +168,16 @@ fn scenarios() -> Result<Vec<Item>, Failure> {
         items.push(Item::new(embedded.name, scenario.description.trim()));
     }
     Ok(items)
+}
+
+fn distributions() -> Vec<Item> {
+    let tables = anabranch_lab::scenario::distributions();
+    let table = |(name, parameters, what): &(&str, &[&str], &str)| {
+        Item::new(&format!("{{ distribution = \"{name}\", {} }}", parameters.join(", ")), what)
+    };
+    let web = Item::new("web", "sizes: web-like, Pareto with shape 1.5 and scale 19 KB, mean 57 KB");
+    let published = PUBLISHED.iter().map(|one| Item::new(one.name, &format!("sizes: {}", one.what)));
+    core::iter::once(web).chain(published).chain(tables.iter().map(table)).collect()
 }
 
 fn knobs() -> Vec<Item> {

@@ -1,5 +1,7 @@
 //! `anabranch run`
 
+mod classes;
+
 use std::collections::BTreeMap;
 
 use anabranch_lab::compare::{Cost, Job, Options, single_runs};
@@ -147,8 +149,10 @@ struct Flow {
     reinjected_ratio: f64,
     duplicate_ratio: f64,
     rto_count: u64,
-    lower_bound_s: f64,
+    lower_bound_s: Option<f64>,
     vs_lower_bound: Option<f64>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    class: Option<classes::OfClass>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -221,15 +225,17 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
     let report = &result.report;
     let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
     let seconds = |span: anabranch_units::Duration| span.as_secs_f64();
-    let bound = result.lower_bound.as_secs_f64();
+    let bound = result.lower_bound.map(seconds);
+    let class = condition.experiment.classes.get(result.group);
     Flow {
         scheduler: match result.class {
             Class::Beside => beside_name(&contender),
-            Class::Contender => contender,
+            Class::Contender | Class::Other => contender,
         },
         congestion: match result.class {
             Class::Contender => condition.configs[job.contender].congestion.name().to_owned(),
             Class::Beside => condition.beside_config().congestion.name().to_owned(),
+            Class::Other => classes::congestion(condition, class).to_owned(),
         },
         condition: condition.name.clone(),
         flow: report.name.clone(),
@@ -250,7 +256,8 @@ fn flow(scenario: &Scenario, job: Job, result: &FlowResult) -> Flow {
         duplicate_ratio: ratio(report.duplicate_bytes, report.duplicate_bytes + report.delivered),
         rto_count: report.rto_count,
         lower_bound_s: bound,
-        vs_lower_bound: (bound > 0.0).then(|| result.time.as_secs_f64() / bound),
+        vs_lower_bound: bound.filter(|bound| *bound > 0.0).map(|bound| result.time.as_secs_f64() / bound),
+        class: class.map(|class| classes::OfClass::new(class, result)),
     }
 }
 
@@ -259,6 +266,12 @@ fn text(scenario: &Scenario, output: &Output) -> String {
     for condition in &scenario.conditions {
         if scenario.conditions.len() > 1 {
             text.push_str(&format!("{}\n", condition.name));
+        }
+        if !condition.experiment.classes.is_empty() {
+            let flows = output.flows.iter().filter(|flow| flow.condition == condition.name);
+            text.push_str(&classes::table(condition, flows));
+            text.push('\n');
+            continue;
         }
         let mut table = Table::new()
             .column("scheduler", Align::Left)
