@@ -21,7 +21,7 @@ use anabranch_sim::{HostId, LinkId, Network, Recorder, Scope};
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::observer::SendKind;
 use anabranch_stack::scheduler::Decision;
-use anabranch_stack::segment::Segment;
+use anabranch_stack::segment::{Flags, Segment};
 use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 use anabranch_wire::pcapng::{Direction, InterfaceId, Packet, Writer};
@@ -134,6 +134,10 @@ impl<W: Write> Capture<W> {
 
     /// Prepares a packet, to be written when the next one comes.
     fn take(&mut self, now: Time, interface: InterfaceId, direction: Direction, segment: &Segment) {
+        // A datagram is a segment without a flag, which TCP never sends. A capture has segments only.
+        if segment.flags == Flags::default() {
+            return;
+        }
         self.write_latest();
         self.comment.clear();
         if direction == Direction::Outbound {

@@ -58,10 +58,10 @@ impl Measure {
     /// Returns the phrase for the best contender, or for several that are best.
     const fn praise(self, several: bool) -> &'static str {
         match (self, several) {
-            (Measure::Bitrate, false) => "gives it the best picture",
-            (Measure::Bitrate, true) => "give it the best picture",
-            (Measure::Delay, false) => "delays it least",
-            (Measure::Delay, true) => "delay it least",
+            (Measure::Bitrate, false) => "gives this traffic the best picture",
+            (Measure::Bitrate, true) => "give this traffic the best picture",
+            (Measure::Delay, false) => "delays this traffic least",
+            (Measure::Delay, true) => "delay this traffic least",
             (
                 Measure::MeanTime
                 | Measure::Goodput
@@ -563,8 +563,9 @@ pub(crate) fn sentences(findings: &[Finding]) -> String {
             classes.push(&finding.class);
         }
     }
-    let mut all = Vec::new();
+    let mut lines = Vec::new();
     for class in classes {
+        let mut all = Vec::new();
         let own = || findings.iter().filter(|finding| finding.class == *class);
         // Means of all conditions have one sentence, whatever their measure.
         for further in [None, Some(Measure::Bitrate), Some(Measure::P95)] {
@@ -572,11 +573,14 @@ pub(crate) fn sentences(findings: &[Finding]) -> String {
                 |measure| Some(measure).filter(|measure| matches!(measure, Measure::Bitrate | Measure::P95));
             let findings: Vec<&Finding> = own().filter(|finding| of(finding.measure) == further).collect();
             if !findings.is_empty() || further.is_none() {
-                all.push(sentence(&findings, class.as_deref()));
+                // The class is named once.
+                all.push(sentence(&findings, class.as_deref().filter(|_| all.is_empty())));
             }
         }
+        lines.push(all.join(" "));
     }
-    all.join(" ")
+    // A line for each class.
+    lines.join("\n")
 }
 
 fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
@@ -598,7 +602,7 @@ fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
     let mut text = parts.join("; ");
     // Names of contenders keep their case.
     if let Some(class) = class {
-        text.insert_str(0, &format!("Traffic {class}: "));
+        text.insert_str(0, &format!("{class}: "));
     } else if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
         text.replace_range(..1, &text[..1].to_uppercase());
     }

@@ -6,6 +6,8 @@
 //! behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`] causes a
 //! compilation error until it has a line here, or is excluded by name.
 
+#[cfg(test)]
+mod class_tests;
 mod classes;
 mod form;
 #[cfg(test)]

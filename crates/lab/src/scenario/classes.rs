@@ -199,11 +199,14 @@ const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 86_400);
 const MOST_EVENTS: f64 = 1e7;
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// True if the traffic at `node` consists of classes: a list, or a table with a kind.
+/// True if the traffic at `node` consists of classes: a list, or a table with a key that only classes have.
 pub(super) fn is_classes(node: &Node) -> bool {
     match &node.value {
         Value::Array(_) => true,
-        Value::Table(table) => table.get("kind").is_some() || table.get("via").is_some(),
+        Value::Table(table) => table.entries.iter().any(|entry| {
+            let key = entry.key.as_str();
+            KEYS.contains(&key) && !traffic::KEYS.contains(&key)
+        }),
         _ => false,
     }
 }
@@ -253,7 +256,7 @@ pub(super) fn read(
             &node.span,
             "no class of traffic uses the contenders, so there is nothing to compare",
         )
-        .help("remove `via` from a class, or write `via = \"contender\"`"));
+        .help("add a class of another kind than `udp`, without `via = \"tcp\"`"));
     };
     let kind = &classes[main].kind;
     let longest = classes.iter().map(|class| class.kind.span()).max().unwrap_or_default();
@@ -467,11 +470,18 @@ fn video(table: &Reader<'_>, duration: Option<Duration>) -> Result<Kind, Problem
     Ok(Kind::Video(Video { segment, segments: segments as u32, ladder, startup, resume, buffer }))
 }
 
+/// Returns a number with three significant digits.
+fn rounded(value: f64) -> f64 {
+    let value = value.clamp(0.0, 1e18);
+    let unit = 10_f64.powf(value.max(1.0).log10().floor() - 2.0).max(1.0);
+    (value / unit).round() * unit
+}
+
 impl TrafficClass {
     /// Describes the class in a sentence without its name.
     pub fn describe(&self) -> String {
-        let size = |value: f64| Bytes(value.min(1e18) as u64).to_string();
-        let time = |value: f64| Duration(value.min(1e18) as u64).to_string();
+        let size = |value: f64| Bytes(rounded(value) as u64).to_string();
+        let time = |value: f64| Duration(rounded(value) as u64).to_string();
         let what = match &self.kind {
             Kind::Transfer { size: FlowSize::Bulk, duration } => format!("bulk transfer for {duration}"),
             Kind::Transfer { size: FlowSize::Web { .. }, .. } => "transfer of web-like sizes".to_owned(),
@@ -485,17 +495,17 @@ impl TrafficClass {
                 let pace = match &plan.pace {
                     Pace::Closed(Distribution::Constant(0.0)) => "without think times".to_owned(),
                     Pace::Closed(think) => format!("with think times {}", describe(think, time)),
-                    Pace::Open(gap) => format!("with gaps {} whether answered or not", describe(gap, time)),
+                    Pace::Open(gap) => format!("with gaps {}, answered or not", describe(gap, time)),
                 };
                 let until = match (plan.count, plan.span == UNLIMITED) {
                     (Some(count), true) => format!("{count} requests"),
                     (Some(count), false) => format!("up to {count} requests in {}", plan.span),
                     (None, _) => format!("for {}", plan.span),
                 };
-                format!("user: responses of {} {pace}, {until}", describe(&plan.response, size))
+                format!("user: responses {} {pace}, {until}", describe(&plan.response, size))
             }
             Kind::OnOff(plan) => format!(
-                "sender: {} for {}, silence for {}, during {}",
+                "sender: {} in periods {}, silences {}, for {}",
                 crate::units::show_rate(plan.rate),
                 describe(&plan.on, time),
                 describe(&plan.off, time),
@@ -504,7 +514,7 @@ impl TrafficClass {
             Kind::Datagrams(plan) => {
                 let rate = Rate((f64::from(plan.payload) * 8e9 / plan.gap.mean()) as u64);
                 format!(
-                    "stream: datagrams of {}, one each {}, {}, for {}",
+                    "stream: datagrams of {} with gaps {}, {}, for {}",
                     size(f64::from(plan.payload)),
                     describe(&plan.gap, time),
                     crate::units::show_rate(rate),

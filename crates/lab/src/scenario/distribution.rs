@@ -107,11 +107,17 @@ pub(super) fn read(node: &Node, of: Of, files: &Files<'_>) -> Result<Distributio
             Distribution::Uniform { min: table.required("min", example, low)?, max: required("max")? }
         }
         "exponential" => Distribution::Exponential { mean: required("mean")? },
-        "pareto" => Distribution::Pareto {
-            shape: positive("shape", "1.5")?,
-            min: required("min")?,
-            max: table.optional("max", value)?,
-        },
+        "pareto" => {
+            let (shape, max) = (positive("shape", "1.5")?, table.optional("max", value)?);
+            if shape <= 1.0 && max.is_none() {
+                return Err(Problem::at(
+                    &node.span,
+                    format!("a Pareto distribution of shape {shape} has no mean"),
+                )
+                .help("give a `max`, or a shape above 1"));
+            }
+            Distribution::Pareto { shape, min: required("min")?, max }
+        }
         "log-normal" => {
             let sigma = positive("sigma", "1.0")?;
             let median = match (table.get("median"), table.get("mean")) {
@@ -120,8 +126,7 @@ pub(super) fn read(node: &Node, of: Of, files: &Files<'_>) -> Result<Distributio
                         Problem::at(&mean.span, "a median determines the mean").help("remove one of them")
                     );
                 }
-                // The mean of a log-normal variable is its median times exp(sigma^2 / 2).
-                (None, Some(mean)) => value(mean)? / (sigma * sigma / 2.0).exp(),
+                (None, Some(mean)) => value(mean)? / Distribution::LogNormal { median: 1.0, sigma }.mean(),
                 _ => required("median")?,
             };
             Distribution::LogNormal { median, sigma }
@@ -143,7 +148,7 @@ pub(super) fn read(node: &Node, of: Of, files: &Files<'_>) -> Result<Distributio
 pub(super) fn describe(of: &Distribution, show: impl Fn(f64) -> String) -> String {
     let mean = show(of.mean());
     match of {
-        Distribution::Constant(_) => mean,
+        Distribution::Constant(_) => format!("of {mean}"),
         Distribution::Uniform { min, max } => format!("uniform {} to {}", show(*min), show(*max)),
         Distribution::Exponential { .. } => format!("exponential with mean {mean}"),
         Distribution::Pareto { max: None, .. } if !of.mean().is_finite() => {

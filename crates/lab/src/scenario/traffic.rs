@@ -116,7 +116,7 @@ pub(super) fn size(table: &Reader<'_>, files: &Files<'_>) -> Result<FlowSize, Pr
             _ if distribution::is_named(node) => FlowSize::Drawn(distribution::read(node, Of::Size, files)?),
             _ => FlowSize::Fixed(node.positive_size().map_err(|problem| {
                 let help = problem.help.clone().unwrap_or_default();
-                problem.help(format!("{help}; or `web`, `bulk`, or a name of `anabranch list distributions`"))
+                problem.help(format!("{help}; or `web`, `bulk`, or one of `anabranch list distributions`"))
             })?),
         },
     };

@@ -63,7 +63,9 @@ pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     );
     text.push_str(&wrap(&sentence, terminal::text_width()));
     text.push('\n');
-    text.push_str(&wrap(&comparison.verdict, terminal::text_width()));
+    for line in comparison.verdict.lines() {
+        text.push_str(&wrap(line, terminal::text_width()));
+    }
     text
 }
 
